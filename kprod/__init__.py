@@ -1,0 +1,1 @@
+"""kprod: a fast and honest Kafka producer."""

@@ -1,0 +1,23 @@
+"""What time it is: the protocol, and the two clocks there are. Nothing else in kprod asks the time.
+
+Thread-safety: see `kprod._core.clock`.
+"""
+
+from typing import Protocol
+
+from kprod._core.clock import ManualClock, SystemClock
+
+__all__ = ["Clock", "ManualClock", "SystemClock"]
+
+
+class Clock(Protocol):
+    """Two instants: monotonic for deadlines, wall for timestamps."""
+
+    def now_ms(self) -> int:
+        """Monotonic milliseconds from an arbitrary origin."""
+
+    def now_ns(self) -> int:
+        """Monotonic nanoseconds, same origin as `now_ms`."""
+
+    def timestamp_ms(self) -> int:
+        """Wall clock, milliseconds since 1970."""

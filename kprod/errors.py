@@ -1,0 +1,153 @@
+"""The exception tree: what went wrong, whether trying again can help, and what became of the record.
+
+Every error of kprod is a `KprodError`. Two class attributes drive behaviour, so that no code keeps
+a list of classes: `retriable` (the same request may succeed later) and `refresh_metadata` (the
+client's picture of the cluster is out of date). An error that ends a send also says, in
+`persistence`, whether the record may be in the log.
+
+All errors survive `pickle` (Spark executors send them home): an error is made again from its
+message alone, and its attributes travel in the instance's dictionary.
+
+Thread-safety: immutable after construction, apart from `persistence`, which is set once.
+Source: KIP-467 and librdkafka's `rd_kafka_message_status` for the idea of persistence.
+"""
+
+import enum
+
+
+class Persistence(enum.Enum):
+    """What is known about a record whose send failed."""
+
+    NOT_PERSISTED = "not persisted"
+    """The record is not in the log and will not be."""
+    POSSIBLY_PERSISTED = "possibly persisted"
+    """The record was written to a broker at least in part, and no answer settled its fate."""
+
+
+class KprodError(Exception):
+    """Base of every error that kprod raises on purpose."""
+
+    retriable: bool = False
+    refresh_metadata: bool = False
+    persistence: Persistence | None = None
+
+
+class ConfigError(KprodError, ValueError):
+    """A setting is unknown, malformed or out of bounds; the text names it, its value and the bound."""
+
+
+class ClosedError(KprodError):
+    """The object was closed before or during the call."""
+
+
+class ProducerForked(ClosedError):
+    """The producer was made in a parent process; a child must make its own."""
+
+
+class RecordError(KprodError):
+    """A record was refused before it was appended; nothing of it was sent."""
+
+
+class SerializationError(RecordError):
+    """A serializer raised or returned something that is not bytes-like."""
+
+
+class RecordTooLarge(RecordError):
+    """The record can never be sent with the present limits; the text names both sizes."""
+
+
+class UnknownTopic(RecordError):
+    """The cluster does not know the topic, and did not create it."""
+
+
+class UnknownPartition(RecordError):
+    """The topic exists and has no such partition."""
+
+
+class KprodTimeout(KprodError, TimeoutError):
+    """Something did not happen within the time allowed."""
+
+
+class BufferTimeout(KprodTimeout):
+    """No memory came free within `max_block_ms`."""
+
+
+class MetadataTimeout(KprodTimeout):
+    """The cluster's metadata could not be had within `max_block_ms`; the text says why."""
+
+
+class DeliveryTimeout(KprodTimeout):
+    """The record was not acknowledged within `delivery_timeout_ms`."""
+
+
+class RequestTimeout(KprodTimeout):
+    """A broker did not answer within `request_timeout_ms`."""
+
+    retriable = True
+
+
+class ConnectionFailed(KprodError):
+    """A connection to a broker could not be made or kept."""
+
+
+class Disconnected(ConnectionFailed):
+    """The connection went away while a request was in flight."""
+
+    retriable = True
+    refresh_metadata = True
+
+
+class AuthenticationFailed(ConnectionFailed):
+    """The broker refused the credentials, or could not prove who it is."""
+
+
+class TlsFailed(ConnectionFailed):
+    """The TLS handshake failed."""
+
+
+class LocalProtocolError(KprodError):
+    """kprod was about to send what the protocol forbids: a bug in kprod."""
+
+
+class RemoteProtocolError(KprodError):
+    """The peer sent what the protocol forbids."""
+
+
+class CorruptRecord(RemoteProtocolError):
+    """Bytes that should be records are not: wrong checksum, length, magic or structure."""
+
+
+class UnsupportedVersion(KprodError):
+    """The peer and kprod share no version of a request."""
+
+
+class UnsupportedCodec(KprodError):
+    """The compression codec cannot be used with this record format or this broker."""
+
+
+class BrokerError(KprodError):
+    """A broker answered with an error code; `kprod.protocol.error_table` has a class for each.
+
+    Attributes:
+        code: The number on the wire; −1 is the server's "unknown error".
+        name: The protocol's name for it.
+    """
+
+    code: int = -1
+    name: str = "UNKNOWN_SERVER_ERROR"
+
+
+class TransactionError(KprodError):
+    """Base of the errors that concern a transaction."""
+
+
+class AbortableError(TransactionError):
+    """The transaction must be aborted; the producer may begin another."""
+
+
+class FencedError(TransactionError):
+    """A newer producer with the same transactional id has taken over; this one is done."""
+
+
+class CommitUnknown(TransactionError):
+    """It is not known whether the commit took place; commit again or close."""

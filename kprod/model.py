@@ -1,0 +1,93 @@
+"""Plain values that cross the public border: partitions, nodes, what became of a record.
+
+Thread-safety: all values here are immutable.
+Source: Kafka's TopicPartition, Node and RecordMetadata (clients 4.3.1) for the names.
+"""
+
+import enum
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+
+class Node(NamedTuple):
+    """A broker as a client sees it: where to connect, and its id in the cluster."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    @property
+    def address(self) -> str:
+        """`host:port`, with an IPv6 address in brackets."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+class RecordMetadata(NamedTuple):
+    """Where an acknowledged record is.
+
+    Attributes:
+        topic: As given to `send`.
+        partition: 0-based.
+        offset: −1 when the broker did not say (acks=0, or a duplicate whose offset it forgot).
+        timestamp_ms: Milliseconds since 1970, the broker's if the topic stamps on append; −1 when
+            unknown.
+        serialized_key_size: Bytes; −1 for a null key.
+        serialized_value_size: Bytes; −1 for a null value.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    serialized_key_size: int
+    serialized_value_size: int
+
+
+class Header(NamedTuple):
+    """One header of a record; a record may repeat a key."""
+
+    key: str
+    value: bytes | None
+
+
+class Record(NamedTuple):
+    """A record as it was read back from a log."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+class Acks(enum.IntEnum):
+    """How many replicas must have a batch before the broker answers."""
+
+    NONE = 0
+    LEADER = 1
+    ALL = -1
+
+
+class Codec(enum.IntEnum):
+    """Compression of a batch; the number is the one in the batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class TimestampType(enum.IntEnum):
+    """Who stamped a record; the number is the bit in the batch's attributes."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1

@@ -1,0 +1,26 @@
+"""The exception tree survives pickling, as executors that send errors home need."""
+
+import pickle
+from collections.abc import Iterator
+
+import pytest
+
+from kprod import errors
+
+
+def _classes(root: type[errors.KprodError]) -> Iterator[type[errors.KprodError]]:
+    yield root
+    for child in root.__subclasses__():
+        yield from _classes(child)
+
+
+@pytest.mark.parametrize("error_class", sorted(set(_classes(errors.KprodError)), key=lambda c: c.__name__))
+def test_every_error_survives_pickling(error_class: type[errors.KprodError]) -> None:
+    """Class, text and persistence come back from pickle as they were."""
+    error = error_class("what was asked, what there was")
+    error.persistence = errors.Persistence.POSSIBLY_PERSISTED
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    assert type(again) is error_class
+    assert str(again) == "what was asked, what there was"
+    assert again.persistence is errors.Persistence.POSSIBLY_PERSISTED
+    assert again.retriable == error_class.retriable
