@@ -1,0 +1,1 @@
+"""Slow, literal references, written from the formats' descriptions; they share nothing with kprod."""
