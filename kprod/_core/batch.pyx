@@ -1,0 +1,408 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The V2 record batch, written: records go straight into a chain of pooled chunks.
+
+A builder is open, then sealed (no more records), then closed (header and checksum written). It
+appends a record whole or not at all, and answers lack of room with a value: NEED_CHUNKS when the
+chain is too short, BATCH_FULL when the limit on uncompressed bytes is reached. A first record is
+taken whatever its size, since it could never fit otherwise. A record may straddle chunks.
+
+Invariants.
+    size_bytes is the exact encoded size without compression, header included.
+    A batch is unchanged by an append that does not answer APPENDED.
+    A closed batch's bytes change only through `rewrite_producer`, and only while nothing but the
+    batch itself holds the chain.
+
+Thread-safety: none of its own; appends run inside the partition's critical section.
+Source: Kafka DefaultRecordBatch, DefaultRecord, MemoryRecordsBuilder (clients 4.3.1).
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport int16_t, int32_t, int64_t
+from libc.string cimport memcpy
+
+from kprod._core.chunks cimport Chunk, ChunkChain, Piece
+from kprod._core.endian cimport store_int16, store_int32, store_int64
+from kprod._core.layout cimport (
+    ATTRIBUTES_OFFSET,
+    BASE_OFFSET_OFFSET,
+    BASE_SEQUENCE_OFFSET,
+    BASE_TIMESTAMP_OFFSET,
+    BATCH_LENGTH_OFFSET,
+    BATCH_OVERHEAD_BYTES,
+    CODEC_MASK,
+    CRC_OFFSET,
+    LAST_OFFSET_DELTA_OFFSET,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_OFFSET,
+    MAGIC_V2,
+    MAX_TIMESTAMP_OFFSET,
+    PARTITION_LEADER_EPOCH_OFFSET,
+    PRODUCER_EPOCH_OFFSET,
+    PRODUCER_ID_OFFSET,
+    RECORD_COUNT_OFFSET,
+    RECORD_OVERHEAD_BYTES_MAX,
+)
+from kprod._core.varint cimport (
+    put_varint,
+    put_varlong,
+    varint_size,
+    varlong_size,
+)
+
+from crc32c import crc32c
+
+from kprod.errors import LocalProtocolError
+
+cdef enum:
+    INT32_MAX = 0x7FFFFFFF
+    # Everything of a record before its key: length, attributes, deltas, key length.
+    RECORD_HEAD_BYTES_MAX = 32
+
+cdef const unsigned char* NO_HEADERS = b"\x00"
+
+
+cdef class BatchBuilder:
+    """One batch under construction.
+
+    Args:
+        chain: Its memory; the builder's owner is the chain's first holder.
+        limit_bytes: Uncompressed size, header included, past which no second record is taken.
+    """
+
+    def __cinit__(self, ChunkChain chain not None, Py_ssize_t limit_bytes):
+        cdef Py_ssize_t index
+        if chain.pieces[0].capacity_bytes < BATCH_OVERHEAD_BYTES:
+            raise ValueError(f"a batch's first chunk must hold its header of {BATCH_OVERHEAD_BYTES} bytes")
+        self.chain = chain
+        self.limit_bytes = limit_bytes
+        self.size_bytes = BATCH_OVERHEAD_BYTES
+        self.max_timestamp_ms = -1
+        self.base_timestamp_ms = -1
+        self._at = chain.pieces[0].memory + BATCH_OVERHEAD_BYTES
+        self._room_bytes = chain.pieces[0].capacity_bytes - BATCH_OVERHEAD_BYTES
+        for index in range(1, chain.piece_count):
+            self._spare_bytes += chain.pieces[index].capacity_bytes
+
+    @property
+    def is_full(self):
+        """Whether the limit is reached, so that no further record would be taken."""
+        return self.size_bytes >= self.limit_bytes
+
+    def try_append(self, int64_t timestamp_ms, key, value, headers=()):
+        """Append one record, whole or not at all.
+
+        Args:
+            timestamp_ms: Milliseconds since 1970.
+            key: Bytes-like or None.
+            value: Bytes-like or None.
+            headers: Pairs of a str and bytes-like or None, or a mapping of them.
+
+        Returns:
+            APPENDED; NEED_CHUNKS when the chain is `missing_bytes` too short; BATCH_FULL when the
+            record does not fit the limit.
+
+        Raises:
+            TypeError: An argument is not of these types.
+            ValueError: A header's key is not valid UTF-8 text, or the batch is sealed.
+        """
+        cdef RecordFields record
+        cdef Py_buffer key_view
+        cdef Py_buffer value_view
+        cdef bytes section
+        if self.sealed:
+            raise ValueError("the batch is sealed; open another")
+        record.timestamp_ms = timestamp_ms
+        record.headers = NO_HEADERS
+        record.headers_bytes = 1
+        record.key = record.value = NULL
+        record.key_bytes = record.value_bytes = -1
+        if headers:
+            section = encode_header_section(headers)
+            record.headers = <const unsigned char*>PyBytes_AS_STRING(section)
+            record.headers_bytes = len(section)
+        if key is not None:
+            PyObject_GetBuffer(key, &key_view, PyBUF_SIMPLE)
+            record.key = <const unsigned char*>key_view.buf
+            record.key_bytes = key_view.len
+        try:
+            if value is not None:
+                PyObject_GetBuffer(value, &value_view, PyBUF_SIMPLE)
+                record.value = <const unsigned char*>value_view.buf
+                record.value_bytes = value_view.len
+            try:
+                return self.append(&record)
+            finally:
+                if value is not None:
+                    PyBuffer_Release(&value_view)
+        finally:
+            if key is not None:
+                PyBuffer_Release(&key_view)
+
+    cdef AppendResult append(self, const RecordFields* record) noexcept:
+        """Append one record whose fields the caller has checked; nothing here runs Python code."""
+        cdef int64_t timestamp_delta = 0
+        cdef Py_ssize_t body_bytes
+        cdef Py_ssize_t record_bytes
+        cdef unsigned char head[RECORD_HEAD_BYTES_MAX]
+        cdef unsigned char* at
+        cdef bint contiguous
+        if self.record_count > 0:
+            timestamp_delta = record.timestamp_ms - self.base_timestamp_ms
+        body_bytes = (
+            1 + varlong_size(timestamp_delta) + varint_size(self.record_count)
+            + varint_size(<int32_t>record.key_bytes) + max(record.key_bytes, 0)
+            + varint_size(<int32_t>record.value_bytes) + max(record.value_bytes, 0)
+            + record.headers_bytes
+        )
+        record_bytes = varint_size(<int32_t>body_bytes) + body_bytes
+        if self.record_count > 0 and self.size_bytes + record_bytes > self.limit_bytes:
+            return AppendResult.BATCH_FULL
+        if record_bytes > self._room_bytes + self._spare_bytes:
+            self.missing_bytes = record_bytes - self._room_bytes - self._spare_bytes
+            return AppendResult.NEED_CHUNKS
+
+        contiguous = record_bytes <= self._room_bytes
+        at = self._at if contiguous else head
+        at = put_varint(at, <int32_t>body_bytes)
+        at[0] = 0
+        at = put_varlong(at + 1, timestamp_delta)
+        at = put_varint(at, self.record_count)
+        at = put_varint(at, <int32_t>record.key_bytes)
+        if contiguous:
+            if record.key_bytes > 0:
+                memcpy(at, record.key, record.key_bytes)
+                at += record.key_bytes
+            at = put_varint(at, <int32_t>record.value_bytes)
+            if record.value_bytes > 0:
+                memcpy(at, record.value, record.value_bytes)
+                at += record.value_bytes
+            memcpy(at, record.headers, record.headers_bytes)
+            self._at += record_bytes
+            self._room_bytes -= record_bytes
+        else:
+            self._put(head, at - head)
+            self._put(record.key, record.key_bytes)
+            self._put(head, put_varint(head, <int32_t>record.value_bytes) - head)
+            self._put(record.value, record.value_bytes)
+            self._put(record.headers, record.headers_bytes)
+
+        if self.record_count == 0:
+            self.base_timestamp_ms = record.timestamp_ms
+            self.max_timestamp_ms = record.timestamp_ms
+        elif record.timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = record.timestamp_ms
+        self.record_count += 1
+        self.size_bytes += record_bytes
+        return AppendResult.APPENDED
+
+    cdef void _put(self, const unsigned char* source, Py_ssize_t size) noexcept nogil:
+        """Copy into the chain across chunk borders; the caller has made sure of the room."""
+        cdef Piece* piece
+        while size > self._room_bytes:
+            memcpy(self._at, source, self._room_bytes)
+            source += self._room_bytes
+            size -= self._room_bytes
+            self._piece_index += 1
+            piece = &self.chain.pieces[self._piece_index]
+            self._at = piece.memory
+            self._room_bytes = piece.capacity_bytes
+            self._spare_bytes -= piece.capacity_bytes
+        if size > 0:
+            memcpy(self._at, source, size)
+            self._at += size
+            self._room_bytes -= size
+
+    def add_chunk(self, Chunk chunk not None) -> None:
+        """Lengthen the chain by a chunk lent by its pool."""
+        self.extend(chunk)
+
+    cdef int extend(self, object chunk) except -1:
+        self.chain.add(<Chunk>chunk)
+        self._spare_bytes += (<Chunk>chunk).capacity_bytes
+        return 0
+
+    def seal(self) -> None:
+        """Take no more records, and give back the chunks that none has reached."""
+        if not self.sealed:
+            self.sealed = True
+            self._spare_bytes = 0
+            self.chain.trim(self._piece_index + 1)
+
+    def records(self) -> bytes:
+        """A copy of the records, uncompressed, without the batch's header."""
+        cdef Py_ssize_t size = self.size_bytes - BATCH_OVERHEAD_BYTES
+        cdef bytes scratch = PyBytes_FromStringAndSize(NULL, size)
+        cdef unsigned char* at = <unsigned char*>PyBytes_AS_STRING(scratch)
+        cdef unsigned char* start
+        cdef Py_ssize_t index
+        cdef Py_ssize_t part
+        for index in range(self._piece_index + 1):
+            start = self.chain.pieces[index].memory
+            part = self.chain.pieces[index].capacity_bytes
+            if index == self._piece_index:
+                part = self._at - start
+            if index == 0:
+                start += BATCH_OVERHEAD_BYTES
+                part -= BATCH_OVERHEAD_BYTES
+            memcpy(at, start, part)
+            at += part
+        return scratch
+
+    def close(
+        self, *, int64_t producer_id=-1, int16_t producer_epoch=-1, int32_t base_sequence=-1, int attributes=0,
+        compress=None,
+    ):
+        """Seal the batch and write its header and checksum.
+
+        Args:
+            producer_id: −1 without idempotence.
+            producer_epoch: −1 without idempotence.
+            base_sequence: Sequence of the first record; −1 without idempotence.
+            attributes: Codec, transactional and control bits of the header.
+            compress: Called once with all records as bytes, when the codec bits are not 0.
+
+        Returns:
+            The batch's pieces in order, buffers to be written one after the other. They refer to
+            the chain unless the batch is compressed.
+
+        Raises:
+            LocalProtocolError: Closed already, or empty, or codec and `compress` do not agree.
+        """
+        if self._wire_pieces is not None:
+            raise LocalProtocolError("a batch was closed twice")
+        if self.record_count == 0:
+            raise LocalProtocolError("a batch without records was closed")
+        if bool(attributes & CODEC_MASK) != (compress is not None):
+            raise LocalProtocolError(f"attributes {attributes:#x} and the compressor do not agree")
+        self.seal()
+        if compress is None:
+            self._close_plain()
+        else:
+            self._header = bytearray(BATCH_OVERHEAD_BYTES)
+            packed = compress(self.records())
+            self._wire_pieces = [memoryview(self._header).toreadonly(), packed]
+            self.encoded_bytes = BATCH_OVERHEAD_BYTES + len(packed)
+        self._write_header(attributes)
+        self._write_producer(producer_id, producer_epoch, base_sequence)
+        return self.pieces()
+
+    def _close_plain(self):
+        """The chunks themselves are the pieces, the last one as far as it is filled."""
+        cdef Piece* last = &self.chain.pieces[self._piece_index]
+        cdef list chunks = self.chain.chunks()
+        last_chunk = chunks.pop()
+        chunks.append(memoryview(last_chunk)[:self._at - last.memory])
+        self._wire_pieces = chunks
+        self.encoded_bytes = self.size_bytes
+
+    cdef unsigned char* _header_memory(self) except NULL:
+        if self._header is None:
+            return self.chain.pieces[0].memory
+        return self._header
+
+    def _write_header(self, int attributes):
+        cdef unsigned char* header = self._header_memory()
+        store_int64(header + <int>BASE_OFFSET_OFFSET, 0)
+        store_int32(header + <int>BATCH_LENGTH_OFFSET, <int32_t>(self.encoded_bytes - LOG_OVERHEAD_BYTES))
+        store_int32(header + <int>PARTITION_LEADER_EPOCH_OFFSET, -1)
+        header[<int>MAGIC_OFFSET] = MAGIC_V2
+        store_int16(header + <int>ATTRIBUTES_OFFSET, <int16_t>attributes)
+        store_int32(header + <int>LAST_OFFSET_DELTA_OFFSET, self.record_count - 1)
+        store_int64(header + <int>BASE_TIMESTAMP_OFFSET, self.base_timestamp_ms)
+        store_int64(header + <int>MAX_TIMESTAMP_OFFSET, self.max_timestamp_ms)
+        store_int32(header + <int>RECORD_COUNT_OFFSET, self.record_count)
+
+    def _write_producer(self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence):
+        cdef unsigned char* header = self._header_memory()
+        store_int64(header + <int>PRODUCER_ID_OFFSET, producer_id)
+        store_int16(header + <int>PRODUCER_EPOCH_OFFSET, producer_epoch)
+        store_int32(header + <int>BASE_SEQUENCE_OFFSET, base_sequence)
+        cdef unsigned int crc = 0
+        skip = <int>ATTRIBUTES_OFFSET
+        for piece in self._wire_pieces:
+            # The checksum is computed under the interpreter lock: giving that up for
+            # microseconds can cost milliseconds to get it back behind a busy caller.
+            crc = crc32c(memoryview(piece)[skip:], crc, gil_release_mode=0)
+            skip = 0
+        store_int32(header + <int>CRC_OFFSET, <int32_t>crc)
+
+    def pieces(self) -> list:
+        """The closed batch's pieces, in order.
+
+        Raises:
+            LocalProtocolError: The batch is not closed.
+        """
+        if self._wire_pieces is None:
+            raise LocalProtocolError("a batch's pieces were asked for before it was closed")
+        return list(self._wire_pieces)
+
+    def rewrite_producer(self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence) -> None:
+        """Give a closed batch another producer id, epoch and sequence, and its checksum anew.
+
+        Raises:
+            LocalProtocolError: The batch is not closed, or a request still holds its chain: bytes
+                that a socket may be reading never change.
+        """
+        if self._wire_pieces is None:
+            raise LocalProtocolError("only a closed batch's producer can be rewritten")
+        if self.chain.holder_count != 1:
+            raise LocalProtocolError(
+                f"a batch held {self.chain.holder_count} times cannot be rewritten; its only holder may"
+            )
+        self._write_producer(producer_id, producer_epoch, base_sequence)
+
+
+cdef bytes encode_header_section(object headers):
+    """The header section of a record, count included; the caller's bytes are copied."""
+    cdef bytearray section = bytearray()
+    cdef unsigned char scratch[RECORD_HEAD_BYTES_MAX]
+    cdef Py_ssize_t count = 0
+    pairs = list(headers.items()) if hasattr(headers, "items") else list(headers)
+    for pair in pairs:
+        name, value = _checked_header(pair)
+        section += scratch[:put_varint(scratch, <int32_t>len(name)) - scratch]
+        section += name
+        if value is None:
+            section += scratch[:put_varint(scratch, -1) - scratch]
+        else:
+            section += scratch[:put_varint(scratch, <int32_t>len(value)) - scratch]
+            section += value
+        count += 1
+        if len(section) > INT32_MAX:
+            raise ValueError(f"the headers of one record exceed {INT32_MAX} bytes")
+    return scratch[:put_varint(scratch, <int32_t>count) - scratch] + bytes(section)
+
+
+cdef tuple _checked_header(object pair):
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise TypeError(f"a header must be a pair (str, bytes-like or None), got {type(pair).__name__}")
+    name, value = pair
+    if not isinstance(name, str):
+        raise TypeError(f"a header's key must be str, got {type(name).__name__}")
+    if value is not None and not isinstance(value, bytes):
+        if isinstance(value, str):
+            raise TypeError(f"the value of header {name!r} must be bytes-like or None, got str: encode it first")
+        try:
+            value = bytes(memoryview(value))
+        except TypeError:
+            raise TypeError(
+                f"the value of header {name!r} must be bytes-like or None, got {type(value).__name__}"
+            ) from None
+    return (<str>name).encode("utf-8"), value
+
+
+def record_size_bound(Py_ssize_t key_bytes, Py_ssize_t value_bytes, Py_ssize_t headers_bytes=1) -> int:
+    """Upper bound of the size of a batch with this record alone.
+
+    Args:
+        key_bytes: −1 for null.
+        value_bytes: −1 for null.
+        headers_bytes: Of the encoded header section, its count included.
+
+    Source: Kafka AbstractRecords.estimateSizeInBytesUpperBound (clients 4.3.1).
+    """
+    return (
+        BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES_MAX + varint_size(<int32_t>key_bytes) + max(key_bytes, 0)
+        + varint_size(<int32_t>value_bytes) + max(value_bytes, 0) + headers_bytes
+    )

@@ -1,0 +1,262 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Pooled memory: chunks of two sizes out of one total, lent to batches as chains.
+
+Why two sizes. A batch begins with a small chunk, so that ten thousand quiet partitions are cheap,
+and goes on in large ones, so that a busy one is few pieces to send.
+
+Why holders. A chain may be needed by its batch and by requests that carry it. A batch can be over
+for its user while a socket still reads its bytes; were the memory lent out again then, another
+topic's records would go out in its place with a valid checksum. So each of them holds the chain,
+and it goes back whole when the last one lets go.
+
+Invariants.
+    lent_bytes <= capacity_bytes, always.
+    lent_bytes + cached_bytes <= capacity_bytes: the free lists keep no memory beyond the total.
+
+Thread-safety: `ChunkPool` any thread; its fields change inside its own critical section. A
+    `ChunkChain` belongs to whoever may append to its batch, then to the sender.
+Source: Kafka BufferPool (clients 4.3.1); KAFKA-19012 for the holders; KIP-1332 for small pieces.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+
+from kprod.errors import LocalProtocolError
+
+cdef enum:
+    # Seen on the wire or in a log, this byte means that freed memory was sent.
+    POISON = 0xDD
+    FIRST_PIECE_ROOM = 4
+
+
+@cython.no_gc
+@cython.final
+cdef class Chunk:
+    """One pooled piece of memory. It exposes its whole length as a read-only buffer.
+
+    The memory comes from Python's allocator, so that tracemalloc counts it.
+    """
+
+    def __cinit__(self, Py_ssize_t capacity_bytes):
+        self.memory = <unsigned char*>PyMem_Malloc(capacity_bytes)
+        if self.memory == NULL:
+            raise MemoryError(f"no memory for a chunk of {capacity_bytes} bytes")
+        self.capacity_bytes = capacity_bytes
+
+    def __dealloc__(self):
+        PyMem_Free(self.memory)
+
+    def __len__(self):
+        return self.capacity_bytes
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.memory, self.capacity_bytes, 1, flags)
+
+    def __releasebuffer__(self, Py_buffer* view):
+        pass
+
+
+cdef class ChunkPool:
+    """A fixed amount of memory, lent out as chunks while there is some.
+
+    This is the part that never waits. A subclass that lets callers wait sets `has_waiters` while
+    someone stands in line and gets `memory_freed()` called whenever memory comes back then.
+
+    Args:
+        capacity_bytes: The total, at least one large chunk.
+        small_chunk_bytes: First chunk of a batch.
+        large_chunk_bytes: Every further chunk.
+        poisons: Fill returned memory with a pattern, to make use after return visible.
+
+    Raises:
+        ValueError: The sizes do not fit together.
+    """
+
+    def __init__(
+        self, int64_t capacity_bytes, *, Py_ssize_t small_chunk_bytes=2048, Py_ssize_t large_chunk_bytes=16384,
+        bint poisons=False,
+    ):
+        if not 64 <= small_chunk_bytes <= large_chunk_bytes <= capacity_bytes:
+            raise ValueError(
+                f"a pool needs 64 <= small_chunk_bytes <= large_chunk_bytes <= capacity_bytes,"
+                f" got {small_chunk_bytes}, {large_chunk_bytes}, {capacity_bytes}"
+            )
+        self.capacity_bytes = capacity_bytes
+        self.small_chunk_bytes = small_chunk_bytes
+        self.large_chunk_bytes = large_chunk_bytes
+        self.poisons = poisons
+        self._small = []
+        self._large = []
+
+    @property
+    def available_bytes(self):
+        """Bytes that could be lent now."""
+        return self.capacity_bytes - self.lent_bytes
+
+    cdef Chunk try_take(self, bint large):
+        """A chunk, or None when the total is lent out or someone waits in line."""
+        cdef Py_ssize_t size = self.large_chunk_bytes if large else self.small_chunk_bytes
+        with cython.critical_section(self):
+            if self.has_waiters or self.lent_bytes + size > self.capacity_bytes:
+                return None
+            self.lent_bytes += size
+            return self.make(large)
+
+    cdef Chunk make(self, bint large):
+        """A chunk whose bytes are already counted as lent."""
+        cdef Py_ssize_t size = self.large_chunk_bytes if large else self.small_chunk_bytes
+        cdef list free = self._large if large else self._small
+        cdef list other = self._small if large else self._large
+        if free:
+            self.cached_bytes -= size
+            return <Chunk>free.pop()
+        while other and self.lent_bytes + self.cached_bytes > self.capacity_bytes:
+            self.cached_bytes -= (<Chunk>other.pop()).capacity_bytes
+        try:
+            return Chunk(size)
+        except MemoryError:
+            self.lent_bytes -= size
+            raise
+
+    cdef int put_away(self, Chunk chunk) except -1:
+        """Take one lent chunk back into its free list."""
+        if self.poisons:
+            memset(chunk.memory, POISON, chunk.capacity_bytes)
+        with cython.critical_section(self):
+            self.lent_bytes -= chunk.capacity_bytes
+            self.cached_bytes += chunk.capacity_bytes
+            if chunk.capacity_bytes == self.large_chunk_bytes:
+                self._large.append(chunk)
+            else:
+                self._small.append(chunk)
+        return 0
+
+    def reserve(self, int64_t wanted_bytes) -> int:
+        """Count up to `wanted_bytes` as lent, for a waiter that gathers memory piece by piece.
+
+        Returns:
+            The bytes granted, between 0 and `wanted_bytes`.
+        """
+        with cython.critical_section(self):
+            granted = min(wanted_bytes, self.capacity_bytes - self.lent_bytes)
+            self.lent_bytes += granted
+        return granted
+
+    def unreserve(self, int64_t granted_bytes) -> None:
+        """Give back bytes got from `reserve`."""
+        with cython.critical_section(self):
+            self.lent_bytes -= granted_bytes
+
+    def make_reserved(self, bint large) -> Chunk:
+        """Turn reserved bytes into a chunk."""
+        with cython.critical_section(self):
+            return self.make(large)
+
+    def try_chain(self, bint large=False):
+        """A chain of one chunk, or None when the total is lent out or someone waits."""
+        cdef Chunk chunk = self.try_take(large)
+        if chunk is None:
+            return None
+        return ChunkChain(self, [chunk])
+
+    def try_chunk(self, bint large=True):
+        """A chunk, or None when the total is lent out or someone waits."""
+        return self.try_take(large)
+
+    def give_back(self, list chunks not None) -> None:
+        """Take back chunks that no chain holds."""
+        cdef Chunk chunk
+        for chunk in chunks:
+            self.put_away(chunk)
+        if self.has_waiters:
+            self.memory_freed()
+
+    def memory_freed(self) -> None:
+        """Called when memory came back while `has_waiters`; a subclass serves its waiters."""
+
+
+cdef class ChunkChain:
+    """The memory of one batch: chunks in order, and how many hold them.
+
+    It begins with one holder, its batch.
+
+    Args:
+        pool: Where the chunks go back to.
+        chunks: At least one, lent by `pool`.
+    """
+
+    def __cinit__(self, ChunkPool pool not None, list chunks not None):
+        self.pool = pool
+        self._chunks = []
+        self._piece_room = FIRST_PIECE_ROOM
+        self.pieces = <Piece*>PyMem_Malloc(self._piece_room * sizeof(Piece))
+        if self.pieces == NULL:
+            raise MemoryError("no memory for a chain's index")
+        self.holder_count = 1
+        for chunk in chunks:
+            self.add(<Chunk?>chunk)
+
+    def __dealloc__(self):
+        PyMem_Free(self.pieces)
+
+    cdef int add(self, Chunk chunk) except -1:
+        cdef Piece* grown
+        if self.piece_count == self._piece_room:
+            grown = <Piece*>PyMem_Realloc(self.pieces, 2 * self._piece_room * sizeof(Piece))
+            if grown == NULL:
+                raise MemoryError("no memory for a chain's index")
+            self.pieces = grown
+            self._piece_room *= 2
+        self._chunks.append(chunk)
+        self.pieces[self.piece_count].memory = chunk.memory
+        self.pieces[self.piece_count].capacity_bytes = chunk.capacity_bytes
+        self.piece_count += 1
+        self.lent_bytes += chunk.capacity_bytes
+        return 0
+
+    cdef int trim(self, Py_ssize_t piece_count) except -1:
+        """Give back the chunks after the first `piece_count`."""
+        cdef list spare = self._chunks[piece_count:]
+        cdef Chunk chunk
+        if not spare:
+            return 0
+        del self._chunks[piece_count:]
+        self.piece_count = piece_count
+        for chunk in spare:
+            self.lent_bytes -= chunk.capacity_bytes
+        self.pool.give_back(spare)
+        return 0
+
+    def chunks(self) -> list[Chunk]:
+        """The chunks in order; each is a read-only buffer of its whole length."""
+        return list(self._chunks)
+
+    def hold(self) -> None:
+        """Keep the chain from going back until a matching `release`.
+
+        Raises:
+            LocalProtocolError: It has gone back already.
+        """
+        if self.holder_count == 0:
+            raise LocalProtocolError("a chunk chain was held after it had gone back to its pool")
+        self.holder_count += 1
+
+    def release(self) -> None:
+        """Let go of the chain; the last holder sends it back to its pool, whole.
+
+        Raises:
+            LocalProtocolError: Released more often than held.
+        """
+        cdef list chunks
+        if self.holder_count == 0:
+            raise LocalProtocolError("a chunk chain was released twice")
+        self.holder_count -= 1
+        if self.holder_count == 0:
+            chunks = self._chunks
+            self._chunks = []
+            self.piece_count = 0
+            self.lent_bytes = 0
+            self.pool.give_back(chunks)

@@ -1,0 +1,86 @@
+# Zigzag base-128 integers of the record format, inline for compiled modules.
+
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+
+
+cdef inline uint32_t zigzag32(int32_t value) noexcept nogil:
+    return (<uint32_t>value << 1) ^ <uint32_t>(value >> 31)
+
+
+cdef inline uint64_t zigzag64(int64_t value) noexcept nogil:
+    return (<uint64_t>value << 1) ^ <uint64_t>(value >> 63)
+
+
+cdef inline int unsigned_size(uint64_t bits) noexcept nogil:
+    cdef int size = 1
+    while bits >= 0x80:
+        bits >>= 7
+        size += 1
+    return size
+
+
+cdef inline int varint_size(int32_t value) noexcept nogil:
+    return unsigned_size(zigzag32(value))
+
+
+cdef inline int varlong_size(int64_t value) noexcept nogil:
+    return unsigned_size(zigzag64(value))
+
+
+# The writers return where the next byte goes; the caller has made room.
+cdef inline unsigned char* put_unsigned(unsigned char* at, uint64_t bits) noexcept nogil:
+    while bits >= 0x80:
+        at[0] = <unsigned char>(bits | 0x80)
+        at += 1
+        bits >>= 7
+    at[0] = <unsigned char>bits
+    return at + 1
+
+
+cdef inline unsigned char* put_varint(unsigned char* at, int32_t value) noexcept nogil:
+    return put_unsigned(at, zigzag32(value))
+
+
+cdef inline unsigned char* put_varlong(unsigned char* at, int64_t value) noexcept nogil:
+    return put_unsigned(at, zigzag64(value))
+
+
+# The readers never pass `end`. They return NULL when the bytes run out or do not fit the width.
+cdef inline const unsigned char* take_unsigned(
+    const unsigned char* at, const unsigned char* end, int bits_max, uint64_t* bits
+) noexcept nogil:
+    cdef uint64_t value = 0
+    cdef uint64_t group
+    cdef int shift = 0
+    while at < end:
+        group = at[0] & 0x7F
+        # The last group may carry only the bits that are left of the width.
+        if shift + 7 > bits_max and (group >> (bits_max - shift)) != 0:
+            return NULL
+        value |= group << shift
+        at += 1
+        if at[-1] < 0x80:
+            bits[0] = value
+            return at
+        shift += 7
+        if shift >= bits_max:
+            return NULL
+    return NULL
+
+
+cdef inline const unsigned char* take_varint(
+    const unsigned char* at, const unsigned char* end, int32_t* value
+) noexcept nogil:
+    cdef uint64_t bits = 0
+    at = take_unsigned(at, end, 32, &bits)
+    value[0] = <int32_t>(<uint32_t>(bits >> 1) ^ <uint32_t>(-<int32_t>(bits & 1)))
+    return at
+
+
+cdef inline const unsigned char* take_varlong(
+    const unsigned char* at, const unsigned char* end, int64_t* value
+) noexcept nogil:
+    cdef uint64_t bits = 0
+    at = take_unsigned(at, end, 64, &bits)
+    value[0] = <int64_t>((bits >> 1) ^ <uint64_t>(-<int64_t>(bits & 1)))
+    return at
