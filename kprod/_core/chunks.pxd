@@ -18,13 +18,30 @@ cdef class ChunkPool:
     cdef readonly Py_ssize_t small_chunk_bytes
     cdef readonly Py_ssize_t large_chunk_bytes
     cdef readonly bint poisons
-    # Set while someone waits for memory: nobody may overtake on the compiled path.
-    cdef public bint has_waiters
+    # True while someone stands in line for memory: nobody may overtake.
+    cdef readonly bint has_waiters
+    cdef readonly bint closed
     cdef list _small
     cdef list _large
+    cdef list _line
     cdef Chunk try_take(self, bint large)
     cdef Chunk make(self, bint large)
     cdef int put_away(self, Chunk chunk) except -1
+    cdef int give_back_chunks(self, list chunks) except -1
+    cdef int join_line(self, MemoryWaiter waiter) except -1
+    cdef int leave_line(self, MemoryWaiter waiter) except -1
+    cdef list claim(self, MemoryWaiter waiter)
+    cdef int _serve_line(self) except -1
+
+
+cdef class MemoryWaiter:
+    cdef readonly Py_ssize_t chunk_count
+    cdef readonly bint large
+    cdef readonly int64_t wanted_bytes
+    cdef readonly int64_t granted_bytes
+    cdef readonly bint closed
+    cdef object _lock
+    cdef int settle(self, bint closed) except -1
 
 
 cdef class ChunkChain:

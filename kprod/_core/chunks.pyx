@@ -12,6 +12,7 @@ and it goes back whole when the last one lets go.
 Invariants.
     lent_bytes <= capacity_bytes, always.
     lent_bytes + cached_bytes <= capacity_bytes: the free lists keep no memory beyond the total.
+    A waiter's granted bytes count as lent, and it leaves the line on every path.
 
 Thread-safety: `ChunkPool` any thread; its fields change inside its own critical section. A
     `ChunkChain` belongs to whoever may append to its batch, then to the sender.
@@ -23,6 +24,8 @@ from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.stdint cimport int64_t
 from libc.string cimport memset
+
+from _thread import allocate_lock
 
 from kprod.errors import LocalProtocolError
 
@@ -62,8 +65,10 @@ cdef class Chunk:
 cdef class ChunkPool:
     """A fixed amount of memory, lent out as chunks while there is some.
 
-    This is the part that never waits. A subclass that lets callers wait sets `has_waiters` while
-    someone stands in line and gets `memory_freed()` called whenever memory comes back then.
+    Who needs more than there is stands in line with a `MemoryWaiter`. The first in line gets every
+    byte that comes back until it is satisfied; otherwise one large request could starve behind a
+    stream of small ones. The line is kept here, in compiled code, so that an exception out of a
+    signal handler can interrupt a wait but never its bookkeeping.
 
     Args:
         capacity_bytes: The total, at least one large chunk.
@@ -90,6 +95,7 @@ cdef class ChunkPool:
         self.poisons = poisons
         self._small = []
         self._large = []
+        self._line = []
 
     @property
     def available_bytes(self):
@@ -134,26 +140,72 @@ cdef class ChunkPool:
                 self._small.append(chunk)
         return 0
 
-    def reserve(self, int64_t wanted_bytes) -> int:
-        """Count up to `wanted_bytes` as lent, for a waiter that gathers memory piece by piece.
+    cdef int join_line(self, MemoryWaiter waiter) except -1:
+        """Stand last in the line for memory."""
+        with cython.critical_section(self):
+            if self.closed:
+                waiter.settle(True)
+                return 0
+            self._line.append(waiter)
+            self.has_waiters = True
+            self._serve_line()
+        return 0
 
-        Returns:
-            The bytes granted, between 0 and `wanted_bytes`.
+    cdef int leave_line(self, MemoryWaiter waiter) except -1:
+        """Give up the waiter's place, and what it was granted and has not claimed."""
+        with cython.critical_section(self):
+            if waiter in self._line:
+                self._line.remove(waiter)
+            self.lent_bytes -= waiter.granted_bytes
+            waiter.granted_bytes = 0
+            self._serve_line()
+        return 0
+
+    cdef list claim(self, MemoryWaiter waiter):
+        """Turn a satisfied waiter's bytes into chunks."""
+        cdef list chunks = []
+        cdef Chunk chunk
+        with cython.critical_section(self):
+            while waiter.granted_bytes > 0:
+                chunk = self.make(waiter.large)
+                waiter.granted_bytes -= chunk.capacity_bytes
+                chunks.append(chunk)
+        return chunks
+
+    cdef int _serve_line(self) except -1:
+        """Let the first in line have all there is, until it is satisfied, then the next."""
+        cdef MemoryWaiter first
+        cdef int64_t grant
+        while self._line:
+            first = <MemoryWaiter>self._line[0]
+            grant = min(first.wanted_bytes - first.granted_bytes, self.capacity_bytes - self.lent_bytes)
+            self.lent_bytes += grant
+            first.granted_bytes += grant
+            if first.granted_bytes < first.wanted_bytes:
+                break
+            del self._line[0]
+            first.settle(False)
+        self.has_waiters = bool(self._line)
+        return 0
+
+    @property
+    def waiter_count(self):
+        """How many stand in line."""
+        return len(self._line)
+
+    def close(self) -> None:
+        """Wake all who wait, without memory, and let nobody join the line any more.
+
+        Memory that is lent can still come back.
         """
+        cdef list line
         with cython.critical_section(self):
-            granted = min(wanted_bytes, self.capacity_bytes - self.lent_bytes)
-            self.lent_bytes += granted
-        return granted
-
-    def unreserve(self, int64_t granted_bytes) -> None:
-        """Give back bytes got from `reserve`."""
-        with cython.critical_section(self):
-            self.lent_bytes -= granted_bytes
-
-    def make_reserved(self, bint large) -> Chunk:
-        """Turn reserved bytes into a chunk."""
-        with cython.critical_section(self):
-            return self.make(large)
+            self.closed = True
+            line = self._line
+            self._line = []
+            self.has_waiters = False
+        for waiter in line:
+            (<MemoryWaiter>waiter).settle(True)
 
     def try_chain(self, bint large=False):
         """A chain of one chunk, or None when the total is lent out or someone waits."""
@@ -168,14 +220,51 @@ cdef class ChunkPool:
 
     def give_back(self, list chunks not None) -> None:
         """Take back chunks that no chain holds."""
+        self.give_back_chunks(chunks)
+
+    cdef int give_back_chunks(self, list chunks) except -1:
         cdef Chunk chunk
         for chunk in chunks:
             self.put_away(chunk)
         if self.has_waiters:
-            self.memory_freed()
+            with cython.critical_section(self):
+                self._serve_line()
+        return 0
 
-    def memory_freed(self) -> None:
-        """Called when memory came back while `has_waiters`; a subclass serves its waiters."""
+
+cdef class MemoryWaiter:
+    """A place in the line for memory: who waits, for how many chunks, and what it has so far.
+
+    Args:
+        chunk_count: At least 1.
+        large: Whether the chunks are large ones.
+        chunk_bytes: Size of one.
+    """
+
+    def __cinit__(self, Py_ssize_t chunk_count, bint large, Py_ssize_t chunk_bytes):
+        self.chunk_count = chunk_count
+        self.large = large
+        self.wanted_bytes = chunk_count * chunk_bytes
+        self._lock = allocate_lock()
+        self._lock.acquire()
+
+    def wait(self, double timeout_s) -> bool:
+        """Wait until satisfied, or until the pool closes.
+
+        A signal handler may raise out of here; the caller then leaves the line.
+
+        Args:
+            timeout_s: Seconds, at least 0.
+
+        Returns:
+            False when the time is over.
+        """
+        return self._lock.acquire(True, timeout_s)
+
+    cdef int settle(self, bint closed) except -1:
+        self.closed = closed
+        self._lock.release()
+        return 0
 
 
 cdef class ChunkChain:
@@ -227,7 +316,7 @@ cdef class ChunkChain:
         self.piece_count = piece_count
         for chunk in spare:
             self.lent_bytes -= chunk.capacity_bytes
-        self.pool.give_back(spare)
+        self.pool.give_back_chunks(spare)
         return 0
 
     def chunks(self) -> list[Chunk]:
@@ -259,4 +348,4 @@ cdef class ChunkChain:
             self._chunks = []
             self.piece_count = 0
             self.lent_bytes = 0
-            self.pool.give_back(chunks)
+            self.pool.give_back_chunks(chunks)

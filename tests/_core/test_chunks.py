@@ -58,13 +58,6 @@ def test_double_release_is_an_error() -> None:
         chain.hold()
 
 
-def test_nobody_overtakes_a_waiter() -> None:
-    """While someone waits, the compiled path hands out nothing."""
-    pool = ChunkPool(1024, small_chunk_bytes=128, large_chunk_bytes=256)
-    pool.has_waiters = True
-    assert pool.try_chain() is None
-
-
 def test_sizes_that_do_not_fit_together_are_refused() -> None:
     """The error names all three sizes."""
     with pytest.raises(ValueError, match="got 256, 128, 1024"):

@@ -1,0 +1,98 @@
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from typing_extensions import Buffer
+
+from kprod._core.batch import BatchBuilder
+from kprod._core.chunks import ChunkChain, ChunkPool, MemoryWaiter
+from kprod._core.clock import SystemClock
+from kprod.errors import KprodError
+from kprod.model import RecordMetadata
+
+def register(
+    *,
+    make_metadata: Callable[[str, int, int, int, int, int], RecordMetadata],
+    report_callback_error: Callable[[BaseException], None],
+    await_future: Callable[[RecordFuture], Generator[Any, None, RecordMetadata]],
+    to_concurrent: Callable[[RecordFuture], Future[RecordMetadata]],
+) -> None: ...
+
+class BatchResult:
+    topic: str
+    partition: int
+    done: bool
+    base_offset: int
+    log_append_time_ms: int
+    error: KprodError | None
+    def __init__(self, topic: str, partition: int) -> None: ...
+    def complete(
+        self,
+        base_offset: int = -1,
+        log_append_time_ms: int = -1,
+        error: KprodError | None = None,
+        record_errors: Mapping[int, KprodError] | None = None,
+    ) -> bool: ...
+    def forward(self, children: Iterable[tuple[int, BatchResult]]) -> None: ...
+
+class RecordFuture:
+    def __init__(self) -> None: ...
+    def done(self) -> bool: ...
+    def result(self, timeout: float | None = None) -> RecordMetadata: ...
+    def exception(self, timeout: float | None = None) -> KprodError | None: ...
+    def add_done_callback(self, callback: Callable[[RecordFuture], object]) -> None: ...
+    def __await__(self) -> Generator[Any, None, RecordMetadata]: ...
+    def to_concurrent(self) -> Future[RecordMetadata]: ...
+
+class PartitionHead:
+    topic: str
+    partition: int
+    batches: deque[Any]
+    builder: BatchBuilder | None
+    result: BatchResult | None
+    def __init__(self, topic: str, partition: int) -> None: ...
+    def open(self, batch: Any) -> bool: ...
+    def seal(self) -> None: ...
+
+class TopicHead:
+    name: str
+    queues: list[Any]
+    sticky: int
+    def __init__(self, name: str, queues: list[Any]) -> None: ...
+
+class SendPath:
+    topics: dict[str, TopicHead]
+    inbox: deque[Any]
+    refusal: Callable[[], KprodError] | None
+    sender_sleeps: bool
+    wake: Callable[[], object] | None
+    def __init__(
+        self,
+        pool: ChunkPool,
+        clock: SystemClock,
+        inbox: deque[Any],
+        *,
+        max_block_ms: int,
+        record_bytes_max: int,
+        has_serializers: bool = False,
+        has_partitioner: bool = False,
+    ) -> None: ...
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Iterable[tuple[str, Buffer | None]] | Mapping[str, Buffer | None] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[RecordMetadata | None, KprodError | None], object] | None = None,
+    ) -> RecordFuture: ...
+    def open_topic(self, topic: str, timeout_ms: int) -> TopicHead: ...
+    def await_partition(self, head: TopicHead, partition: int, timeout_ms: int) -> None: ...
+    def make_batch(self, queue: Any, chain: ChunkChain) -> Any: ...
+    def wait_for_memory(self, waiter: MemoryWaiter, timeout_ms: int) -> None: ...
+    def roll_sticky(self, head: TopicHead) -> None: ...
+    def choose_partition(self, head: TopicHead, key: Any, value: Any) -> int: ...
+    def serialize(self, topic: str, key: Any, value: Any, headers: Any) -> tuple[Any, Any, Any]: ...
+    def too_large_text(self, topic: str, size_bytes: int) -> str: ...
