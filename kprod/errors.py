@@ -1,4 +1,4 @@
-"""The exception tree: what went wrong, whether trying again can help, and what became of the record.
+"""The exception tree: what went wrong, whether a retry can help, what became of the record.
 
 Every error of kprod is a `KprodError`. Two class attributes drive behaviour, so that no code keeps
 a list of classes: `retriable` (the same request may succeed later) and `refresh_metadata` (the
@@ -33,7 +33,7 @@ class KprodError(Exception):
 
 
 class ConfigError(KprodError, ValueError):
-    """A setting is unknown, malformed or out of bounds; the text names it, its value and the bound."""
+    """A setting is unknown, malformed or out of bounds; the text names it, its value and bound."""
 
 
 class ClosedError(KprodError):

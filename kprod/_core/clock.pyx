@@ -50,7 +50,9 @@ cdef class ManualClock(SystemClock):
 
     def __init__(self, int64_t now_ms=5_000, int64_t timestamp_ms=1_700_000_000_000):
         if now_ms < 0 or timestamp_ms < 0:
-            raise ValueError(f"clock origins must be >= 0, got now_ms={now_ms}, timestamp_ms={timestamp_ms}")
+            raise ValueError(
+                f"clock origins must be >= 0, got now_ms={now_ms}, timestamp_ms={timestamp_ms}"
+            )
         self._now_ns = now_ms * NS_PER_MS
         self._timestamp_ms = timestamp_ms
 

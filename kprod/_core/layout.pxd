@@ -1,5 +1,6 @@
 # Wire numbers of the record formats, defined once for C and Python.
-# Source: Kafka DefaultRecordBatch, DefaultRecord, LegacyRecord, AbstractLegacyRecordBatch (clients 4.3.1).
+# Source: Kafka DefaultRecordBatch, DefaultRecord, LegacyRecord, AbstractLegacyRecordBatch
+# (clients 4.3.1).
 
 cpdef enum BatchLayout:
     BASE_OFFSET_OFFSET = 0

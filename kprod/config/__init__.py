@@ -1,0 +1,35 @@
+"""Settings: one table, checked once, handed on in slices.
+
+`ProducerConfig.parse` turns what an application wrote (`linger_ms=5`, `{"linger.ms": "5"}`) into
+one frozen value or a `ConfigError`. A component never sees the whole of it; it takes the slice
+that it uses.
+
+Thread-safety: all values here are immutable.
+Source: Kafka's ProducerConfig and CommonClientConfigs (clients 4.3.1) for names, defaults, bounds.
+"""
+
+from kprod.config.address import Address
+from kprod.config.client_config import ClientConfig
+from kprod.config.producer_config import ProducerConfig
+from kprod.config.secret import Secret
+from kprod.config.slices import (
+    AccumulatorSettings,
+    CompressionSettings,
+    MetadataSettings,
+    NetworkSettings,
+    PartitionerSettings,
+    SenderSettings,
+)
+
+__all__ = [
+    "AccumulatorSettings",
+    "Address",
+    "ClientConfig",
+    "CompressionSettings",
+    "MetadataSettings",
+    "NetworkSettings",
+    "PartitionerSettings",
+    "ProducerConfig",
+    "Secret",
+    "SenderSettings",
+]

@@ -1,0 +1,288 @@
+"""The table of settings: every name, default, bound and meaning, once.
+
+Its first half, what any client has, is inherited. A row is here only if something uses it. The page
+`docs/configuration.md` is generated from this table, and the errors for wrong values take their
+bounds and reasons from it.
+
+Thread-safety: immutable.
+Source: Kafka's ProducerConfig and CommonClientConfigs (clients 4.3.1), KIP-19, KIP-91, KIP-390,
+KIP-580, KIP-601, KIP-794; defaults that differ from Kafka's say why in their text.
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field
+from typing import Any, Self
+
+from kprod.config.client_config import DELAY, TIMEOUT, ClientConfig
+from kprod.config.kinds import (
+    AcksKind,
+    Choice,
+    CodecKind,
+    Flag,
+    Function,
+    Level,
+    Whole,
+)
+from kprod.config.reading import read_settings
+from kprod.config.rules import settle
+from kprod.config.setting import Group, row, rows
+from kprod.config.slices import (
+    AccumulatorSettings,
+    CompressionSettings,
+    PartitionerSettings,
+    SenderSettings,
+)
+from kprod.interfaces import Partitioner, Serializer
+from kprod.model import Acks, Codec
+
+_FOREVER = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerConfig(ClientConfig):
+    """Every setting of a producer, checked; made by `parse`.
+
+    Thread-safety: immutable.
+    """
+
+    acks: Acks = field(
+        default=Acks.ALL,
+        metadata=row(
+            "acks",
+            AcksKind(),
+            Group.DELIVERY,
+            "Who must have a batch before the broker answers: all in-sync replicas, "
+            "the leader alone, or nobody (0: no answer, offsets are −1).",
+        ),
+    )
+    enable_idempotence: bool = field(
+        default=True,
+        metadata=row(
+            "enable.idempotence",
+            Flag(),
+            Group.DELIVERY,
+            "No record twice and none out of order, whatever is retried. Switched off "
+            "(with a line in the log) by `acks` other than all or `retries=0`, "
+            "unless it is asked for: then those are an error.",
+        ),
+    )
+    delivery_timeout_ms: int = field(
+        default=120_000,
+        metadata=row(
+            "delivery.timeout.ms",
+            TIMEOUT,
+            Group.DELIVERY,
+            "From `send` to the outcome, at the most. At least `linger_ms` + "
+            "`request_timeout_ms`: smaller is an error, a default that is too small is raised.",
+            unit="ms",
+        ),
+    )
+    retries: int = field(
+        default=_FOREVER,
+        metadata=row(
+            "retries",
+            Whole(minimum=0, reason="0 means one attempt; the delivery timeout ends all"),
+            Group.DELIVERY,
+            "Attempts after the first; better left alone, as `delivery_timeout_ms` is "
+            "the limit that means something.",
+        ),
+    )
+    linger_ms: int = field(
+        default=5,
+        metadata=row(
+            "linger.ms",
+            DELAY,
+            Group.BATCHING,
+            "A batch that is not full waits this long for company.",
+            unit="ms",
+        ),
+    )
+    batch_size: int = field(
+        default=1_000_000,
+        metadata=row(
+            "batch.size",
+            Whole(minimum=0, reason="0 makes each record a batch of its own"),
+            Group.BATCHING,
+            "A batch is full at this many bytes before compression. A limit, not an "
+            "allocation (Kafka's 16,384 is both): memory follows the records. Where it is "
+            "not given and `max_request_size` is smaller, that is the limit.",
+            unit="bytes",
+        ),
+    )
+    buffer_memory: int = field(
+        default=64 * 1024 * 1024,
+        metadata=row(
+            "buffer.memory",
+            Whole(
+                minimum=32 * 1024,
+                maximum=2**40,
+                reason="less than 32 KiB cannot hold one batch's first two pieces, "
+                "more than 1 TiB is a slip of the pen",
+            ),
+            Group.BATCHING,
+            "Memory for records that are not delivered yet.",
+            unit="bytes",
+        ),
+    )
+    on_buffer_full: str = field(
+        default="block",
+        metadata=row(
+            None,
+            Choice(choices=("block", "raise")),
+            Group.BATCHING,
+            "Whether `send` waits for memory, up to `max_block_ms`, or raises "
+            "`BufferTimeout` at once.",
+        ),
+    )
+    max_block_ms: int = field(
+        default=60_000,
+        metadata=row(
+            "max.block.ms",
+            DELAY,
+            Group.BATCHING,
+            "The longest that one `send` waits, for metadata and memory together.",
+            unit="ms",
+        ),
+    )
+    max_request_size: int = field(
+        default=1_048_576,
+        metadata=row(
+            "max.request.size",
+            Whole(minimum=1, reason="a request's size is a signed 32-bit number"),
+            Group.BATCHING,
+            "The largest request, and the largest record before compression.",
+            unit="bytes",
+        ),
+    )
+    compression_type: Codec = field(
+        default=Codec.NONE,
+        metadata=row(
+            "compression.type", CodecKind(), Group.COMPRESSION, "How batches are compressed."
+        ),
+    )
+    compression_gzip_level: int = field(
+        default=-1,
+        metadata=row(
+            "compression.gzip.level",
+            Level(
+                levels=Whole(minimum=1, maximum=9, reason="zlib has nine levels"),
+                default_marker=-1,
+            ),
+            Group.COMPRESSION,
+            "1 is fast, 9 is small, −1 is zlib's choice (6).",
+        ),
+    )
+    compression_lz4_level: int = field(
+        default=0,
+        metadata=row(
+            "compression.lz4.level",
+            Whole(minimum=0, maximum=12, reason="lz4 has no level above 12"),
+            Group.COMPRESSION,
+            "0 is lz4's fast compressor, 3 to 12 its thorough one. (In Kafka the fast one "
+            "is called 9, which is its default.)",
+        ),
+    )
+    compression_zstd_level: int = field(
+        default=3,
+        metadata=row(
+            "compression.zstd.level",
+            Whole(minimum=-131_072, maximum=22, reason="zstd's own range"),
+            Group.COMPRESSION,
+            "22 is small, negative levels are fast.",
+        ),
+    )
+    partitioner: Partitioner | str | None = field(
+        default=None,
+        metadata=row(
+            "partitioner.class",
+            Function(names=("murmur2",)),
+            Group.PARTITIONING,
+            "Called as `partitioner(key, all_partitions, available)` for a record that "
+            "names no partition. None or 'murmur2': murmur2 of the key, as Kafka; "
+            "without a key, one partition per batch, chosen by load.",
+        ),
+    )
+    partitioner_ignore_keys: bool = field(
+        default=False,
+        metadata=row(
+            "partitioner.ignore.keys",
+            Flag(),
+            Group.PARTITIONING,
+            "Choose the partition of a record with a key as if it had none.",
+        ),
+    )
+    partitioner_adaptive_partitioning_enable: bool = field(
+        default=True,
+        metadata=row(
+            "partitioner.adaptive.partitioning.enable",
+            Flag(),
+            Group.PARTITIONING,
+            "Records without a key go less often to partitions whose queue is long.",
+        ),
+    )
+    partitioner_availability_timeout_ms: int = field(
+        default=0,
+        metadata=row(
+            "partitioner.availability.timeout.ms",
+            DELAY,
+            Group.PARTITIONING,
+            "A broker that takes nothing for this long gets no records without a key; "
+            "0 never gives up on one.",
+            unit="ms",
+        ),
+    )
+    key_serializer: Serializer | None = field(
+        default=None,
+        metadata=row(
+            "key.serializer",
+            Function(),
+            Group.PARTITIONING,
+            "Called with each key, returns bytes. None: keys are bytes already.",
+        ),
+    )
+    value_serializer: Serializer | None = field(
+        default=None,
+        metadata=row(
+            "value.serializer",
+            Function(),
+            Group.PARTITIONING,
+            "Called with each value, returns bytes. None: values are bytes already.",
+        ),
+    )
+
+    @classmethod
+    def parse(cls, settings: Mapping[str, object]) -> Self:
+        """Check settings as an application wrote them.
+
+        Args:
+            settings: Names as here (`linger_ms`) or as in Kafka (`linger.ms`); numbers and flags
+                also as texts ("5", "true"), as in a properties file.
+
+        Returns:
+            The configuration, complete and consistent.
+
+        Raises:
+            ConfigError: A setting is unknown, wrong, out of bounds, given twice with different
+                values, missing, or contradicts another; the text says which and what to do.
+        """
+        given = read_settings(cls, settings)
+        defaults: dict[str, Any] = {
+            name: default for name, _, default in rows(cls) if default is not MISSING
+        }
+        return cls(**settle(given, defaults))
+
+    def accumulator_settings(self) -> AccumulatorSettings:
+        """Return what the accumulator uses."""
+        return self.part(AccumulatorSettings)
+
+    def compression_settings(self) -> CompressionSettings:
+        """Return the codec and its level."""
+        return self.part(CompressionSettings)
+
+    def sender_settings(self) -> SenderSettings:
+        """Return what the sender uses."""
+        return self.part(SenderSettings)
+
+    def partitioner_settings(self) -> PartitionerSettings:
+        """Return what the choice of partitions uses."""
+        return self.part(PartitionerSettings)

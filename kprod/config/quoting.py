@@ -1,0 +1,19 @@
+"""How an error shows a value that somebody else wrote: escaped, and cut to a length.
+
+Thread-safety: functions of their arguments.
+"""
+
+SHOWN_CHARACTERS_MAX = 80
+
+
+def shown(value: object) -> str:
+    """Return a value as an error may show it.
+
+    Args:
+        value: Anything; its `repr` escapes what could forge a line of a log.
+
+    Returns:
+        At most `SHOWN_CHARACTERS_MAX` characters.
+    """
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS_MAX else text[: SHOWN_CHARACTERS_MAX - 1] + "…"

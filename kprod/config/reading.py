@@ -1,0 +1,79 @@
+"""From what an application wrote to one value per setting: names and kinds, nothing across them.
+
+Thread-safety: functions of their arguments.
+"""
+
+import difflib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kprod.config.foreign import advice_for
+from kprod.config.quoting import shown
+from kprod.config.setting import Setting, rows
+from kprod.errors import ConfigError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+NAME_LENGTH_MAX = 200  # longer ones are not compared: finding the nearest is quadratic
+
+
+def read_settings(
+    table: "type[DataclassInstance]", settings: Mapping[str, object]
+) -> dict[str, object]:
+    """Read settings by the table.
+
+    Args:
+        table: A dataclass whose fields carry a `Setting`.
+        settings: Names in any spelling, and values as written.
+
+    Returns:
+        Converted values by field name, only of what was given.
+
+    Raises:
+        ConfigError: Unknown name, wrong value, or two spellings with different values.
+    """
+    known = {
+        spelling: (name, setting)
+        for name, setting, _ in rows(table)
+        for spelling in setting.spellings(name)
+    }
+    given: dict[str, object] = {}
+    spelled: dict[str, str] = {}
+    for written, value in settings.items():
+        if written not in known:
+            raise ConfigError(_unknown(written, known))
+        name, setting = known[written]
+        converted = _convert(written, setting, value)
+        if name in given and given[name] != converted:
+            raise ConfigError(
+                f"{spelled[name]} and {written} are the same setting and were given different "
+                f"values, {shown(given[name])} and {shown(converted)}; give one of them"
+            )
+        given[name] = converted
+        spelled[name] = written
+    return given
+
+
+def _convert(written: str, setting: Setting, value: object) -> object:
+    try:
+        return setting.kind.convert(value)
+    except ValueError as error:
+        unit = f" ({setting.unit})" if setting.unit else ""
+        raise ConfigError(f"{written}{unit} {error}") from None
+
+
+def _unknown(written: object, known: Mapping[str, object]) -> str:
+    if not isinstance(written, str):
+        return f"the name of a setting is a text, not {shown(written)}"
+    advice = advice_for(written)
+    if advice is not None:
+        return f"unknown setting {shown(written)}: {advice}"
+    text = f"unknown setting {shown(written)}"
+    # A bad name is met by the nearest in its own spelling: dotted by dotted.
+    names = [name for name in known if ("." in name) == ("." in written)] or list(known)
+    if len(written) <= NAME_LENGTH_MAX:
+        nearest = difflib.get_close_matches(written.lower(), names, n=1, cutoff=0.5)
+        if nearest:
+            text += f"; did you mean {nearest[0]}?"
+    return text

@@ -1,0 +1,116 @@
+"""What settings owe each other.
+
+One principle: what the application asked for is never changed behind its back. Two wishes that
+contradict each other are an error; a default that stands in the way of a wish gives way, and the
+log says so.
+
+Thread-safety: functions of their arguments.
+Source: Kafka's ProducerConfig.postProcessAndValidateIdempotenceConfigs and
+KafkaProducer.configureDeliveryTimeout (clients 4.3.1); KAFKA-14303 for batch.size=0.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from kprod.config.kinds import INT32_MAX
+from kprod.errors import ConfigError
+from kprod.model import Acks
+
+_LOG = logging.getLogger(__name__)
+
+# (first wait, longest wait): they double from the one to the other.
+_BACKOFFS = (
+    ("retry_backoff_ms", "retry_backoff_max_ms"),
+    ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
+    ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
+)
+
+
+def settle(given: Mapping[str, object], defaults: Mapping[str, object]) -> dict[str, Any]:
+    """Complete what was given with defaults, and make the whole consistent.
+
+    Args:
+        given: Checked values, by field name.
+        defaults: Of every setting that has one, by field name.
+
+    Returns:
+        A value for every setting.
+
+    Raises:
+        ConfigError: A setting is missing, or two that were given contradict each other.
+    """
+    if "bootstrap_servers" not in given:
+        raise ConfigError("bootstrap_servers is missing: name at least one broker, as 'host:port'")
+    values: dict[str, Any] = {**defaults, **given}
+    _settle_batch_size(values, given)
+    _settle_delivery_timeout(values, given)
+    for first, longest in _BACKOFFS:
+        _settle_backoff(values, given, first, longest)
+    _settle_idempotence(values, given)
+    return values
+
+
+def _settle_batch_size(values: dict[str, Any], given: Mapping[str, object]) -> None:
+    if "batch_size" not in given:
+        values["batch_size"] = min(values["batch_size"], values["max_request_size"])
+    # With 0 no batch would ever count as begun, and the choice of partitions would never move on.
+    values["batch_size"] = max(1, values["batch_size"])
+
+
+def _settle_delivery_timeout(values: dict[str, Any], given: Mapping[str, object]) -> None:
+    linger_ms, request_timeout_ms = values["linger_ms"], values["request_timeout_ms"]
+    least_ms = min(INT32_MAX, linger_ms + request_timeout_ms)
+    if values["delivery_timeout_ms"] >= least_ms:
+        return
+    if "delivery_timeout_ms" in given:
+        raise ConfigError(
+            f"delivery_timeout_ms ({values['delivery_timeout_ms']}) must be at least linger_ms + "
+            f"request_timeout_ms ({linger_ms} + {request_timeout_ms} = {least_ms}), or no request "
+            "would be given its time; raise it or lower one of those"
+        )
+    _LOG.warning(
+        "delivery_timeout_ms raised from its default %d to %d = linger_ms (%d) + "
+        "request_timeout_ms (%d); set it to say otherwise",
+        values["delivery_timeout_ms"],
+        least_ms,
+        linger_ms,
+        request_timeout_ms,
+    )
+    values["delivery_timeout_ms"] = least_ms
+
+
+def _settle_backoff(
+    values: dict[str, Any], given: Mapping[str, object], first: str, longest: str
+) -> None:
+    first_ms, longest_ms = values[first], values[longest]
+    if first_ms <= longest_ms:
+        return
+    if first in given and longest in given:
+        raise ConfigError(
+            f"{first} ({first_ms}) is above {longest} ({longest_ms}): the wait doubles from the "
+            "one up to the other"
+        )
+    yielding, wanted_ms = (longest, first_ms) if first in given else (first, longest_ms)
+    _LOG.warning("%s set to %d, not its default %d", yielding, wanted_ms, values[yielding])
+    values[yielding] = wanted_ms
+
+
+def _settle_idempotence(values: dict[str, Any], given: Mapping[str, object]) -> None:
+    if not values["enable_idempotence"]:
+        return
+    if values["acks"] is not Acks.ALL:
+        obstacle = f"acks={values['acks'].value}"
+        remedy = "acks='all'"
+    elif values["retries"] == 0:
+        obstacle = "retries=0"
+        remedy = "retries of at least 1"
+    else:
+        return
+    if given.get("enable_idempotence") is True:
+        raise ConfigError(
+            f"enable_idempotence=True contradicts {obstacle}: it needs {remedy}, because a batch "
+            "must be acknowledged and retried to be known as written once"
+        )
+    _LOG.info("idempotence is off because of %s: a retry may write a record twice", obstacle)
+    values["enable_idempotence"] = False

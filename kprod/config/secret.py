@@ -1,0 +1,61 @@
+"""A password, kept from logs, errors, pickles and dumps.
+
+Nothing prints a secret by accident: `repr`, `str`, f-strings and `dataclasses.asdict` show `***`,
+pickling is refused. The one way to the text is `reveal`, which is easy to search for.
+
+Thread-safety: immutable.
+"""
+
+import hmac
+from typing import NoReturn, Self
+
+
+class Secret:
+    """A text that prints as `***`.
+
+    Thread-safety: immutable.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        """Wrap a text.
+
+        Args:
+            text: What to keep; any string.
+        """
+        self._text = text
+
+    def reveal(self) -> str:
+        """Return the text itself; for the one place that sends it."""
+        return self._text
+
+    def __repr__(self) -> str:
+        """Return three stars."""
+        return "***"
+
+    def __format__(self, format_spec: str) -> str:
+        """Return three stars, whatever the format."""
+        return "***"
+
+    def __eq__(self, other: object) -> bool:
+        """Compare in constant time."""
+        if not isinstance(other, Secret):
+            return NotImplemented
+        return hmac.compare_digest(self._text.encode(), other._text.encode())
+
+    def __hash__(self) -> int:
+        """Hash by the text, as equality asks for."""
+        return hash((Secret, self._text))
+
+    def __copy__(self) -> Self:
+        """Return itself: it is immutable."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Return itself: it is immutable, and `dataclasses.asdict` copies deeply."""
+        return self
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse to be pickled."""
+        raise TypeError("a Secret cannot be pickled: its text would travel in the clear")

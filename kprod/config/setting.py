@@ -1,0 +1,66 @@
+"""What is known of one setting besides its default: carried in the table's field metadata.
+
+Thread-safety: immutable.
+"""
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from kprod.config.kinds import Kind
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_KEY = "setting"
+
+
+class Group(enum.Enum):
+    """Chapters of the configuration page."""
+
+    CLUSTER = "Cluster"
+    DELIVERY = "Delivery"
+    BATCHING = "Batching and memory"
+    COMPRESSION = "Compression"
+    PARTITIONING = "Partitions and serializers"
+    NETWORK = "Network"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One row of the table.
+
+    Attributes:
+        kafka_name: Kafka's dotted name; None for a setting that Kafka lacks.
+        kind: What the value may be.
+        group: The chapter it is described in.
+        text: What it means, as sentences.
+        unit: `ms` or `bytes`; empty where there is none.
+    """
+
+    kafka_name: str | None
+    kind: Kind
+    group: Group
+    text: str
+    unit: str = ""
+
+    def spellings(self, field_name: str) -> tuple[str, ...]:
+        """Return every name an application may use, the field's own first."""
+        names = [field_name]
+        if self.kafka_name is not None:
+            names += [self.kafka_name, self.kafka_name.replace(".", "_")]
+        return tuple(dict.fromkeys(names))
+
+
+def row(
+    kafka_name: str | None, kind: Kind, group: Group, text: str, *, unit: str = ""
+) -> Mapping[str, Setting]:
+    """Return a `Setting` as the metadata of a dataclass field."""
+    return {_KEY: Setting(kafka_name=kafka_name, kind=kind, group=group, text=text, unit=unit)}
+
+
+def rows(table: "type[DataclassInstance]") -> Iterator[tuple[str, Setting, Any]]:
+    """Return each field's name, setting and default (`dataclasses.MISSING` for none)."""
+    for field in fields(table):
+        yield field.name, field.metadata[_KEY], field.default

@@ -1,0 +1,103 @@
+"""The parts of the configuration that components take.
+
+A component asks for the slice it uses, so that its constructor says what can change its
+behaviour, and a test makes only that. Fields are named as in the table.
+
+Thread-safety: immutable.
+"""
+
+from dataclasses import dataclass
+
+from kprod.config.address import Address
+from kprod.interfaces import Partitioner
+from kprod.model import Acks, Codec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccumulatorSettings:
+    """How records become batches, and how much memory they may hold."""
+
+    batch_size: int
+    linger_ms: int
+    buffer_memory: int
+    max_block_ms: int
+    max_request_size: int
+    delivery_timeout_ms: int
+    on_buffer_full: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompressionSettings:
+    """Which codec, and each codec's level."""
+
+    compression_type: Codec
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_zstd_level: int
+
+    @property
+    def level(self) -> int | None:
+        """The chosen codec's level; None where the codec has none."""
+        match self.compression_type:
+            case Codec.GZIP:
+                return self.compression_gzip_level
+            case Codec.LZ4:
+                return self.compression_lz4_level
+            case Codec.ZSTD:
+                return self.compression_zstd_level
+            case _:
+                return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SenderSettings:
+    """How batches are sent, acknowledged and tried again."""
+
+    acks: Acks
+    enable_idempotence: bool
+    max_in_flight_requests_per_connection: int
+    max_request_size: int
+    retries: int
+    request_timeout_ms: int
+    delivery_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionerSettings:
+    """How a record that names no partition gets one."""
+
+    partitioner: Partitioner | str | None
+    partitioner_ignore_keys: bool
+    partitioner_adaptive_partitioning_enable: bool
+    partitioner_availability_timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkSettings:
+    """How connections are made, watched and given up."""
+
+    client_id: str
+    client_dns_lookup: str
+    request_timeout_ms: int
+    max_in_flight_requests_per_connection: int
+    reconnect_backoff_ms: int
+    reconnect_backoff_max_ms: int
+    socket_connection_setup_timeout_ms: int
+    socket_connection_setup_timeout_max_ms: int
+    connections_max_idle_ms: int
+    send_buffer_bytes: int
+    receive_buffer_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataSettings:
+    """Whom to ask about the cluster, and how often."""
+
+    bootstrap_servers: tuple[Address, ...]
+    metadata_max_age_ms: int
+    metadata_max_idle_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    allow_auto_create_topics: bool

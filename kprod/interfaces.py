@@ -1,0 +1,82 @@
+"""What an application may bring of its own: the shapes that kprod calls.
+
+All are Protocols: nothing needs to be inherited or registered. Serializers and partitioners run in
+the thread that calls `send`, interceptors' acknowledgements in the sender thread, and none of them
+while a lock of kprod is held.
+
+Thread-safety: an implementation is called from every thread that sends.
+Source: kafka-python and aiokafka for the callables' shapes; KIP-42 for interceptors.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from kprod.model import Header, RecordMetadata
+
+
+class OutgoingRecord(NamedTuple):
+    """A record on its way into `send`, before it is serialized.
+
+    Attributes:
+        topic: Where it goes.
+        value: As the application gave it.
+        key: As the application gave it.
+        headers: In order; a key may repeat.
+        partition: 0-based; None lets the partitioner choose.
+        timestamp_ms: Milliseconds since 1970; None takes the time of the send.
+    """
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    headers: tuple[Header, ...] = ()
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+class Serializer(Protocol):
+    """Turns a key or a value into bytes."""
+
+    def __call__(self, value: Any, /) -> bytes | bytearray | memoryview | None:  # noqa: ANN401
+        """Serialize.
+
+        Args:
+            value: What the application gave to `send`.
+
+        Returns:
+            The bytes, copied before `send` returns; None for null.
+        """
+
+
+class Partitioner(Protocol):
+    """Chooses the partition of a record that names none."""
+
+    def __call__(
+        self, key: bytes | None, all_partitions: Sequence[int], available: Sequence[int], /
+    ) -> int:
+        """Choose.
+
+        Args:
+            key: The serialized key.
+            all_partitions: Every partition of the topic, ascending.
+            available: Those that have a leader now; may be empty.
+
+        Returns:
+            A member of `all_partitions`.
+        """
+
+
+class Interceptor(Protocol):
+    """Sees every record on its way in and every outcome on its way out.
+
+    An exception raised here is logged and goes no further.
+    """
+
+    def on_send(self, record: OutgoingRecord) -> OutgoingRecord:
+        """Return the record to send, the same or another; in the caller's thread."""
+
+    def on_acknowledgement(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
+        """Take note of an outcome: exactly one argument is None; in the sender thread."""
+
+    def close(self) -> None:
+        """Release what it holds; called once, after the last acknowledgement."""

@@ -1,0 +1,80 @@
+"""What settings owe each other: wishes that contradict are errors, defaults give way."""
+
+import logging
+
+import pytest
+
+from kprod.config import ProducerConfig
+from kprod.errors import ConfigError
+
+
+def parse(**settings: object) -> ProducerConfig:
+    """Return a configuration with one broker and some settings more."""
+    return ProducerConfig.parse({"bootstrap_servers": "localhost:9092", **settings})
+
+
+def test_batch_size_zero_means_one_record_a_batch() -> None:
+    """0 is legal and becomes 1; with 0 the choice of partitions would loop (KAFKA-14303)."""
+    assert parse(batch_size=0).batch_size == 1
+
+
+def test_default_batch_fits_a_small_request() -> None:
+    """A smaller `max_request_size` bounds batches too, unless a batch size is asked for."""
+    assert parse(max_request_size=50_000).batch_size == 50_000
+    assert parse(max_request_size=50_000, batch_size=60_000).batch_size == 60_000
+
+
+def test_delivery_timeout_below_its_parts_is_an_error() -> None:
+    """Asked for and too small: no request would be given its time."""
+    with pytest.raises(ConfigError, match=r"5 \+ 30000 = 30005"):
+        parse(delivery_timeout_ms=30_004)
+    assert parse(delivery_timeout_ms=30_005).delivery_timeout_ms == 30_005
+
+
+def test_default_delivery_timeout_gives_way(caplog: pytest.LogCaptureFixture) -> None:
+    """Not asked for and too small: raised to the sum, and the log says so."""
+    with caplog.at_level(logging.WARNING):
+        config = parse(request_timeout_ms=200_000, linger_ms=1_000)
+    assert config.delivery_timeout_ms == 201_000
+    assert "201000" in caplog.text
+
+
+def test_sum_of_timeouts_saturates() -> None:
+    """The longest times add up to the longest time, not beyond 32 bits."""
+    longest = 2**31 - 1
+    config = parse(linger_ms=longest, request_timeout_ms=longest, delivery_timeout_ms=longest)
+    assert config.delivery_timeout_ms == longest
+
+
+@pytest.mark.parametrize(
+    ("first", "longest"),
+    [
+        ("retry_backoff_ms", "retry_backoff_max_ms"),
+        ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
+        ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
+    ],
+)
+def test_first_wait_and_longest_wait(
+    first: str, longest: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both asked for and crossed is an error; else the default gives way to the wish."""
+    with pytest.raises(ConfigError, match=f"{first} .* is above {longest}"):
+        parse(**{first: 11, longest: 10})
+    raised = parse(**{first: 90_000})
+    assert (getattr(raised, first), getattr(raised, longest)) == (90_000, 90_000)
+    lowered = parse(**{longest: 10})
+    assert (getattr(lowered, first), getattr(lowered, longest)) == (10, 10)
+    assert len(caplog.records) == 2
+
+
+@pytest.mark.parametrize("obstacle", [{"acks": 1}, {"acks": "0"}, {"retries": 0}])
+def test_idempotence_gives_way_unless_asked_for(
+    obstacle: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a default it is switched off with a line in the log; asked for, it is an error."""
+    with caplog.at_level(logging.INFO):
+        assert not parse(**obstacle).enable_idempotence
+    assert "idempotence is off" in caplog.text
+    with pytest.raises(ConfigError, match="enable_idempotence=True contradicts"):
+        parse(enable_idempotence=True, **obstacle)
+    assert not parse(enable_idempotence=False, **obstacle).enable_idempotence

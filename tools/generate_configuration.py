@@ -1,0 +1,91 @@
+"""Write `docs/configuration.md` from the table of settings.
+
+Run by `make docs`; a test compares the page with what this module returns.
+"""
+
+import dataclasses
+import enum
+from pathlib import Path
+
+from kprod.config import ProducerConfig
+from kprod.config.foreign import renamed
+from kprod.config.setting import Group, Setting, rows
+
+PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
+
+_HEAD = """\
+# Configuration
+
+Generated from the table in `kprod/config` by `make docs`; do not edit.
+
+Settings are keyword arguments of `Producer`. Kafka's dotted names work as well, in a dictionary:
+`Producer(**{"bootstrap.servers": "localhost:9092", "linger.ms": 5})`. Both spellings of one setting
+with different values are an error, and so is an unknown name: the error names the nearest known
+one.
+
+Numbers and flags may be given as texts (`"5"`, `"true"`), as a properties file has them. Nothing is
+imported by name, and nothing is looked up in the environment or in files: `${file:…}` stays what it
+is. Times are whole milliseconds, sizes whole bytes.
+
+What was asked for is never changed silently: two wishes that contradict each other are an error;
+a default that stands in the way of a wish gives way, and the log says so.
+"""
+
+_COLUMNS = """\
+| setting | default | accepts | meaning |
+|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """Return the whole page."""
+    parts = [_HEAD]
+    for group in Group:
+        parts.append(f"\n## {group.value}\n\n{_COLUMNS}")
+        parts += [
+            _line(name, setting, default)
+            for name, setting, default in rows(ProducerConfig)
+            if setting.group is group
+        ]
+    parts.append(
+        "\n## Other clients' names\n\nThese are not accepted; the error for them gives kprod's.\n\n"
+        "| elsewhere | here |\n|---|---|\n"
+    )
+    parts += [f"| `{foreign}` | `{name}` |\n" for foreign, name in sorted(renamed().items())]
+    return "".join(parts)
+
+
+def _line(name: str, setting: Setting, default: object) -> str:
+    names = f"`{name}`"
+    dotted = setting.kafka_name
+    if dotted is None:
+        names += "<br>(not in Kafka)"
+    elif dotted != name:
+        names += f"<br>`{dotted}`"
+    unit = f" ({setting.unit})" if setting.unit else ""
+    accepts = setting.kind.describe() + unit
+    return f"| {names} | {_default(default, setting)} | {accepts} | {setting.text} |\n"
+
+
+def _default(default: object, setting: Setting) -> str:
+    if default is dataclasses.MISSING:
+        return "required"
+    match default:
+        case enum.Enum():
+            return default.name.lower()
+        case bool() | None:
+            return str(default)
+        case int():
+            return f"{default:,}{' ' + setting.unit if setting.unit else ''}"
+        case "":
+            return "empty"
+    return str(default)
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
