@@ -1,0 +1,385 @@
+"""What all benchmarks share: fair rounds, ratios, a table, JSON and a plot.
+
+Why ratios. Machines are noisy and shared, so a figure alone says little. Contestants are run in
+turn (A B A B …), each round is compared with the baseline of the same round, and the median of
+those ratios is what a benchmark claims.
+
+A benchmark is a function of one `Report`:
+
+    def benchmark(report: Report) -> None:
+        report.compare([Contestant("kprod", rate(prepare_kprod)), Contestant("oracle", …)],
+                       metric=Metric("encode", "records/s"), baseline="oracle")
+
+    if __name__ == "__main__":
+        main("Encoding", benchmark)
+
+It calls `compare` once per question, or per point of a curve (`at=1000`), and `add` for figures
+that it took itself. `main` gives every benchmark `--quick`, `--json`, `--plot` and `--rounds`.
+
+Invariants.
+    A row's `value` is the median of its samples, its `ratio` that of the ratios round by round.
+    Nothing of this file runs while a contestant is measured: no thread, no drawing.
+
+Thread rule: one thread, the caller's.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from machine import facts_line, machine_facts
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+QUICK_BUDGET_S = 20.0
+"""After this long `--quick` starts no further round, so that the whole stays below 30 s."""
+
+QUICK_ROUNDS = 3
+
+T = TypeVar("T")
+Figures = float | Mapping[str, float]
+"""What one round of one contestant gives: a number, or one per metric's name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the result: a quantity, how sure it is, and how it stands to the baseline.
+
+    Attributes:
+        name: Unique in a report; series, metric and point put together.
+        value: Median of `samples`, in `unit`.
+        n: How many samples.
+        spread: (largest - smallest) / median of the samples; 0 for a single one.
+        ratio: Median of `ratios`; None without a baseline.
+        baseline: The series that `ratios` are taken to.
+        at: Where on the curve (such as the number of pending timers); None off a curve.
+    """
+
+    name: str
+    value: float
+    unit: str
+    n: int
+    spread: float
+    ratio: float | None = None
+    baseline: str | None = None
+    series: str = ""
+    metric: str = ""
+    at: float | None = None
+    samples: tuple[float, ...] = ()
+    ratios: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A quantity that contestants are compared by.
+
+    Attributes:
+        name: As it stands in the table, and as key where a contestant gives several figures.
+        unit: Of the samples.
+        more_is_better: Says so in the plot; the ratio is a plain quotient either way.
+        against: What the points of a curve count: the label of its x axis.
+    """
+
+    name: str
+    unit: str
+    more_is_better: bool = True
+    against: str = "n"
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """One side of a comparison.
+
+    Attributes:
+        name: Its series in table and plot.
+        measure: Runs one round and gives its figures; see `measure`.
+    """
+
+    name: str
+    measure: Callable[[], Figures]
+
+
+def row_of(
+    metric: Metric,
+    series: str,
+    samples: Sequence[float],
+    *,
+    baseline: tuple[str, Sequence[float]] | None = None,
+    at: float | None = None,
+) -> Row:
+    """Make the row of one contestant's samples.
+
+    Args:
+        metric: What was measured.
+        series: The contestant's name.
+        samples: At least one, in the order of the rounds.
+        baseline: Name and samples of the series to compare with, in the same order.
+        at: The point on the curve.
+
+    Returns:
+        The row, with its median, spread and ratios worked out.
+    """
+    value = statistics.median(samples)
+    ratios: tuple[float, ...] = ()
+    if baseline is not None:
+        ratios = tuple(a / b for a, b in zip(samples, baseline[1], strict=True) if b)
+    return Row(
+        name=" · ".join((series, metric.name) if at is None else (series, metric.name, f"{at:,g}")),
+        value=value,
+        unit=metric.unit,
+        n=len(samples),
+        spread=(max(samples) - min(samples)) / abs(value) if value else 0.0,
+        ratio=statistics.median(ratios) if ratios else None,
+        baseline=baseline[0] if baseline else None,
+        series=series,
+        metric=metric.name,
+        at=at,
+        samples=tuple(samples),
+        ratios=ratios,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command line asked for.
+
+    Attributes:
+        quick: At most 30 s in all: fewer rounds; the benchmark takes smaller sizes by `pick`.
+        rounds: Overrides what the benchmark asks for.
+        extra: The benchmark's own arguments.
+    """
+
+    quick: bool = False
+    rounds: int | None = None
+    extra: argparse.Namespace = field(default_factory=argparse.Namespace)
+
+
+class Report:
+    """Runs comparisons and collects their rows.
+
+    Thread-safety: one thread.
+    """
+
+    def __init__(self, title: str, options: Options, console: Console | None = None) -> None:
+        """Start an empty report."""
+        self.title = title
+        self.options = options
+        self.console = console or Console()
+        self.rows: list[Row] = []
+        self.metrics: dict[str, Metric] = {}
+        self._started_s = time.perf_counter()
+
+    def pick(self, full: T, quick: T) -> T:
+        """Choose between the size for a whole and the size for a quick run.
+
+        Args:
+            full: Taken without `--quick`.
+            quick: Taken with it.
+
+        Returns:
+            One of them.
+        """
+        return quick if self.options.quick else full
+
+    def compare(
+        self,
+        contestants: Sequence[Contestant],
+        *,
+        metric: Metric | Sequence[Metric],
+        baseline: str | None = None,
+        rounds: int = 5,
+        at: float | None = None,
+    ) -> list[Row]:
+        """Run contestants in alternating rounds and add a row for each of them and each metric.
+
+        Args:
+            contestants: At least one, in the order in which they take their turns.
+            metric: What a plain figure means, or the names of the figures that a mapping holds.
+            baseline: The contestant to take ratios to.
+            rounds: At least 1; `--rounds` overrides it and `--quick` lowers it.
+            at: The point, when this is one of a curve.
+
+        Returns:
+            The rows that were added.
+        """
+        metrics = [metric] if isinstance(metric, Metric) else list(metric)
+        rounds = self.options.rounds or min(rounds, self.pick(rounds, QUICK_ROUNDS))
+        samples = {(c.name, m.name): list[float]() for c in contestants for m in metrics}
+        where = "" if at is None else f" at {at:,g}"
+        with self.progress(rounds * len(contestants)) as advance:
+            for done in range(rounds):
+                if done and self._over_budget():
+                    break
+                for contestant in contestants:
+                    advance(f"{contestant.name}{where}, round {done + 1} of {rounds}")
+                    for name, figure in _by_metric(contestant.measure(), metrics).items():
+                        samples[contestant.name, name].append(figure)
+        rows = []
+        for each in metrics:
+            against = (baseline, samples[baseline, each.name]) if baseline is not None else None
+            for name in (c.name for c in contestants):
+                row = row_of(each, name, samples[name, each.name], baseline=against, at=at)
+                rows.append(self._keep(each, row))
+        return rows
+
+    def add(
+        self,
+        metric: Metric,
+        series: str,
+        samples: Sequence[float],
+        *,
+        baseline: str | None = None,
+        at: float | None = None,
+    ) -> Row:
+        """Add a row of samples that the benchmark took itself.
+
+        Args:
+            metric: What was measured.
+            series: The contestant's name.
+            samples: At least one.
+            baseline: A series that was added before, with the same metric, point and sample count.
+            at: The point, when this is one of a curve.
+
+        Returns:
+            The row that was added.
+        """
+        against = None
+        if baseline is not None:
+            key = (baseline, metric.name, at)
+            against = next(r for r in self.rows if (r.series, r.metric, r.at) == key)
+        pair = (against.series, against.samples) if against else None
+        return self._keep(metric, row_of(metric, series, samples, baseline=pair, at=at))
+
+    @contextmanager
+    def progress(self, steps: int) -> Generator[Callable[[str], None]]:
+        """Show a bar while steps are taken.
+
+        Args:
+            steps: How many will come.
+
+        Yields:
+            A function to call before each step, with what comes now.
+        """
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        # Drawn between the steps only: a refreshing thread would run beside what is measured.
+        bar = Progress(
+            *columns,
+            TimeElapsedColumn(),
+            console=self.console,
+            auto_refresh=False,
+            transient=True,
+            disable=not self.console.is_terminal,
+        )
+        with bar:
+            task = bar.add_task(self.title, total=steps)
+            begun = 0
+
+            def advance(description: str) -> None:
+                nonlocal begun
+                bar.update(task, description=description, completed=begun, refresh=True)
+                begun += 1
+
+            yield advance
+
+    def print(self) -> None:
+        """Print the machine's facts and one table per metric."""
+        self.console.print(self.title, style="bold")
+        self.console.print(facts_line(machine_facts()), style="dim", highlight=False)
+        for metric in self.metrics.values():
+            self.console.print(self._table(metric))
+
+    def _table(self, metric: Metric) -> Table:
+        rows = [row for row in self.rows if row.metric == metric.name]
+        table = Table(title=f"{metric.name}, {metric.unit}", title_justify="left", box=SIMPLE_HEAD)
+        is_curve = any(row.at is not None for row in rows)
+        for heading in [metric.against] * is_curve + ["median", "spread", "n", "ratio", "ratios"]:
+            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("", no_wrap=True)
+        for row in rows:
+            ratio = "" if row.ratio is None else f"{row.ratio:.2f} ×"
+            ratios = f"{min(row.ratios):.2f}–{max(row.ratios):.2f}" if len(row.ratios) > 1 else ""
+            cells = [readable(row.value), f"{row.spread:.0%}", str(row.n), ratio, ratios]
+            at = [] if row.at is None else [f"{row.at:,g}"]
+            table.add_row(*at, *cells, row.series)
+        return table
+
+    def write_json(self, path: Path) -> None:
+        """Write the machine's facts and all rows."""
+        content: dict[str, Any] = {
+            "title": self.title,
+            "quick": self.options.quick,
+            "machine": machine_facts(),
+            "rows": [asdict(row) for row in self.rows],
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+    def _keep(self, metric: Metric, row: Row) -> Row:
+        self.metrics[metric.name] = metric
+        self.rows.append(row)
+        return row
+
+    def _over_budget(self) -> bool:
+        return self.options.quick and time.perf_counter() - self._started_s > QUICK_BUDGET_S
+
+
+def _by_metric(figures: Figures, metrics: Sequence[Metric]) -> Mapping[str, float]:
+    if isinstance(figures, Mapping):
+        return {metric.name: figures[metric.name] for metric in metrics}
+    (only,) = metrics  # a plain number says nothing about several metrics
+    return {only.name: figures}
+
+
+def readable(value: float) -> str:
+    """Write a number as a person reads it.
+
+    Args:
+        value: Any number.
+
+    Returns:
+        Four digits, and a suffix from ten thousand up.
+    """
+    for limit, unit, suffix in ((1e9, 1e9, " G"), (1e6, 1e6, " M"), (1e4, 1e3, " k")):
+        if abs(value) >= limit:
+            return f"{value / unit:.4g}{suffix}"
+    return f"{value:.4g}"
+
+
+def main(
+    title: str,
+    benchmark: Callable[[Report], None],
+    *,
+    arguments: Callable[[argparse.ArgumentParser], object] | None = None,
+) -> None:
+    """Run a benchmark from the command line.
+
+    Args:
+        title: Of the table and the plot.
+        benchmark: Fills the report.
+        arguments: Adds the benchmark's own options, found again in `report.options.extra`.
+    """
+    parser = argparse.ArgumentParser(description=title)
+    parser.add_argument("--quick", action="store_true", help="at most 30 s in all")
+    parser.add_argument("--rounds", type=int, help="rounds of each comparison")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw them (png, svg or pdf)")
+    if arguments is not None:
+        arguments(parser)
+    given = parser.parse_args()
+    report = Report(title, Options(quick=given.quick, rounds=given.rounds, extra=given))
+    benchmark(report)
+    report.print()
+    if given.json:
+        report.write_json(given.json)
+    if given.plot:
+        from report_plot import draw  # ruff: ignore[import-outside-top-level] - matplotlib takes a second to import
+
+        draw(report, given.plot)
