@@ -1,0 +1,69 @@
+from libc.stdint cimport int64_t
+
+
+cdef class TimerTaskEntry:
+    cdef TimerTaskEntry _prev
+    cdef TimerTaskEntry _next
+    cdef int64_t _expiration_ms
+
+    cdef bint _is_linked(self) noexcept
+    cdef void _link_before(self, TimerTaskEntry successor) noexcept
+    cdef void _unlink(self) noexcept
+
+
+cdef class TimerTask(TimerTaskEntry):
+    cdef readonly object callback
+    cdef TimingWheel _wheel
+
+    cpdef bint cancel(self) noexcept
+    cpdef object run(self)
+
+
+cdef class TimerTaskList(TimerTaskEntry):
+    cdef bint _is_empty(self) noexcept
+
+
+cdef struct QueuedBucket:
+    int64_t expiration_ms
+    void* bucket  # borrowed: its level lives as long as the queue
+
+
+cdef class DelayQueue:
+    cdef QueuedBucket* _heap
+    cdef Py_ssize_t _size
+    cdef Py_ssize_t _capacity
+
+    cdef int _reserve(self, Py_ssize_t bucket_count) except -1
+    cdef void _offer(self, TimerTaskList bucket, int64_t expiration_ms) noexcept
+    cdef void _remove_first(self) noexcept
+
+
+cdef class WheelLevel:
+    cdef readonly int64_t tick_ms
+    cdef readonly int64_t interval_ms
+    cdef readonly int64_t current_ms
+    cdef readonly int wheel_size
+    cdef readonly WheelLevel overflow_wheel
+    cdef list _buckets
+
+    cdef void _move_to(self, int64_t now_ms) noexcept
+
+
+cdef class TimingWheel:
+    cdef readonly int64_t now_ms
+    cdef readonly int64_t tick_ms
+    cdef readonly WheelLevel lowest
+    cdef DelayQueue _queue
+    cdef TimerTaskList _due
+    cdef TimerTaskList _firing
+    cdef Py_ssize_t _count
+    cdef bint _is_firing
+
+    cpdef TimerTask schedule(self, object delay_ms, object callback)
+    cpdef int add(self, object delay_ms, TimerTask task) except -1
+    cpdef int add_at(self, object deadline_ms, TimerTask task) except -1
+    cdef int64_t _deadline_ms(self, object delay_ms) except -1
+    cdef int _insert(self, int64_t deadline_ms, TimerTask task) except -1
+    cdef WheelLevel _level_for(self, int64_t expiration_ms)
+    cdef void _place(self, TimerTask task, WheelLevel level) noexcept
+    cdef int _flush(self, TimerTaskList bucket) except -1

@@ -1,0 +1,57 @@
+"""The timer that its owner drives: a wheel, a current time, and the firing of what is due.
+
+A loop advances it once a turn and then waits until `next_expiry_ms`, so deadlines need no thread.
+
+Rules. A task due at once fires in the next `advance`, never inside `add`. Tasks fire in order of
+their expiration in ticks. A task may add and cancel tasks while it is fired, itself included. One
+that fails is logged and does not stop the others.
+
+Thread-safety: the owner's thread only; `SystemTimer` is for the others.
+Source: Kafka's Timer.java and SystemTimer.java (server-common, 4.x).
+"""
+
+import logging
+
+from kprod._core.wheel import TimerTask, TimingWheel
+
+__all__ = ["Timer", "TimerTask", "log_failure"]
+
+_logger = logging.getLogger(__name__)
+
+
+class Timer(TimingWheel):
+    """A wheel that fires.
+
+    `add`, `add_at`, `schedule`, `next_expiry_ms`, `clear` and `len` are the wheel's own, so that they
+    cost no interpreted call.
+
+    Args:
+        now_ms: Monotonic milliseconds; 0 ≤ now_ms.
+        tick_ms: How coarse it is, at least 1; a task is late by less than that.
+        wheel_size: Buckets a level; at least 2.
+
+    Thread-safety: the owner's thread only.
+    """
+
+    __slots__ = ()
+
+    def advance(self, now_ms: int) -> int:
+        """Move the time and run what is due, in order of expiration.
+
+        Args:
+            now_ms: Monotonic milliseconds, not below the current time.
+
+        Returns:
+            How many tasks were run.
+
+        Raises:
+            ValueError: Time went back. Nothing has changed and nothing was run.
+            RuntimeError: Called by a task of this timer.
+        """
+        super().advance(now_ms)
+        return self.fire(log_failure)
+
+
+def log_failure(task: TimerTask, error: Exception) -> None:
+    """Log a task that raised; the other tasks go on."""
+    _logger.error("A timer's task failed: %r, due at %d ms", task, task.expiration_ms, exc_info=error)
