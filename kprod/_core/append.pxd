@@ -9,6 +9,8 @@ cdef class BatchResult:
     cdef readonly str topic
     cdef readonly int32_t partition
     cdef readonly bint done
+    # Done, and every callback has returned.
+    cdef readonly bint finished
     cdef readonly int64_t base_offset
     cdef readonly int64_t log_append_time_ms
     cdef readonly object error

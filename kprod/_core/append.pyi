@@ -23,6 +23,7 @@ class BatchResult:
     topic: str
     partition: int
     done: bool
+    finished: bool
     base_offset: int
     log_append_time_ms: int
     error: KprodError | None
@@ -34,6 +35,8 @@ class BatchResult:
         error: KprodError | None = None,
         record_errors: Mapping[int, KprodError] | None = None,
     ) -> bool: ...
+    def wait_finished(self, timeout_s: float) -> bool: ...
+    def failed_count(self, record_count: int) -> int: ...
     def forward(self, children: Iterable[tuple[int, BatchResult]]) -> None: ...
 
 class RecordFuture:

@@ -113,8 +113,50 @@ cdef class BatchResult:
                 callbacks.sort(key=_index_of_entry)
             for entry in callbacks:
                 _call_back(entry)
+        self.finished = True
         self._wake_waiters()
         return True
+
+    def wait_finished(self, double timeout_s) -> bool:
+        """Wait until the batch, or every part of it, is done and its callbacks have run.
+
+        Args:
+            timeout_s: Seconds; negative waits as long as it takes.
+
+        Returns:
+            False when the time is over.
+        """
+        clock = SystemClock()
+        cdef int64_t deadline_ns = clock.now_ns() + <int64_t>(min(max(timeout_s, 0.0), 1e9) * 1e9)
+        cdef list open_results = [self]
+        cdef BatchResult result
+        while open_results:
+            result = <BatchResult>open_results.pop()
+            if result._forwards is not None:
+                open_results.extend([child for _, child in result._forwards])
+            elif not result.finished:
+                open_results.append(result)
+                if timeout_s >= 0:
+                    timeout_s = max(deadline_ns - clock.now_ns(), 0) / 1e9
+                if not _wait_once(result, timeout_s, True):
+                    return False
+        return True
+
+    def failed_count(self, record_count: int) -> int:
+        """How many of the batch's records are not delivered: failed, or not done yet.
+
+        Args:
+            record_count: Of the batch, at least 1.
+        """
+        if self._forwards is not None:
+            ends = [first for first, _ in self._forwards[1:]] + [record_count]
+            return sum(
+                child.failed_count(end - first)
+                for (first, child), end in zip(self._forwards, ends)
+            )
+        if not self.done or self.error is not None:
+            return record_count
+        return 0 if self._record_errors is None else len(self._record_errors)
 
     def forward(self, children) -> None:
         """Let the results of a split batch's parts answer for this one.
@@ -260,7 +302,7 @@ cdef class RecordFuture:
         while not result.done:
             if timeout is not None:
                 seconds = max(deadline_ns - clock.now_ns(), 0) / 1e9
-            if not _wait_once(result, seconds):
+            if not _wait_once(result, seconds, False):
                 raise KprodTimeout(
                     f"the record for {result.topic!r} partition {result.partition} was not settled within"
                     f" {timeout} s; it goes on until delivery_timeout_ms ends it"
@@ -303,12 +345,12 @@ cdef object _copy_of(object error):
     return again
 
 
-cdef bint _wait_once(BatchResult result, object seconds) except -1:
-    """Wait until the result is done or forwarded; False when the time is over."""
+cdef bint _wait_once(BatchResult result, object seconds, bint until_finished) except -1:
+    """Wait until the result is done (finished) or forwarded; False when the time is over."""
     lock = allocate_lock()
     lock.acquire()
     with cython.critical_section(result):
-        if result.done or result._forwards is not None:
+        if result._forwards is not None or (result.finished if until_finished else result.done):
             return True
         if result._waiters is None:
             result._waiters = []
@@ -657,8 +699,13 @@ cdef class SendPath:
         """Tell the sender, and wake it if it sleeps. Built-ins only: no bytecode, no signals."""
         self.inbox.append(queue)
         if self.sender_sleeps and self.wake is not None:
+            # Cleared first: cleared after the call it could undo the sender's next falling asleep.
             self.sender_sleeps = False
-            self.wake()
+            try:
+                self.wake()
+            except BaseException:
+                self.sender_sleeps = True
+                raise
         return 0
 
     # What the compiled path leaves to Python. Arguments that end in `timeout_ms` may be <= 0:

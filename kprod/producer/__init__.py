@@ -1,0 +1,1 @@
+"""The producer engine: what happens to a record between `send` and its outcome."""

@@ -1,0 +1,295 @@
+"""All partitions' queues, and which of them have something to send: events, never scans.
+
+Sending threads post a queue to the inbox when its first record of a batch, or its last, has come.
+The sender takes the inbox, arms each new batch's two timers (linger, delivery deadline), and puts a
+queue into its leader's ready ring when a batch of it becomes sendable: full, lingered, flushed, or
+because memory is short. A queue that may not send now leaves its ring, and comes back with the
+event that ends the reason. So a turn of the sender costs what is ready, not what exists.
+
+Invariants.
+    A queue stands in at most one ring, or among the leaderless.
+    One batch per partition and request; a node's partitions take turns.
+
+Thread-safety: the sender's, apart from `make_batch`, `topic_queues`, `ask_for_sweep` and
+    `incomplete`, which any thread may call. `_topics_lock` guards the making of a topic's queues.
+Source: Kafka RecordAccumulator (clients 4.3.1) for what must hold; KAFKA-13834, KAFKA-16226.
+"""
+
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from kprod._core.append import BatchResult, TopicHead
+from kprod._core.chunks import ChunkChain
+from kprod.clock import Clock
+from kprod.cluster.metadata import Metadata
+from kprod.config import AccumulatorSettings
+from kprod.producer.batch import ProducerBatch
+from kprod.producer.partition_queue import NO_NODE, PartitionQueue
+from kprod.producer.partitioner import TopicQueues
+from kprod.timer.timer import Timer, TimerTask
+
+
+class RecordAccumulator:
+    """Batches, from the append to the drain."""
+
+    __slots__ = (
+        "_clock",
+        "_leaderless",
+        "_metadata",
+        "_on_expired",
+        "_rings",
+        "_routed_snapshot",
+        "_settings",
+        "_source",
+        "_sweep_wanted",
+        "_timer",
+        "_topics_lock",
+        "inbox",
+        "topics",
+    )
+
+    def __init__(  # noqa: PLR0913 - the doors to time, chance and the cluster
+        self,
+        settings: AccumulatorSettings,
+        metadata: Metadata,
+        *,
+        clock: Clock,
+        timer: Timer,
+        source: random.Random,
+        on_expired: Callable[[ProducerBatch], object],
+    ) -> None:
+        """Begin without topics.
+
+        Args:
+            settings: Sizes and times of batches.
+            metadata: Who leads what.
+            clock: Read when a batch is opened.
+            timer: The sender's.
+            source: Draws sticky partitions.
+            on_expired: Called by the timer with a batch whose delivery deadline has passed.
+        """
+        self._settings = settings
+        self._metadata = metadata
+        self._clock = clock
+        self._timer = timer
+        self._source = source
+        self._on_expired = on_expired
+        self._topics_lock = threading.Lock()  # guards: growth of `topics` and of their queues
+        self._rings: dict[int, deque[PartitionQueue]] = {}
+        self._leaderless: dict[PartitionQueue, None] = {}
+        self._routed_snapshot = metadata.snapshot
+        self._sweep_wanted = False
+        self.topics: dict[str, TopicHead] = {}
+        self.inbox: deque[PartitionQueue] = deque()
+
+    # Any thread.
+
+    def topic_queues(self, topic: str, partition_count: int) -> TopicQueues:
+        """Make a topic's queues, or those that it lacks."""
+        with self._topics_lock:
+            head = self.topics.get(topic)
+            if not isinstance(head, TopicQueues):
+                head = TopicQueues(topic, partition_count)
+                self.roll_sticky(head)
+                self.topics[topic] = head
+            head.grow(partition_count)
+            return head
+
+    def make_batch(self, queue: PartitionQueue, chain: ChunkChain) -> ProducerBatch:
+        """Make a batch on a chain, for records from now on."""
+        return ProducerBatch(queue, chain, self._settings.batch_size, self._clock.now_ms())
+
+    def roll_sticky(self, head: TopicQueues) -> None:
+        """Draw another partition for records without key."""
+        snapshot = self._metadata.snapshot
+        head.sticky = head.draw(
+            self._source,
+            self._clock.now_ms(),
+            lambda partition: snapshot.leader_of(head.name, partition) is not None,
+        )
+
+    def ask_for_sweep(self) -> None:
+        """Let the sender's next turn make every batch that has records due."""
+        self._sweep_wanted = True
+
+    def incomplete(self) -> list[tuple[BatchResult, int]]:
+        """The results of all batches that are not done, with their record counts."""
+        return [
+            (batch.result, batch.record_count)
+            for queue in self._queues()
+            for batch in list(queue.batches)
+            if batch.record_count
+        ]
+
+    # The sender.
+
+    @property
+    def has_undrained(self) -> bool:
+        """Whether some batch is not done."""
+        return any(queue.batches for queue in self._queues())
+
+    @property
+    def ready_nodes(self) -> list[int]:
+        """Nodes whose rings are not empty."""
+        return [node_id for node_id, ring in self._rings.items() if ring]
+
+    @property
+    def leaderless_topics(self) -> set[str]:
+        """Topics with something to send to a partition whose leader is not known."""
+        return {queue.topic for queue in self._leaderless}
+
+    def take_inbox(self, now_ms: int) -> None:
+        """Arm the timers of new batches, and make ready what became sendable."""
+        if self._sweep_wanted:
+            self._sweep_wanted = False
+            self._sweep()
+        inbox = self.inbox
+        while inbox:
+            queue = inbox.popleft()
+            self._arm_new_batches(queue, now_ms)
+            if queue.sendable_batch is not None:
+                self.mark_ready(queue)
+
+    def route(self) -> None:
+        """Move ready queues to their leaders' rings, if the picture of the cluster is new."""
+        snapshot = self._metadata.snapshot
+        if snapshot is self._routed_snapshot:
+            return
+        self._routed_snapshot = snapshot
+        moved = list(self._leaderless)
+        self._leaderless.clear()
+        for node_id, ring in self._rings.items():
+            stay: deque[PartitionQueue] = deque()
+            for queue in ring:
+                leader = snapshot.leader_of(queue.topic, queue.partition)
+                (stay if leader is not None and leader.node_id == node_id else moved).append(queue)
+            self._rings[node_id] = stay
+        for queue in moved:
+            queue.ring_node_id = NO_NODE
+            self.mark_ready(queue)
+
+    def mark_ready(self, queue: PartitionQueue) -> None:
+        """Put a queue into its leader's ring, or among the leaderless; twice is as good as once."""
+        if queue.ring_node_id != NO_NODE or queue in self._leaderless:
+            return
+        leader = self._metadata.snapshot.leader_of(queue.topic, queue.partition)
+        if leader is None:
+            self._leaderless[queue] = None
+            return
+        queue.ring_node_id = leader.node_id
+        self._rings.setdefault(leader.node_id, deque()).append(queue)
+
+    def drain(
+        self, node_id: int, size_max_bytes: int, may_send: Callable[[ProducerBatch], bool]
+    ) -> list[ProducerBatch]:
+        """Take batches for one request to a node, at most one of each partition.
+
+        Args:
+            node_id: The leader.
+            size_max_bytes: Of all batches together; one batch alone may exceed it.
+            may_send: Whether a batch's sequence allows sending it now.
+
+        Returns:
+            The batches, sealed, in the order of the ring; their queues count them as sent.
+        """
+        ring = self._rings.get(node_id, deque())
+        drained: list[ProducerBatch] = []
+        size_bytes = 0
+        for _ in range(len(ring)):
+            queue = ring[0]
+            batch = queue.sendable_batch
+            if batch is None or queue.is_gated(node_id) or not may_send(batch):
+                ring.popleft()
+                queue.ring_node_id = NO_NODE
+                continue
+            if drained and size_bytes + batch.encoded_bytes > size_max_bytes:
+                break
+            ring.popleft()
+            queue.ring_node_id = NO_NODE
+            self._seal(queue, batch)
+            queue.sent(batch, node_id)
+            drained.append(batch)
+            size_bytes += batch.encoded_bytes
+            if queue.sendable_batch is not None:
+                self.mark_ready(queue)
+        return drained
+
+    def forget(self, batch: ProducerBatch) -> None:
+        """Take a batch that is done out of its queue and let go of its memory."""
+        queue = batch.queue
+        if queue.builder is batch.builder:
+            queue.seal()
+        queue.remove(batch)
+        batch.release()
+
+    def abort(self, fail: Callable[[ProducerBatch], object]) -> None:
+        """End every batch; the accumulator must not take records any more.
+
+        Args:
+            fail: Settles a batch.
+        """
+        for queue in self._queues():
+            queue.seal()
+            for batch in list(queue.batches):
+                fail(batch)
+                self.forget(batch)
+
+    def queues(self) -> Iterator[PartitionQueue]:
+        """Every queue there is."""
+        return self._queues()
+
+    def _queues(self) -> Iterator[PartitionQueue]:
+        for head in list(self.topics.values()):
+            yield from list(head.queues)
+
+    def _arm_new_batches(self, queue: PartitionQueue, now_ms: int) -> None:
+        """Newest first, until one that is armed. By index, since others append meanwhile."""
+        for index in range(len(queue.batches) - 1, -1, -1):
+            batch = queue.batches[index]
+            if batch.is_armed:
+                return
+            batch.is_armed = True
+            lingered_ms = batch.created_ms + self._settings.linger_ms
+            if lingered_ms <= now_ms:
+                batch.is_due = True
+            else:
+                self._arm(batch, lingered_ms, self._linger_is_over)
+            self._arm(batch, batch.created_ms + self._settings.delivery_timeout_ms, self._on_expired)
+
+    def _arm(
+        self, batch: ProducerBatch, deadline_ms: int, on_due: Callable[[ProducerBatch], object]
+    ) -> None:
+        task = TimerTask(partial(on_due, batch))
+        batch.tasks.append(task)
+        self._timer.add_at(deadline_ms, task)
+
+    def _linger_is_over(self, batch: ProducerBatch) -> None:
+        batch.is_due = True
+        self.mark_ready(batch.queue)
+
+    def _sweep(self) -> None:
+        """Make everything due; an empty batch that was opened in vain gives its memory back."""
+        for queue in self._queues():
+            for index in range(queue.drain_index, len(queue.batches)):
+                queue.batches[index].is_due = True
+            batch = queue.next_batch
+            if batch is None:
+                continue
+            if batch.record_count == 0 and self._seal_if_empty(queue, batch):
+                self.forget(batch)
+            elif batch.record_count:
+                self.mark_ready(queue)
+
+    def _seal_if_empty(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
+        """Close an empty batch for records; False when one has come in meanwhile."""
+        queue.seal()
+        return batch.record_count == 0
+
+    def _seal(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        if queue.builder is batch.builder:
+            queue.seal()
+            if queue.head.sticky == queue.partition:
+                self.roll_sticky(queue.head)

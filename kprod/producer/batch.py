@@ -1,0 +1,151 @@
+"""A batch on its way: the bytes, the futures' shared result, and what has been tried.
+
+A batch is open (takes records), sealed, closed (bytes final), in flight or waiting for another
+attempt, and done. Being done for its user and giving back its memory are two events: the first
+settles the result, the second is the release of the chain's last holder.
+
+Thread-safety: made by a sending thread, then the sender's alone.
+Source: Kafka ProducerBatch (clients 4.3.1); KAFKA-19012; kprod's departures 1, 4, 18.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kprod._core.append import BatchResult
+from kprod._core.batch import BatchBuilder
+from kprod._core.chunks import ChunkChain
+from kprod.errors import KprodError, Persistence
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from kprod.producer.partition_queue import PartitionQueue
+    from kprod.timer.timer import TimerTask
+
+NO_SEQUENCE = -1
+
+
+class ProducerBatch:
+    """One batch of one partition.
+
+    Attributes:
+        queue: Where it stands.
+        builder: Its bytes.
+        result: What its futures share.
+        created_ms: Monotonic; linger and delivery timeout count from here.
+        is_due: Sendable though not full: lingered, flushed, or memory is short.
+        attempts: Requests that carried it so far.
+        in_flight: In a request that is not complete.
+        maybe_persisted: Some attempt may be in the log; never goes back.
+        base_sequence: Sequence of its first record; `NO_SEQUENCE` until it is first drained.
+        tasks: Its timers: linger and delivery deadline.
+    """
+
+    __slots__ = (
+        "attempts",
+        "base_sequence",
+        "builder",
+        "created_ms",
+        "in_flight",
+        "is_armed",
+        "is_due",
+        "is_released",
+        "maybe_persisted",
+        "pieces",
+        "producer_epoch",
+        "producer_id",
+        "queue",
+        "result",
+        "tasks",
+    )
+
+    def __init__(self, queue: "PartitionQueue", chain: ChunkChain, limit_bytes: int, now_ms: int) -> None:
+        self.queue = queue
+        self.builder = BatchBuilder(chain, limit_bytes)
+        self.result = BatchResult(queue.topic, queue.partition)
+        self.created_ms = now_ms
+        self.is_armed = False
+        self.is_due = False
+        self.is_released = False
+        self.attempts = 0
+        self.in_flight = False
+        self.maybe_persisted = False
+        self.base_sequence = NO_SEQUENCE
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.pieces: list[Buffer] | None = None
+        self.tasks: list[TimerTask] = []
+
+    @property
+    def record_count(self) -> int:
+        """Records so far."""
+        return self.builder.record_count
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its futures are settled."""
+        return self.result.done
+
+    @property
+    def has_sequence(self) -> bool:
+        """Whether a sequence was given to it, which it keeps while its fate is unknown."""
+        return self.base_sequence != NO_SEQUENCE
+
+    @property
+    def encoded_bytes(self) -> int:
+        """Size on the wire once closed; before that the uncompressed size."""
+        return self.builder.encoded_bytes or self.builder.size_bytes
+
+    def assign(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        """Give it producer id, epoch and sequence; a closed batch's header is written anew."""
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        if self.pieces is not None:
+            self.builder.rewrite_producer(producer_id, producer_epoch, base_sequence)
+
+    def close(self, attributes: int, compress: "Callable[[bytes], Buffer] | None") -> None:
+        """Make its bytes final, if they are not: a retried batch is byte-identical."""
+        if self.pieces is None:
+            self.pieces = self.builder.close(
+                producer_id=self.producer_id,
+                producer_epoch=self.producer_epoch,
+                base_sequence=self.base_sequence,
+                attributes=attributes,
+                compress=compress,
+            )
+
+    def succeed(self, base_offset: int, log_append_time_ms: int) -> bool:
+        """Settle all records as delivered; False if they were settled before."""
+        self._cancel_tasks()
+        return self.result.complete(base_offset, log_append_time_ms)
+
+    def fail(self, error: KprodError, record_errors: dict[int, KprodError] | None = None) -> bool:
+        """Settle all records with an error; False if they were settled before.
+
+        Args:
+            error: Gets its `persistence` here, from what was tried.
+            record_errors: Errors of single records, by index.
+        """
+        persistence = (
+            Persistence.POSSIBLY_PERSISTED
+            if self.maybe_persisted or self.in_flight
+            else Persistence.NOT_PERSISTED
+        )
+        error.persistence = persistence
+        for record_error in (record_errors or {}).values():
+            record_error.persistence = persistence
+        self._cancel_tasks()
+        return self.result.complete(error=error, record_errors=record_errors)
+
+    def release(self) -> None:
+        """Let go of the batch's own hold on its memory; requests may still have theirs."""
+        if not self.is_released:
+            self.is_released = True
+            self.builder.seal()
+            self.builder.chain.release()
+
+    def _cancel_tasks(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        self.tasks.clear()

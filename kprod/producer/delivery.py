@@ -1,0 +1,278 @@
+"""What an answer to a Produce request means for each batch: done, again, or failed.
+
+Persistence. A batch may be in the log if an attempt of it was written even in part and not
+answered, or was answered with a code that leaves it open. That never goes back: it decides whether
+a failure says POSSIBLY_PERSISTED, and whether the batch may ever get another sequence.
+
+Thread-safety: the sender's.
+Source: Kafka Sender.completeBatch and TransactionManager.canRetry (clients 4.3.1), KIP-467, KIP-951;
+kprod's departures 2, 4, 5 and 18.
+"""
+
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from kprod.cluster.backoff import ExponentialBackoff
+from kprod.cluster.metadata import Metadata
+from kprod.cluster.snapshot import LeaderHint
+from kprod.config import SenderSettings
+from kprod.errors import BrokerError, DeliveryTimeout, Disconnected, KprodError
+from kprod.model import Node
+from kprod.network.request import Outcome
+from kprod.producer.accumulator import RecordAccumulator
+from kprod.producer.batch import ProducerBatch
+from kprod.producer.partition_queue import PartitionQueue
+from kprod.producer.transaction.manager import TransactionManager
+from kprod.protocol.error_table import ErrorCode, error_for
+from kprod.timer.timer import Timer, TimerTask
+
+_logger = logging.getLogger(__name__)
+
+MAYBE_PERSISTED_CODES = frozenset({
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+})
+"""Answers after which the batch may be in the log all the same (departure 18; KAFKA-13574)."""
+
+FATAL_CODES = frozenset({
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode.PRODUCER_FENCED,
+})
+SEQUENCE_CODES = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+
+
+class Delivery:
+    """Settles batches by what became of their requests."""
+
+    __slots__ = ("_accumulator", "_backoff", "_identity", "_metadata", "_settings", "_source", "_timer")
+
+    def __init__(  # noqa: PLR0913 - it stands between all of them
+        self,
+        settings: SenderSettings,
+        *,
+        accumulator: RecordAccumulator,
+        identity: TransactionManager,
+        metadata: Metadata,
+        timer: Timer,
+        source: random.Random,
+    ) -> None:
+        """Begin.
+
+        Args:
+            settings: Retries and back-off.
+            accumulator: Holds the batches.
+            identity: Of the producer.
+            metadata: Told of new leaders.
+            timer: The sender's, for back-off.
+            source: Draws each attempt's jitter, once.
+        """
+        self._settings = settings
+        self._accumulator = accumulator
+        self._identity = identity
+        self._metadata = metadata
+        self._timer = timer
+        self._source = source
+        self._backoff = ExponentialBackoff(
+            initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
+        )
+
+    def complete(
+        self, batches: Sequence[ProducerBatch], topic_names: Mapping[Any, str], outcome: Outcome
+    ) -> None:
+        """Settle the batches of a request.
+
+        Args:
+            batches: What the request carried, at most one of a partition.
+            topic_names: Names by topic id, as they were when the request was made.
+            outcome: Of the request.
+        """
+        if outcome.error is not None:
+            for batch in batches:
+                self._unanswered(batch, outcome.error, was_written=outcome.was_written)
+        elif outcome.body is None:
+            for batch in batches:
+                self._succeed(batch, -1, -1)
+        else:
+            self._answered(batches, topic_names, outcome.body)
+        for batch in batches:
+            batch.builder.chain.release()
+
+    def expire(self, batch: ProducerBatch) -> None:
+        """End a batch whose delivery deadline has passed, in flight or not."""
+        if batch.is_done:
+            return
+        waited = f"within delivery_timeout_ms={self._settings.delivery_timeout_ms}"
+        leader = self._metadata.snapshot.leader_of(batch.queue.topic, batch.queue.partition)
+        reason = "is in flight" if batch.in_flight else f"was tried {batch.attempts} times"
+        if leader is None:
+            reason += f"; the partition has no leader: {self._metadata.trouble(batch.queue.topic)}"
+        text = (
+            f"{batch.record_count} records for {batch.queue.topic} partition {batch.queue.partition}"
+            f" were not acknowledged {waited}: the batch {reason}"
+        )
+        queue = batch.queue
+        if batch.in_flight:
+            # Its bytes may still be read by a socket, and its fate is open: the partition sends
+            # nothing until the request is answered or its connection is gone.
+            batch.maybe_persisted = True
+            queue.rewind_later()
+        self._fail(batch, DeliveryTimeout(text))
+
+    def _answered(
+        self, batches: Sequence[ProducerBatch], topic_names: Mapping[Any, str], body: Mapping[str, Any]
+    ) -> None:
+        answers = {
+            (topic_names.get(topic.get("topic_id"), topic.get("name")), answer["index"]): answer
+            for topic in body["responses"]
+            for answer in topic["partition_responses"]
+        }
+        self._take_leader_hints(answers, body)
+        for batch in batches:
+            answer = answers.get((batch.queue.topic, batch.queue.partition))
+            if answer is None:
+                # A partition that the answer leaves out was neither taken nor refused.
+                error = Disconnected("the broker's answer does not mention the partition")
+                self._unanswered(batch, error, was_written=True)
+            else:
+                self._settle(batch, answer)
+
+    def _take_leader_hints(
+        self, answers: Mapping[tuple[str | None, int], Mapping[str, Any]], body: Mapping[str, Any]
+    ) -> None:
+        hints = [
+            LeaderHint(topic, index, leader["leader_id"], leader["leader_epoch"])
+            for (topic, index), answer in answers.items()
+            if topic is not None
+            and answer["error_code"]
+            and (leader := answer.get("current_leader"))
+            and leader["leader_id"] >= 0
+            and leader["leader_epoch"] >= 0
+        ]
+        if hints:
+            endpoints = body.get("node_endpoints") or ()
+            nodes = [Node(n["node_id"], n["host"], n["port"], n["rack"]) for n in endpoints]
+            self._metadata.apply_leader_hints(hints, nodes)
+
+    def _settle(self, batch: ProducerBatch, answer: Mapping[str, Any]) -> None:
+        code = answer["error_code"]
+        if code == ErrorCode.NONE:
+            self._succeed(batch, answer["base_offset"], answer["log_append_time_ms"])
+            return
+        if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self._succeed(batch, -1, -1)
+            return
+        error = error_for(code, answer.get("error_message") or "")
+        if code in MAYBE_PERSISTED_CODES:
+            batch.maybe_persisted = True
+        if error.refresh_metadata:
+            self._metadata.request_update()
+        was_head = batch.queue.batches and batch.queue.batches[0] is batch
+        self._end_attempt(batch)
+        if batch.is_done:
+            return
+        if code in FATAL_CODES:
+            self._identity.fail(error)
+            self._fail(batch, error)
+        elif code in SEQUENCE_CODES and batch.has_sequence:
+            self._sequence_refused(batch, error, was_head=bool(was_head))
+        elif error.retriable:
+            self._retry(batch, error)
+        else:
+            self._fail(batch, error, _record_errors(error, answer))
+
+    def _sequence_refused(self, batch: ProducerBatch, error: BrokerError, *, was_head: bool) -> None:
+        """A batch behind another that failed comes again; at the head the sequences are broken."""
+        if was_head and batch.maybe_persisted:
+            self._fail(batch, error)
+            return
+        if was_head:
+            self._identity.want_bump(f"{error.name} for {batch.queue.topic}-{batch.queue.partition}")
+        self._retry(batch, error)
+
+    def _unanswered(self, batch: ProducerBatch, error: KprodError, *, was_written: bool) -> None:
+        batch.maybe_persisted |= was_written
+        if error.refresh_metadata:
+            self._metadata.request_update()
+        self._end_attempt(batch)
+        if batch.is_done:
+            return
+        if error.retriable:
+            self._retry(batch, error)
+        else:
+            self._fail(batch, _copy(error))
+
+    def _succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
+        queue = batch.queue
+        self._end_attempt(batch)
+        if queue.in_flight_count == 0 or not queue.must_rewind:
+            queue.may_pipeline = True
+        if not batch.is_done:
+            batch.succeed(base_offset, log_append_time_ms)
+            self._accumulator.forget(batch)
+        self._accumulator.mark_ready(queue)
+
+    def _end_attempt(self, batch: ProducerBatch) -> None:
+        """The request that carried the batch is complete."""
+        queue = batch.queue
+        queue.answered(batch)
+        if batch.is_done:
+            self._accumulator.mark_ready(queue)
+
+    def _retry(self, batch: ProducerBatch, error: KprodError) -> None:
+        queue = batch.queue
+        queue.rewind_later()
+        if batch.attempts > self._settings.retries:
+            self._fail(batch, _copy(error))
+            return
+        _logger.debug("Sending %s-%d again: %s", queue.topic, queue.partition, error)
+        leader = self._metadata.snapshot.leader_of(queue.topic, queue.partition)
+        if leader is not None and leader.node_id != queue.sent_to:
+            self._accumulator.mark_ready(queue)  # a new leader need not be spared (KIP-951)
+            return
+        queue.is_backing_off = True
+        delay_ms = self._backoff.delay_ms(batch.attempts - 1, self._source)
+        self._timer.add(delay_ms, TimerTask(partial(self._backoff_is_over, queue)))
+
+    def _backoff_is_over(self, queue: PartitionQueue) -> None:
+        queue.is_backing_off = False
+        self._accumulator.mark_ready(queue)
+
+    def _fail(
+        self,
+        batch: ProducerBatch,
+        error: KprodError,
+        record_errors: dict[int, KprodError] | None = None,
+    ) -> None:
+        """End a batch for good; the sequences of those behind it cannot go on."""
+        queue = batch.queue
+        if batch.has_sequence:
+            self._identity.want_bump(f"a batch of {queue.topic}-{queue.partition} failed: {error}")
+        batch.fail(error, record_errors)
+        self._accumulator.forget(batch)
+        if queue.in_flight_count:
+            queue.rewind_later()
+        self._accumulator.mark_ready(queue)
+
+
+def _record_errors(error: BrokerError, answer: Mapping[str, Any]) -> dict[int, KprodError] | None:
+    """Errors of the records that the broker names (KIP-467); the rest shares the batch's."""
+    listed = answer.get("record_errors") or ()
+    return {
+        entry["batch_index"]: error_for(error.code, entry["batch_index_error_message"] or str(error))
+        for entry in listed
+    } or None
+
+
+def _copy(error: KprodError) -> KprodError:
+    """Each batch gets an error of its own, since each has its own persistence."""
+    again = type(error)(*error.args)
+    again.__dict__.update(error.__dict__)
+    return again

@@ -1,0 +1,139 @@
+"""One partition's batches, oldest first, with a drain index between the sent and the unsent.
+
+Sent batches stay at the head until they are answered. A retry rewinds the index: nothing is taken
+out and put back, so there is no order to get wrong.
+
+A queue whose sent batch failed sends nothing new until all its answers are in; then it rewinds and
+sends the rest again in order, each with the bytes and the sequence it had.
+
+Invariants.
+    batches[:drain_index] are sent, batches[drain_index:] are not.
+    in_flight_count counts the batches whose request is not complete, done ones included.
+    More than one batch is in flight only after a success from the present leader.
+
+Thread-safety: the sender's, but for what `PartitionHead` shares with sending threads.
+Source: franz-go's recBuf and batchDrainIdx for the idea, its issue 223 for the last invariant.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from kprod._core.append import PartitionHead
+
+if TYPE_CHECKING:
+    from kprod.producer.batch import ProducerBatch
+    from kprod.producer.partitioner import TopicQueues
+
+NO_NODE = -1
+
+
+class PartitionQueue(PartitionHead):
+    """The batches of one partition.
+
+    Attributes:
+        head: The topic.
+        drain_index: How many batches at the head are sent.
+        in_flight_count: Batches whose request is not complete.
+        ring_node_id: The node in whose ready ring it stands; `NO_NODE` for none.
+        sent_to: The node that its batches in flight were sent to.
+        may_pipeline: A batch succeeded at `sent_to` since the last error.
+        must_rewind: A sent batch failed; send nothing until the rest is answered.
+        is_backing_off: Waits for its retry back-off.
+        next_sequence: For the next batch without one.
+    """
+
+    batches: "deque[ProducerBatch]"
+
+    __slots__ = (
+        "drain_index",
+        "head",
+        "in_flight_count",
+        "is_backing_off",
+        "may_pipeline",
+        "must_rewind",
+        "next_sequence",
+        "ring_node_id",
+        "sent_to",
+    )
+
+    def __init__(self, head: "TopicQueues", partition: int) -> None:
+        super().__init__(head.name, partition)
+        self.head = head
+        self.drain_index = 0
+        self.in_flight_count = 0
+        self.ring_node_id = NO_NODE
+        self.sent_to = NO_NODE
+        self.may_pipeline = False
+        self.must_rewind = False
+        self.is_backing_off = False
+        self.next_sequence = 0
+
+    @property
+    def next_batch(self) -> "ProducerBatch | None":
+        """The oldest unsent batch, which may be open."""
+        try:
+            return self.batches[self.drain_index]
+        except IndexError:
+            return None
+
+    @property
+    def sendable_batch(self) -> "ProducerBatch | None":
+        """The oldest unsent batch, if it is full, followed by another, or due."""
+        batch = self.next_batch
+        if batch is None or batch.record_count == 0:
+            return None
+        if batch.is_due or batch.builder is not self.builder or batch.builder.is_full:
+            return batch
+        return None
+
+    def is_gated(self, leader_id: int) -> bool:
+        """Whether nothing may be sent now: answers are awaited, or a back-off.
+
+        Args:
+            leader_id: The present leader.
+        """
+        if self.is_backing_off:
+            return True
+        if self.in_flight_count == 0:
+            return False
+        return self.must_rewind or not self.may_pipeline or self.sent_to != leader_id
+
+    def sent(self, batch: "ProducerBatch", leader_id: int) -> None:
+        """Move the drain index past a batch that goes into a request now."""
+        if self.sent_to != leader_id:
+            self.sent_to = leader_id
+            self.may_pipeline = False
+        batch.in_flight = True
+        batch.attempts += 1
+        self.drain_index += 1
+        self.in_flight_count += 1
+
+    def answered(self, batch: "ProducerBatch") -> None:
+        """Note that a batch's request is complete; rewind when it was the last one awaited."""
+        batch.in_flight = False
+        self.in_flight_count -= 1
+        if self.in_flight_count == 0 and self.must_rewind:
+            self.must_rewind = False
+            self.drain_index = 0
+
+    def rewind_later(self) -> None:
+        """Send the batches that are sent and not done again, once all their answers are in."""
+        self.may_pipeline = False
+        if self.in_flight_count == 0:
+            self.drain_index = 0
+        else:
+            self.must_rewind = True
+
+    def remove(self, batch: "ProducerBatch") -> None:
+        """Take a batch that is done out of the queue."""
+        if self.batches and self.batches[0] is batch:
+            self.batches.popleft()
+            self.drain_index = max(self.drain_index - 1, 0)
+            return
+        # By index: sending threads may append meanwhile, which would end an iteration.
+        for index in range(len(self.batches)):
+            if self.batches[index] is batch:
+                del self.batches[index]
+                if index < self.drain_index:
+                    self.drain_index -= 1
+                return

@@ -1,0 +1,1 @@
+"""Producer identity: ids, epochs and sequences, which idempotence and transactions stand on."""

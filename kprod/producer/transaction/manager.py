@@ -1,0 +1,134 @@
+"""Who this producer is to the brokers: its id, its epoch, and each partition's next sequence.
+
+The broker drops what it has seen before by (id, epoch, sequence). So a batch keeps its sequence as
+long as an attempt of it may yet arrive somewhere; and when sequences can no longer go on (a batch
+is lost to its partition for good) the epoch is raised, which starts every partition at 0.
+
+Invariants.
+    No batch whose fate is unknown is ever given another sequence.
+    The epoch is raised only while nothing is in flight and no batch's fate is unknown.
+
+Thread-safety: the sender's.
+Source: Kafka TransactionManager (clients 4.3.1), KIP-98, KIP-360, KAFKA-12152; kprod's departures 4,
+5 and 9.
+"""
+
+import logging
+from collections.abc import Iterable
+
+from kprod.errors import KprodError
+from kprod.producer.batch import NO_SEQUENCE, ProducerBatch
+from kprod.producer.partition_queue import PartitionQueue
+from kprod.producer.transaction.sequences import advance
+from kprod.producer.transaction.state import IdentityState, move
+
+_logger = logging.getLogger(__name__)
+EPOCH_MAX = 32767  # an int16
+
+
+class TransactionManager:
+    """The idempotence triple of every batch.
+
+    Attributes:
+        fatal_error: Why nothing can be sent any more; None while something can.
+    """
+
+    __slots__ = ("_bump_reason", "_is_idempotent", "_state", "fatal_error", "producer_epoch", "producer_id")
+
+    def __init__(self, *, is_idempotent: bool) -> None:
+        """Begin without a producer id.
+
+        Args:
+            is_idempotent: False gives batches no sequences and never asks for an id.
+        """
+        self._is_idempotent = is_idempotent
+        self._state = IdentityState.UNINITIALIZED
+        self._bump_reason: str | None = None
+        self.fatal_error: KprodError | None = None
+        self.producer_id = -1
+        self.producer_epoch = -1
+
+    @property
+    def wants_producer_id(self) -> bool:
+        """Whether InitProducerId should be sent."""
+        return self._is_idempotent and self._state is IdentityState.UNINITIALIZED
+
+    @property
+    def bump_is_pending(self) -> bool:
+        """Whether the epoch is to be raised once all fates are known."""
+        return self._bump_reason is not None
+
+    def producer_id_requested(self) -> None:
+        """Note that InitProducerId is on its way."""
+        self._state = move(self._state, IdentityState.INITIALIZING)
+
+    def producer_id_received(self, producer_id: int, producer_epoch: int) -> None:
+        """Take over the id that a broker gave."""
+        self._state = move(self._state, IdentityState.READY)
+        self.producer_id, self.producer_epoch = producer_id, producer_epoch
+        _logger.info("Producer id %d, epoch %d", producer_id, producer_epoch)
+
+    def producer_id_refused(self) -> None:
+        """Note that InitProducerId failed in a way that another attempt may mend."""
+        self._state = move(self._state, IdentityState.UNINITIALIZED)
+
+    def fail(self, error: KprodError) -> None:
+        """Never send again."""
+        self._state = move(self._state, IdentityState.FATAL)
+        self.fatal_error = error
+
+    def may_send(self, batch: ProducerBatch) -> bool:
+        """Whether a batch may be drained: there is an id, and sequences can go on."""
+        if not self._is_idempotent:
+            return True
+        if self._state is not IdentityState.READY:
+            return False
+        return batch.has_sequence if self.bump_is_pending else True
+
+    def assign(self, batch: ProducerBatch) -> None:
+        """Give a drained batch its sequence, unless it has one."""
+        if not self._is_idempotent or batch.has_sequence:
+            return
+        queue = batch.queue
+        batch.assign(self.producer_id, self.producer_epoch, queue.next_sequence)
+        queue.next_sequence = advance(queue.next_sequence, batch.record_count)
+
+    def want_bump(self, reason: str) -> None:
+        """Ask for a new epoch, since a partition's sequences cannot go on."""
+        if self._is_idempotent and self._state is IdentityState.READY and not self.bump_is_pending:
+            self._bump_reason = reason
+
+    def maybe_bump(self, queues: Iterable[PartitionQueue]) -> bool:
+        """Raise the epoch if that is wanted and no fate is unknown.
+
+        Args:
+            queues: All of them.
+
+        Returns:
+            Whether sequences begin anew.
+        """
+        if not self.bump_is_pending:
+            return False
+        queues = list(queues)
+        if any(queue.in_flight_count or _has_unknown_fate(queue) for queue in queues):
+            return False
+        _logger.info(
+            "Producer id %d: epoch %d ends: %s", self.producer_id, self.producer_epoch, self._bump_reason
+        )
+        self._bump_reason = None
+        if self.producer_epoch >= EPOCH_MAX:
+            self._state = move(self._state, IdentityState.UNINITIALIZED)
+        else:
+            self.producer_epoch += 1
+        for queue in queues:
+            queue.next_sequence = 0
+            for index in range(len(queue.batches)):
+                queue.batches[index].base_sequence = NO_SEQUENCE
+        return True
+
+
+def _has_unknown_fate(queue: PartitionQueue) -> bool:
+    return any(
+        queue.batches[index].has_sequence and queue.batches[index].maybe_persisted
+        for index in range(len(queue.batches))
+    )
