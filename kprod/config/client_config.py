@@ -81,6 +81,27 @@ class ClientConfig:
             unit="ms",
         ),
     )
+    metadata_recovery_strategy: str = field(
+        default="rebootstrap",
+        metadata=row(
+            "metadata.recovery.strategy",
+            Choice(choices=("rebootstrap", "none")),
+            Group.CLUSTER,
+            "When no known broker can be used: begin again from `bootstrap_servers`, "
+            "or keep trying the known ones.",
+        ),
+    )
+    metadata_recovery_rebootstrap_trigger_ms: int = field(
+        default=300_000,
+        metadata=row(
+            "metadata.recovery.rebootstrap.trigger.ms",
+            DELAY,
+            Group.CLUSTER,
+            "Begin again from `bootstrap_servers` when no broker "
+            "has said anything about the cluster for this long.",
+            unit="ms",
+        ),
+    )
     allow_auto_create_topics: bool = field(
         default=True,
         metadata=row(

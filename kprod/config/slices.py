@@ -98,6 +98,8 @@ class MetadataSettings:
     bootstrap_servers: tuple[Address, ...]
     metadata_max_age_ms: int
     metadata_max_idle_ms: int
+    metadata_recovery_strategy: str
+    metadata_recovery_rebootstrap_trigger_ms: int
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     allow_auto_create_topics: bool
