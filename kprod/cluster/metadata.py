@@ -1,0 +1,484 @@
+"""When to ask for metadata, about which topics, and what the answer changes.
+
+Two kinds of question. A full one names every topic in use and is asked when something was found out
+of date, and every `metadata_max_age_ms`. A partial one names only the topics that have no usable
+entry yet (new, unknown, without a leader): one missing topic must not make the client fetch ten
+thousand partitions again and again.
+
+Waiting between questions grows with failures and with answers that bring nothing new; a new topic
+is asked for at once. Each wait is drawn once and kept as a deadline.
+
+Invariants.
+    At most one question is out.
+    `version` grows with every answer; a wish made while a question is out is served by a later one.
+    A topic that an answer calls unknown leaves the snapshot; nothing else changes because of it.
+
+Thread-safety: any thread. `_lock` guards every field but `snapshot` and `connection_errors`, whose
+values are immutable and replaced as a whole.
+Source: Metadata.java and ProducerMetadata.java (clients 4.3.1); KIP-526, KIP-580, KIP-899, KIP-951,
+KIP-1102.
+"""
+
+import random
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from kprod.cluster.answer import MetadataAnswer, read_answer
+from kprod.cluster.backoff import ExponentialBackoff
+from kprod.cluster.snapshot import NO_LEADER, ClusterSnapshot, LeaderHint, TopicSnapshot
+from kprod.cluster.waiting import SLICE_MS, Waiter, WaitingRoom
+from kprod.config import MetadataSettings
+from kprod.errors import BrokerError, ClosedError, KprodError, MetadataTimeout
+from kprod.model import Node
+from kprod.protocol.error_table import ErrorCode
+
+NEVER_MS = 1 << 60  # "no deadline": beyond every clock, small enough to add to
+CONNECTION_ERRORS_MAX = 64  # enough to explain; a hostile list of brokers must not grow it
+
+
+class _Question(NamedTuple):
+    """The request that is out."""
+
+    topics: frozenset[str]
+    is_partial: bool
+
+
+class Metadata:
+    """The newest snapshot, and the policy that keeps it new."""
+
+    __slots__ = (
+        "_allowed_at_ms",
+        "_attempts_since_ms",
+        "_backoff",
+        "_closed",
+        "_equivalent_answers",
+        "_failures",
+        "_fatal_error",
+        "_full_wanted",
+        "_last_error",
+        "_last_success_ms",
+        "_lock",
+        "_question",
+        "_rebootstrap_asked",
+        "_room",
+        "_settings",
+        "_source",
+        "_topic_errors",
+        "_topics",
+        "_unsettled",
+        "_version",
+        "connection_errors",
+        "snapshot",
+    )
+
+    def __init__(self, settings: MetadataSettings, *, source: random.Random) -> None:
+        """Begin with the bootstrap addresses and a wish for a first answer.
+
+        Args:
+            settings: Whom to ask and how often.
+            source: For jitter.
+        """
+        self.snapshot = ClusterSnapshot().rebootstrapped(_bootstrap_nodes(settings))
+        self.connection_errors: Mapping[str, str] = MappingProxyType({})
+        self._settings = settings
+        self._source = source
+        self._backoff = ExponentialBackoff(
+            initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
+        )
+        self._lock = threading.Lock()  # guards: all below
+        self._room = WaitingRoom()
+        self._version = 0
+        self._topics: dict[str, int] = {}  # name → monotonic ms at which disuse makes it forgotten
+        self._unsettled: set[str] = set()  # topics in use that a partial question would name
+        self._topic_errors: dict[str, BrokerError] = {}
+        self._full_wanted = True
+        self._question: _Question | None = None
+        self._allowed_at_ms = 0
+        self._last_success_ms: int | None = None
+        self._attempts_since_ms: int | None = None
+        self._failures = 0
+        self._equivalent_answers = 0
+        self._rebootstrap_asked = False
+        self._last_error: KprodError | None = None
+        self._fatal_error: KprodError | None = None
+        self._closed = False
+
+    @property
+    def version(self) -> int:
+        """How many answers were taken in."""
+        return self._version
+
+    @property
+    def recovers_by_rebootstrap(self) -> bool:
+        """Whether to begin again from the configuration when no known broker can be used."""
+        return self._settings.metadata_recovery_strategy == "rebootstrap"
+
+    @property
+    def last_error(self) -> KprodError | None:
+        """Why the newest question failed; None after an answer."""
+        return self._last_error
+
+    def error_of(self, topic: str) -> BrokerError | None:
+        """Why a topic is not in the snapshot.
+
+        Args:
+            topic: Its name.
+
+        Returns:
+            The broker's reason from the newest answer that named the topic, or None.
+        """
+        with self._lock:
+            return self._topic_errors.get(topic)
+
+    def add_topic(self, topic: str, now_ms: int) -> int:
+        """Say that a topic is in use; a new one is asked for at once.
+
+        Args:
+            topic: Its name.
+            now_ms: Monotonic.
+
+        Returns:
+            The present version; `wait_for_update` takes it.
+        """
+        with self._lock:
+            if topic not in self._topics:
+                self._unsettled.add(topic)
+                self._allowed_at_ms = now_ms
+                self._equivalent_answers = 0
+            self._topics[topic] = now_ms + self._settings.metadata_max_idle_ms
+            return self._version
+
+    def request_update(self) -> int:
+        """Wish for a new answer about every topic.
+
+        Returns:
+            The present version; `wait_for_update` takes it.
+        """
+        with self._lock:
+            self._full_wanted = True
+            return self._version
+
+    def request_update_for_topic(self, topic: str) -> int:
+        """Wish for a new answer about one topic in use.
+
+        Args:
+            topic: Its name.
+
+        Returns:
+            The present version; `wait_for_update` takes it.
+        """
+        with self._lock:
+            if topic in self._topics and topic not in self.snapshot.topics:
+                self._unsettled.add(topic)
+            else:
+                self._full_wanted = True
+            return self._version
+
+    def update_due_in_ms(self, now_ms: int) -> int:
+        """When the next question may go out.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            Milliseconds, 0 for now, `NEVER_MS` while a question is out.
+        """
+        with self._lock:
+            return self._due_in_ms_locked(now_ms)
+
+    def next_request(self, now_ms: int) -> dict[str, Any] | None:
+        """Take the next question, if one is due; the caller must then report what became of it.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            A Metadata request body of version 4 or higher, or None.
+        """
+        with self._lock:
+            if self._due_in_ms_locked(now_ms) > 0:
+                return None
+            self._forget_idle_topics_locked(now_ms)
+            is_partial = (
+                bool(self._unsettled) and not self._full_wanted and not self._is_old(now_ms)
+            )
+            topics = frozenset(self._unsettled if is_partial else self._topics)
+            self._question = _Question(topics, is_partial)
+            self._unsettled -= topics
+            if not is_partial:
+                self._full_wanted = False
+            if self._attempts_since_ms is None:
+                self._attempts_since_ms = now_ms
+        return {
+            "topics": [{"name": topic} for topic in sorted(topics)],
+            "allow_auto_topic_creation": self._settings.allow_auto_create_topics,
+        }
+
+    def handle_response(self, body: Mapping[str, Any], now_ms: int) -> None:
+        """Take in the answer to the question that is out.
+
+        Args:
+            body: A Metadata response as the codec decoded it. One that is an error, or that names
+                no broker, counts as a failed question.
+            now_ms: Monotonic.
+        """
+        try:
+            answer = read_answer(body)
+        except KprodError as error:
+            self.handle_failure(error, now_ms)
+            return
+        with self._lock:
+            question = self._question or _Question(frozenset(self._topics), is_partial=False)
+            self._question = None
+            made_progress = self._merge_locked(question, answer)
+            if not question.is_partial:
+                self._last_success_ms = now_ms
+            self._attempts_since_ms = None
+            self._failures = 0
+            self._last_error = None
+            self._fatal_error = None
+            self._equivalent_answers = 0 if made_progress else self._equivalent_answers + 1
+            self._hold_off_locked(max(self._equivalent_answers - 1, 0), now_ms)
+            if self._unsettled - question.topics:  # added while the question was out
+                self._allowed_at_ms = now_ms
+            self._version += 1
+            self._room.wake_all()
+
+    def handle_failure(self, error: KprodError, now_ms: int) -> None:
+        """Note that the question that is out will not be answered; it is asked again later.
+
+        Args:
+            error: Why.
+            now_ms: Monotonic.
+        """
+        with self._lock:
+            if self._question is not None:
+                self._unsettled |= self._question.topics & self._topics.keys()
+                self._full_wanted |= not self._question.is_partial
+                self._question = None
+            self._last_error = error
+            if isinstance(error, BrokerError) and error.code == ErrorCode.REBOOTSTRAP_REQUIRED:
+                self._rebootstrap_asked = True
+            self._hold_off_locked(self._failures, now_ms)
+            self._failures += 1
+
+    def fail_waiters(self, error: KprodError) -> None:
+        """End every wait with an error that time cannot mend, such as refused credentials.
+
+        Args:
+            error: Raised by present and later waits, until an answer arrives.
+        """
+        with self._lock:
+            self._fatal_error = error
+            self._last_error = error
+            self._room.wake_all()
+
+    def apply_leader_hints(self, hints: Iterable[LeaderHint], nodes: Iterable[Node] = ()) -> bool:
+        """Take over leaders that an answer to another request named.
+
+        Args:
+            hints: Who leads what; only a higher epoch of a known partition counts.
+            nodes: Addresses that came with them.
+
+        Returns:
+            Whether the snapshot changed.
+        """
+        with self._lock:
+            if self.snapshot.is_bootstrap:
+                return False
+            hinted = self.snapshot.with_hints(hints, nodes)
+            changed = hinted is not self.snapshot
+            self.snapshot = hinted
+            return changed
+
+    def rebootstrap_is_due(self, now_ms: int) -> bool:
+        """Whether to give up the known brokers and begin again from the configuration.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            True when a broker demanded it, or questions have failed for
+            `metadata_recovery_rebootstrap_trigger_ms`.
+        """
+        with self._lock:
+            if not self.recovers_by_rebootstrap:
+                return False
+            trigger_ms = self._settings.metadata_recovery_rebootstrap_trigger_ms
+            since_ms = self._attempts_since_ms
+            return self._rebootstrap_asked or (
+                since_ms is not None and now_ms - since_ms >= trigger_ms
+            )
+
+    def rebootstrap(self, now_ms: int) -> None:
+        """Begin again from the bootstrap addresses; partition counts stay.
+
+        Args:
+            now_ms: Monotonic.
+        """
+        with self._lock:
+            self.snapshot = self.snapshot.rebootstrapped(_bootstrap_nodes(self._settings))
+            self._rebootstrap_asked = False
+            self._full_wanted = True
+            self._attempts_since_ms = now_ms
+
+    def note_connection_error(self, address: str, reason: str | None) -> None:
+        """Remember why an address cannot be used, or that it can.
+
+        Args:
+            address: `host:port`.
+            reason: None once the address works.
+        """
+        with self._lock:
+            errors = dict(self.connection_errors)
+            errors.pop(address, None)
+            if reason is not None:
+                errors[address] = reason
+            while len(errors) > CONNECTION_ERRORS_MAX:
+                del errors[next(iter(errors))]
+            self.connection_errors = MappingProxyType(errors)
+
+    def trouble(self, topic: str | None = None) -> str:
+        """Say in one line why metadata is missing, for the text of an error.
+
+        Args:
+            topic: The topic waited for, if one was.
+
+        Returns:
+            Topic's error, connection errors by address, the last failed question; what there is.
+        """
+        parts = []
+        if topic is not None and (error := self.error_of(topic)) is not None:
+            parts.append(str(error))
+        parts += [f"{address}: {reason}" for address, reason in self.connection_errors.items()]
+        if not parts and self._last_error is not None:
+            parts.append(str(self._last_error))
+        return "; ".join(parts) or "no broker has answered yet"
+
+    def wait_for_update(self, version: int, timeout_ms: int) -> int:
+        """Block an application thread until there is an answer newer than `version`.
+
+        Args:
+            version: As `add_topic` or a `request_` method returned it.
+            timeout_ms: Longest wait, at least 0.
+
+        Returns:
+            The version that ended the wait.
+
+        Raises:
+            MetadataTimeout: No answer in time.
+            ClosedError: The client was closed.
+            KprodError: What `fail_waiters` was given.
+        """
+        remaining_ms = timeout_ms
+        waiter = Waiter()
+        try:
+            with self._lock:
+                if self._is_settled_locked(version):
+                    return self._version
+                self._room.enter(waiter)
+            while remaining_ms > 0 and not waiter.wait(min(remaining_ms, SLICE_MS)):
+                remaining_ms -= SLICE_MS
+            with self._lock:
+                if self._is_settled_locked(version):
+                    return self._version
+        finally:
+            with self._lock:
+                self._room.leave(waiter)
+        raise MetadataTimeout(f"no metadata within {timeout_ms} ms: {self.trouble()}")
+
+    def close(self) -> None:
+        """End every wait; later waits raise at once."""
+        with self._lock:
+            self._closed = True
+            self._room.wake_all()
+
+    def _is_settled_locked(self, version: int) -> bool:
+        if self._closed:
+            raise ClosedError("the client was closed while metadata was awaited")
+        if self._fatal_error is not None:
+            raise self._fatal_error
+        return self._version > version
+
+    def _is_old(self, now_ms: int) -> bool:
+        last_ms = self._last_success_ms
+        return last_ms is None or now_ms - last_ms >= self._settings.metadata_max_age_ms
+
+    def _due_in_ms_locked(self, now_ms: int) -> int:
+        if self._question is not None:
+            return NEVER_MS
+        if self._full_wanted or self._unsettled or self._last_success_ms is None:
+            wanted_in_ms = 0
+        else:
+            max_age_ms = self._settings.metadata_max_age_ms
+            wanted_in_ms = self._last_success_ms + max_age_ms - now_ms
+        return max(wanted_in_ms, self._allowed_at_ms - now_ms, 0)
+
+    def _hold_off_locked(self, failures: int, now_ms: int) -> None:
+        self._allowed_at_ms = now_ms + self._backoff.wait_ms(failures, self._source)
+
+    def _forget_idle_topics_locked(self, now_ms: int) -> None:
+        for topic in [name for name, until_ms in self._topics.items() if until_ms <= now_ms]:
+            del self._topics[topic]
+            self._unsettled.discard(topic)
+            self._topic_errors.pop(topic, None)
+
+    def _merge_locked(self, question: _Question, answer: MetadataAnswer) -> bool:
+        """Make the new snapshot; tell whether anything in it is new."""
+        older = self.snapshot
+        topics: dict[str, TopicSnapshot] = dict(older.topics) if question.is_partial else {}
+        errors = {
+            topic: error
+            for topic, error in self._topic_errors.items()
+            if topic not in question.topics
+        }
+        for topic in question.topics:
+            if topic in answer.topics:
+                topics[topic] = answer.topics[topic].after(older.topics.get(topic))
+            else:
+                topics.pop(topic, None)
+            if topic in answer.errors:
+                errors[topic] = answer.errors[topic]
+        self._unsettled |= {
+            topic for topic in question.topics if _is_unsettled(topic, topics, errors)
+        }
+        self._unsettled &= self._topics.keys()
+        made_progress = (
+            dict(older.nodes) != answer.nodes
+            or older.topics != topics
+            or _codes(errors) != _codes(self._topic_errors)
+        )
+        self._topic_errors = errors
+        self.snapshot = replace(
+            older,
+            nodes=answer.nodes,
+            topics=MappingProxyType(topics),
+            cluster_id=answer.cluster_id,
+            controller_id=answer.controller_id,
+            is_bootstrap=False,
+        )
+        return made_progress
+
+
+def _is_unsettled(
+    topic: str, topics: Mapping[str, TopicSnapshot], errors: Mapping[str, BrokerError]
+) -> bool:
+    """Whether asking again soon may bring more: unknown for now, or a partition without leader."""
+    if topic in topics:
+        return NO_LEADER in topics[topic].leader_ids
+    return topic not in errors or errors[topic].retriable
+
+
+def _codes(errors: Mapping[str, BrokerError]) -> dict[str, int]:
+    return {topic: error.code for topic, error in errors.items()}
+
+
+def _bootstrap_nodes(settings: MetadataSettings) -> list[Node]:
+    """Nodes for the configured addresses, under ids no broker has."""
+    return [
+        Node(-1 - index, address.host, address.port)
+        for index, address in enumerate(settings.bootstrap_servers)
+    ]

@@ -1,0 +1,288 @@
+"""What is known of the cluster at one moment, as values that never change.
+
+A new answer makes a new snapshot that shares with the old one whatever did not change. Readers take
+the reference once and see one consistent picture, without a lock.
+
+Size. A topic keeps one tuple per property, not one object per partition: ten thousand partitions
+are five tuples of pointers to integers and to replica lists that are made once and shared.
+
+Invariants.
+    A partition's leader epoch never falls while the topic's id stays the same.
+    `leader_of` names a node only if its address is known.
+
+Thread-safety: immutable.
+Source: Kafka's MetadataSnapshot and Cluster (clients 4.3.1); KIP-320 for leader epochs, KIP-516 for
+topic ids.
+"""
+
+import operator
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+from kprod.model import Node
+
+NO_LEADER = -1
+NO_EPOCH = -1
+NO_TOPIC_ID = uuid.UUID(int=0)
+
+
+class PartitionSnapshot(NamedTuple):
+    """One partition, made on demand.
+
+    Attributes:
+        partition: 0-based.
+        leader_id: −1 when it has none.
+        leader_epoch: −1 when the broker did not say.
+        replicas: Node ids, the preferred leader first.
+        in_sync_replicas: Node ids.
+    """
+
+    partition: int
+    leader_id: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync_replicas: tuple[int, ...]
+
+
+class LeaderHint(NamedTuple):
+    """Who leads a partition, as a Produce or Fetch answer said in passing (KIP-951)."""
+
+    topic: str
+    partition: int
+    leader_id: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSnapshot:
+    """One topic; position in each tuple is the partition.
+
+    Attributes:
+        name: The topic.
+        topic_id: All zero where the broker is too old to say.
+        is_internal: The broker keeps it for itself.
+        leader_ids: −1 for a partition without leader.
+        leader_epochs: −1 where unknown.
+        replicas: Node ids per partition.
+        in_sync_replicas: Node ids per partition.
+    """
+
+    name: str
+    topic_id: uuid.UUID = NO_TOPIC_ID
+    is_internal: bool = False
+    leader_ids: tuple[int, ...] = ()
+    leader_epochs: tuple[int, ...] = ()
+    replicas: tuple[tuple[int, ...], ...] = ()
+    in_sync_replicas: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions, those without a leader included."""
+        return len(self.leader_ids)
+
+    def partition(self, partition: int) -> PartitionSnapshot:
+        """Gather what is known of one partition.
+
+        Args:
+            partition: 0-based, below `partition_count`.
+
+        Returns:
+            Its properties.
+        """
+        return PartitionSnapshot(
+            partition,
+            self.leader_ids[partition],
+            self.leader_epochs[partition],
+            self.replicas[partition],
+            self.in_sync_replicas[partition],
+        )
+
+    def after(self, older: "TopicSnapshot | None") -> "TopicSnapshot":
+        """Keep what the older picture knows better.
+
+        A broker that lags behind may answer with a leader that was replaced long ago; its epoch
+        gives it away. After a topic was made anew (another id) epochs begin again.
+
+        Args:
+            older: The picture that this one replaces.
+
+        Returns:
+            This picture, with the older one's entry wherever its epoch is higher.
+        """
+        if older is None or self._was_made_anew_since(older):
+            return self
+        if all(map(operator.le, older.leader_epochs, self.leader_epochs)):
+            return older if older == self else self
+        return self._patched(
+            older.partition(partition)
+            for partition, (old, new) in enumerate(
+                zip(older.leader_epochs, self.leader_epochs, strict=False)
+            )
+            if old > new != NO_EPOCH
+        )
+
+    def with_leaders(self, hints: Iterable[LeaderHint]) -> "TopicSnapshot":
+        """Take over leaders that are newer than what is known.
+
+        Args:
+            hints: Of this topic; those for partitions that it lacks, or of an epoch that is not
+                higher than the known one, change nothing.
+
+        Returns:
+            The topic with the new leaders, itself if there are none.
+        """
+        newer = [
+            self.partition(hint.partition)._replace(
+                leader_id=hint.leader_id, leader_epoch=hint.leader_epoch
+            )
+            for hint in hints
+            if 0 <= hint.partition < self.partition_count
+            and hint.leader_epoch > self.leader_epochs[hint.partition]
+        ]
+        return self._patched(newer) if newer else self
+
+    def without_leaders(self) -> "TopicSnapshot":
+        """Forget leaders and epochs, keep the number of partitions."""
+        count = self.partition_count
+        return replace(self, leader_ids=(NO_LEADER,) * count, leader_epochs=(NO_EPOCH,) * count)
+
+    def _was_made_anew_since(self, older: "TopicSnapshot") -> bool:
+        return self.topic_id != older.topic_id and NO_TOPIC_ID not in {
+            self.topic_id,
+            older.topic_id,
+        }
+
+    def _patched(self, partitions: Iterable[PartitionSnapshot]) -> "TopicSnapshot":
+        leader_ids, leader_epochs = list(self.leader_ids), list(self.leader_epochs)
+        replicas, in_sync_replicas = list(self.replicas), list(self.in_sync_replicas)
+        for entry in partitions:
+            leader_ids[entry.partition] = entry.leader_id
+            leader_epochs[entry.partition] = entry.leader_epoch
+            replicas[entry.partition] = entry.replicas
+            in_sync_replicas[entry.partition] = entry.in_sync_replicas
+        return replace(
+            self,
+            leader_ids=tuple(leader_ids),
+            leader_epochs=tuple(leader_epochs),
+            replicas=tuple(replicas),
+            in_sync_replicas=tuple(in_sync_replicas),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSnapshot:
+    """The cluster: nodes by id, topics by name.
+
+    Attributes:
+        nodes: Where each broker is. Before the first answer these are the bootstrap addresses,
+            under negative ids.
+        topics: The topics asked about that exist.
+        cluster_id: None where the broker is too old to say.
+        controller_id: −1 when unknown.
+        is_bootstrap: True while `nodes` are addresses from the configuration, not an answer.
+    """
+
+    nodes: Mapping[int, Node] = field(default_factory=lambda: MappingProxyType({}))
+    topics: Mapping[str, TopicSnapshot] = field(default_factory=lambda: MappingProxyType({}))
+    cluster_id: str | None = None
+    controller_id: int = NO_LEADER
+    is_bootstrap: bool = False
+
+    def partition_count(self, topic: str) -> int | None:
+        """How many partitions a topic has; None when the topic is unknown.
+
+        Args:
+            topic: Its name.
+
+        Returns:
+            At least 1, or None.
+        """
+        entry = self.topics.get(topic)
+        return None if entry is None else entry.partition_count
+
+    def leader_of(self, topic: str, partition: int) -> Node | None:
+        """Who leads a partition.
+
+        Args:
+            topic: Its name.
+            partition: 0-based; any integer.
+
+        Returns:
+            The node; None when topic, partition, leader or the leader's address is unknown.
+        """
+        entry = self.topics.get(topic)
+        if entry is None or not 0 <= partition < entry.partition_count:
+            return None
+        return self.nodes.get(entry.leader_ids[partition])
+
+    def leader_epoch_of(self, topic: str, partition: int) -> int:
+        """The leader's reign.
+
+        Args:
+            topic: Its name.
+            partition: 0-based; any integer.
+
+        Returns:
+            The epoch; −1 when unknown.
+        """
+        entry = self.topics.get(topic)
+        if entry is None or not 0 <= partition < entry.partition_count:
+            return NO_EPOCH
+        return entry.leader_epochs[partition]
+
+    def topic_id_of(self, topic: str) -> uuid.UUID:
+        """The topic's id.
+
+        Args:
+            topic: Its name.
+
+        Returns:
+            The id; all zero when unknown.
+        """
+        entry = self.topics.get(topic)
+        return NO_TOPIC_ID if entry is None else entry.topic_id
+
+    def with_hints(self, hints: Iterable[LeaderHint], nodes: Iterable[Node]) -> "ClusterSnapshot":
+        """Take over newer leaders, and the addresses that came with them.
+
+        Args:
+            hints: Who leads what; one whose node has no known address changes nothing.
+            nodes: Addresses from the same answer.
+
+        Returns:
+            The new picture; this one itself when nothing in it changed.
+        """
+        all_nodes = {**self.nodes, **{node.node_id: node for node in nodes}}
+        by_topic: dict[str, list[LeaderHint]] = {}
+        for hint in hints:
+            if hint.leader_id in all_nodes and hint.topic in self.topics:
+                by_topic.setdefault(hint.topic, []).append(hint)
+        topics = dict(self.topics)
+        for topic, topic_hints in by_topic.items():
+            topics[topic] = topics[topic].with_leaders(topic_hints)
+        if all(topics[topic] is self.topics[topic] for topic in by_topic):
+            return self
+        return replace(self, nodes=MappingProxyType(all_nodes), topics=MappingProxyType(topics))
+
+    def rebootstrapped(self, nodes: Iterable[Node]) -> "ClusterSnapshot":
+        """Begin again from configured addresses.
+
+        Partition counts stay, so that callers who choose a partition need not wait. Leaders and
+        epochs go: the cluster behind the addresses may be another one by now.
+
+        Args:
+            nodes: Under negative ids.
+
+        Returns:
+            The new picture.
+        """
+        return ClusterSnapshot(
+            nodes=MappingProxyType({node.node_id: node for node in nodes}),
+            topics=MappingProxyType(
+                {name: topic.without_leaders() for name, topic in self.topics.items()}
+            ),
+            is_bootstrap=True,
+        )
