@@ -1,0 +1,98 @@
+"""Addresses of one broker: what its name resolved to, and which one to try next.
+
+A name may stand for several addresses (`use_all_dns_ips`). An attempt walks them in the resolver's
+order; when all have failed, or an established connection is lost, the name is resolved anew, since
+a broker that moved keeps its name. The address that was just lost goes to the end of the new list.
+
+Thread-safety: one thread, the client's.
+Source: KIP-302, KAFKA-12193; Kafka's ClusterConnectionStates (clients 4.3.1).
+"""
+
+import ipaddress
+import socket
+from collections.abc import Sequence
+from typing import NamedTuple
+
+ADDRESSES_MAX = 64  # of one name; a resolver that returns more would only delay the give-up
+
+
+class SocketAddress(NamedTuple):
+    """One thing to connect a socket to.
+
+    Attributes:
+        family: `socket.AF_INET`, `AF_INET6` or what a test's door understands.
+        host: Numeric.
+        port: 1 to 65,535.
+    """
+
+    family: int
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Return `host:port`, with an IPv6 host in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def literal_address(host: str, port: int) -> SocketAddress | None:
+    """Read a numeric host, which needs no resolver.
+
+    Args:
+        host: A name or a number.
+        port: 1 to 65,535.
+
+    Returns:
+        The address; None for a name.
+    """
+    try:
+        number = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    family = socket.AF_INET6 if number.version == 6 else socket.AF_INET  # noqa: PLR2004 - IPv6
+    return SocketAddress(family, host, port)
+
+
+class AddressCursor:
+    """Walks one name's addresses."""
+
+    __slots__ = ("_addresses", "_index", "_lost")
+
+    def __init__(self) -> None:
+        """Begin with nothing resolved."""
+        self._addresses: tuple[SocketAddress, ...] = ()
+        self._index = 0
+        self._lost: SocketAddress | None = None
+
+    @property
+    def current(self) -> SocketAddress | None:
+        """The address to try; None when the name must be resolved."""
+        return self._addresses[self._index] if self._addresses else None
+
+    def accept(self, addresses: Sequence[SocketAddress]) -> None:
+        """Take what the name resolved to.
+
+        Args:
+            addresses: In order of preference; repeated ones are skipped.
+        """
+        distinct = list(dict.fromkeys(addresses))[:ADDRESSES_MAX]
+        if self._lost in distinct:
+            distinct.remove(self._lost)
+            distinct.append(self._lost)
+        self._addresses, self._index, self._lost = tuple(distinct), 0, None
+
+    def advance(self) -> bool:
+        """Give up the current address for the next.
+
+        Returns:
+            Whether there is another; if not, the name must be resolved anew.
+        """
+        self._index += 1
+        if self._index < len(self._addresses):
+            return True
+        self._addresses, self._index = (), 0
+        return False
+
+    def forget(self) -> None:
+        """Drop all addresses because a connection to the current one was lost."""
+        self._lost = self.current
+        self._addresses, self._index = (), 0

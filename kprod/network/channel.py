@@ -1,0 +1,105 @@
+"""One connection's two directions: frames waiting to go out, frames cut from what comes in.
+
+Invariants.
+    Frames go out whole and in order; the next begins when the one before is written.
+    One read per call: a busy peer cannot keep the client from its other nodes.
+
+Thread-safety: one thread.
+Source: performance notes on sendmsg; Kafka's KafkaChannel (clients 4.3.1) for the shape.
+"""
+
+from collections import deque
+
+from kprod.errors import Disconnected
+from kprod.network.framing import Frame, FrameReader
+from kprod.network.outgoing import OutgoingFrame, iov_max
+from kprod.network.transport import Transport
+
+WRITE_BYTES_MAX = 1 << 20  # per sendmsg: past any socket buffer, short of walking a huge request
+JOIN_BYTES_MAX = 64 * 1024  # per write where pieces must be joined: four TLS records
+RECEIVE_BUFFER_BYTES = 256 * 1024
+
+_IOV_MAX = iov_max()
+
+
+class Channel:
+    """A transport with a queue of outgoing frames and a reader of incoming ones."""
+
+    __slots__ = ("_outbox", "reader", "transport")
+
+    def __init__(self, transport: Transport, reader: FrameReader) -> None:
+        """Take over a transport.
+
+        Args:
+            transport: Connecting or connected.
+            reader: At a frame's border.
+        """
+        self.transport = transport
+        self.reader = reader
+        self._outbox: deque[OutgoingFrame] = deque()
+
+    @property
+    def has_output(self) -> bool:
+        """Whether something waits to be written."""
+        return bool(self._outbox)
+
+    def enqueue(self, frame: OutgoingFrame) -> None:
+        """Put a frame behind the others; nothing is written yet.
+
+        Args:
+            frame: Not written yet.
+        """
+        self._outbox.append(frame)
+
+    def flush(self) -> bool:
+        """Write until all is written or the socket is full.
+
+        Returns:
+            Whether all is written.
+
+        Raises:
+            OSError: The connection is gone.
+        """
+        while self._outbox:
+            frame = self._outbox[0]
+            while not frame.is_written:
+                count_bytes = self._write_some(frame)
+                if count_bytes == 0:
+                    return False
+                frame.advance(count_bytes)
+            self._outbox.popleft()
+        return True
+
+    def receive(self, buffer: bytearray) -> list[Frame]:
+        """Read once.
+
+        Args:
+            buffer: Scratch, at least one byte; shared by all channels of a thread.
+
+        Returns:
+            The frames completed by what has arrived; `reader.error` says whether junk followed.
+
+        Raises:
+            OSError: The connection is gone.
+            Disconnected: The peer has closed.
+        """
+        count_bytes = self.transport.read_into(buffer)
+        if count_bytes is None:
+            return []
+        if count_bytes == 0:
+            where = "" if self.reader.is_at_border else " in the middle of a response"
+            raise Disconnected(f"the broker closed the connection{where}")
+        with memoryview(buffer) as view, view[:count_bytes] as arrived:
+            return self.reader.feed(arrived)
+
+    def close(self) -> None:
+        """Close the transport and let go of what was not written."""
+        self._outbox.clear()
+        self.transport.close()
+
+    def _write_some(self, frame: OutgoingFrame) -> int:
+        if self.transport.gathers:
+            return self.transport.write_pieces(frame.next_pieces(_IOV_MAX, WRITE_BYTES_MAX))
+        # The same position always yields the same join, as TLS demands of a repeated write.
+        pieces = frame.next_pieces(_IOV_MAX, JOIN_BYTES_MAX)
+        return self.transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))

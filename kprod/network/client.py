@@ -1,0 +1,389 @@
+"""All connections of one client behind plain calls: may I send, send, poll.
+
+Nothing here blocks but the selector in `poll`, and nothing has a thread: the owner calls `poll` in
+a loop. Requests complete at the end of a `poll`, after every socket and deadline was looked at, so
+that a completion sees a settled client and may call anything but `poll`.
+
+Metadata first: while a question about the cluster is due no node counts as ready, so that what is
+sent next is sent by the newest picture.
+
+Invariants.
+    Each request given to `send` completes exactly once.
+    An exception in a completion is logged; the others still run.
+    At most one attempt per node at a time, and a wait between attempts.
+
+Thread-safety: one thread, but for `wakeup` and `connection_errors`, which any thread may call.
+Source: Kafka's NetworkClient (clients 4.3.1); KIP-219, KIP-899, KIP-1102.
+"""
+
+import logging
+import random
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from kprod.clock import Clock
+from kprod.cluster.metadata import NEVER_MS, Metadata
+from kprod.config import NetworkSettings
+from kprod.errors import AuthenticationFailed, ClosedError, Disconnected, KprodError
+from kprod.model import Node
+from kprod.network.connection import NodeConnection
+from kprod.network.metadata_updater import MetadataUpdater
+from kprod.network.negotiation import BrokerFeatures
+from kprod.network.request import ClientRequest, Outcome
+from kprod.network.surroundings import NetworkDoors, Surroundings
+from kprod.protocol.api_versions import choose_version
+from kprod.timer.timer import Timer
+
+_logger = logging.getLogger(__name__)
+_NO_VERSIONS: Mapping[int, tuple[int, int]] = MappingProxyType({})
+_CLOSING_ROUNDS_MAX = 3  # completions may send once more, and hear that it is too late
+_FAILURES_BEFORE_REBOOTSTRAP = 2  # the loss of a connection, and a reconnect that failed too
+
+
+class NetworkClient:
+    """Connections to the nodes of one cluster."""
+
+    __slots__ = (
+        "_around",
+        "_clock",
+        "_closed",
+        "_connections",
+        "_metadata",
+        "_now_ms",
+        "_updater",
+    )
+
+    def __init__(
+        self,
+        settings: NetworkSettings,
+        metadata: Metadata,
+        doors: NetworkDoors,
+        *,
+        clock: Clock,
+        timer: Timer,
+        source: random.Random,
+    ) -> None:
+        """Begin without connections.
+
+        Args:
+            settings: Of the network.
+            metadata: Kept new by `poll`.
+            doors: To the world; closed with the client.
+            clock: Read once after each sleep.
+            timer: For deadlines; `poll` advances it, others may put tasks on it too.
+            source: For jitter, and to spread metadata questions over the nodes.
+        """
+        self._around = Surroundings(settings, doors, timer=timer, source=source, listener=self)
+        self._clock = clock
+        self._metadata = metadata
+        self._updater = MetadataUpdater(metadata, self)
+        self._connections: dict[int, NodeConnection] = {}
+        self._now_ms = timer.now_ms  # newest time seen
+        self._closed = False
+
+    def ready(self, node: Node, now_ms: int) -> bool:
+        """Whether a request may be sent to a node; if it is not connected, begin to.
+
+        Args:
+            node: As the newest snapshot has it.
+            now_ms: Monotonic.
+
+        Returns:
+            As `is_ready`.
+        """
+        self._now_ms = max(now_ms, self._now_ms)
+        if self.is_ready(node.node_id, now_ms):
+            return True
+        connection = self._connections.get(node.node_id)
+        if connection is None or (connection.state.is_down and connection.node != node):
+            self._forget_gone_nodes()
+            connection = self._connections[node.node_id] = NodeConnection(node, self._around)
+        if not self._closed and connection.state.can_connect(now_ms):
+            connection.connect(now_ms)
+        return False
+
+    def is_ready(self, node_id: int, now_ms: int) -> bool:
+        """Whether a request may be sent to a node, and should.
+
+        Args:
+            node_id: Any.
+            now_ms: Monotonic.
+
+        Returns:
+            True if `can_send`, and no question about the cluster is due.
+        """
+        self._now_ms = max(now_ms, self._now_ms)
+        return self.can_send(node_id) and self._metadata.update_due_in_ms(now_ms) > 0
+
+    def can_send(self, node_id: int) -> bool:
+        """Whether a node is connected, not throttled, and has room in flight.
+
+        Args:
+            node_id: Any.
+
+        Returns:
+            True if `send` would write to its socket.
+        """
+        connection = self._connections.get(node_id)
+        return connection is not None and connection.can_send(self._now_ms)
+
+    def in_flight_count(self, node_id: int) -> int:
+        """How many requests of a node are sent and not complete.
+
+        Args:
+            node_id: Any.
+
+        Returns:
+            At least 0; the client's own requests count.
+        """
+        connection = self._connections.get(node_id)
+        return 0 if connection is None else len(connection.requests)
+
+    def poll_delay_ms(self, node: Node, now_ms: int) -> int:
+        """How long until asking `ready` again can make a difference, if no event comes before.
+
+        Args:
+            node: Any.
+            now_ms: Monotonic.
+
+        Returns:
+            The rest of a back-off or throttle; 0 if a request may be sent or an attempt begun;
+            `NEVER_MS` if only an event (connected, answered) can change it, which ends `poll`.
+        """
+        connection = self._connections.get(node.node_id)
+        if connection is None:
+            return 0
+        state = connection.state
+        if state.is_down:
+            return max(state.retry_at_ms - now_ms, 0)
+        if state.is_ready and state.throttled_until_ms > now_ms:
+            return state.throttled_until_ms - now_ms
+        return 0 if connection.can_send(now_ms) else NEVER_MS
+
+    def next_attempt_in_ms(self, now_ms: int) -> int:
+        """How long until some node of the snapshot can be connected to or sent to again.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            The least `poll_delay_ms`.
+        """
+        nodes = self._metadata.snapshot.nodes.values()
+        return min((self.poll_delay_ms(node, now_ms) for node in nodes), default=NEVER_MS)
+
+    def advertised(self, node_id: int) -> Mapping[int, tuple[int, int]]:
+        """Which versions a node speaks.
+
+        Args:
+            node_id: Any.
+
+        Returns:
+            First and last version by API key; empty while not connected.
+        """
+        features = self.features(node_id)
+        return _NO_VERSIONS if features is None else features.versions
+
+    def features(self, node_id: int) -> BrokerFeatures | None:
+        """What a node said about itself when it was connected to.
+
+        Args:
+            node_id: Any.
+
+        Returns:
+            Versions and finalized features; None while not connected.
+        """
+        connection = self._connections.get(node_id)
+        return None if connection is None else connection.features
+
+    def connection_errors(self) -> Mapping[str, str]:
+        """Why addresses cannot be used.
+
+        Returns:
+            The newest failure by `host:port`; an address that works has none.
+        """
+        return self._metadata.connection_errors
+
+    def least_loaded_node(self, now_ms: int) -> Node | None:
+        """Choose a node for a request that any node can answer.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            Connected with fewest requests in flight; else one being connected to; else the one
+            whose last attempt is longest ago. None when all are throttled, full or held back.
+        """
+        self._now_ms = max(now_ms, self._now_ms)
+        nodes = list(self._metadata.snapshot.nodes.values())
+        start = self._around.source.randrange(len(nodes)) if nodes else 0
+        sendable: tuple[int, Node] | None = None
+        pending: Node | None = None
+        connectable: tuple[int, Node] | None = None
+        for node in nodes[start:] + nodes[:start]:
+            connection = self._connections.get(node.node_id)
+            if connection is None or connection.state.can_connect(now_ms):
+                attempt_ms = -1 if connection is None else connection.state.last_attempt_ms
+                if connectable is None or attempt_ms < connectable[0]:
+                    connectable = (attempt_ms, node)
+            elif connection.can_send(now_ms):
+                count = len(connection.requests)
+                if sendable is None or count < sendable[0]:
+                    sendable = (count, node)
+            elif not connection.state.is_down and not connection.state.is_ready:
+                pending = node
+        if sendable is not None:
+            return sendable[1]
+        return pending or (connectable[1] if connectable is not None else None)
+
+    def send(self, request: ClientRequest, now_ms: int) -> None:
+        """Send a request; what can go wrong is told by its outcome, at the end of a `poll`.
+
+        Args:
+            request: To a node for which `can_send` is true. If it is not, the outcome is
+                `Disconnected` and nothing was written.
+            now_ms: Monotonic.
+        """
+        self._now_ms = max(now_ms, self._now_ms)
+        connection = self._connections.get(request.node_id)
+        if self._closed:
+            self._refuse(request, ClosedError("the client was closed"))
+            return
+        if connection is None or not connection.can_send(self._now_ms):
+            error = Disconnected(f"node {request.node_id} is not ready for {request.api_key.name}")
+            self._refuse(request, error)
+            return
+        try:
+            versions = self.advertised(request.node_id)
+            version = choose_version(request.api_key, versions, request.wanted_versions)
+            connection.send(request, version, now_ms)
+        except KprodError as error:
+            self._refuse(request, error)
+
+    def poll(self, timeout_ms: int, now_ms: int) -> None:
+        """Do what there is to do: sockets, names, deadlines, metadata; then complete requests.
+
+        Args:
+            timeout_ms: Longest sleep, at least 0; a deadline, an event or `wakeup` ends it sooner.
+            now_ms: Monotonic.
+        """
+        self._now_ms = max(now_ms, self._now_ms)
+        self._maybe_rebootstrap()
+        ready = self._around.doors.selector.select(self._sleep_ms(timeout_ms))
+        now_ms = self._now_ms = max(self._now_ms, self._clock.now_ms())
+        for connection, events in ready:
+            connection.serve(events, now_ms)
+        for resolution in self._around.doors.resolver.take():
+            for connection in list(self._connections.values()):
+                if (connection.node.host, connection.node.port) == resolution[:2]:
+                    connection.on_resolution(resolution, now_ms)
+        # Deadlines come after the sockets: an answer that is already here is not late.
+        self._around.timer.advance(max(now_ms, self._around.timer.now_ms))
+        self._fire_completions()
+
+    def wakeup(self) -> None:
+        """End the present or the next `poll`'s sleep; any thread."""
+        self._around.doors.selector.wakeup()
+
+    def disconnect(self, node_id: int) -> None:
+        """Close a connection; its requests complete as disconnected in the next `poll`.
+
+        Args:
+            node_id: Any.
+        """
+        connection = self._connections.get(node_id)
+        if connection is not None:
+            address = connection.node.address
+            connection.drop(
+                Disconnected(f"the client closed the connection to {address}"), self._now_ms
+            )
+
+    def close(self) -> None:
+        """Close every connection, complete every request with `ClosedError`, close the doors."""
+        if self._closed:
+            return
+        self._closed = True
+        for connection in self._connections.values():
+            connection.drop(ClosedError("the client was closed"), self._now_ms)
+        self._connections.clear()
+        for _ in range(_CLOSING_ROUNDS_MAX):
+            self._fire_completions()
+        self._around.doors.resolver.close()
+        self._around.doors.selector.close()
+
+    def on_connection_ready(self, connection: NodeConnection) -> None:
+        """See `ConnectionListener`."""
+        self._metadata.note_connection_error(connection.node.address, None)
+
+    def on_connection_down(self, connection: NodeConnection, error: KprodError) -> None:
+        """See `ConnectionListener`."""
+        if self._closed:
+            return
+        self._metadata.note_connection_error(connection.node.address, str(error))
+        self._metadata.request_update()
+        if isinstance(error, AuthenticationFailed):
+            self._metadata.fail_waiters(error)
+
+    def _sleep_ms(self, timeout_ms: int) -> int:
+        now_ms = self._now_ms
+        sleep_ms = min(timeout_ms, self._updater.maybe_update(now_ms))
+        expiry_ms = self._around.timer.next_expiry_ms
+        if expiry_ms is not None:
+            sleep_ms = min(sleep_ms, expiry_ms - now_ms)
+        # A request that was refused, or written without a response to come, is complete already.
+        return 0 if self._around.completions else max(sleep_ms, 0)
+
+    def _maybe_rebootstrap(self) -> None:
+        """Give up all nodes when a broker demands it, questions keep failing, or all are down."""
+        now_ms = self._now_ms
+        if self._metadata.rebootstrap_is_due(now_ms):
+            for connection in self._connections.values():
+                connection.drop(
+                    Disconnected("the client begins again from bootstrap_servers"), now_ms
+                )
+        elif not self._metadata.recovers_by_rebootstrap or not self._all_nodes_failed(now_ms):
+            return
+        _logger.warning("No known broker can be used; asking bootstrap_servers again")
+        self._metadata.rebootstrap(now_ms)
+
+    def _all_nodes_failed(self, now_ms: int) -> bool:
+        snapshot = self._metadata.snapshot
+        if snapshot.is_bootstrap:
+            return False
+        for node_id in snapshot.nodes:
+            connection = self._connections.get(node_id)
+            if (
+                connection is None
+                or not connection.state.is_down
+                or connection.state.can_connect(now_ms)
+                or connection.state.failures < _FAILURES_BEFORE_REBOOTSTRAP
+            ):
+                return False
+        return True
+
+    def _forget_gone_nodes(self) -> None:
+        """Let go of nodes that left the cluster, so that their number stays bounded."""
+        nodes = self._metadata.snapshot.nodes
+        for node_id, connection in list(self._connections.items()):
+            if connection.state.is_down and node_id not in nodes:
+                del self._connections[node_id]
+
+    def _refuse(self, request: ClientRequest, error: KprodError) -> None:
+        outcome = Outcome(
+            node_id=request.node_id,
+            version=-1,
+            was_written=False,
+            latency_ms=0,
+            now_ms=self._now_ms,
+            error=error,
+        )
+        self._around.completions.append((request, outcome))
+
+    def _fire_completions(self) -> None:
+        completions = self._around.completions
+        for _ in range(len(completions)):
+            request, outcome = completions.popleft()
+            try:
+                request.on_complete(outcome)
+            except Exception:
+                _logger.exception("A completion of %s failed", request.api_key.name)

@@ -1,0 +1,447 @@
+"""One node's connection from name to READY and back: the steps, driven by the client's loop.
+
+    connect → resolve → socket → ApiVersions → READY → requests and answers → lost → back-off
+
+A name's addresses are walked within one attempt while they refuse at once; one that is silent ends
+the attempt at the set-up deadline, and the next attempt goes on behind it.
+
+Whatever goes wrong ends in `drop`: the socket closed, every request in flight completed with an
+error that says whether it was written, the next attempt held back. There is no other way out, so
+nothing can be half closed.
+
+Invariants.
+    A socket is watched by the selector exactly while `_channel` is set.
+    `requests` holds something only while there is a channel.
+    Every deadline is on the timer and is cancelled with its cause.
+
+Thread-safety: one thread.
+Source: Kafka's NetworkClient and ClusterConnectionStates (clients 4.3.1); KIP-219,
+KIP-302, KIP-601.
+"""
+
+import functools
+import logging
+from typing import Any
+
+from kprod.errors import (
+    AuthenticationFailed,
+    ClosedError,
+    ConnectionFailed,
+    Disconnected,
+    KprodError,
+    RequestTimeout,
+)
+from kprod.model import Node
+from kprod.network.address import AddressCursor, literal_address
+from kprod.network.channel import Channel
+from kprod.network.framing import Frame, FrameReader
+from kprod.network.in_flight import InFlightRequest, InFlightRequests
+from kprod.network.negotiation import BrokerFeatures, Negotiation
+from kprod.network.node_state import ConnectionState, NodeState
+from kprod.network.request import ClientRequest, Outcome, encode_request
+from kprod.network.resolver import Resolution
+from kprod.network.selector import EVENT_READ, EVENT_WRITE
+from kprod.network.surroundings import Surroundings
+from kprod.network.throttle import THROTTLE_MS_MAX, requested_throttle_ms
+from kprod.protocol.api import ApiKey
+from kprod.protocol.codec import response_codec
+from kprod.protocol.headers import decode_response_header
+from kprod.timer.timer import TimerTask
+
+_logger = logging.getLogger(__name__)
+_CORRELATION_ID_BYTES = 4
+
+
+class NodeConnection:
+    """The connection to one node; it outlives its sockets."""
+
+    __slots__ = (
+        "_around",
+        "_channel",
+        "_cursor",
+        "_events",
+        "_idle_timeout",
+        "_last_active_ms",
+        "_negotiation",
+        "_reasons",
+        "_setup_timeout",
+        "features",
+        "node",
+        "requests",
+        "state",
+    )
+
+    def __init__(self, node: Node, around: Surroundings) -> None:
+        """Begin disconnected.
+
+        Args:
+            node: Where to.
+            around: What the client's connections share.
+        """
+        self.node = node
+        self.state = NodeState(around.settings, around.source)
+        self.requests = InFlightRequests()
+        self.features: BrokerFeatures | None = None
+        self._around = around
+        self._cursor = AddressCursor()
+        self._channel: Channel | None = None
+        self._events = 0  # that the selector watches for
+        self._negotiation = Negotiation()
+        self._reasons: dict[str, str] = {}  # why each address failed in this attempt
+        self._setup_timeout: TimerTask | None = None
+        self._idle_timeout: TimerTask | None = None
+        self._last_active_ms = 0
+
+    def can_send(self, now_ms: int) -> bool:
+        """Whether a request may be sent.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            True when READY, not throttled, and with room in flight.
+        """
+        return (
+            self.state.is_ready
+            and now_ms >= self.state.throttled_until_ms
+            and self.requests.has_room(self._around.settings.max_in_flight_requests_per_connection)
+        )
+
+    def connect(self, now_ms: int) -> None:
+        """Begin an attempt; the caller asked `state.can_connect`.
+
+        Args:
+            now_ms: Monotonic.
+        """
+        allowed_ms = self.state.begin_connect(now_ms)
+        self._reasons.clear()
+        self._setup_timeout = TimerTask(functools.partial(self._on_setup_timeout, allowed_ms))
+        self._around.timer.add_at(now_ms + allowed_ms, self._setup_timeout)
+        if self._cursor.current is not None:
+            self._open(now_ms)
+            return
+        literal = literal_address(self.node.host, self.node.port)
+        if literal is None:
+            self._around.doors.resolver.request(self.node.host, self.node.port)
+            return
+        self._cursor.accept([literal])
+        self._open(now_ms)
+
+    def on_resolution(self, resolution: Resolution, now_ms: int) -> None:
+        """Go on with the addresses of the node's name, if they are awaited.
+
+        Args:
+            resolution: For this node's host and port.
+            now_ms: Monotonic.
+        """
+        if (
+            self.state.current is not ConnectionState.CONNECTING
+            or self._channel is not None
+            or self._cursor.current is not None
+        ):
+            return
+        if resolution.error is not None:
+            self.drop(ConnectionFailed(resolution.error), now_ms)
+            return
+        self._cursor.accept(resolution.addresses)
+        self._open(now_ms)
+
+    def serve(self, events: int, now_ms: int) -> None:
+        """Take in what the selector reported.
+
+        Args:
+            events: `EVENT_READ`, `EVENT_WRITE` or both.
+            now_ms: Monotonic.
+        """
+        if self._channel is None:
+            return
+        try:
+            self._take_events(self._channel, events, now_ms)
+        except OSError as error:
+            self._lose(error, now_ms)
+        except KprodError as error:
+            self.drop(error, now_ms)
+
+    def send(self, request: ClientRequest, version: int, now_ms: int) -> None:
+        """Send a request; the caller asked `can_send`.
+
+        Args:
+            request: To this node.
+            version: As chosen with the peer.
+            now_ms: Monotonic.
+
+        Raises:
+            KprodError: The request cannot be encoded; nothing has been sent.
+        """
+        channel = self._channel
+        assert channel is not None  # noqa: S101 - READY implies a channel
+        correlation_id = self._around.next_correlation_id()
+        frame = encode_request(request, version, correlation_id, self._around.client_id)
+        in_flight = InFlightRequest(
+            request, frame, version=version, correlation_id=correlation_id, now_ms=now_ms
+        )
+        timeout_ms = request.timeout_ms or self._around.settings.request_timeout_ms
+        in_flight.deadline_ms = now_ms + timeout_ms
+        self._arm_request_timeout(in_flight)
+        self.requests.add(in_flight)
+        channel.enqueue(frame)
+        self._last_active_ms = now_ms
+        try:
+            self._flush(channel, now_ms)
+        except OSError as error:
+            self._lose(error, now_ms)
+
+    def drop(self, error: KprodError, now_ms: int) -> None:
+        """Give up the connection, or the attempt, because of an error.
+
+        Args:
+            error: Why; requests in flight complete with it, or as disconnected because of it.
+            now_ms: Monotonic.
+        """
+        if self.state.is_down:
+            return
+        was_connecting = self.state.current is ConnectionState.CONNECTING
+        if (
+            self.state.current is ConnectionState.CHECKING_API_VERSIONS
+            and type(error) is Disconnected
+        ):
+            error = Disconnected(
+                f"{error} before it answered ApiVersions; it may want TLS or SASL"
+                " (security_protocol)"
+            )
+        self._close_channel()
+        if was_connecting:
+            self._cursor.advance()
+        else:
+            self._cursor.forget()
+        self.state.fail(now_ms, authentication=isinstance(error, AuthenticationFailed))
+        _logger.info("Connection to %s is down: %s", self.node, error)
+        self._around.listener.on_connection_down(self, error)
+        self._fail_requests(error, now_ms)
+
+    def _take_events(self, channel: Channel, events: int, now_ms: int) -> None:
+        if self.state.current is ConnectionState.CONNECTING:
+            self._finish_connect(channel, now_ms)
+            return
+        if events & EVENT_WRITE:
+            self._flush(channel, now_ms)
+        if events & EVENT_READ and self._channel is channel:
+            self._receive(channel, now_ms)
+
+    def _close_channel(self) -> None:
+        for task in (self._setup_timeout, self._idle_timeout):
+            if task is not None:
+                task.cancel()
+        self._setup_timeout = self._idle_timeout = None
+        self._release_channel()
+        self.features = None
+
+    def _release_channel(self) -> None:
+        if self._channel is not None:
+            self._around.doors.selector.unregister(self._channel.transport)
+            self._channel.close()
+            self._channel = None
+
+    def _fail_requests(self, error: KprodError, now_ms: int) -> None:
+        for in_flight in self.requests.take_all():
+            self._complete(in_flight, now_ms, error=_error_for_request(error, self.node))
+
+    def _open(self, now_ms: int) -> None:
+        """Connect a socket to the current address, or to the next that does not refuse at once."""
+        while (address := self._cursor.current) is not None:
+            try:
+                transport = self._around.doors.connect(address)
+            except OSError as error:
+                self._reasons[str(address)] = _reason(error)
+                if self._cursor.advance():
+                    continue
+                break
+            self._channel = Channel(transport, FrameReader())
+            self._events = EVENT_WRITE
+            self._around.doors.selector.register(transport, EVENT_WRITE, self)
+            return
+        self.drop(self._connect_error(), now_ms)
+
+    def _finish_connect(self, channel: Channel, now_ms: int) -> None:
+        try:
+            channel.transport.finish_connect()
+        except OSError as error:
+            self._reasons[str(self._cursor.current)] = _reason(error)
+            self._release_channel()
+            if self._cursor.advance():
+                self._open(now_ms)
+            else:
+                self.drop(self._connect_error(), now_ms)
+            return
+        if self._setup_timeout is not None:
+            self._setup_timeout.cancel()
+        self.state.begin_check()
+        self._negotiation = Negotiation()
+        self._watch(EVENT_READ)
+        self._ask_versions(now_ms)
+
+    def _connect_error(self) -> ConnectionFailed:
+        reasons = "; ".join(f"{address}: {reason}" for address, reason in self._reasons.items())
+        return ConnectionFailed(f"cannot connect to {self.node.address} ({reasons})")
+
+    def _ask_versions(self, now_ms: int) -> None:
+        request = ClientRequest(
+            node_id=self.node.node_id,
+            api_key=ApiKey.API_VERSIONS,
+            body=self._negotiation.request_body(),
+            on_complete=_ignore,
+        )
+        self.send(request, self._negotiation.version, now_ms)
+
+    def _take_versions(self, body: memoryview, now_ms: int) -> None:
+        """Read the ApiVersions answer; ask again lower, or become READY."""
+        answer = self._negotiation.take_answer(body)
+        self.requests.complete_oldest()
+        if answer is None:
+            self._ask_versions(now_ms)
+            return
+        self.features, decoded = answer
+        self.state.become_ready()
+        self._throttle(
+            requested_throttle_ms(ApiKey.API_VERSIONS, self._negotiation.version, decoded)
+        )
+        self._last_active_ms = now_ms
+        self._arm_idle_timeout()
+        self._around.listener.on_connection_ready(self)
+
+    def _flush(self, channel: Channel, now_ms: int) -> None:
+        is_written = channel.flush()
+        self._watch(EVENT_READ if is_written else EVENT_READ | EVENT_WRITE)
+        for in_flight in self.requests.take_written_without_response():
+            self._complete(in_flight, now_ms)
+
+    def _watch(self, events: int) -> None:
+        if events != self._events and self._channel is not None:
+            self._around.doors.selector.modify(self._channel.transport, events, self)
+            self._events = events
+
+    def _receive(self, channel: Channel, now_ms: int) -> None:
+        for frame in channel.receive(self._around.receive_buffer):
+            self._take_frame(frame, now_ms)
+            if self._channel is not channel:
+                return
+        if channel.reader.error is not None:
+            raise channel.reader.error
+
+    def _take_frame(self, frame: Frame, now_ms: int) -> None:
+        """Pair one response with its request."""
+        self._last_active_ms = now_ms
+        correlation_id = int.from_bytes(frame[:_CORRELATION_ID_BYTES], "big", signed=True)
+        in_flight = self.requests.oldest(correlation_id)
+        api_key, version = in_flight.request.api_key, in_flight.version
+        _, body_offset = decode_response_header(api_key, version, frame)
+        body_bytes = memoryview(frame)[body_offset:]
+        if self.state.current is ConnectionState.CHECKING_API_VERSIONS:
+            self._take_versions(body_bytes, now_ms)
+            return
+        body = response_codec(api_key, version).decode(body_bytes)
+        self.requests.complete_oldest()
+        self._throttle(requested_throttle_ms(api_key, version, body))
+        self._complete(in_flight, now_ms, body=body)
+
+    def _throttle(self, throttle_ms: int) -> None:
+        """Send nothing for a while; that time does not count against requests in flight."""
+        if throttle_ms <= 0:
+            return
+        if throttle_ms > THROTTLE_MS_MAX:
+            _logger.warning(
+                "%s asks for %d ms of silence; kprod keeps %d",
+                self.node,
+                throttle_ms,
+                THROTTLE_MS_MAX,
+            )
+            throttle_ms = THROTTLE_MS_MAX
+        self.state.throttle(throttle_ms, self._last_active_ms)
+        for in_flight in self.requests:
+            in_flight.cancel_timeout()
+            in_flight.deadline_ms += throttle_ms
+            self._arm_request_timeout(in_flight)
+
+    def _complete(
+        self,
+        in_flight: InFlightRequest,
+        now_ms: int,
+        *,
+        body: dict[str, Any] | None = None,
+        error: KprodError | None = None,
+    ) -> None:
+        outcome = Outcome(
+            node_id=self.node.node_id,
+            version=in_flight.version,
+            was_written=in_flight.frame.written_bytes > 0,
+            latency_ms=now_ms - in_flight.sent_at_ms,
+            now_ms=now_ms,
+            body=body,
+            error=error,
+        )
+        self._around.completions.append((in_flight.request, outcome))
+
+    def _lose(self, error: OSError, now_ms: int) -> None:
+        disconnected = Disconnected(f"connection to {self.node.address} lost: {_reason(error)}")
+        disconnected.__cause__ = error
+        self.drop(disconnected, now_ms)
+
+    def _arm_request_timeout(self, in_flight: InFlightRequest) -> None:
+        in_flight.timeout = TimerTask(functools.partial(self._on_request_timeout, in_flight))
+        self._around.timer.add_at(in_flight.deadline_ms, in_flight.timeout)
+
+    def _on_request_timeout(self, in_flight: InFlightRequest) -> None:
+        now_ms = self._around.timer.now_ms
+        self.drop(
+            RequestTimeout(
+                f"{self.node.address} did not answer {in_flight.request.api_key.name} within"
+                f" {now_ms - in_flight.sent_at_ms} ms (request_timeout_ms);"
+                f" {in_flight.frame.written_bytes} of {in_flight.frame.size_bytes} bytes were sent"
+            ),
+            now_ms,
+        )
+
+    def _on_setup_timeout(self, allowed_ms: int) -> None:
+        address = self._cursor.current
+        doing = "resolving its name" if address is None else f"connecting to {address}"
+        self.drop(
+            ConnectionFailed(
+                f"cannot connect to {self.node.address} within {allowed_ms} ms"
+                f" (socket_connection_setup_timeout_ms), still {doing}"
+            ),
+            self._around.timer.now_ms,
+        )
+
+    def _arm_idle_timeout(self) -> None:
+        idle_max_ms = self._around.settings.connections_max_idle_ms
+        if idle_max_ms >= 0:
+            self._idle_timeout = TimerTask(self._on_idle_timeout)
+            self._around.timer.add_at(self._last_active_ms + idle_max_ms, self._idle_timeout)
+
+    def _on_idle_timeout(self) -> None:
+        now_ms = self._around.timer.now_ms
+        if len(self.requests):
+            self._last_active_ms = now_ms
+        if now_ms - self._last_active_ms < self._around.settings.connections_max_idle_ms:
+            self._arm_idle_timeout()
+            return
+        _logger.debug("Connection to %s was idle and is closed", self.node)
+        self._close_channel()
+        self.state.retire(now_ms)
+
+
+def _error_for_request(error: KprodError, node: Node) -> KprodError:
+    """What a request in flight ends with when its connection goes for a reason."""
+    if isinstance(error, Disconnected | RequestTimeout | ClosedError | AuthenticationFailed):
+        return error
+    disconnected = Disconnected(f"connection to {node.address} was given up: {error}")
+    disconnected.__cause__ = error
+    return disconnected
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__
+
+
+def _ignore(outcome: Outcome) -> None:
+    """Complete a request whose answer the connection itself reads."""

@@ -1,0 +1,137 @@
+"""Bytes as they come in, cut into frames: four bytes of length, then that many bytes.
+
+The length is a peer's word. It is checked against a limit and used for nothing but counting:
+memory grows with the bytes that have really arrived. A length that cannot be meant usually is no
+length at all but the beginning of another protocol's answer, and the error says which.
+
+Invariant: a frame is returned exactly once, complete, in order. Nothing is read behind a bad
+length, but the frames before it are good.
+
+Thread-safety: one thread. No socket here.
+Source: Kafka's protocol guide, "Common request and response structure"; RFC 8446 and RFC 9112 for
+what other servers say first.
+"""
+
+from kprod.errors import RemoteProtocolError
+
+LENGTH_BYTES = 4
+RESPONSE_BYTES_MAX = 100_000_000  # librdkafka's and kafka-python's default; ample for a fetch
+RESPONSE_BYTES_MAX_UNAUTHENTICATED = 512 * 1024
+RESPONSE_BYTES_MIN = 4  # a correlation id
+
+_SHOWN_BYTES = 16
+_PRINTABLE_ASCII = range(0x20, 0x7F)
+_TLS_ALERT, _TLS_HANDSHAKE, _TLS_MAJOR_VERSION = 0x15, 0x16, 0x03
+
+Frame = bytes | bytearray
+
+
+class FrameReader:
+    """Cuts a stream into frames."""
+
+    __slots__ = ("_head", "_partial", "_wanted", "bytes_max", "error")
+
+    def __init__(self, *, bytes_max: int = RESPONSE_BYTES_MAX) -> None:
+        """Begin at a frame's border.
+
+        Args:
+            bytes_max: The longest frame to accept; may be changed between frames.
+        """
+        self.bytes_max = bytes_max
+        self._head = bytearray()  # of the length, when it arrived in pieces
+        self._partial: bytearray | None = None  # a frame whose length is known
+        self._wanted = 0  # bytes that `_partial` still lacks
+        self.error: RemoteProtocolError | None = None  # set for good by a bad length
+
+    @property
+    def is_at_border(self) -> bool:
+        """Whether everything so far was whole frames."""
+        return not self._head and self._partial is None
+
+    def feed(self, view: memoryview) -> list[Frame]:
+        """Take in bytes.
+
+        Args:
+            view: What has arrived, of any length; copied.
+
+        Returns:
+            The frames that are now complete, without their lengths. Look at `error` afterwards.
+        """
+        frames: list[Frame] = []
+        position = 0
+        while position < len(view) and self.error is None:
+            if self._partial is not None:
+                position = self._fill(view, position, frames)
+            elif self._head or len(view) - position < LENGTH_BYTES:
+                position = self._gather_length(view, position)
+            else:
+                position = self._begin(view, position, frames)
+        return frames
+
+    def _fill(self, view: memoryview, position: int, frames: list[Frame]) -> int:
+        """Add to the frame under way."""
+        partial = self._partial
+        assert partial is not None  # noqa: S101 - the caller looked
+        piece = view[position : position + self._wanted]
+        partial += piece
+        self._wanted -= len(piece)
+        if self._wanted == 0:
+            frames.append(partial)
+            self._partial = None
+        return position + len(piece)
+
+    def _gather_length(self, view: memoryview, position: int) -> int:
+        """Collect a length that is cut by the end of a read."""
+        piece = view[position : position + LENGTH_BYTES - len(self._head)]
+        self._head += piece
+        if len(self._head) == LENGTH_BYTES:
+            length = self._checked(bytes(self._head), b"")
+            self._head.clear()
+            if self.error is None:
+                self._partial, self._wanted = bytearray(), length
+        return position + len(piece)
+
+    def _begin(self, view: memoryview, position: int, frames: list[Frame]) -> int:
+        """Read a length that is whole; most often the frame behind it is too."""
+        start = position + LENGTH_BYTES
+        head = bytes(view[position:start])
+        length = self._checked(head, view[start : start + _SHOWN_BYTES])
+        if self.error is not None:
+            return start
+        end = start + length
+        if end <= len(view):
+            frames.append(bytes(view[start:end]))
+            return end
+        self._partial = bytearray(view[start:])
+        self._wanted = end - len(view)
+        return len(view)
+
+    def _checked(self, head: bytes, following: bytes | memoryview) -> int:
+        length = int.from_bytes(head, "big", signed=True)
+        if not RESPONSE_BYTES_MIN <= length <= self.bytes_max:
+            self.error = RemoteProtocolError(
+                f"the peer announced a frame of {length} bytes; kprod accepts {RESPONSE_BYTES_MIN}"
+                f" to {self.bytes_max}. {guess_protocol(head + bytes(following))}"
+            )
+        return length
+
+
+def guess_protocol(beginning: bytes) -> str:
+    """Say what speaks at the other end, judging by its first bytes.
+
+    Args:
+        beginning: At least four bytes.
+
+    Returns:
+        A sentence for an error's text.
+    """
+    if beginning.startswith(b"HTTP"):
+        return "It looks like an HTTP server; check the port in bootstrap_servers."
+    if beginning[0] in {_TLS_ALERT, _TLS_HANDSHAKE} and beginning[1] == _TLS_MAJOR_VERSION:
+        return "It looks like a TLS server; this port wants security_protocol=SSL or SASL_SSL."
+    if beginning.startswith(b"SSH-"):
+        return "It looks like an SSH server; check the port in bootstrap_servers."
+    shown = beginning[:_SHOWN_BYTES]
+    if all(byte in _PRINTABLE_ASCII for byte in beginning[:LENGTH_BYTES]):
+        return f"It does not look like a Kafka broker; it began with {shown!r}."
+    return f"It began with the bytes {shown.hex(' ')}."

@@ -1,0 +1,165 @@
+"""Requests of one connection that are sent and not yet answered, newest first.
+
+A broker answers in the order of the requests, so the answer at hand belongs to the oldest; its
+correlation id must say so too. A request that gets no answer is complete when it is written, and is
+then the newest, since nothing is sent behind a request that is not written yet.
+
+Invariant: every request leaves exactly once: answered, written without answer, or cleared.
+
+Thread-safety: one thread.
+Source: Kafka's InFlightRequests (clients 4.3.1).
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kprod.errors import RemoteProtocolError
+from kprod.network.outgoing import OutgoingFrame
+from kprod.network.request import ClientRequest
+
+if TYPE_CHECKING:
+    from kprod.timer.timer import TimerTask
+
+CORRELATION_ID_MAX = 2**31 - 1 - 8  # SASL's own exchanges use the eight at the end (KIP-152)
+
+
+class InFlightRequest:
+    """One request on its way; holds the pieces that the socket may still read."""
+
+    __slots__ = (
+        "correlation_id",
+        "deadline_ms",
+        "frame",
+        "request",
+        "sent_at_ms",
+        "timeout",
+        "version",
+    )
+
+    def __init__(
+        self,
+        request: ClientRequest,
+        frame: OutgoingFrame,
+        *,
+        version: int,
+        correlation_id: int,
+        now_ms: int,
+    ) -> None:
+        """Note what was sent.
+
+        Args:
+            request: The caller's.
+            frame: Its bytes.
+            version: They are in.
+            correlation_id: In them.
+            now_ms: Monotonic, of the sending.
+        """
+        self.request = request
+        self.frame = frame
+        self.version = version
+        self.correlation_id = correlation_id
+        self.sent_at_ms = now_ms
+        self.deadline_ms = now_ms
+        self.timeout: TimerTask | None = None
+
+    def cancel_timeout(self) -> None:
+        """Take the deadline off the timer."""
+        if self.timeout is not None:
+            self.timeout.cancel()
+            self.timeout = None
+
+
+class InFlightRequests:
+    """The requests of one connection."""
+
+    __slots__ = ("_requests",)
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._requests: deque[InFlightRequest] = deque()
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._requests)
+
+    def __iter__(self) -> Iterator[InFlightRequest]:
+        """Go through them, the newest first."""
+        return iter(self._requests)
+
+    def add(self, request: InFlightRequest) -> None:
+        """Put in a request that is being sent.
+
+        Args:
+            request: The newest.
+        """
+        self._requests.appendleft(request)
+
+    def has_room(self, count_max: int) -> bool:
+        """Whether another request may be sent.
+
+        Args:
+            count_max: Most requests in flight, at least 1.
+
+        Returns:
+            True if there are fewer and the newest is written whole: behind a half-written one,
+            another would only wait, and be built earlier than it must.
+        """
+        requests = self._requests
+        return not requests or (len(requests) < count_max and requests[0].frame.is_written)
+
+    def oldest(self, correlation_id: int) -> InFlightRequest:
+        """Find the request that an answer belongs to.
+
+        Args:
+            correlation_id: In the answer.
+
+        Returns:
+            The oldest request; it stays until `complete_oldest`.
+
+        Raises:
+            RemoteProtocolError: It has another correlation id, or nothing was asked.
+        """
+        if not self._requests:
+            raise RemoteProtocolError(
+                f"a response with correlation id {correlation_id} came, and nothing was asked"
+            )
+        oldest = self._requests[-1]
+        if oldest.correlation_id != correlation_id:
+            raise RemoteProtocolError(
+                f"a response has correlation id {correlation_id}; the oldest request in flight,"
+                f" {oldest.request.api_key.name}, has {oldest.correlation_id}"
+            )
+        return oldest
+
+    def complete_oldest(self) -> None:
+        """Take out the request that `oldest` returned."""
+        self._requests.pop().cancel_timeout()
+
+    def take_written_without_response(self) -> list[InFlightRequest]:
+        """Take out what is complete because it was written.
+
+        Returns:
+            In the order of sending; most often none or one.
+        """
+        requests = self._requests
+        taken: list[InFlightRequest] = []
+        while (
+            requests and not requests[0].request.expects_response and requests[0].frame.is_written
+        ):
+            taken.append(requests.popleft())
+            taken[-1].cancel_timeout()
+        taken.reverse()
+        return taken
+
+    def take_all(self) -> list[InFlightRequest]:
+        """Take out everything, because the connection is gone.
+
+        Returns:
+            The oldest first.
+        """
+        taken = list(reversed(self._requests))
+        self._requests.clear()
+        for request in taken:
+            request.cancel_timeout()
+        return taken

@@ -1,0 +1,118 @@
+"""Which versions a broker speaks: the first exchange on every connection.
+
+The client asks in its newest version. A broker that is older answers error 35 in the layout of
+version 0, most often with its own range in it, and the client asks again in a version that both
+have. Each further try is in a strictly lower version, so a peer that always says 35 ends it.
+
+Thread-safety: one thread. No socket here.
+Source: KIP-35, KIP-511; Kafka's NetworkClient.handleApiVersionsResponse (clients 4.3.1).
+"""
+
+import functools
+import importlib.metadata
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kprod.errors import RemoteProtocolError, UnsupportedVersion
+from kprod.protocol.api import ApiKey
+from kprod.protocol.api_versions import SUPPORTED, advertised_ranges
+from kprod.protocol.codec import response_codec
+from kprod.protocol.error_table import ErrorCode, error_for
+
+SOFTWARE_NAME = "kprod"
+_ERROR_CODE_BYTES = 2  # the first field in every version
+
+
+class BrokerFeatures(NamedTuple):
+    """What a broker said it can do.
+
+    Attributes:
+        versions: First and last version by API key.
+        finalized: Level of each feature that the whole cluster has agreed on.
+        finalized_epoch: Grows with each change of them; −1 when unknown.
+    """
+
+    versions: Mapping[int, tuple[int, int]]
+    finalized: Mapping[str, int]
+    finalized_epoch: int
+
+
+class Negotiation:
+    """The exchange on one connection."""
+
+    __slots__ = ("version",)
+
+    def __init__(self) -> None:
+        """Begin with the newest version."""
+        self.version = SUPPORTED[ApiKey.API_VERSIONS][1]
+
+    def request_body(self) -> dict[str, Any]:
+        """Make the question, to be encoded in `version`.
+
+        Returns:
+            An ApiVersions request body.
+        """
+        return {
+            "client_software_name": SOFTWARE_NAME,
+            "client_software_version": software_version(),
+        }
+
+    def take_answer(self, body: memoryview) -> tuple[BrokerFeatures, Mapping[str, Any]] | None:
+        """Read the answer.
+
+        Args:
+            body: The response without its header.
+
+        Returns:
+            What the broker can do, and the decoded body; None when the question must be put again,
+            in the lower `version` chosen.
+
+        Raises:
+            BrokerError: The broker refused for another reason than the version.
+            UnsupportedVersion: There is no lower version to try.
+            RemoteProtocolError: The answer is none.
+        """
+        if len(body) < _ERROR_CODE_BYTES:
+            raise RemoteProtocolError(f"an ApiVersions response has {len(body)} bytes")
+        code = int.from_bytes(body[:_ERROR_CODE_BYTES], "big", signed=True)
+        if code == ErrorCode.UNSUPPORTED_VERSION:
+            self._go_lower(response_codec(ApiKey.API_VERSIONS, 0).decode(body))
+            return None
+        decoded = response_codec(ApiKey.API_VERSIONS, self.version).decode(body)
+        if code:
+            refusal = error_for(code, "the broker refused ApiVersions")
+            raise refusal
+        features = BrokerFeatures(
+            advertised_ranges(decoded["api_keys"]),
+            {
+                feature["name"]: feature["max_version_level"]
+                for feature in decoded.get("finalized_features", ())
+            },
+            decoded.get("finalized_features_epoch", -1),
+        )
+        return features, decoded
+
+    def _go_lower(self, refusal: Mapping[str, Any]) -> None:
+        offered = advertised_ranges(refusal["api_keys"]).get(ApiKey.API_VERSIONS, (0, 0))
+        lower = min(offered[1], self.version - 1)
+        if lower < max(offered[0], SUPPORTED[ApiKey.API_VERSIONS][0]):
+            raise UnsupportedVersion(
+                f"the broker refuses ApiVersions in version {self.version}, and offers versions"
+                f" {offered[0]} to {offered[1]}; kprod has none of them that it has not tried"
+            )
+        self.version = lower
+
+
+@functools.cache
+def software_version() -> str:
+    """The version of kprod in the alphabet that brokers accept (KIP-511).
+
+    Returns:
+        Letters, digits, dots and hyphens.
+    """
+    try:
+        version = importlib.metadata.version("kprod")
+    except importlib.metadata.PackageNotFoundError:
+        version = "unknown"
+    return re.sub(r"[^A-Za-z0-9.-]", "-", version).strip(".-") or "unknown"

@@ -1,0 +1,177 @@
+"""Where one node's connection stands, and when the next attempt may be made.
+
+Invariants.
+    A move that `TRANSITIONS` lacks is a bug in kprod and raises.
+    Waits between attempts grow until the node is READY; the set-up time allowed grows until the
+    connection stands. Each is drawn once per failure.
+    A throttle's end never moves back.
+
+Thread-safety: one thread.
+Source: Kafka's ConnectionState and ClusterConnectionStates (clients 4.3.1); KIP-144, KIP-601.
+"""
+
+import enum
+import random
+from types import MappingProxyType
+
+from kprod.cluster.backoff import ExponentialBackoff
+from kprod.config import NetworkSettings
+from kprod.errors import LocalProtocolError
+
+
+class ConnectionState(enum.Enum):
+    """Where a connection stands."""
+
+    DISCONNECTED = "disconnected"
+    CONNECTING = "connecting"
+    CHECKING_API_VERSIONS = "checking API versions"
+    READY = "ready"
+    AUTHENTICATION_FAILED = "authentication failed"
+
+
+_State = ConnectionState
+
+TRANSITIONS = MappingProxyType(
+    {
+        _State.DISCONNECTED: frozenset({_State.CONNECTING}),
+        _State.CONNECTING: frozenset(
+            {
+                _State.CHECKING_API_VERSIONS,
+                _State.DISCONNECTED,
+                _State.AUTHENTICATION_FAILED,
+            }
+        ),
+        _State.CHECKING_API_VERSIONS: frozenset({_State.READY, _State.DISCONNECTED}),
+        _State.READY: frozenset({_State.DISCONNECTED}),
+        _State.AUTHENTICATION_FAILED: frozenset({_State.CONNECTING}),
+    }
+)
+"""From each state, where to."""
+
+
+class NodeState:
+    """One node's state, its failures and its deadlines."""
+
+    __slots__ = (
+        "_reconnect_backoff",
+        "_setup_failures",
+        "_setup_timeout",
+        "_source",
+        "current",
+        "failures",
+        "last_attempt_ms",
+        "retry_at_ms",
+        "throttled_until_ms",
+    )
+
+    def __init__(self, settings: NetworkSettings, source: random.Random) -> None:
+        """Begin disconnected, free to connect.
+
+        Args:
+            settings: Back-offs and time-outs.
+            source: For jitter.
+        """
+        self.current = ConnectionState.DISCONNECTED
+        self.failures = 0  # attempts in a row that did not lead to READY
+        self.last_attempt_ms = 0  # of the newest attempt; monotonic
+        self.retry_at_ms = 0
+        self.throttled_until_ms = 0
+        self._setup_failures = 0  # attempts in a row that did not lead to a standing connection
+        self._source = source
+        self._reconnect_backoff = ExponentialBackoff(
+            initial_ms=settings.reconnect_backoff_ms, max_ms=settings.reconnect_backoff_max_ms
+        )
+        self._setup_timeout = ExponentialBackoff(
+            initial_ms=settings.socket_connection_setup_timeout_ms,
+            max_ms=settings.socket_connection_setup_timeout_max_ms,
+        )
+
+    @property
+    def is_down(self) -> bool:
+        """Whether there is no connection and none is being made."""
+        return self.current in {
+            ConnectionState.DISCONNECTED,
+            ConnectionState.AUTHENTICATION_FAILED,
+        }
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests may be sent, throttling aside."""
+        return self.current is ConnectionState.READY
+
+    def can_connect(self, now_ms: int) -> bool:
+        """Whether an attempt may be made.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            True when down and the wait after the last failure is over.
+        """
+        return self.is_down and now_ms >= self.retry_at_ms
+
+    def begin_connect(self, now_ms: int) -> int:
+        """Start an attempt.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            Milliseconds within which the connection must stand.
+        """
+        self._move(ConnectionState.CONNECTING)
+        self.last_attempt_ms = now_ms
+        return self._setup_timeout.wait_ms(self._setup_failures, self._source)
+
+    def begin_check(self) -> None:
+        """The connection stands; the peer's versions are being asked for."""
+        self._move(ConnectionState.CHECKING_API_VERSIONS)
+        self._setup_failures = 0
+
+    def become_ready(self) -> None:
+        """The peer's versions are known."""
+        self._move(ConnectionState.READY)
+        self.failures = 0
+
+    def fail(self, now_ms: int, *, authentication: bool = False) -> None:
+        """The attempt failed, or the connection was lost.
+
+        Args:
+            now_ms: Monotonic.
+            authentication: The peer refused the credentials, or was not who it should be.
+        """
+        if self.current is ConnectionState.CONNECTING:
+            self._setup_failures += 1
+        self._move(
+            ConnectionState.AUTHENTICATION_FAILED
+            if authentication
+            else ConnectionState.DISCONNECTED
+        )
+        self.retry_at_ms = now_ms + self._reconnect_backoff.wait_ms(self.failures, self._source)
+        self.failures += 1
+        self.throttled_until_ms = 0
+
+    def retire(self, now_ms: int) -> None:
+        """The connection was closed because no one used it; that is no failure.
+
+        Args:
+            now_ms: Monotonic.
+        """
+        self._move(ConnectionState.DISCONNECTED)
+        self.retry_at_ms = now_ms
+
+    def throttle(self, throttle_ms: int, now_ms: int) -> None:
+        """Be quiet for a while.
+
+        Args:
+            throttle_ms: At least 0.
+            now_ms: Monotonic.
+        """
+        self.throttled_until_ms = max(self.throttled_until_ms, now_ms + throttle_ms)
+
+    def _move(self, target: ConnectionState) -> None:
+        if target not in TRANSITIONS[self.current]:
+            raise LocalProtocolError(
+                f"a connection cannot go from {self.current.name} to {target.name}"
+            )
+        self.current = target

@@ -1,0 +1,98 @@
+"""A request as the client takes it, and what became of it.
+
+Thread-safety: immutable values.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kprod.errors import KprodError, LocalProtocolError
+from kprod.network.outgoing import OutgoingFrame, Piece
+from kprod.protocol.api import ApiKey
+from kprod.protocol.api_versions import SUPPORTED
+from kprod.protocol.codec import request_codec
+from kprod.protocol.headers import encode_request_header
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one request; exactly one of them is made for each.
+
+    Attributes:
+        node_id: Where it was sent.
+        version: The version it was written in; −1 if it never was encoded.
+        was_written: Whether the socket took at least one byte: if so, and there is no `body`, the
+            broker may have acted on it.
+        latency_ms: From `send` to this outcome.
+        now_ms: Monotonic, when it was found.
+        body: The decoded response. None for an error, and for a request without response.
+        error: Why there is no response; None on success.
+    """
+
+    node_id: int
+    version: int
+    was_written: bool
+    latency_ms: int
+    now_ms: int
+    body: dict[str, Any] | None = None
+    error: KprodError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientRequest:
+    """One request to one node.
+
+    Attributes:
+        node_id: Which node.
+        api_key: Which request.
+        on_complete: Called once, at the end of a `poll`, in its thread.
+        body: Fields for the codec. Either this or `build`.
+        build: Makes the whole frame, length included, of (version, correlation id, client id); for
+            requests whose bytes lie elsewhere already.
+        versions: First and last version that the caller can use; None for all that kprod has.
+        expects_response: False when the broker will send none (Produce with acks=0); the request is
+            then complete when it is written.
+        timeout_ms: From `send` to the response, at least 1; None for `request_timeout_ms`.
+    """
+
+    node_id: int
+    api_key: ApiKey
+    on_complete: Callable[[Outcome], object]
+    body: Mapping[str, Any] | None = None
+    build: Callable[[int, int, str], Sequence[Piece]] | None = None
+    versions: tuple[int, int] | None = None
+    expects_response: bool = True
+    timeout_ms: int | None = None
+
+    @property
+    def wanted_versions(self) -> tuple[int, int]:
+        """First and last version to choose from."""
+        return self.versions or SUPPORTED[self.api_key]
+
+
+def encode_request(
+    request: ClientRequest, version: int, correlation_id: int, client_id: str
+) -> OutgoingFrame:
+    """Make the bytes of a request.
+
+    Args:
+        request: What to send.
+        version: As chosen with the peer.
+        correlation_id: Comes back in the response.
+        client_id: The client's name for itself.
+
+    Returns:
+        The frame, nothing of it written.
+
+    Raises:
+        LocalProtocolError: The body does not fit the version, or there is neither body nor `build`.
+    """
+    if request.build is not None:
+        return OutgoingFrame(request.build(version, correlation_id, client_id))
+    if request.body is None:
+        raise LocalProtocolError(f"a {request.api_key.name} request has neither body nor build")
+    header = encode_request_header(request.api_key, version, correlation_id, client_id)
+    body = request_codec(request.api_key, version).encode(request.body)
+    length = (len(header) + len(body)).to_bytes(4, "big")
+    return OutgoingFrame([b"".join((length, header, body))])

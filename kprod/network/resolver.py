@@ -1,0 +1,136 @@
+"""Names into addresses, off the client's thread: a slow name server must not delay a batch.
+
+The client asks, goes on, and collects what has come in on a later turn; `wakeup` ends its sleep
+when something has. Threads live only while there are names to look up.
+
+Invariants.
+    Each `request` leads to exactly one `Resolution`, unless the resolver is closed first.
+    At most `THREADS_MAX` threads; none when nothing is asked.
+
+Thread-safety: any thread. `_lock` guards `_jobs`, `_thread_count` and `_closed`; the deque of
+results is atomic by itself.
+Source: getaddrinfo(3); KIP-302 for the use of every address.
+"""
+
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from kprod.network.address import SocketAddress
+
+THREADS_MAX = 4  # one name that times out must not hold up the others; brokers are few
+
+
+class Resolution(NamedTuple):
+    """What became of a request.
+
+    Attributes:
+        host: As asked.
+        port: As asked.
+        addresses: Empty on failure.
+        error: Why there are none, for people to read; None on success.
+    """
+
+    host: str
+    port: int
+    addresses: Sequence[SocketAddress]
+    error: str | None = None
+
+
+class Resolver(Protocol):
+    """The door to name resolution."""
+
+    def request(self, host: str, port: int) -> None:
+        """Ask for a name's addresses; never blocks.
+
+        Args:
+            host: A name, not a number.
+            port: Copied into the result.
+        """
+
+    def take(self) -> list[Resolution]:
+        """Collect what has come in since the last call; never blocks."""
+
+    def close(self) -> None:
+        """Forget what was asked; a lookup that is under way ends on its own."""
+
+
+class ThreadResolver:
+    """Asks the operating system, on up to four short-lived daemon threads."""
+
+    __slots__ = ("_closed", "_jobs", "_lock", "_results", "_thread_count", "_wakeup")
+
+    def __init__(self, wakeup: Callable[[], None]) -> None:
+        """Make a resolver without threads.
+
+        Args:
+            wakeup: Called from a resolver thread when a result can be taken.
+        """
+        self._wakeup = wakeup
+        self._lock = threading.Lock()  # guards: _jobs, _thread_count, _closed
+        self._jobs: deque[tuple[str, int]] = deque()
+        self._results: deque[Resolution] = deque()
+        self._thread_count = 0
+        self._closed = False
+
+    def request(self, host: str, port: int) -> None:
+        """See `Resolver.request`."""
+        with self._lock:
+            if self._closed:
+                return
+            self._jobs.append((host, port))
+            if self._thread_count >= THREADS_MAX:
+                return
+            self._thread_count += 1
+        threading.Thread(target=self._run, name="kprod-resolver", daemon=True).start()
+
+    def take(self) -> list[Resolution]:
+        """See `Resolver.take`."""
+        taken = []
+        while self._results:
+            taken.append(self._results.popleft())
+        return taken
+
+    def close(self) -> None:
+        """See `Resolver.close`."""
+        with self._lock:
+            self._closed = True
+            self._jobs.clear()
+
+    def _run(self) -> None:
+        while (job := self._next_job()) is not None:
+            self._results.append(look_up(*job))
+            self._wakeup()
+
+    def _next_job(self) -> tuple[str, int] | None:
+        with self._lock:
+            if self._jobs:
+                return self._jobs.popleft()
+            self._thread_count -= 1
+            return None
+
+
+def look_up(host: str, port: int) -> Resolution:
+    """Ask the operating system for a name; blocks.
+
+    Args:
+        host: A name or a number.
+        port: Copied into the addresses.
+
+    Returns:
+        The addresses in the system's order of preference, or the reason why there are none.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        return Resolution(host, port, (), f"cannot resolve {host!r}: {error}")
+    addresses = [
+        SocketAddress(family, str(address[0]), port)
+        for family, _, _, _, address in found
+        if family in {socket.AF_INET, socket.AF_INET6}
+    ]
+    if not addresses:
+        return Resolution(host, port, (), f"cannot resolve {host!r}: it has no IP address")
+    return Resolution(host, port, addresses)

@@ -1,0 +1,126 @@
+"""Sleep until a socket is ready, a time has passed, or another thread has something to do.
+
+Waking costs the waking thread a system call, so it is made only when the client really sleeps: at
+most one byte is ever in the pipe.
+
+Invariants.
+    A `wakeup` after a `select` returned ends the next `select` at once.
+    At most one byte is in the socket pair.
+
+Thread-safety: `wakeup` from any thread; the rest belongs to the client's thread. `_lock` guards
+`_woken`, `_sleeping` and the writing of the byte. It is re-entrant: a finalizer that runs inside
+`wakeup` may itself wake.
+Source: Kafka's Selector.wakeup; socketpair(2). A TCP emulation of the pair is never used
+(CVE-2024-3219 class).
+"""
+
+import contextlib
+import selectors
+import socket
+import threading
+from typing import Any, Protocol
+
+EVENT_READ = selectors.EVENT_READ
+EVENT_WRITE = selectors.EVENT_WRITE
+
+
+class Watched(Protocol):
+    """Something with a file descriptor."""
+
+    def fileno(self) -> int:
+        """The descriptor."""
+
+
+class Selector(Protocol):
+    """The door to readiness."""
+
+    def register(self, watched: Watched, events: int, owner: Any) -> None:  # noqa: ANN401
+        """Begin to watch.
+
+        Args:
+            watched: Not watched yet.
+            events: `EVENT_READ`, `EVENT_WRITE` or both.
+            owner: Returned by `select` when an event has come.
+        """
+
+    def modify(self, watched: Watched, events: int, owner: Any) -> None:  # noqa: ANN401
+        """Watch for other events; otherwise as `register`."""
+
+    def unregister(self, watched: Watched) -> None:
+        """Stop watching, before the descriptor is closed."""
+
+    def select(self, timeout_ms: int) -> list[tuple[Any, int]]:
+        """Sleep at most `timeout_ms`; return owners and their events."""
+
+    def wakeup(self) -> None:
+        """End the present sleep, or the next one."""
+
+    def close(self) -> None:
+        """Give up all descriptors of its own."""
+
+
+class SystemSelector:
+    """epoll, kqueue or what the system has, with a pair of sockets to be woken by."""
+
+    __slots__ = ("_lock", "_selector", "_sleeping", "_wake_reader", "_wake_writer", "_woken")
+
+    def __init__(self) -> None:
+        """Take three descriptors."""
+        self._selector = selectors.DefaultSelector()
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        for end in (self._wake_reader, self._wake_writer):
+            end.setblocking(False)  # noqa: FBT003 - the standard library's signature
+        self._selector.register(self._wake_reader, EVENT_READ, None)
+        self._lock = threading.RLock()  # guards: _woken, _sleeping, writes to _wake_writer
+        self._woken = False
+        self._sleeping = False
+
+    def register(self, watched: Watched, events: int, owner: Any) -> None:  # noqa: ANN401
+        """See `Selector.register`."""
+        self._selector.register(watched, events, owner)
+
+    def modify(self, watched: Watched, events: int, owner: Any) -> None:  # noqa: ANN401
+        """See `Selector.modify`."""
+        self._selector.modify(watched, events, owner)
+
+    def unregister(self, watched: Watched) -> None:
+        """See `Selector.unregister`."""
+        self._selector.unregister(watched)
+
+    def select(self, timeout_ms: int) -> list[tuple[Any, int]]:
+        """See `Selector.select`."""
+        with self._lock:
+            timeout_ms = 0 if self._woken else timeout_ms
+            self._sleeping = timeout_ms > 0
+        try:
+            ready = self._selector.select(timeout_ms / 1000)
+        finally:
+            self._settle()
+        return [(key.data, events) for key, events in ready if key.data is not None]
+
+    def wakeup(self) -> None:
+        """See `Selector.wakeup`."""
+        if self._woken:
+            return
+        with self._lock:
+            if self._sleeping and not self._woken:
+                with contextlib.suppress(OSError):  # closed meanwhile: no one is left to wake
+                    self._wake_writer.send(b"\0")
+            self._woken = True
+
+    def close(self) -> None:
+        """See `Selector.close`."""
+        self._selector.close()
+        with self._lock:
+            self._sleeping = False
+        self._wake_reader.close()
+        self._wake_writer.close()
+
+    def _settle(self) -> None:
+        """Forget the waking that has just been served."""
+        with self._lock:
+            if self._sleeping and self._woken:
+                with contextlib.suppress(BlockingIOError):
+                    self._wake_reader.recv(16)
+            self._sleeping = False
+            self._woken = False

@@ -1,0 +1,127 @@
+"""What the connections of one client share, and the doors through which they reach the world.
+
+Tests and the simulation put their own selector, resolver and sockets behind the doors and run the
+rest unchanged.
+
+Thread-safety: one thread, the client's.
+"""
+
+import functools
+import random
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from kprod.config import NetworkSettings
+from kprod.errors import KprodError
+from kprod.network.channel import RECEIVE_BUFFER_BYTES
+from kprod.network.in_flight import CORRELATION_ID_MAX
+from kprod.network.resolver import Resolver, ThreadResolver
+from kprod.network.selector import Selector, SystemSelector
+from kprod.network.transport import Connect, connect_plain
+from kprod.timer.timer import Timer
+
+if TYPE_CHECKING:
+    from kprod.network.connection import NodeConnection
+    from kprod.network.request import ClientRequest, Outcome
+
+DEFAULT_CLIENT_ID = "kprod"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkDoors:
+    """The world as the client sees it.
+
+    Attributes:
+        selector: Readiness and sleep.
+        resolver: Names.
+        connect: Sockets.
+    """
+
+    selector: Selector
+    resolver: Resolver
+    connect: Connect
+
+
+def system_doors(settings: NetworkSettings) -> NetworkDoors:
+    """Open doors to the operating system.
+
+    Args:
+        settings: Socket buffers.
+
+    Returns:
+        Doors that `NetworkClient.close` closes.
+    """
+    selector = SystemSelector()
+    return NetworkDoors(
+        selector=selector,
+        resolver=ThreadResolver(selector.wakeup),
+        connect=functools.partial(
+            connect_plain,
+            send_buffer_bytes=settings.send_buffer_bytes,
+            receive_buffer_bytes=settings.receive_buffer_bytes,
+        ),
+    )
+
+
+class ConnectionListener(Protocol):
+    """Who hears of connections coming and going."""
+
+    def on_connection_ready(self, connection: "NodeConnection") -> None:
+        """Requests may be sent."""
+
+    def on_connection_down(self, connection: "NodeConnection", error: KprodError) -> None:
+        """The connection, or the attempt, failed."""
+
+
+class Surroundings:
+    """Shared by the connections of one client."""
+
+    __slots__ = (
+        "_correlation_id",
+        "client_id",
+        "completions",
+        "doors",
+        "listener",
+        "receive_buffer",
+        "settings",
+        "source",
+        "timer",
+    )
+
+    def __init__(
+        self,
+        settings: NetworkSettings,
+        doors: NetworkDoors,
+        *,
+        timer: Timer,
+        source: random.Random,
+        listener: ConnectionListener,
+    ) -> None:
+        """Gather.
+
+        Args:
+            settings: Of the network.
+            doors: To the world.
+            timer: All deadlines.
+            source: All jitter.
+            listener: The client.
+        """
+        self.settings = settings
+        self.doors = doors
+        self.timer = timer
+        self.source = source
+        self.listener = listener
+        self.client_id = settings.client_id or DEFAULT_CLIENT_ID
+        self.completions: deque[tuple[ClientRequest, Outcome]] = deque()
+        self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
+        self._correlation_id = -1
+
+    def next_correlation_id(self) -> int:
+        """Number a request.
+
+        Returns:
+            0, 1, … and 0 again after the last one that is not SASL's.
+        """
+        self._correlation_id = (self._correlation_id + 1) % (CORRELATION_ID_MAX + 1)
+        return self._correlation_id

@@ -1,0 +1,52 @@
+"""How long a broker asks its client to be quiet.
+
+Since KIP-219 a broker answers first and then stops reading; a client that sends on is not heard, so
+it had better keep its batches and let them grow. Older versions waited before they answered.
+
+Thread-safety: functions of their arguments.
+Source: KIP-219; `shouldClientThrottle` of the request types (clients 4.3.1).
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from kprod.protocol.api import ApiKey
+
+THROTTLE_MS_MAX = 5 * 60 * 1000  # a quota window is seconds; a peer must not silence us for days
+
+FIRST_VERSION: Final[Mapping[ApiKey, int]] = MappingProxyType(
+    {
+        ApiKey.PRODUCE: 6,
+        ApiKey.FETCH: 8,
+        ApiKey.LIST_OFFSETS: 3,
+        ApiKey.METADATA: 6,
+        ApiKey.FIND_COORDINATOR: 2,
+        ApiKey.API_VERSIONS: 2,
+        ApiKey.CREATE_TOPICS: 3,
+        ApiKey.DELETE_TOPICS: 2,
+        ApiKey.INIT_PRODUCER_ID: 1,
+        ApiKey.ADD_PARTITIONS_TO_TXN: 1,
+        ApiKey.ADD_OFFSETS_TO_TXN: 1,
+        ApiKey.END_TXN: 1,
+        ApiKey.TXN_OFFSET_COMMIT: 1,
+    }
+)
+"""From which version on the client, not the broker, does the waiting."""
+
+
+def requested_throttle_ms(api_key: ApiKey, version: int, body: Mapping[str, Any]) -> int:
+    """Read a response's throttle time, if its version means the client.
+
+    Args:
+        api_key: Of the request.
+        version: Of the response.
+        body: The decoded response.
+
+    Returns:
+        Milliseconds, at least 0, as the broker wrote it; see `THROTTLE_MS_MAX`.
+    """
+    first_version = FIRST_VERSION.get(api_key)
+    if first_version is None or version < first_version:
+        return 0
+    return max(int(body.get("throttle_time_ms", 0)), 0)

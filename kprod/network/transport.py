@@ -1,0 +1,172 @@
+"""The socket behind a connection: what a channel needs of it, and the plain TCP one.
+
+A transport never blocks. It says which events it waits for, so that one that must read in order to
+write (TLS) fits behind the same border.
+
+Thread-safety: one thread.
+Source: connect(2) for the completion of a non-blocking connect; KAFKA-9203 class of self-connects
+on loopback, RFC 9293 3.5 for how they come about.
+"""
+
+import errno
+import os
+import socket
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from kprod.network.address import SocketAddress
+from kprod.network.outgoing import Piece
+
+_IN_PROGRESS = frozenset({0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY})
+
+
+class Transport(Protocol):
+    """A byte stream that never blocks."""
+
+    gathers: bool
+    """Whether `write_pieces` exists in the system; if not, pieces are joined before `write`."""
+
+    def fileno(self) -> int:
+        """What a selector watches."""
+
+    def finish_connect(self) -> None:
+        """Complete the connection once it became writable.
+
+        Raises:
+            OSError: It failed.
+        """
+
+    def write_pieces(self, pieces: Sequence[Piece]) -> int:
+        """Write from several places at once.
+
+        Args:
+            pieces: At most `IOV_MAX`, in order.
+
+        Returns:
+            Bytes taken; 0 when the socket is full.
+
+        Raises:
+            OSError: The connection is gone.
+        """
+
+    def write(self, piece: Piece) -> int:
+        """Write from one place; otherwise as `write_pieces`.
+
+        Args:
+            piece: At least one byte.
+        """
+
+    def read_into(self, buffer: bytearray) -> int | None:
+        """Read once.
+
+        Args:
+            buffer: Filled from its beginning.
+
+        Returns:
+            Bytes read; 0 when the peer has closed; None when nothing has arrived.
+
+        Raises:
+            OSError: The connection is gone.
+        """
+
+    def close(self) -> None:
+        """Close; nothing happens the second time."""
+
+
+Connect = Callable[[SocketAddress], Transport]
+"""Begins a connection and returns at once; raises OSError when it can be seen to fail already."""
+
+
+class PlainTransport:
+    """TCP without encryption."""
+
+    __slots__ = ("_socket", "gathers")
+
+    def __init__(self, connected: socket.socket) -> None:
+        """Take over a socket.
+
+        Args:
+            connected: Non-blocking; connected or connecting.
+        """
+        self._socket = connected
+        self.gathers = hasattr(connected, "sendmsg")
+
+    def fileno(self) -> int:
+        """See `Transport.fileno`."""
+        return self._socket.fileno()
+
+    def finish_connect(self) -> None:
+        """See `Transport.finish_connect`."""
+        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise OSError(code, os.strerror(code))
+        if self._socket.getpeername() == self._socket.getsockname():
+            # A closed port in the ephemeral range of this machine can be met by our own socket.
+            raise OSError(errno.ECONNREFUSED, "no one listens there (the socket met itself)")
+
+    def write_pieces(self, pieces: Sequence[Piece]) -> int:
+        """See `Transport.write_pieces`."""
+        try:
+            return self._socket.sendmsg(pieces)
+        except BlockingIOError:
+            return 0
+
+    def write(self, piece: Piece) -> int:
+        """See `Transport.write`."""
+        try:
+            return self._socket.send(piece)
+        except BlockingIOError:
+            return 0
+
+    def read_into(self, buffer: bytearray) -> int | None:
+        """See `Transport.read_into`."""
+        try:
+            return self._socket.recv_into(buffer)
+        except BlockingIOError:
+            return None
+
+    def close(self) -> None:
+        """See `Transport.close`."""
+        self._socket.close()
+
+
+def connect_plain(
+    address: SocketAddress, *, send_buffer_bytes: int = -1, receive_buffer_bytes: int = -1
+) -> PlainTransport:
+    """Begin a TCP connection.
+
+    Args:
+        address: Where to.
+        send_buffer_bytes: The socket's buffer; −1 leaves it to the system.
+        receive_buffer_bytes: The same for reading.
+
+    Returns:
+        The transport, connecting.
+
+    Raises:
+        OSError: It failed at once.
+    """
+    connecting = socket.socket(address.family, socket.SOCK_STREAM)
+    try:
+        _set_options(connecting, send_buffer_bytes, receive_buffer_bytes)
+        _begin_connect(connecting, address)
+    except BaseException:
+        connecting.close()
+        raise
+    return PlainTransport(connecting)
+
+
+def _set_options(connecting: socket.socket, send_bytes: int, receive_bytes: int) -> None:
+    connecting.setblocking(False)  # noqa: FBT003 - the standard library's signature
+    connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connecting.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if send_bytes >= 0:
+        connecting.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
+    if receive_bytes >= 0:
+        connecting.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+
+
+def _begin_connect(connecting: socket.socket, address: SocketAddress) -> None:
+    code = connecting.connect_ex((address.host, address.port))
+    if code not in _IN_PROGRESS:
+        raise OSError(code, os.strerror(code))
