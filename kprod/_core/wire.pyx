@@ -16,7 +16,7 @@ Source: KIP-482 and the protocol guide of Apache Kafka 4.3.1; limits from ByteBu
 
 import enum
 from collections.abc import Mapping as _Mapping
-from uuid import UUID as _UUID
+from uuid import UUID as _UUID, SafeUUID as _SafeUUID
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -34,6 +34,7 @@ from kprod.errors import LocalProtocolError, RemoteProtocolError
 
 cdef extern from "Python.h":
     PyObject *_new_bytes "PyBytes_FromStringAndSize"(const char *, Py_ssize_t) except NULL
+    int PyObject_GenericSetAttr(object, object, object) except -1
     int _PyBytes_Resize(PyObject **, Py_ssize_t) except -1
     PyObject *_dict_get "PyDict_GetItemWithError"(object, object) except? NULL
     const char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *) except NULL
@@ -92,6 +93,7 @@ class Flag(enum.IntFlag):
 cdef Py_ssize_t[7] FIXED_BYTES
 FIXED_BYTES[:] = [1, 1, 2, 4, 8, 2, 8]
 cdef object ZERO_UUID = _UUID(int=0)
+cdef object UNKNOWN_SAFETY = _SafeUUID.unknown
 
 
 cdef class FieldPlan:
@@ -367,7 +369,12 @@ cdef object _read_uuid(FieldPlan field, Reader reader):
     cdef const unsigned char *at = _take(reader, field, UUID_BYTES)
     if load_uint64(at) == 0 and load_uint64(at + 8) == 0:
         return ZERO_UUID
-    return _UUID(bytes=PyBytes_FromStringAndSize(<char *>at, UUID_BYTES))
+    # Its constructor, all Python, would cost more than the rest of a topic. A UUID refuses assignment,
+    # so its two slots are filled as its own __setstate__ does.
+    value = _UUID.__new__(_UUID)
+    PyObject_GenericSetAttr(value, "int", int.from_bytes((<char *>at)[:UUID_BYTES], "big"))
+    PyObject_GenericSetAttr(value, "is_safe", UNKNOWN_SAFETY)
+    return value
 
 
 cdef object _read_float(FieldPlan field, Reader reader):
