@@ -1,0 +1,76 @@
+"""gzip: RFC 1952 members around deflate, by zlib.
+
+Written as one member in one call. Read in slices, so that the end of a member inside a slice costs
+no copy of the rest of the block. A reader accepts several members after one another, as Java's
+does, up to a bound that keeps the work per byte constant.
+
+Thread-safety: any thread; the calls give up the interpreter lock.
+Source: RFC 1952; Kafka GzipCompression (clients 4.3.1) for levels −1 and 1 to 9.
+"""
+
+import zlib
+
+from kprod.compression.limits import BoundedOutput, Buffer
+from kprod.errors import CorruptRecord
+
+NAME = "gzip"
+# zlib's number for a 32 KiB window in a gzip wrapper.
+_GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
+_SLICE_BYTES = 64 * 1024
+# Nobody writes batches of many members; without a bound an empty one costs a copy of a slice.
+_MEMBERS_MAX = 1_024
+
+
+def compress(payload: Buffer, level: int) -> bytes:
+    """Compress into one member.
+
+    Args:
+        payload: Any bytes.
+        level: −1 or 1 to 9.
+
+    Returns:
+        The member.
+    """
+    return zlib.compress(payload, level, wbits=_GZIP_WINDOW_BITS)
+
+
+def decompress(payload: Buffer, limit_bytes: int) -> bytes:
+    """Decompress one or more members that fill `payload`.
+
+    Args:
+        payload: The whole block.
+        limit_bytes: Most bytes of output; the ratio's bound applies as well.
+
+    Returns:
+        The contents of all members.
+
+    Raises:
+        CorruptRecord: Truncated, malformed, followed by garbage, or too large.
+    """
+    view = memoryview(payload)
+    output = BoundedOutput(NAME, len(view), limit_bytes)
+    position = 0
+    for _ in range(_MEMBERS_MAX):
+        position = _read_member(view, position, output)
+        if position == len(view):
+            return output.joined()
+    msg = f"gzip: more than {_MEMBERS_MAX} members in one block"
+    raise CorruptRecord(msg)
+
+
+def _read_member(view: memoryview, position: int, output: BoundedOutput) -> int:
+    """Decompress the member at `position` and return where it ends."""
+    member = zlib.decompressobj(_GZIP_WINDOW_BITS)
+    while not member.eof:
+        piece = view[position : position + _SLICE_BYTES]
+        if not piece:
+            msg = f"gzip: the block ends inside a member, after {len(view)} bytes"
+            raise CorruptRecord(msg)
+        try:
+            # One byte over the bound is enough to know; 0 would mean "no bound".
+            output.add(member.decompress(piece, output.remaining_bytes + 1))
+        except zlib.error as error:
+            msg = f"gzip: {error}"
+            raise CorruptRecord(msg) from error
+        position += len(piece) - len(member.unused_data)
+    return position

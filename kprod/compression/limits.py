@@ -1,0 +1,84 @@
+"""Bounds on decompression: how large the output of a compressed block may grow, and who counts.
+
+A few hundred bytes can claim to be gigabytes. Two bounds stop that: an absolute one, and a ratio
+that applies once the output is large, because small honest batches compress extremely well (a batch
+of zeros reaches 16,000 : 1). Both are known before the first byte is decompressed, so each codec
+streams into a `BoundedOutput` and no allocation follows a length that the sender declared.
+
+Invariants.
+    A `BoundedOutput` never holds more than `allowed_bytes`.
+
+Thread-safety: one `BoundedOutput` belongs to one call.
+Source: the 64 MiB and 1,000 : 1 are kprod's own; Kafka's largest batch is 1 MiB by default
+(message.max.bytes), so that both leave ample room.
+"""
+
+from kprod.errors import CorruptRecord
+
+Buffer = bytes | bytearray | memoryview
+
+DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
+RATIO_MAX = 1_000
+RATIO_FREE_BYTES = 4 * 1024 * 1024
+
+
+class BoundedOutput:
+    """Collects decompressed pieces and refuses the one that would pass the bound.
+
+    Args:
+        codec_name: For the text of errors.
+        input_bytes: Size of the whole compressed block; ≥ 0.
+        limit_bytes: Absolute bound on the output; ≥ 0.
+
+    Thread-safety: one call only.
+    """
+
+    __slots__ = ("_codec_name", "_input_bytes", "_pieces", "_total_bytes", "allowed_bytes")
+
+    def __init__(self, codec_name: str, input_bytes: int, limit_bytes: int) -> None:
+        """Fix the bound for one block."""
+        ratio_bytes = max(RATIO_FREE_BYTES, RATIO_MAX * input_bytes)
+        self.allowed_bytes = min(limit_bytes, ratio_bytes)
+        self._codec_name = codec_name
+        self._input_bytes = input_bytes
+        self._pieces: list[bytes] = []
+        self._total_bytes = 0
+
+    @property
+    def remaining_bytes(self) -> int:
+        """How many bytes may still be added."""
+        return self.allowed_bytes - self._total_bytes
+
+    def require(self, declared_bytes: int) -> None:
+        """Refuse a declared length before anything is done about it.
+
+        Args:
+            declared_bytes: What a header inside the block promises for the next piece.
+
+        Raises:
+            CorruptRecord: The piece would pass the bound.
+        """
+        if declared_bytes > self.remaining_bytes:
+            msg = (
+                f"{self._codec_name}: {self._input_bytes} compressed bytes grow past "
+                f"{self.allowed_bytes} bytes, the most that is read for a block of this size"
+            )
+            raise CorruptRecord(msg)
+
+    def add(self, piece: bytes) -> None:
+        """Take the next piece.
+
+        Args:
+            piece: May be empty.
+
+        Raises:
+            CorruptRecord: The output would pass the bound.
+        """
+        self.require(len(piece))
+        if piece:
+            self._pieces.append(piece)
+            self._total_bytes += len(piece)
+
+    def joined(self) -> bytes:
+        """All pieces in order; free of copies when there is one."""
+        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)

@@ -1,0 +1,117 @@
+"""snappy: raw blocks inside the framing of Java's xerial library.
+
+A stream is a 16-byte header and blocks, each led by its compressed length. Blocks of 256 KiB are
+written rather than xerial's 32 KiB: each one gives up the interpreter lock once, and taking it back
+behind a busy thread is what costs. Readers take any block size, and a block without framing.
+
+Bounds. A snappy element of 3 bytes yields at most 64, so a block's declared length is refused when
+its compressed bytes cannot reach it; only then does the library allocate.
+
+Thread-safety: any thread; the calls give up the interpreter lock, once per block.
+Source: xerial SnappyOutputStream; google/snappy format_description.txt (2011-10-05).
+"""
+
+import struct
+
+import snappy  # type: ignore[import-untyped]  # ships no types
+
+from kprod.compression.limits import BoundedOutput, Buffer
+from kprod.errors import CorruptRecord
+
+NAME = "snappy"
+XERIAL_MAGIC = b"\x82SNAPPY\x00"
+BLOCK_BYTES = 256 * 1024
+_XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_LENGTH = struct.Struct(">i")
+# A copy element of 3 bytes yields 64 bytes: 21.3 : 1, rounded up.
+_EXPANSION_MAX = 22
+_DECLARED_VARINT_BYTES_MAX = 5
+_CONTINUATION_MASK = 0x80
+
+
+def compress(payload: Buffer) -> bytes:
+    """Compress into a xerial stream.
+
+    Args:
+        payload: Any bytes.
+
+    Returns:
+        Header and blocks.
+    """
+    view = memoryview(payload)
+    pieces = [_XERIAL_HEADER]
+    for start in range(0, len(view), BLOCK_BYTES):
+        block = snappy.compress(view[start : start + BLOCK_BYTES])
+        pieces += (_LENGTH.pack(len(block)), block)
+    return b"".join(pieces)
+
+
+def decompress(payload: Buffer, limit_bytes: int) -> bytes:
+    """Decompress a xerial stream or one raw block.
+
+    A stream that was cut between two blocks reads as a shorter stream: the framing has no end mark,
+    and the count of records in the batch tells.
+
+    Args:
+        payload: The whole block; the framing is told from its first 8 bytes.
+        limit_bytes: Most bytes of output; the ratio's bound applies as well.
+
+    Returns:
+        The contents.
+
+    Raises:
+        CorruptRecord: Truncated, malformed, or too large.
+    """
+    view = memoryview(payload)
+    output = BoundedOutput(NAME, len(view), limit_bytes)
+    if view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+        output.add(_read_block(view, output))
+        return output.joined()
+    position = len(_XERIAL_HEADER)
+    if len(view) < position:
+        msg = f"snappy: the stream's header has {len(view)} of {position} bytes"
+        raise CorruptRecord(msg)
+    # The two version numbers are not looked at: some producers write them little endian.
+    while position < len(view):
+        end = _block_end(view, position)
+        output.add(_read_block(view[position + _LENGTH.size : end], output))
+        position = end
+    return output.joined()
+
+
+def _block_end(view: memoryview, position: int) -> int:
+    """Where the block whose length stands at `position` ends."""
+    remaining_bytes = len(view) - position - _LENGTH.size
+    if remaining_bytes < 0:
+        msg = f"snappy: the stream ends inside a block's length, at byte {position}"
+        raise CorruptRecord(msg)
+    length = _LENGTH.unpack_from(view, position)[0]
+    if not 0 <= length <= remaining_bytes:
+        msg = f"snappy: a block of {length} bytes at byte {position}, with {remaining_bytes} left"
+        raise CorruptRecord(msg)
+    return position + _LENGTH.size + int(length)
+
+
+def _read_block(block: memoryview, output: BoundedOutput) -> bytes:
+    """Decompress one raw block after its declared length was found plausible."""
+    declared_bytes = _declared_bytes(block)
+    if declared_bytes > _EXPANSION_MAX * len(block):
+        msg = f"snappy: a block of {len(block)} bytes declares {declared_bytes}"
+        raise CorruptRecord(msg)
+    output.require(declared_bytes)
+    try:
+        return bytes(snappy.uncompress(block))
+    except snappy.UncompressError as error:
+        msg = f"snappy: {error.__cause__ or error}"
+        raise CorruptRecord(msg) from error
+
+
+def _declared_bytes(block: memoryview) -> int:
+    """The length at the head of a raw block, an unsigned varint of at most 32 bits."""
+    declared_bytes = 0
+    for index, byte in enumerate(block[:_DECLARED_VARINT_BYTES_MAX]):
+        declared_bytes |= (byte & ~_CONTINUATION_MASK) << (7 * index)
+        if not byte & _CONTINUATION_MASK:
+            return declared_bytes
+    msg = f"snappy: a block of {len(block)} bytes has no declared length"
+    raise CorruptRecord(msg)
