@@ -1,0 +1,84 @@
+# The reader of record batches, format V2: a buffer of batches, one batch, its records.
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+
+
+cdef enum Fault:
+    FAULT_NONE = 0
+    FAULT_VARINT = 1
+    FAULT_RECORD_LENGTH = 2
+    FAULT_OFFSET_DELTA = 3
+    FAULT_KEY = 4
+    FAULT_VALUE = 5
+    FAULT_HEADER_COUNT = 6
+    FAULT_HEADER_KEY = 7
+    FAULT_HEADER_VALUE = 8
+    FAULT_RECORD_END = 9
+
+cdef struct RecordFields:
+    int64_t timestamp_delta
+    int32_t offset_delta
+    # -1 for null.
+    int32_t key_length
+    int32_t value_length
+    int32_t header_count
+    const uint8_t* key
+    const uint8_t* value
+    const uint8_t* headers
+    const uint8_t* end
+
+
+# A buffer held open for as long as something points into it.
+cdef class BufferHold:
+    cdef Py_buffer _buffer
+    cdef const uint8_t* start
+    cdef Py_ssize_t size
+
+
+cdef class BatchReader:
+    cdef BufferHold _hold
+    cdef object _view
+    cdef object _decompress
+    cdef bint _check_crc
+    cdef int32_t _batch_bytes_max
+    cdef readonly Py_ssize_t position
+    cdef RecordBatch _next_batch(self)
+
+
+cdef class RecordBatch:
+    cdef BufferHold _hold
+    cdef object _decompress
+    cdef const uint8_t* _start
+    cdef readonly object view
+    cdef readonly Py_ssize_t position
+    cdef readonly int64_t base_offset
+    cdef readonly int32_t length
+    cdef readonly int32_t partition_leader_epoch
+    cdef readonly int8_t magic
+    cdef readonly uint32_t crc
+    cdef readonly int16_t attributes
+    cdef readonly int32_t last_offset_delta
+    cdef readonly int64_t base_timestamp_ms
+    cdef readonly int64_t max_timestamp_ms
+    cdef readonly int64_t producer_id
+    cdef readonly int16_t producer_epoch
+    cdef readonly int32_t base_sequence
+    cdef readonly int32_t record_count
+    cdef int _load(self) except -1
+    cdef RecordIterator _iterate(self, bint as_tuples)
+
+
+cdef class RecordIterator:
+    cdef RecordBatch _batch
+    cdef BufferHold _hold
+    cdef const uint8_t* _at
+    cdef const uint8_t* _limit
+    cdef int32_t _index
+    cdef bint _as_tuples
+    cdef int _read(self, RecordFields* fields) except -1
+    cdef int _raise(self, Fault fault) except -1
+    cdef int _check_end(self) except -1
+    cdef int64_t _timestamp_ms(self, const RecordFields* fields) noexcept
+    cdef object _make_tuple(self, const RecordFields* fields)
+    cdef object _make_record(self, const RecordFields* fields)
+    cdef object check(self, bint contiguous)

@@ -1,0 +1,765 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Record batches of format V2, read where they lie: headers at once, records lazily.
+
+The bytes come from strangers. Each length is copied out of the buffer once, compared with what is
+left, and only then used; a count is compared with the bytes that could hold it before anything is
+allocated for it. A batch that does not add up exactly raises `CorruptRecord` and nothing else does.
+A buffer may end inside a batch: that is no error, the reader stops and says what it lacks.
+
+Invariants.
+    Whatever holds a pointer into a buffer holds the `BufferHold` that keeps the buffer exported.
+    Between `_at` and `_limit` of an iterator lie only bytes of its batch's records.
+
+Memory. Nothing is copied but keys, values and headers of the record handed out. Records hold only
+bytes, str and int, so they cannot be part of a cycle and are taken from the garbage collector.
+
+Thread-safety: a batch and a reader may be used by one thread at a time; the bytes under a batch may
+change meanwhile without harm to memory.
+Source: Kafka DefaultRecordBatch, DefaultRecord and ByteUtils (clients 4.3.1); KIP-98, KIP-534 for
+the delete horizon.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from crc32c import crc32c
+
+from kprod._core.layout cimport (
+    ATTRIBUTES_OFFSET,
+    BASE_OFFSET_OFFSET,
+    BASE_SEQUENCE_OFFSET,
+    BASE_TIMESTAMP_OFFSET,
+    BATCH_LENGTH_OFFSET,
+    BATCH_OVERHEAD_BYTES,
+    CODEC_MASK,
+    CONTROL_MASK,
+    CRC_OFFSET,
+    DELETE_HORIZON_MASK,
+    LAST_OFFSET_DELTA_OFFSET,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_OFFSET,
+    MAGIC_V2,
+    MAX_TIMESTAMP_OFFSET,
+    PARTITION_LEADER_EPOCH_OFFSET,
+    PRODUCER_EPOCH_OFFSET,
+    PRODUCER_ID_OFFSET,
+    RECORD_COUNT_OFFSET,
+    TIMESTAMP_TYPE_MASK,
+    TRANSACTIONAL_MASK,
+)
+
+from kprod.errors import CorruptRecord
+
+cdef extern from "Python.h":
+    # Takes an object from the collector; harmless when it is not there.
+    void PyObject_GC_UnTrack(void* op) noexcept
+    object PyType_GenericAlloc(PyTypeObject* type, Py_ssize_t item_count)
+
+cdef extern from *:
+    """
+    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    #define kprod_swap16(x) (x)
+    #define kprod_swap32(x) (x)
+    #define kprod_swap64(x) (x)
+    #else
+    #define kprod_swap16(x) __builtin_bswap16(x)
+    #define kprod_swap32(x) __builtin_bswap32(x)
+    #define kprod_swap64(x) __builtin_bswap64(x)
+    #endif
+    """
+    uint16_t kprod_swap16(uint16_t) noexcept nogil
+    uint32_t kprod_swap32(uint32_t) noexcept nogil
+    uint64_t kprod_swap64(uint64_t) noexcept nogil
+
+cdef enum:
+    # Length, attributes, both deltas, key and value lengths, header count: a byte each.
+    RECORD_BYTES_MIN = 7
+    # Key length and value length.
+    HEADER_BYTES_MIN = 2
+    # Up to here the length is in sight, but neither magic nor checksum.
+    BATCH_HEAD_BYTES = 17
+    RECORD_FIELDS = 5
+    NULL_LENGTH = -1
+    # Groups of seven bits: the fifth of 32 has four left, the tenth of 64 one.
+    VARINT_LAST_SHIFT = 28
+    VARINT_LAST_MAX = 0x0F
+    VARLONG_LAST_SHIFT = 63
+    VARLONG_LAST_MAX = 0x01
+    INT32_MAX_VALUE = 0x7FFFFFFF
+
+cdef tuple FAULT_TEXTS = (
+    "no fault",
+    "a varint is cut off or too long",
+    "its length is less than a record's or more than what is left",
+    "its offset is outside the batch",
+    "its key's length is malformed or more than what is left",
+    "its value's length is malformed or more than what is left",
+    "its header count is negative or more than what is left",
+    "a header key is null or longer than what is left",
+    "a header value's length is malformed or more than what is left",
+    "its fields do not end where its length says",
+)
+
+cdef struct HeaderFields:
+    const uint8_t* key
+    const uint8_t* value
+    int32_t key_length
+    int32_t value_length
+
+# What records and their headers are made as; plain tuples until the layer above registers its own.
+cdef object _record_type = tuple
+cdef object _header_type = tuple
+
+
+def register_types(record_type, header_type):
+    """Tell what to make records and headers as.
+
+    Args:
+        record_type: A tuple subclass of five fields: offset, timestamp_ms, key, value, headers.
+        header_type: A tuple subclass of two fields: key, value.
+
+    Raises:
+        TypeError: One is no tuple subclass, or its instances are larger than a tuple's.
+    """
+    global _record_type, _header_type
+    for candidate in (record_type, header_type):
+        if not (isinstance(candidate, type) and issubclass(candidate, tuple)):
+            raise TypeError(f"records and headers are made as tuples, got {candidate!r}")
+        if candidate.__basicsize__ != tuple.__basicsize__ or candidate.__dictoffset__ != 0:
+            raise TypeError(f"{candidate!r} has fields beside its items")
+    _record_type = record_type
+    _header_type = header_type
+
+
+cdef inline int16_t _load16(const uint8_t* at) noexcept nogil:
+    cdef uint16_t raw
+    memcpy(&raw, at, 2)
+    return <int16_t>kprod_swap16(raw)
+
+
+cdef inline int32_t _load32(const uint8_t* at) noexcept nogil:
+    cdef uint32_t raw
+    memcpy(&raw, at, 4)
+    return <int32_t>kprod_swap32(raw)
+
+
+cdef inline int64_t _load64(const uint8_t* at) noexcept nogil:
+    cdef uint64_t raw
+    memcpy(&raw, at, 8)
+    return <int64_t>kprod_swap64(raw)
+
+
+cdef inline void _store16(uint8_t* at, int16_t value) noexcept nogil:
+    cdef uint16_t raw = kprod_swap16(<uint16_t>value)
+    memcpy(at, &raw, 2)
+
+
+cdef inline void _store32(uint8_t* at, uint32_t value) noexcept nogil:
+    cdef uint32_t raw = kprod_swap32(value)
+    memcpy(at, &raw, 4)
+
+
+cdef inline void _store64(uint8_t* at, int64_t value) noexcept nogil:
+    cdef uint64_t raw = kprod_swap64(<uint64_t>value)
+    memcpy(at, &raw, 8)
+
+
+cdef inline int64_t _add64(int64_t left, int64_t right) noexcept nogil:
+    """Add as Java does: what overflows wraps."""
+    return <int64_t>(<uint64_t>left + <uint64_t>right)
+
+
+cdef int _read_long_varint(const uint8_t** at, const uint8_t* limit, int32_t* value) noexcept nogil:
+    """Read a zig-zag varint of up to five bytes; False when it is malformed."""
+    cdef uint32_t raw = 0
+    cdef uint32_t byte
+    cdef int shift = 0
+    while at[0] < limit:
+        byte = at[0][0]
+        at[0] += 1
+        if shift == VARINT_LAST_SHIFT and byte > VARINT_LAST_MAX:
+            return False
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            value[0] = <int32_t>((raw >> 1) ^ (0 - (raw & 1)))
+            return True
+        shift += 7
+    return False
+
+
+cdef inline int _read_varint(const uint8_t** at, const uint8_t* limit, int32_t* value) noexcept nogil:
+    """Read a zig-zag varint, most often of one byte; False when it is malformed."""
+    cdef uint32_t byte
+    if at[0] < limit:
+        byte = at[0][0]
+        if byte < 0x80:
+            at[0] += 1
+            value[0] = <int32_t>((byte >> 1) ^ (0 - (byte & 1)))
+            return True
+    return _read_long_varint(at, limit, value)
+
+
+cdef int _read_varlong(const uint8_t** at, const uint8_t* limit, int64_t* value) noexcept nogil:
+    """Read a zig-zag varlong of up to ten bytes; False when it is malformed."""
+    cdef uint64_t raw = 0
+    cdef uint64_t byte
+    cdef int shift = 0
+    while at[0] < limit:
+        byte = at[0][0]
+        at[0] += 1
+        if shift == VARLONG_LAST_SHIFT and byte > VARLONG_LAST_MAX:
+            return False
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            value[0] = <int64_t>((raw >> 1) ^ (0 - (raw & 1)))
+            return True
+        shift += 7
+    return False
+
+
+cdef inline int _read_nullable(
+    const uint8_t** at, const uint8_t* limit, const uint8_t** start, int32_t* length
+) noexcept nogil:
+    """Read a length, -1 for null, and step over as many bytes; False when they are not there."""
+    if not _read_varint(at, limit, length):
+        return False
+    start[0] = at[0]
+    if length[0] == NULL_LENGTH:
+        return True
+    if length[0] < 0 or length[0] > limit - at[0]:
+        return False
+    at[0] += length[0]
+    return True
+
+
+cdef inline Fault _read_header(
+    const uint8_t** at, const uint8_t* limit, HeaderFields* header
+) noexcept nogil:
+    """Read one header's key and value."""
+    if not _read_nullable(at, limit, &header.key, &header.key_length) or header.key_length < 0:
+        return FAULT_HEADER_KEY
+    if not _read_nullable(at, limit, &header.value, &header.value_length):
+        return FAULT_HEADER_VALUE
+    return FAULT_NONE
+
+
+cdef Fault _skip_headers(
+    const uint8_t* at, const uint8_t* limit, int32_t header_count
+) noexcept nogil:
+    """Check that exactly `header_count` headers fill the bytes up to `limit`."""
+    cdef HeaderFields header
+    cdef Fault fault
+    cdef int32_t index
+    if header_count < 0 or header_count > (limit - at) // HEADER_BYTES_MIN:
+        return FAULT_HEADER_COUNT
+    for index in range(header_count):
+        fault = _read_header(&at, limit, &header)
+        if fault != FAULT_NONE:
+            return fault
+    return FAULT_NONE if at == limit else FAULT_RECORD_END
+
+
+cdef inline Fault _read_record(
+    const uint8_t** at, const uint8_t* limit, RecordFields* fields
+) noexcept nogil:
+    """Read one record's fields and step to its end; the structure is sound when there is no fault."""
+    cdef int32_t length
+    cdef const uint8_t* cursor
+    if not _read_varint(at, limit, &length):
+        return FAULT_VARINT
+    if length < RECORD_BYTES_MIN - 1 or length > limit - at[0]:
+        return FAULT_RECORD_LENGTH
+    # The first byte, attributes, has no meaning yet.
+    cursor = at[0] + 1
+    at[0] += length
+    fields.end = at[0]
+    if not _read_varlong(&cursor, fields.end, &fields.timestamp_delta):
+        return FAULT_VARINT
+    if not _read_varint(&cursor, fields.end, &fields.offset_delta):
+        return FAULT_VARINT
+    if not _read_nullable(&cursor, fields.end, &fields.key, &fields.key_length):
+        return FAULT_KEY
+    if not _read_nullable(&cursor, fields.end, &fields.value, &fields.value_length):
+        return FAULT_VALUE
+    if not _read_varint(&cursor, fields.end, &fields.header_count):
+        return FAULT_VARINT
+    fields.headers = cursor
+    return _skip_headers(cursor, fields.end, fields.header_count)
+
+
+cdef inline object _nullable_bytes(const uint8_t* start, int32_t length):
+    if length < 0:
+        return None
+    return PyBytes_FromStringAndSize(<const char*>start, length)
+
+
+cdef inline void _put(object target, Py_ssize_t index, object item) noexcept:
+    """Fill a slot of a new tuple, which takes the reference over."""
+    Py_INCREF(item)
+    PyTuple_SET_ITEM(target, index, item)
+
+
+cdef object _header_key(const HeaderFields* header):
+    try:
+        return PyUnicode_DecodeUTF8(<const char*>header.key, header.key_length, NULL)
+    except UnicodeDecodeError as error:
+        raise CorruptRecord(f"a header key is not UTF-8: {error}") from error
+
+
+cdef tuple _make_headers(const RecordFields* fields):
+    """Make the headers of a record that `_read_record` found sound."""
+    cdef HeaderFields header
+    cdef const uint8_t* at = fields.headers
+    cdef Fault fault
+    cdef int32_t index
+    cdef tuple headers = PyTuple_New(fields.header_count)
+    for index in range(fields.header_count):
+        # Read again with all checks, since the bytes may have changed since the first time.
+        fault = _read_header(&at, fields.end, &header)
+        if fault != FAULT_NONE:
+            raise CorruptRecord(FAULT_TEXTS[fault])
+        made = PyType_GenericAlloc(<PyTypeObject*>_header_type, 2)
+        _put(made, 0, _header_key(&header))
+        _put(made, 1, _nullable_bytes(header.value, header.value_length))
+        PyObject_GC_UnTrack(<PyObject*>made)
+        _put(headers, index, made)
+    PyObject_GC_UnTrack(<PyObject*>headers)
+    return headers
+
+
+@cython.final
+cdef class BufferHold:
+    """A buffer that stays exported, and so neither moves nor goes away, while this object lives."""
+
+    def __cinit__(self, buffer):
+        PyObject_GetBuffer(buffer, &self._buffer, PyBUF_SIMPLE)
+        self.start = <const uint8_t*>self._buffer.buf
+        self.size = self._buffer.len
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self._buffer)
+
+
+@cython.final
+cdef class BatchReader:
+    """Iterates the batches of one buffer.
+
+    Args:
+        buffer: Any number of batches after one another, the last perhaps cut off.
+        check_crc: False skips checksums; the structure is checked all the same.
+        decompress: Called with codec number and compressed bytes when a compressed batch is
+            iterated.
+        batch_bytes_max: A larger batch is corrupt; at least 61.
+
+    Attributes:
+        position: Bytes of whole batches read so far.
+
+    Thread-safety: one thread at a time.
+    """
+
+    def __init__(self, buffer, *, bint check_crc=True, decompress=None,
+                 int32_t batch_bytes_max=INT32_MAX_VALUE):
+        self._view = memoryview(buffer).cast("B")
+        self._hold = BufferHold(self._view)
+        self._check_crc = check_crc
+        self._decompress = decompress
+        self._batch_bytes_max = batch_bytes_max
+        self.position = 0
+
+    @property
+    def remaining_bytes(self):
+        """Bytes after `position`; when the iteration is over, those of a batch cut off."""
+        return self._hold.size - self.position
+
+    @property
+    def needed_bytes(self):
+        """Size of the batch at `position`, as far as its bytes tell: 12 until its length is seen.
+
+        0 at the end of the buffer.
+        """
+        cdef Py_ssize_t remaining = self._hold.size - self.position
+        if remaining == 0:
+            return 0
+        if remaining < LOG_OVERHEAD_BYTES:
+            return LOG_OVERHEAD_BYTES
+        return LOG_OVERHEAD_BYTES + <int64_t>_load32(
+            self._hold.start + self.position + BATCH_LENGTH_OFFSET)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef RecordBatch batch = self._next_batch()
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    cdef RecordBatch _next_batch(self):
+        """The next whole batch, checked as far as its header goes, or None."""
+        cdef Py_ssize_t remaining = self._hold.size - self.position
+        cdef const uint8_t* start = self._hold.start + self.position
+        cdef int64_t size
+        cdef RecordBatch batch
+        if remaining < LOG_OVERHEAD_BYTES:
+            return None
+        size = LOG_OVERHEAD_BYTES + <int64_t>_load32(start + BATCH_LENGTH_OFFSET)
+        if remaining >= BATCH_HEAD_BYTES and (start + MAGIC_OFFSET)[0] != MAGIC_V2:
+            raise CorruptRecord(
+                f"batch at byte {self.position}: magic {(start + MAGIC_OFFSET)[0]}, only 2 is read here")
+        if not BATCH_OVERHEAD_BYTES <= size <= self._batch_bytes_max:
+            raise CorruptRecord(
+                f"batch at byte {self.position}: {size} bytes, "
+                f"must be {<int>BATCH_OVERHEAD_BYTES} to {self._batch_bytes_max}")
+        if remaining < size:
+            return None
+        batch = RecordBatch.__new__(RecordBatch)
+        batch._hold = self._hold
+        batch._start = start
+        batch._decompress = self._decompress
+        batch.position = self.position
+        batch.length = <int32_t>(size - LOG_OVERHEAD_BYTES)
+        batch.view = self._view[self.position:self.position + size]
+        batch._load()
+        if self._check_crc and not batch.has_valid_crc():
+            raise CorruptRecord(
+                f"batch at byte {self.position}, base offset {batch.base_offset}: "
+                f"checksum {batch.crc:#010x} does not match its {size} bytes")
+        self.position += size
+        return batch
+
+
+@cython.final
+cdef class RecordBatch:
+    """One batch of format V2, a view of a reader's buffer.
+
+    Iterating gives records of the registered type. A compressed batch is decompressed each time it
+    is iterated, and not kept.
+
+    Attributes:
+        view: All bytes of the batch.
+        position: Where it starts in the reader's buffer.
+        base_offset: Offset of the first record it was written with.
+        length: The header's length field, 12 less than `size_bytes`.
+        partition_leader_epoch: -1 when no broker set it.
+        magic: 2.
+        crc: The stored checksum.
+        attributes: The stored bits.
+        last_offset_delta: ≥ 0.
+        base_timestamp_ms: What the records' timestamps are relative to.
+        max_timestamp_ms: The latest timestamp, or the broker's.
+        producer_id: -1 for none.
+        producer_epoch: -1 for none.
+        base_sequence: -1 for none.
+        record_count: ≥ 0; a compacted batch may be empty.
+
+    Thread-safety: one thread at a time.
+    """
+
+    def __init__(self):
+        raise TypeError("a RecordBatch comes from a BatchReader")
+
+    cdef int _load(self) except -1:
+        """Read the header's fields and check what can be checked without the records."""
+        cdef const uint8_t* start = self._start
+        self.base_offset = _load64(start + BASE_OFFSET_OFFSET)
+        self.partition_leader_epoch = _load32(start + PARTITION_LEADER_EPOCH_OFFSET)
+        self.magic = <int8_t>(start + MAGIC_OFFSET)[0]
+        self.crc = <uint32_t>_load32(start + CRC_OFFSET)
+        self.attributes = _load16(start + ATTRIBUTES_OFFSET)
+        self.last_offset_delta = _load32(start + LAST_OFFSET_DELTA_OFFSET)
+        self.base_timestamp_ms = _load64(start + BASE_TIMESTAMP_OFFSET)
+        self.max_timestamp_ms = _load64(start + MAX_TIMESTAMP_OFFSET)
+        self.producer_id = _load64(start + PRODUCER_ID_OFFSET)
+        self.producer_epoch = _load16(start + PRODUCER_EPOCH_OFFSET)
+        self.base_sequence = _load32(start + BASE_SEQUENCE_OFFSET)
+        self.record_count = _load32(start + RECORD_COUNT_OFFSET)
+        if self.last_offset_delta < 0 or (
+                self.base_offset > 0x7FFFFFFFFFFFFFFF - <int64_t>self.last_offset_delta):
+            raise CorruptRecord(
+                f"batch at byte {self.position}: base offset {self.base_offset}, "
+                f"last offset delta {self.last_offset_delta}")
+        if self.record_count < 0:
+            raise CorruptRecord(f"batch at byte {self.position}: {self.record_count} records")
+        if self.codec == 0:
+            self._check_count(self.length + LOG_OVERHEAD_BYTES - BATCH_OVERHEAD_BYTES)
+        return 0
+
+    def _check_count(self, Py_ssize_t records_bytes):
+        """Refuse a count that the bytes cannot hold."""
+        if self.record_count > records_bytes // RECORD_BYTES_MIN:
+            raise CorruptRecord(
+                f"batch at byte {self.position}: {self.record_count} records in "
+                f"{records_bytes} bytes, of which each takes at least {<int>RECORD_BYTES_MIN}")
+
+    @property
+    def size_bytes(self):
+        """Bytes of the batch, header included."""
+        return self.length + <Py_ssize_t>LOG_OVERHEAD_BYTES
+
+    @property
+    def last_offset(self):
+        """Offset of the last record it was written with."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def last_sequence(self):
+        """Sequence of the last record, wrapped at 2**31; -1 for none."""
+        if self.base_sequence < 0:
+            return -1
+        return (<int64_t>self.base_sequence + self.last_offset_delta) & INT32_MAX_VALUE
+
+    @property
+    def codec(self):
+        """Number of the compression codec, 0 to 7."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def timestamp_type(self):
+        """0 when the producer set the timestamps, 1 when the broker did."""
+        return 1 if self.attributes & TIMESTAMP_TYPE_MASK else 0
+
+    @property
+    def is_transactional(self):
+        """Whether the batch belongs to a transaction."""
+        return (self.attributes & TRANSACTIONAL_MASK) != 0
+
+    @property
+    def is_control(self):
+        """Whether the records are control records, which no application sees."""
+        return (self.attributes & CONTROL_MASK) != 0
+
+    @property
+    def delete_horizon_ms(self):
+        """When compaction may remove tombstones and markers, or None."""
+        return self.base_timestamp_ms if self.attributes & DELETE_HORIZON_MASK else None
+
+    @property
+    def records_view(self):
+        """The bytes after the header, compressed as they are."""
+        return self.view[<Py_ssize_t>BATCH_OVERHEAD_BYTES:]
+
+    def has_valid_crc(self):
+        """Compute the checksum and compare.
+
+        Returns:
+            Whether it is the stored one.
+        """
+        # 0: keep the interpreter lock.
+        return crc32c(self.view[<Py_ssize_t>ATTRIBUTES_OFFSET:], 0, 0) == self.crc
+
+    def check_records(self, *, bint contiguous=False):
+        """Walk all records without making objects of them.
+
+        Args:
+            contiguous: True also demands that the records are numbered 0, 1, 2 … up to the last
+                offset, as producers write them.
+
+        Returns:
+            The latest timestamp of a record, milliseconds since 1970; -1 for an empty batch.
+
+        Raises:
+            CorruptRecord: The structure is not sound, or the numbers have gaps.
+        """
+        return (<RecordIterator>self._iterate(False)).check(contiguous)
+
+    def tuples(self):
+        """Iterate `(key, value, headers)`, which is faster than whole records.
+
+        Returns:
+            The iterator; it raises CorruptRecord where the structure is not sound.
+        """
+        return self._iterate(True)
+
+    def __iter__(self):
+        return self._iterate(False)
+
+    cdef RecordIterator _iterate(self, bint as_tuples):
+        cdef RecordIterator iterator = RecordIterator.__new__(RecordIterator)
+        cdef Py_ssize_t size = self.length + LOG_OVERHEAD_BYTES - BATCH_OVERHEAD_BYTES
+        iterator._batch = self
+        iterator._as_tuples = as_tuples
+        iterator._index = 0
+        if self.codec == 0:
+            iterator._hold = self._hold
+            iterator._at = self._start + BATCH_OVERHEAD_BYTES
+        else:
+            if self._decompress is None:
+                raise TypeError(f"batch of codec {self.codec}, and the reader has no decompress")
+            iterator._hold = BufferHold(self._decompress(self.codec, self.records_view))
+            iterator._at = iterator._hold.start
+            size = iterator._hold.size
+            self._check_count(size)
+        iterator._limit = iterator._at + size
+        return iterator
+
+
+@cython.final
+cdef class RecordIterator:
+    """The records of one batch, one after another.
+
+    Thread-safety: one thread at a time.
+    """
+
+    def __init__(self):
+        raise TypeError("a RecordIterator comes from a RecordBatch")
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef RecordFields fields
+        if self._index == self._batch.record_count:
+            self._check_end()
+            raise StopIteration
+        self._read(&fields)
+        if self._as_tuples:
+            return self._make_tuple(&fields)
+        return self._make_record(&fields)
+
+    cdef inline int _read(self, RecordFields* fields) except -1:
+        """Read the next record's fields; stay where it is on a fault."""
+        cdef const uint8_t* at = self._at
+        cdef Fault fault = _read_record(&at, self._limit, fields)
+        if fault == FAULT_NONE and not 0 <= fields.offset_delta <= self._batch.last_offset_delta:
+            fault = FAULT_OFFSET_DELTA
+        if fault != FAULT_NONE:
+            self._raise(fault)
+        self._at = at
+        self._index += 1
+        return 0
+
+    cdef int _raise(self, Fault fault) except -1:
+        raise CorruptRecord(
+            f"batch at byte {self._batch.position}, base offset {self._batch.base_offset}: "
+            f"record {self._index} of {self._batch.record_count}: {FAULT_TEXTS[fault]}, "
+            f"{self._limit - self._at} bytes before the end")
+
+    cdef int _check_end(self) except -1:
+        if self._at != self._limit:
+            raise CorruptRecord(
+                f"batch at byte {self._batch.position}, base offset {self._batch.base_offset}: "
+                f"{self._limit - self._at} bytes after the last of "
+                f"{self._batch.record_count} records")
+        return 0
+
+    cdef inline int64_t _timestamp_ms(self, const RecordFields* fields) noexcept:
+        if self._batch.attributes & TIMESTAMP_TYPE_MASK:
+            return self._batch.max_timestamp_ms
+        return _add64(self._batch.base_timestamp_ms, fields.timestamp_delta)
+
+    cdef inline object _make_tuple(self, const RecordFields* fields):
+        made = (
+            _nullable_bytes(fields.key, fields.key_length),
+            _nullable_bytes(fields.value, fields.value_length),
+            _make_headers(fields) if fields.header_count else (),
+        )
+        PyObject_GC_UnTrack(<PyObject*>made)
+        return made
+
+    cdef inline object _make_record(self, const RecordFields* fields):
+        made = PyType_GenericAlloc(<PyTypeObject*>_record_type, RECORD_FIELDS)
+        _put(made, 0, self._batch.base_offset + fields.offset_delta)
+        _put(made, 1, self._timestamp_ms(fields))
+        _put(made, 2, _nullable_bytes(fields.key, fields.key_length))
+        _put(made, 3, _nullable_bytes(fields.value, fields.value_length))
+        _put(made, 4, _make_headers(fields) if fields.header_count else ())
+        PyObject_GC_UnTrack(<PyObject*>made)
+        return made
+
+    cdef object check(self, bint contiguous):
+        """Walk to the end; see `RecordBatch.check_records`."""
+        cdef RecordFields fields
+        cdef int64_t timestamp_ms
+        cdef int64_t latest_ms = -1
+        cdef int32_t count = self._batch.record_count
+        if contiguous and self._batch.last_offset_delta != count - 1:
+            raise CorruptRecord(
+                f"{count} records end at offset delta {self._batch.last_offset_delta}")
+        while self._index < count:
+            self._read(&fields)
+            if contiguous and fields.offset_delta != self._index - 1:
+                raise CorruptRecord(
+                    f"record {self._index - 1} has offset delta {fields.offset_delta}")
+            timestamp_ms = self._timestamp_ms(&fields)
+            if timestamp_ms > latest_ms:
+                latest_ms = timestamp_ms
+            if fields.header_count:
+                _make_headers(&fields)
+        self._check_end()
+        return latest_ms
+
+
+cdef uint8_t* _writable_batch(object buffer, Py_buffer* held) except NULL:
+    """Acquire a writable buffer that begins with a whole batch; the caller releases it."""
+    cdef uint8_t* start
+    cdef int64_t size
+    PyObject_GetBuffer(buffer, held, PyBUF_WRITABLE)
+    start = <uint8_t*>held.buf
+    if held.len >= BATCH_OVERHEAD_BYTES and (start + MAGIC_OFFSET)[0] == MAGIC_V2:
+        size = LOG_OVERHEAD_BYTES + <int64_t>_load32(start + BATCH_LENGTH_OFFSET)
+        if BATCH_OVERHEAD_BYTES <= size <= held.len:
+            return start
+    PyBuffer_Release(held)
+    raise CorruptRecord(f"{len(buffer)} bytes do not begin with a whole batch of format V2")
+
+
+def rewrite_offsets(buffer, int64_t base_offset, int32_t partition_leader_epoch):
+    """Set what the leader decides; both lie outside the checksum.
+
+    Args:
+        buffer: Writable, begins with a whole batch.
+        base_offset: Offset of its first record.
+        partition_leader_epoch: Of the reign it was appended in; -1 for unknown.
+
+    Raises:
+        CorruptRecord: The buffer does not begin with a whole batch.
+    """
+    cdef Py_buffer held
+    cdef uint8_t* start = _writable_batch(buffer, &held)
+    _store64(start + BASE_OFFSET_OFFSET, base_offset)
+    _store32(start + PARTITION_LEADER_EPOCH_OFFSET, <uint32_t>partition_leader_epoch)
+    PyBuffer_Release(&held)
+
+
+def rewrite_log_append_time(buffer, int64_t timestamp_ms):
+    """Stamp a batch with the broker's time and compute its checksum again.
+
+    Args:
+        buffer: Writable, begins with a whole batch.
+        timestamp_ms: Milliseconds since 1970; all records read with it.
+
+    Raises:
+        CorruptRecord: The buffer does not begin with a whole batch.
+    """
+    cdef Py_buffer held
+    cdef uint8_t* start = _writable_batch(buffer, &held)
+    cdef int16_t attributes = _load16(start + ATTRIBUTES_OFFSET)
+    _store16(start + ATTRIBUTES_OFFSET, <int16_t>(attributes | TIMESTAMP_TYPE_MASK))
+    _store64(start + MAX_TIMESTAMP_OFFSET, timestamp_ms)
+    PyBuffer_Release(&held)
+    rewrite_crc(buffer)
+
+
+def rewrite_crc(buffer):
+    """Compute the checksum of a batch and store it.
+
+    Args:
+        buffer: Writable, begins with a whole batch.
+
+    Raises:
+        CorruptRecord: The buffer does not begin with a whole batch.
+    """
+    cdef Py_buffer held
+    cdef uint8_t* start = _writable_batch(buffer, &held)
+    cdef int64_t size = LOG_OVERHEAD_BYTES + <int64_t>_load32(start + BATCH_LENGTH_OFFSET)
+    try:
+        _store32(start + CRC_OFFSET, crc32c(memoryview(buffer)[<Py_ssize_t>ATTRIBUTES_OFFSET:size], 0, 0))
+    finally:
+        PyBuffer_Release(&held)

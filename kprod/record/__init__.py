@@ -1,0 +1,1 @@
+"""Record formats above the compiled core: reading, control records, checks, conversion."""
