@@ -75,6 +75,8 @@ cdef class RecordIterator:
     cdef const uint8_t* _limit
     cdef int32_t _index
     cdef bint _as_tuples
+    # Of the last record that had some: their keys are used again.
+    cdef tuple _headers
     cdef int _read(self, RecordFields* fields) except -1
     cdef int _raise(self, Fault fault) except -1
     cdef int _check_end(self) except -1

@@ -1,8 +1,13 @@
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from typing import Any, Self, final
 
 _Buffer = bytes | bytearray | memoryview
 
+@final
+class BufferHold:
+    def __init__(self, buffer: _Buffer) -> None: ...
+
+@final
 class BatchReader:
     def __init__(
         self,
@@ -21,6 +26,7 @@ class BatchReader:
     def __iter__(self) -> Self: ...
     def __next__(self) -> RecordBatch: ...
 
+@final
 class RecordBatch:
     @property
     def view(self) -> memoryview: ...
@@ -75,6 +81,7 @@ class RecordBatch:
     def tuples(self) -> RecordIterator: ...
     def __iter__(self) -> RecordIterator: ...
 
+@final
 class RecordIterator(Iterator[Any]):
     def __iter__(self) -> Self: ...
     def __next__(self) -> Any: ...

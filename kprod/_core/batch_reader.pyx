@@ -24,10 +24,10 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyOb
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 from crc32c import crc32c
 
@@ -60,6 +60,7 @@ from kprod.errors import CorruptRecord
 cdef extern from "Python.h":
     # Takes an object from the collector; harmless when it is not there.
     void PyObject_GC_UnTrack(void* op) noexcept
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* length) except NULL
     object PyType_GenericAlloc(PyTypeObject* type, Py_ssize_t item_count)
 
 cdef extern from *:
@@ -306,32 +307,72 @@ cdef inline void _put(object target, Py_ssize_t index, object item) noexcept:
     PyTuple_SET_ITEM(target, index, item)
 
 
-cdef object _header_key(const HeaderFields* header):
+cdef object _header_key(const HeaderFields* header, object recent):
+    """The key as text: `recent` itself where it is the same, since headers repeat their keys."""
+    cdef Py_ssize_t length
+    cdef const char* recent_start
+    if recent is not None:
+        recent_start = PyUnicode_AsUTF8AndSize(recent, &length)
+        if length == header.key_length and memcmp(recent_start, header.key, length) == 0:
+            return recent
     try:
         return PyUnicode_DecodeUTF8(<const char*>header.key, header.key_length, NULL)
     except UnicodeDecodeError as error:
         raise CorruptRecord(f"a header key is not UTF-8: {error}") from error
 
 
-cdef tuple _make_headers(const RecordFields* fields):
-    """Make the headers of a record that `_read_record` found sound."""
+cdef object _make_header(object header_type, object key, object value):
+    if header_type is tuple:
+        made = (key, value)
+    else:
+        made = PyType_GenericAlloc(<PyTypeObject*>header_type, 2)
+        _put(made, 0, key)
+        _put(made, 1, value)
+    PyObject_GC_UnTrack(<PyObject*>made)
+    return made
+
+
+cdef tuple _make_headers(const RecordFields* fields, object header_type, tuple recent):
+    """Make the headers of a record that `_read_record` found sound.
+
+    `recent` are the headers of the record before, or an empty tuple.
+    """
     cdef HeaderFields header
     cdef const uint8_t* at = fields.headers
     cdef Fault fault
     cdef int32_t index
+    cdef Py_ssize_t recent_count = PyTuple_GET_SIZE(recent)
     cdef tuple headers = PyTuple_New(fields.header_count)
     for index in range(fields.header_count):
         # Read again with all checks, since the bytes may have changed since the first time.
         fault = _read_header(&at, fields.end, &header)
         if fault != FAULT_NONE:
             raise CorruptRecord(FAULT_TEXTS[fault])
-        made = PyType_GenericAlloc(<PyTypeObject*>_header_type, 2)
-        _put(made, 0, _header_key(&header))
-        _put(made, 1, _nullable_bytes(header.value, header.value_length))
-        PyObject_GC_UnTrack(<PyObject*>made)
-        _put(headers, index, made)
+        recent_key = None
+        if index < recent_count:
+            recent_key = <object>PyTuple_GET_ITEM(<object>PyTuple_GET_ITEM(recent, index), 0)
+        key = _header_key(&header, recent_key)
+        value = _nullable_bytes(header.value, header.value_length)
+        _put(headers, index, _make_header(header_type, key, value))
     PyObject_GC_UnTrack(<PyObject*>headers)
     return headers
+
+
+cdef int _check_header_keys(const RecordFields* fields) except -1:
+    """Raise when a header key is not UTF-8, making objects only for keys that are not ASCII."""
+    cdef HeaderFields header
+    cdef const uint8_t* at = fields.headers
+    cdef uint8_t seen
+    cdef int32_t index, place
+    for index in range(fields.header_count):
+        if _read_header(&at, fields.end, &header) != FAULT_NONE:
+            raise CorruptRecord("a record changed while it was read")
+        seen = 0
+        for place in range(header.key_length):
+            seen |= header.key[place]
+        if seen >= 0x80:
+            _header_key(&header, None)
+    return 0
 
 
 @cython.final
@@ -570,7 +611,7 @@ cdef class RecordBatch:
         return (<RecordIterator>self._iterate(False)).check(contiguous)
 
     def tuples(self):
-        """Iterate `(key, value, headers)`, which is faster than whole records.
+        """Iterate `(key, value, headers)`, headers as pairs, which is faster than whole records.
 
         Returns:
             The iterator; it raises CorruptRecord where the structure is not sound.
@@ -586,6 +627,7 @@ cdef class RecordBatch:
         iterator._batch = self
         iterator._as_tuples = as_tuples
         iterator._index = 0
+        iterator._headers = ()
         if self.codec == 0:
             iterator._hold = self._hold
             iterator._at = self._start + BATCH_OVERHEAD_BYTES
@@ -655,21 +697,25 @@ cdef class RecordIterator:
         return _add64(self._batch.base_timestamp_ms, fields.timestamp_delta)
 
     cdef inline object _make_tuple(self, const RecordFields* fields):
+        if fields.header_count:
+            self._headers = _make_headers(fields, tuple, self._headers)
         made = (
             _nullable_bytes(fields.key, fields.key_length),
             _nullable_bytes(fields.value, fields.value_length),
-            _make_headers(fields) if fields.header_count else (),
+            self._headers if fields.header_count else (),
         )
         PyObject_GC_UnTrack(<PyObject*>made)
         return made
 
     cdef inline object _make_record(self, const RecordFields* fields):
+        if fields.header_count:
+            self._headers = _make_headers(fields, _header_type, self._headers)
         made = PyType_GenericAlloc(<PyTypeObject*>_record_type, RECORD_FIELDS)
         _put(made, 0, self._batch.base_offset + fields.offset_delta)
         _put(made, 1, self._timestamp_ms(fields))
         _put(made, 2, _nullable_bytes(fields.key, fields.key_length))
         _put(made, 3, _nullable_bytes(fields.value, fields.value_length))
-        _put(made, 4, _make_headers(fields) if fields.header_count else ())
+        _put(made, 4, self._headers if fields.header_count else ())
         PyObject_GC_UnTrack(<PyObject*>made)
         return made
 
@@ -691,7 +737,7 @@ cdef class RecordIterator:
             if timestamp_ms > latest_ms:
                 latest_ms = timestamp_ms
             if fields.header_count:
-                _make_headers(&fields)
+                _check_header_keys(&fields)
         self._check_end()
         return latest_ms
 
