@@ -2,30 +2,7 @@
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
-
-cdef enum Fault:
-    FAULT_NONE = 0
-    FAULT_VARINT = 1
-    FAULT_RECORD_LENGTH = 2
-    FAULT_OFFSET_DELTA = 3
-    FAULT_KEY = 4
-    FAULT_VALUE = 5
-    FAULT_HEADER_COUNT = 6
-    FAULT_HEADER_KEY = 7
-    FAULT_HEADER_VALUE = 8
-    FAULT_RECORD_END = 9
-
-cdef struct RecordFields:
-    int64_t timestamp_delta
-    int32_t offset_delta
-    # -1 for null.
-    int32_t key_length
-    int32_t value_length
-    int32_t header_count
-    const uint8_t* key
-    const uint8_t* value
-    const uint8_t* headers
-    const uint8_t* end
+from kprod._core.record_fields cimport Fault, RecordFields
 
 
 # A buffer held open for as long as something points into it.

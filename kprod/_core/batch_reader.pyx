@@ -20,17 +20,18 @@ the delete horizon.
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp
 
 from crc32c import crc32c
 
+from kprod._core.endian cimport load_int16, load_int32, load_int64
 from kprod._core.layout cimport (
     ATTRIBUTES_OFFSET,
     BASE_OFFSET_OFFSET,
@@ -54,6 +55,16 @@ from kprod._core.layout cimport (
     TIMESTAMP_TYPE_MASK,
     TRANSACTIONAL_MASK,
 )
+from kprod._core.record_fields cimport (
+    FAULT_NONE,
+    FAULT_OFFSET_DELTA,
+    RECORD_BYTES_MIN,
+    Fault,
+    HeaderFields,
+    RecordFields,
+    read_header,
+    read_record,
+)
 
 from kprod.errors import CorruptRecord
 
@@ -63,36 +74,10 @@ cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* length) except NULL
     object PyType_GenericAlloc(PyTypeObject* type, Py_ssize_t item_count)
 
-cdef extern from *:
-    """
-    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    #define kprod_swap16(x) (x)
-    #define kprod_swap32(x) (x)
-    #define kprod_swap64(x) (x)
-    #else
-    #define kprod_swap16(x) __builtin_bswap16(x)
-    #define kprod_swap32(x) __builtin_bswap32(x)
-    #define kprod_swap64(x) __builtin_bswap64(x)
-    #endif
-    """
-    uint16_t kprod_swap16(uint16_t) noexcept nogil
-    uint32_t kprod_swap32(uint32_t) noexcept nogil
-    uint64_t kprod_swap64(uint64_t) noexcept nogil
-
 cdef enum:
-    # Length, attributes, both deltas, key and value lengths, header count: a byte each.
-    RECORD_BYTES_MIN = 7
-    # Key length and value length.
-    HEADER_BYTES_MIN = 2
     # Up to here the length is in sight, but neither magic nor checksum.
     BATCH_HEAD_BYTES = 17
     RECORD_FIELDS = 5
-    NULL_LENGTH = -1
-    # Groups of seven bits: the fifth of 32 has four left, the tenth of 64 one.
-    VARINT_LAST_SHIFT = 28
-    VARINT_LAST_MAX = 0x0F
-    VARLONG_LAST_SHIFT = 63
-    VARLONG_LAST_MAX = 0x01
     INT32_MAX_VALUE = 0x7FFFFFFF
 
 cdef tuple FAULT_TEXTS = (
@@ -107,12 +92,6 @@ cdef tuple FAULT_TEXTS = (
     "a header value's length is malformed or more than what is left",
     "its fields do not end where its length says",
 )
-
-cdef struct HeaderFields:
-    const uint8_t* key
-    const uint8_t* value
-    int32_t key_length
-    int32_t value_length
 
 # What records and their headers are made as; plain tuples until the layer above registers its own.
 cdef object _record_type = tuple
@@ -139,160 +118,9 @@ def register_types(record_type, header_type):
     _header_type = header_type
 
 
-cdef inline int16_t _load16(const uint8_t* at) noexcept nogil:
-    cdef uint16_t raw
-    memcpy(&raw, at, 2)
-    return <int16_t>kprod_swap16(raw)
-
-
-cdef inline int32_t _load32(const uint8_t* at) noexcept nogil:
-    cdef uint32_t raw
-    memcpy(&raw, at, 4)
-    return <int32_t>kprod_swap32(raw)
-
-
-cdef inline int64_t _load64(const uint8_t* at) noexcept nogil:
-    cdef uint64_t raw
-    memcpy(&raw, at, 8)
-    return <int64_t>kprod_swap64(raw)
-
-
-cdef inline void _store16(uint8_t* at, int16_t value) noexcept nogil:
-    cdef uint16_t raw = kprod_swap16(<uint16_t>value)
-    memcpy(at, &raw, 2)
-
-
-cdef inline void _store32(uint8_t* at, uint32_t value) noexcept nogil:
-    cdef uint32_t raw = kprod_swap32(value)
-    memcpy(at, &raw, 4)
-
-
-cdef inline void _store64(uint8_t* at, int64_t value) noexcept nogil:
-    cdef uint64_t raw = kprod_swap64(<uint64_t>value)
-    memcpy(at, &raw, 8)
-
-
 cdef inline int64_t _add64(int64_t left, int64_t right) noexcept nogil:
     """Add as Java does: what overflows wraps."""
     return <int64_t>(<uint64_t>left + <uint64_t>right)
-
-
-cdef int _read_long_varint(const uint8_t** at, const uint8_t* limit, int32_t* value) noexcept nogil:
-    """Read a zig-zag varint of up to five bytes; False when it is malformed."""
-    cdef uint32_t raw = 0
-    cdef uint32_t byte
-    cdef int shift = 0
-    while at[0] < limit:
-        byte = at[0][0]
-        at[0] += 1
-        if shift == VARINT_LAST_SHIFT and byte > VARINT_LAST_MAX:
-            return False
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            value[0] = <int32_t>((raw >> 1) ^ (0 - (raw & 1)))
-            return True
-        shift += 7
-    return False
-
-
-cdef inline int _read_varint(const uint8_t** at, const uint8_t* limit, int32_t* value) noexcept nogil:
-    """Read a zig-zag varint, most often of one byte; False when it is malformed."""
-    cdef uint32_t byte
-    if at[0] < limit:
-        byte = at[0][0]
-        if byte < 0x80:
-            at[0] += 1
-            value[0] = <int32_t>((byte >> 1) ^ (0 - (byte & 1)))
-            return True
-    return _read_long_varint(at, limit, value)
-
-
-cdef int _read_varlong(const uint8_t** at, const uint8_t* limit, int64_t* value) noexcept nogil:
-    """Read a zig-zag varlong of up to ten bytes; False when it is malformed."""
-    cdef uint64_t raw = 0
-    cdef uint64_t byte
-    cdef int shift = 0
-    while at[0] < limit:
-        byte = at[0][0]
-        at[0] += 1
-        if shift == VARLONG_LAST_SHIFT and byte > VARLONG_LAST_MAX:
-            return False
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            value[0] = <int64_t>((raw >> 1) ^ (0 - (raw & 1)))
-            return True
-        shift += 7
-    return False
-
-
-cdef inline int _read_nullable(
-    const uint8_t** at, const uint8_t* limit, const uint8_t** start, int32_t* length
-) noexcept nogil:
-    """Read a length, -1 for null, and step over as many bytes; False when they are not there."""
-    if not _read_varint(at, limit, length):
-        return False
-    start[0] = at[0]
-    if length[0] == NULL_LENGTH:
-        return True
-    if length[0] < 0 or length[0] > limit - at[0]:
-        return False
-    at[0] += length[0]
-    return True
-
-
-cdef inline Fault _read_header(
-    const uint8_t** at, const uint8_t* limit, HeaderFields* header
-) noexcept nogil:
-    """Read one header's key and value."""
-    if not _read_nullable(at, limit, &header.key, &header.key_length) or header.key_length < 0:
-        return FAULT_HEADER_KEY
-    if not _read_nullable(at, limit, &header.value, &header.value_length):
-        return FAULT_HEADER_VALUE
-    return FAULT_NONE
-
-
-cdef Fault _skip_headers(
-    const uint8_t* at, const uint8_t* limit, int32_t header_count
-) noexcept nogil:
-    """Check that exactly `header_count` headers fill the bytes up to `limit`."""
-    cdef HeaderFields header
-    cdef Fault fault
-    cdef int32_t index
-    if header_count < 0 or header_count > (limit - at) // HEADER_BYTES_MIN:
-        return FAULT_HEADER_COUNT
-    for index in range(header_count):
-        fault = _read_header(&at, limit, &header)
-        if fault != FAULT_NONE:
-            return fault
-    return FAULT_NONE if at == limit else FAULT_RECORD_END
-
-
-cdef inline Fault _read_record(
-    const uint8_t** at, const uint8_t* limit, RecordFields* fields
-) noexcept nogil:
-    """Read one record's fields and step to its end; the structure is sound when there is no fault."""
-    cdef int32_t length
-    cdef const uint8_t* cursor
-    if not _read_varint(at, limit, &length):
-        return FAULT_VARINT
-    if length < RECORD_BYTES_MIN - 1 or length > limit - at[0]:
-        return FAULT_RECORD_LENGTH
-    # The first byte, attributes, has no meaning yet.
-    cursor = at[0] + 1
-    at[0] += length
-    fields.end = at[0]
-    if not _read_varlong(&cursor, fields.end, &fields.timestamp_delta):
-        return FAULT_VARINT
-    if not _read_varint(&cursor, fields.end, &fields.offset_delta):
-        return FAULT_VARINT
-    if not _read_nullable(&cursor, fields.end, &fields.key, &fields.key_length):
-        return FAULT_KEY
-    if not _read_nullable(&cursor, fields.end, &fields.value, &fields.value_length):
-        return FAULT_VALUE
-    if not _read_varint(&cursor, fields.end, &fields.header_count):
-        return FAULT_VARINT
-    fields.headers = cursor
-    return _skip_headers(cursor, fields.end, fields.header_count)
 
 
 cdef inline object _nullable_bytes(const uint8_t* start, int32_t length):
@@ -333,7 +161,7 @@ cdef object _make_header(object header_type, object key, object value):
 
 
 cdef tuple _make_headers(const RecordFields* fields, object header_type, tuple recent):
-    """Make the headers of a record that `_read_record` found sound.
+    """Make the headers of a record that `read_record` found sound.
 
     `recent` are the headers of the record before, or an empty tuple.
     """
@@ -345,7 +173,7 @@ cdef tuple _make_headers(const RecordFields* fields, object header_type, tuple r
     cdef tuple headers = PyTuple_New(fields.header_count)
     for index in range(fields.header_count):
         # Read again with all checks, since the bytes may have changed since the first time.
-        fault = _read_header(&at, fields.end, &header)
+        fault = read_header(&at, fields.end, &header)
         if fault != FAULT_NONE:
             raise CorruptRecord(FAULT_TEXTS[fault])
         recent_key = None
@@ -365,7 +193,7 @@ cdef int _check_header_keys(const RecordFields* fields) except -1:
     cdef uint8_t seen
     cdef int32_t index, place
     for index in range(fields.header_count):
-        if _read_header(&at, fields.end, &header) != FAULT_NONE:
+        if read_header(&at, fields.end, &header) != FAULT_NONE:
             raise CorruptRecord("a record changed while it was read")
         seen = 0
         for place in range(header.key_length):
@@ -430,7 +258,7 @@ cdef class BatchReader:
             return 0
         if remaining < LOG_OVERHEAD_BYTES:
             return LOG_OVERHEAD_BYTES
-        return LOG_OVERHEAD_BYTES + <int64_t>_load32(
+        return LOG_OVERHEAD_BYTES + <int64_t>load_int32(
             self._hold.start + self.position + BATCH_LENGTH_OFFSET)
 
     def __iter__(self):
@@ -450,7 +278,7 @@ cdef class BatchReader:
         cdef RecordBatch batch
         if remaining < LOG_OVERHEAD_BYTES:
             return None
-        size = LOG_OVERHEAD_BYTES + <int64_t>_load32(start + BATCH_LENGTH_OFFSET)
+        size = LOG_OVERHEAD_BYTES + <int64_t>load_int32(start + BATCH_LENGTH_OFFSET)
         if remaining >= BATCH_HEAD_BYTES and (start + MAGIC_OFFSET)[0] != MAGIC_V2:
             raise CorruptRecord(
                 f"batch at byte {self.position}: magic {(start + MAGIC_OFFSET)[0]}, only 2 is read here")
@@ -509,18 +337,18 @@ cdef class RecordBatch:
     cdef int _load(self) except -1:
         """Read the header's fields and check what can be checked without the records."""
         cdef const uint8_t* start = self._start
-        self.base_offset = _load64(start + BASE_OFFSET_OFFSET)
-        self.partition_leader_epoch = _load32(start + PARTITION_LEADER_EPOCH_OFFSET)
+        self.base_offset = load_int64(start + BASE_OFFSET_OFFSET)
+        self.partition_leader_epoch = load_int32(start + PARTITION_LEADER_EPOCH_OFFSET)
         self.magic = <int8_t>(start + MAGIC_OFFSET)[0]
-        self.crc = <uint32_t>_load32(start + CRC_OFFSET)
-        self.attributes = _load16(start + ATTRIBUTES_OFFSET)
-        self.last_offset_delta = _load32(start + LAST_OFFSET_DELTA_OFFSET)
-        self.base_timestamp_ms = _load64(start + BASE_TIMESTAMP_OFFSET)
-        self.max_timestamp_ms = _load64(start + MAX_TIMESTAMP_OFFSET)
-        self.producer_id = _load64(start + PRODUCER_ID_OFFSET)
-        self.producer_epoch = _load16(start + PRODUCER_EPOCH_OFFSET)
-        self.base_sequence = _load32(start + BASE_SEQUENCE_OFFSET)
-        self.record_count = _load32(start + RECORD_COUNT_OFFSET)
+        self.crc = <uint32_t>load_int32(start + CRC_OFFSET)
+        self.attributes = load_int16(start + ATTRIBUTES_OFFSET)
+        self.last_offset_delta = load_int32(start + LAST_OFFSET_DELTA_OFFSET)
+        self.base_timestamp_ms = load_int64(start + BASE_TIMESTAMP_OFFSET)
+        self.max_timestamp_ms = load_int64(start + MAX_TIMESTAMP_OFFSET)
+        self.producer_id = load_int64(start + PRODUCER_ID_OFFSET)
+        self.producer_epoch = load_int16(start + PRODUCER_EPOCH_OFFSET)
+        self.base_sequence = load_int32(start + BASE_SEQUENCE_OFFSET)
+        self.record_count = load_int32(start + RECORD_COUNT_OFFSET)
         if self.last_offset_delta < 0 or (
                 self.base_offset > 0x7FFFFFFFFFFFFFFF - <int64_t>self.last_offset_delta):
             raise CorruptRecord(
@@ -668,7 +496,7 @@ cdef class RecordIterator:
     cdef inline int _read(self, RecordFields* fields) except -1:
         """Read the next record's fields; stay where it is on a fault."""
         cdef const uint8_t* at = self._at
-        cdef Fault fault = _read_record(&at, self._limit, fields)
+        cdef Fault fault = read_record(&at, self._limit, fields)
         if fault == FAULT_NONE and not 0 <= fields.offset_delta <= self._batch.last_offset_delta:
             fault = FAULT_OFFSET_DELTA
         if fault != FAULT_NONE:
@@ -740,72 +568,3 @@ cdef class RecordIterator:
                 _check_header_keys(&fields)
         self._check_end()
         return latest_ms
-
-
-cdef uint8_t* _writable_batch(object buffer, Py_buffer* held) except NULL:
-    """Acquire a writable buffer that begins with a whole batch; the caller releases it."""
-    cdef uint8_t* start
-    cdef int64_t size
-    PyObject_GetBuffer(buffer, held, PyBUF_WRITABLE)
-    start = <uint8_t*>held.buf
-    if held.len >= BATCH_OVERHEAD_BYTES and (start + MAGIC_OFFSET)[0] == MAGIC_V2:
-        size = LOG_OVERHEAD_BYTES + <int64_t>_load32(start + BATCH_LENGTH_OFFSET)
-        if BATCH_OVERHEAD_BYTES <= size <= held.len:
-            return start
-    PyBuffer_Release(held)
-    raise CorruptRecord(f"{len(buffer)} bytes do not begin with a whole batch of format V2")
-
-
-def rewrite_offsets(buffer, int64_t base_offset, int32_t partition_leader_epoch):
-    """Set what the leader decides; both lie outside the checksum.
-
-    Args:
-        buffer: Writable, begins with a whole batch.
-        base_offset: Offset of its first record.
-        partition_leader_epoch: Of the reign it was appended in; -1 for unknown.
-
-    Raises:
-        CorruptRecord: The buffer does not begin with a whole batch.
-    """
-    cdef Py_buffer held
-    cdef uint8_t* start = _writable_batch(buffer, &held)
-    _store64(start + BASE_OFFSET_OFFSET, base_offset)
-    _store32(start + PARTITION_LEADER_EPOCH_OFFSET, <uint32_t>partition_leader_epoch)
-    PyBuffer_Release(&held)
-
-
-def rewrite_log_append_time(buffer, int64_t timestamp_ms):
-    """Stamp a batch with the broker's time and compute its checksum again.
-
-    Args:
-        buffer: Writable, begins with a whole batch.
-        timestamp_ms: Milliseconds since 1970; all records read with it.
-
-    Raises:
-        CorruptRecord: The buffer does not begin with a whole batch.
-    """
-    cdef Py_buffer held
-    cdef uint8_t* start = _writable_batch(buffer, &held)
-    cdef int16_t attributes = _load16(start + ATTRIBUTES_OFFSET)
-    _store16(start + ATTRIBUTES_OFFSET, <int16_t>(attributes | TIMESTAMP_TYPE_MASK))
-    _store64(start + MAX_TIMESTAMP_OFFSET, timestamp_ms)
-    PyBuffer_Release(&held)
-    rewrite_crc(buffer)
-
-
-def rewrite_crc(buffer):
-    """Compute the checksum of a batch and store it.
-
-    Args:
-        buffer: Writable, begins with a whole batch.
-
-    Raises:
-        CorruptRecord: The buffer does not begin with a whole batch.
-    """
-    cdef Py_buffer held
-    cdef uint8_t* start = _writable_batch(buffer, &held)
-    cdef int64_t size = LOG_OVERHEAD_BYTES + <int64_t>_load32(start + BATCH_LENGTH_OFFSET)
-    try:
-        _store32(start + CRC_OFFSET, crc32c(memoryview(buffer)[<Py_ssize_t>ATTRIBUTES_OFFSET:size], 0, 0))
-    finally:
-        PyBuffer_Release(&held)

@@ -1,0 +1,102 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""What a leader rewrites in a batch of format V2 that it appends: offsets, epoch, append time.
+
+The batch is changed where it lies and never copied. Base offset and leader epoch lie outside the
+checksum; whatever else is changed needs it computed again.
+
+Thread-safety: nobody else may use the buffer during a call.
+Source: Kafka DefaultRecordBatch and LogValidator (clients 4.3.1).
+"""
+
+from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
+
+from crc32c import crc32c
+
+from kprod._core.endian cimport load_int16, load_int32, store_int16, store_int32, store_int64
+from kprod._core.layout cimport (
+    ATTRIBUTES_OFFSET,
+    BASE_OFFSET_OFFSET,
+    BATCH_LENGTH_OFFSET,
+    BATCH_OVERHEAD_BYTES,
+    CRC_OFFSET,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_OFFSET,
+    MAGIC_V2,
+    MAX_TIMESTAMP_OFFSET,
+    PARTITION_LEADER_EPOCH_OFFSET,
+    TIMESTAMP_TYPE_MASK,
+)
+
+from kprod.errors import CorruptRecord
+
+
+cdef unsigned char* _writable_batch(object buffer, Py_buffer* held) except NULL:
+    """Acquire a writable buffer that begins with a whole batch; the caller releases it."""
+    cdef unsigned char* start
+    cdef int64_t size
+    PyObject_GetBuffer(buffer, held, PyBUF_WRITABLE)
+    start = <unsigned char*>held.buf
+    if held.len >= BATCH_OVERHEAD_BYTES and (start + MAGIC_OFFSET)[0] == MAGIC_V2:
+        size = LOG_OVERHEAD_BYTES + <int64_t>load_int32(start + BATCH_LENGTH_OFFSET)
+        if BATCH_OVERHEAD_BYTES <= size <= held.len:
+            return start
+    PyBuffer_Release(held)
+    raise CorruptRecord(f"{len(buffer)} bytes do not begin with a whole batch of format V2")
+
+
+def rewrite_offsets(buffer, int64_t base_offset, int32_t partition_leader_epoch):
+    """Set what the leader decides; both lie outside the checksum.
+
+    Args:
+        buffer: Writable, begins with a whole batch.
+        base_offset: Offset of its first record.
+        partition_leader_epoch: Of the reign it was appended in; -1 for unknown.
+
+    Raises:
+        CorruptRecord: The buffer does not begin with a whole batch.
+    """
+    cdef Py_buffer held
+    cdef unsigned char* start = _writable_batch(buffer, &held)
+    store_int64(start + BASE_OFFSET_OFFSET, base_offset)
+    store_int32(start + PARTITION_LEADER_EPOCH_OFFSET, partition_leader_epoch)
+    PyBuffer_Release(&held)
+
+
+def rewrite_log_append_time(buffer, int64_t timestamp_ms):
+    """Stamp a batch with the broker's time and compute its checksum again.
+
+    Args:
+        buffer: Writable, begins with a whole batch.
+        timestamp_ms: Milliseconds since 1970; all records read with it.
+
+    Raises:
+        CorruptRecord: The buffer does not begin with a whole batch.
+    """
+    cdef Py_buffer held
+    cdef unsigned char* start = _writable_batch(buffer, &held)
+    cdef int16_t attributes = load_int16(start + ATTRIBUTES_OFFSET)
+    store_int16(start + ATTRIBUTES_OFFSET, <int16_t>(attributes | TIMESTAMP_TYPE_MASK))
+    store_int64(start + MAX_TIMESTAMP_OFFSET, timestamp_ms)
+    PyBuffer_Release(&held)
+    rewrite_crc(buffer)
+
+
+def rewrite_crc(buffer):
+    """Compute the checksum of a batch and store it.
+
+    Args:
+        buffer: Writable, begins with a whole batch.
+
+    Raises:
+        CorruptRecord: The buffer does not begin with a whole batch.
+    """
+    cdef Py_buffer held
+    cdef unsigned char* start = _writable_batch(buffer, &held)
+    cdef uint32_t checksum
+    cdef int64_t size = LOG_OVERHEAD_BYTES + <int64_t>load_int32(start + BATCH_LENGTH_OFFSET)
+    try:
+        checksum = crc32c(memoryview(buffer)[<Py_ssize_t>ATTRIBUTES_OFFSET:size], 0, 0)
+        store_int32(start + CRC_OFFSET, <int32_t>checksum)
+    finally:
+        PyBuffer_Release(&held)
