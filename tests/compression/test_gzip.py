@@ -1,0 +1,65 @@
+"""gzip: members, levels, checksums."""
+
+import gzip as stdlib_gzip
+import random
+import zlib
+
+import pytest
+
+from kprod.compression import gzip
+from kprod.errors import CorruptRecord
+
+LIMIT_BYTES = 1 << 20
+
+
+def test_header_and_level() -> None:
+    """One ordinary member; the level reaches zlib."""
+    payload = b"some record " * 2_000
+    fast, best = gzip.compress(payload, 1), gzip.compress(payload, 9)
+    assert fast[:3] == best[:3] == b"\x1f\x8b\x08"
+    assert len(best) < len(fast)
+    assert stdlib_gzip.decompress(fast) == stdlib_gzip.decompress(best) == payload
+
+
+def test_several_members() -> None:
+    """Members after one another read as one, as RFC 1952 has it, also when they span slices."""
+    first, second = random.Random(4).randbytes(200_000), b"second"
+    packed = gzip.compress(first, 1) + gzip.compress(b"", 1) + gzip.compress(second, 9)
+    assert gzip.decompress(packed, LIMIT_BYTES) == first + second
+
+
+def test_member_with_optional_fields() -> None:
+    """A file name, a comment and extra bytes in the header change nothing."""
+    plain = gzip.compress(b"payload", 6)
+    fields = b"\x03\x00abc" + b"name\x00" + b"comment\x00"
+    packed = plain[:3] + b"\x1c" + plain[4:10] + fields + plain[10:]
+    assert gzip.decompress(packed, LIMIT_BYTES) == b"payload"
+
+
+def test_too_many_members() -> None:
+    """A block of endless empty members is refused rather than followed."""
+    with pytest.raises(CorruptRecord, match="1024 members"):
+        gzip.decompress(gzip.compress(b"", 1) * 1_025, LIMIT_BYTES)
+
+
+@pytest.mark.parametrize("place", [-1, -5])
+def test_checksum_and_size_are_checked(place: int) -> None:
+    """A wrong trailer is corrupt."""
+    packed = bytearray(gzip.compress(b"payload", 6))
+    packed[place] ^= 1
+    with pytest.raises(CorruptRecord, match="gzip"):
+        gzip.decompress(packed, LIMIT_BYTES)
+
+
+@pytest.mark.parametrize("wbits", [15, -15])
+def test_other_wrappers(wbits: int) -> None:
+    """zlib's own wrapper and raw deflate are not gzip."""
+    with pytest.raises(CorruptRecord, match="gzip"):
+        gzip.decompress(zlib.compress(b"payload", wbits=wbits), LIMIT_BYTES)
+
+
+def test_bound_across_members() -> None:
+    """All members count against one bound."""
+    packed = gzip.compress(bytes(600_000), 9) * 2
+    with pytest.raises(CorruptRecord, match="1048576 bytes"):
+        gzip.decompress(packed, LIMIT_BYTES)
