@@ -1,0 +1,52 @@
+# Reading and writing of message sets, the record formats V0 and V1.
+
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+
+cdef struct Message:
+    # One log entry, its fields read once; positions count from the start of the input.
+    int64_t offset
+    int32_t size_bytes
+    uint32_t crc
+    int8_t magic
+    uint8_t attributes
+    int64_t timestamp_ms
+    Py_ssize_t start
+    Py_ssize_t key_start
+    int32_t key_size
+    Py_ssize_t value_start
+    int32_t value_size
+
+cdef class Source:
+    # Bytes being read; the memoryview keeps them alive and in place.
+    cdef object view
+    cdef const uint8_t *start
+    cdef Py_ssize_t size
+    cdef bint check_crc
+    # 1: a whole message; 0: more bytes are needed; exception: these are no messages.
+    cdef int parse(self, Py_ssize_t position, Message *message) except -1
+    cdef int parse_fields(self, Message *message) except -1
+    cdef bint is_intact(self, Message *message) except -1
+    cdef int verify(self, Message *message) except -1
+    cdef object content(self, Py_ssize_t start, int32_t size)
+
+cdef class MessageSetReader:
+    cdef Source _source
+    cdef object _decompress
+    cdef Py_ssize_t _position
+
+cdef class MessageEntry:
+    cdef Source _source
+    cdef object _decompress
+    cdef Message _message
+    cdef Source _open_wrapper(self)
+
+cdef class WrappedRecords:
+    cdef Source _source
+    cdef Message _wrapper
+    cdef Py_ssize_t _position
+    cdef int64_t _base_offset
+    cdef readonly Py_ssize_t record_count
+    cdef int64_t _check_all(self) except? -1
+    cdef int _check_member(self, Message *message) except -1
+
+cdef int append_message(bytearray out, Message *message, bytes key, bytes value) except -1

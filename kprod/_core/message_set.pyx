@@ -1,0 +1,502 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Message sets: the record formats V0 and V1, as brokers before 0.11 and old log segments have them.
+
+A message set is log entries one after the other: offset, size, message. A message holds one record,
+or it is a *wrapper*, whose value is a compressed message set. Inner offsets are absolute in V0. In
+V1 they are relative, and the wrapper has the last record's offset, so that the whole wrapper must be
+opened before the first offset is known.
+
+Hostile input. Whatever the bytes, the outcome is entries, `CorruptRecord`, or "need more": an entry
+that goes on past the end of the input ends the iteration and stays in `trailing_bytes`. Every
+length is checked against the bytes that are there before it is used. Inside a wrapper nothing can
+follow, so there a cut message is corrupt. Records are made one at a time; besides them only the
+decompressed wrapper is held, and `decompress` bounds that.
+
+Thread-safety: none; one reader, one thread. Input must not be changed while it is read.
+Source: Kafka LegacyRecord and AbstractLegacyRecordBatch (clients 3.9.1); KIP-31 for relative
+offsets, KIP-32 for timestamps.
+"""
+
+import zlib
+
+from cpython.buffer cimport PyBUF_READ
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.memoryview cimport PyMemoryView_FromMemory, PyMemoryView_GET_BUFFER
+from libc.stdint cimport INT32_MAX, INT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from kprod._core.layout cimport (
+    CODEC_MASK,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_V0,
+    MAGIC_V1,
+    MESSAGE_ATTRIBUTES_OFFSET,
+    MESSAGE_CRC_OFFSET,
+    MESSAGE_MAGIC_OFFSET,
+    MESSAGE_SIZE_OFFSET,
+    MESSAGE_TIMESTAMP_OFFSET,
+    MESSAGE_V0_OVERHEAD_BYTES,
+    MESSAGE_V1_OVERHEAD_BYTES,
+    TIMESTAMP_TYPE_MASK,
+)
+
+from kprod.errors import CorruptRecord, LocalProtocolError, RecordTooLarge, UnsupportedCodec
+
+cdef enum:
+    NULL_SIZE = -1
+    SIZE_FIELD_BYTES = 4
+    # zstd came with V2; no reader of older formats knows it.
+    LEGACY_CODEC_MAX = 3
+
+cdef int64_t NO_TIMESTAMP = -1
+cdef object crc32 = zlib.crc32
+cdef tuple NO_HEADERS = ()
+
+
+cdef inline uint32_t load_u32(const uint8_t *at) noexcept nogil:
+    return (<uint32_t>at[0] << 24) | (<uint32_t>at[1] << 16) | (<uint32_t>at[2] << 8) | at[3]
+
+
+cdef inline int32_t load_i32(const uint8_t *at) noexcept nogil:
+    return <int32_t>load_u32(at)
+
+
+cdef inline int64_t load_i64(const uint8_t *at) noexcept nogil:
+    return <int64_t>((<uint64_t>load_u32(at) << 32) | load_u32(at + 4))
+
+
+cdef inline void store_u32(uint8_t *at, uint32_t number) noexcept nogil:
+    at[0] = number >> 24
+    at[1] = (number >> 16) & 0xFF
+    at[2] = (number >> 8) & 0xFF
+    at[3] = number & 0xFF
+
+
+cdef inline void store_i64(uint8_t *at, int64_t number) noexcept nogil:
+    store_u32(at, <uint32_t>(<uint64_t>number >> 32))
+    store_u32(at + 4, <uint32_t>number)
+
+
+cdef inline int32_t message_overhead_bytes(int8_t magic) noexcept nogil:
+    return MESSAGE_V1_OVERHEAD_BYTES if magic == MAGIC_V1 else MESSAGE_V0_OVERHEAD_BYTES
+
+
+cdef class Source:
+    """Bytes that are read as messages, and the checks on them."""
+
+    def __cinit__(self, buffer, bint check_crc):
+        self.view = memoryview(buffer).cast("B")
+        self.start = <const uint8_t *>PyMemoryView_GET_BUFFER(self.view).buf
+        self.size = PyMemoryView_GET_BUFFER(self.view).len
+        self.check_crc = check_crc
+
+    cdef int parse(self, Py_ssize_t position, Message *message) except -1:
+        """Read the entry at `position`: 1 if it is whole, 0 if bytes are missing."""
+        cdef Py_ssize_t left = self.size - position
+        cdef const uint8_t *at = self.start + position
+        if left < LOG_OVERHEAD_BYTES:
+            return 0
+        message.start = position
+        message.size_bytes = load_i32(at + MESSAGE_SIZE_OFFSET)
+        if message.size_bytes < MESSAGE_V0_OVERHEAD_BYTES:
+            raise CorruptRecord(
+                f"message at byte {position}: size {message.size_bytes}, "
+                f"the least is {MESSAGE_V0_OVERHEAD_BYTES}"
+            )
+        if left > MESSAGE_MAGIC_OFFSET:
+            message.magic = <int8_t>(at + MESSAGE_MAGIC_OFFSET)[0]
+            if message.magic != MAGIC_V0 and message.magic != MAGIC_V1:
+                raise CorruptRecord(
+                    f"message at byte {position}: magic {message.magic}, expected 0 or 1"
+                )
+        if left - LOG_OVERHEAD_BYTES < message.size_bytes:
+            return 0
+        self.parse_fields(message)
+        if self.check_crc:
+            self.verify(message)
+        return 1
+
+    cdef int parse_fields(self, Message *message) except -1:
+        """Read what follows the size of an entry that is whole and of a known magic."""
+        cdef const uint8_t *at = self.start + message.start
+        cdef Py_ssize_t end = message.start + LOG_OVERHEAD_BYTES + message.size_bytes
+        if message.size_bytes < message_overhead_bytes(message.magic):
+            raise CorruptRecord(
+                f"message at byte {message.start}: size {message.size_bytes}, the least for magic "
+                f"{message.magic} is {message_overhead_bytes(message.magic)}"
+            )
+        message.offset = load_i64(at)
+        message.crc = load_u32(at + MESSAGE_CRC_OFFSET)
+        message.attributes = (at + MESSAGE_ATTRIBUTES_OFFSET)[0]
+        message.timestamp_ms = NO_TIMESTAMP
+        message.key_start = message.start + MESSAGE_TIMESTAMP_OFFSET + SIZE_FIELD_BYTES
+        if message.magic == MAGIC_V1:
+            message.timestamp_ms = load_i64(at + MESSAGE_TIMESTAMP_OFFSET)
+            message.key_start += sizeof(int64_t)
+        message.key_size = load_i32(self.start + message.key_start - SIZE_FIELD_BYTES)
+        # The overhead counted both size fields, so one is left behind the key.
+        if not NULL_SIZE <= message.key_size <= end - message.key_start - SIZE_FIELD_BYTES:
+            raise CorruptRecord(
+                f"message at byte {message.start}: key size {message.key_size} in a message of "
+                f"{message.size_bytes} bytes"
+            )
+        message.value_start = message.key_start + max(message.key_size, 0) + SIZE_FIELD_BYTES
+        message.value_size = load_i32(self.start + message.value_start - SIZE_FIELD_BYTES)
+        if message.value_size < NULL_SIZE or max(message.value_size, 0) != end - message.value_start:
+            raise CorruptRecord(
+                f"message at byte {message.start}: value size {message.value_size}, "
+                f"{end - message.value_start} bytes are left of the message"
+            )
+        return 0
+
+    cdef bint is_intact(self, Message *message) except -1:
+        """Compare the checksum with the one in the message."""
+        cdef Py_ssize_t covered = message.size_bytes - (MESSAGE_MAGIC_OFFSET - MESSAGE_CRC_OFFSET)
+        cdef char *at = <char *>self.start + message.start + MESSAGE_MAGIC_OFFSET
+        return <uint32_t>crc32(PyMemoryView_FromMemory(at, covered, PyBUF_READ)) == message.crc
+
+    cdef int verify(self, Message *message) except -1:
+        if not self.is_intact(message):
+            raise CorruptRecord(
+                f"message at byte {message.start}, offset {message.offset}: "
+                f"checksum is not {message.crc:#010x} as the message says"
+            )
+        return 0
+
+    cdef object content(self, Py_ssize_t start, int32_t size):
+        """Copy a key or value out; None for null."""
+        if size < 0:
+            return None
+        return PyBytes_FromStringAndSize(<const char *>self.start + start, size)
+
+
+cdef class MessageSetReader:
+    """The log entries in a buffer, one after the other.
+
+    Iteration ends at the end of the input or before an entry that goes on past it.
+
+    Args:
+        buffer: Contiguous bytes; held until the reader and all its entries are gone.
+        decompress: Called as `(codec, payload, magic)` for each wrapper that is opened; it bounds
+            its own output. Without it wrappers cannot be opened.
+        check_crc: Whether a wrong checksum raises; without it `MessageEntry.is_intact` tells.
+
+    Raises:
+        CorruptRecord: From iteration, at the first entry that is no message of magic 0 or 1.
+
+    Thread-safety: none.
+    """
+
+    def __init__(self, buffer, *, decompress=None, bint check_crc=True):
+        self._source = Source(buffer, check_crc)
+        self._decompress = decompress
+        self._position = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef MessageEntry entry = MessageEntry.__new__(MessageEntry)
+        if not self._source.parse(self._position, &entry._message):
+            raise StopIteration
+        entry._source = self._source
+        entry._decompress = self._decompress
+        self._position += LOG_OVERHEAD_BYTES + entry._message.size_bytes
+        return entry
+
+    @property
+    def position(self):
+        """Where the next entry starts, bytes from the start of the input."""
+        return self._position
+
+    @property
+    def trailing_bytes(self):
+        """Bytes behind the last whole entry so far."""
+        return self._source.size - self._position
+
+
+cdef class MessageEntry:
+    """One log entry: a message with a record in it, or a wrapper with many.
+
+    Made by `MessageSetReader` only. Iterating it gives rows of offset, timestamp (ms, −1 in V0),
+    key, value and an empty tuple for the headers that these formats lack.
+
+    Thread-safety: none.
+    """
+
+    def __init__(self):
+        raise TypeError("entries are made by MessageSetReader")
+
+    @property
+    def offset(self):
+        """The offset as written; of a wrapper usually its last record's."""
+        return self._message.offset
+
+    @property
+    def position(self):
+        """Where the entry starts, bytes from the start of the input."""
+        return self._message.start
+
+    @property
+    def size_bytes(self):
+        """Length of the whole entry, its offset and size included."""
+        return LOG_OVERHEAD_BYTES + self._message.size_bytes
+
+    @property
+    def crc(self):
+        """The checksum as written."""
+        return self._message.crc
+
+    @property
+    def magic(self):
+        """0 or 1."""
+        return self._message.magic
+
+    @property
+    def attributes(self):
+        """The attribute byte as written."""
+        return self._message.attributes
+
+    @property
+    def codec(self):
+        """The number of the codec; 0 unless this is a wrapper."""
+        return self._message.attributes & CODEC_MASK
+
+    @property
+    def timestamp_type(self):
+        """1 if the broker stamped the message, else 0; V0 has no timestamps."""
+        if self._message.magic == MAGIC_V0:
+            return 0
+        return 1 if self._message.attributes & TIMESTAMP_TYPE_MASK else 0
+
+    @property
+    def timestamp_ms(self):
+        """The timestamp as written, ms since 1970; −1 in V0."""
+        return self._message.timestamp_ms
+
+    @property
+    def is_wrapper(self):
+        """Whether the value is a compressed message set."""
+        return (self._message.attributes & CODEC_MASK) != 0
+
+    @property
+    def is_intact(self):
+        """Whether the checksum is right."""
+        return bool(self._source.is_intact(&self._message))
+
+    def __iter__(self):
+        cdef WrappedRecords records
+        if self._message.attributes & CODEC_MASK:
+            records = WrappedRecords.__new__(WrappedRecords)
+            records._source = self._open_wrapper()
+            records._wrapper = self._message
+            records._base_offset = records._check_all()
+            return records
+        return iter((make_row(self._source, &self._message, 0, self._message.timestamp_ms),))
+
+    cdef Source _open_wrapper(self):
+        """Decompress the value of a wrapper."""
+        cdef int codec = self._message.attributes & CODEC_MASK
+        if codec > LEGACY_CODEC_MAX:
+            raise CorruptRecord(
+                f"wrapper at byte {self._message.start}: codec {codec} in magic "
+                f"{self._message.magic}, the highest is {LEGACY_CODEC_MAX}"
+            )
+        if self._message.value_size < 0:
+            raise CorruptRecord(f"wrapper at byte {self._message.start} has a null value")
+        if self._decompress is None:
+            raise LocalProtocolError(f"asked to open a wrapper of codec {codec} without a decompressor")
+        payload = self._source.view[
+            self._message.value_start : self._message.value_start + self._message.value_size
+        ]
+        return Source(self._decompress(codec, payload, self._message.magic), self._source.check_crc)
+
+
+cdef class WrappedRecords:
+    """The records of an opened wrapper, made one at a time."""
+
+    def __init__(self):
+        raise TypeError("made by MessageEntry")
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef Message message
+        cdef int64_t timestamp_ms
+        if self._position >= self._source.size:
+            raise StopIteration
+        self._source.parse(self._position, &message)
+        self._position += LOG_OVERHEAD_BYTES + message.size_bytes
+        timestamp_ms = message.timestamp_ms
+        if message.magic == MAGIC_V1 and self._wrapper.attributes & TIMESTAMP_TYPE_MASK:
+            timestamp_ms = self._wrapper.timestamp_ms
+        return make_row(self._source, &message, self._base_offset, timestamp_ms)
+
+    cdef int64_t _check_all(self) except? -1:
+        """Walk over all inner messages; return what their offsets must be added to."""
+        cdef Message message
+        cdef Py_ssize_t position = 0
+        cdef int64_t offset_max = 0
+        cdef int64_t base_offset = 0
+        while position < self._source.size:
+            if not self._source.parse(position, &message):
+                raise CorruptRecord(
+                    f"wrapper at byte {self._wrapper.start}: its inner message at byte {position} "
+                    f"is cut, the wrapper has {self._source.size} bytes"
+                )
+            self._check_member(&message)
+            offset_max = max(offset_max, message.offset)
+            position += LOG_OVERHEAD_BYTES + message.size_bytes
+            self.record_count += 1
+        if self.record_count == 0:
+            raise CorruptRecord(f"wrapper at byte {self._wrapper.start} holds no message")
+        if self._wrapper.magic == MAGIC_V0 or self._wrapper.offset == 0:
+            # Some librdkafka releases left 0 in V1 wrappers; what they sent began at 0.
+            return 0
+        base_offset = self._wrapper.offset - message.offset
+        if base_offset < 0 or offset_max > INT64_MAX - base_offset:
+            raise CorruptRecord(
+                f"wrapper at byte {self._wrapper.start}: its offset {self._wrapper.offset} does "
+                f"not go with inner offset {offset_max}"
+            )
+        return base_offset
+
+    cdef int _check_member(self, Message *message) except -1:
+        """Refuse what may not stand inside this wrapper."""
+        if message.attributes & CODEC_MASK:
+            raise CorruptRecord(f"wrapper at byte {self._wrapper.start} holds another wrapper")
+        if message.magic != self._wrapper.magic:
+            raise CorruptRecord(
+                f"wrapper at byte {self._wrapper.start}: magic {message.magic} inside magic "
+                f"{self._wrapper.magic}"
+            )
+        if message.offset < 0:
+            raise CorruptRecord(
+                f"wrapper at byte {self._wrapper.start}: negative inner offset {message.offset}"
+            )
+        return 0
+
+
+cdef inline tuple make_row(
+    Source source, Message *message, int64_t base_offset, int64_t timestamp_ms
+):
+    return (
+        base_offset + message.offset,
+        timestamp_ms,
+        source.content(message.key_start, message.key_size),
+        source.content(message.value_start, message.value_size),
+        NO_HEADERS,
+    )
+
+
+def encode_message_set(
+    rows, *, int magic, int codec=0, compress=None, log_append_time_ms=None
+):
+    """Write records as a message set.
+
+    Args:
+        rows: Offset, timestamp (ms), key, value each, offsets ascending; what follows the value is
+            not looked at. V0 drops the timestamp.
+        magic: 0 or 1.
+        codec: With one, all records go into a single wrapper message.
+        compress: Called as `(codec, payload, magic)`; needed with a codec.
+        log_append_time_ms: With V1, what the broker stamps on the records.
+
+    Returns:
+        The message set; empty for no rows.
+
+    Raises:
+        UnsupportedCodec: The codec came with a later format.
+        RecordTooLarge: A message or the wrapper would not fit a 32-bit size.
+        LocalProtocolError: The magic is not 0 or 1, or offsets do not ascend.
+    """
+    cdef Message message
+    cdef bytearray out = bytearray()
+    cdef int64_t first_offset = 0
+    cdef int64_t last_offset = -1
+    cdef int64_t timestamp_max_ms = NO_TIMESTAMP
+    cdef bint stamp = log_append_time_ms is not None and magic == MAGIC_V1
+    check_format(magic, codec)
+    message.magic = magic
+    message.attributes = TIMESTAMP_TYPE_MASK if stamp and not codec else 0
+    for row in rows:
+        message.offset = row[0]
+        if message.offset <= last_offset:
+            raise LocalProtocolError(f"offset {message.offset} after offset {last_offset}")
+        if codec and magic == MAGIC_V1:
+            if last_offset < 0:
+                first_offset = message.offset
+        last_offset = message.offset
+        message.offset -= first_offset
+        message.timestamp_ms = log_append_time_ms if stamp and not codec else row[1]
+        timestamp_max_ms = max(timestamp_max_ms, message.timestamp_ms)
+        append_message(out, &message, as_bytes(row[2]), as_bytes(row[3]))
+    if codec and last_offset >= 0:
+        wrapped = compress(codec, bytes(out), magic)
+        out = bytearray()
+        message.offset = last_offset
+        message.timestamp_ms = log_append_time_ms if stamp else timestamp_max_ms
+        message.attributes = codec | (TIMESTAMP_TYPE_MASK if stamp else 0)
+        append_message(out, &message, None, wrapped)
+    return bytes(out)
+
+
+cdef int check_format(int magic, int codec) except -1:
+    if magic != MAGIC_V0 and magic != MAGIC_V1:
+        raise LocalProtocolError(f"message sets have magic 0 or 1, asked for {magic}")
+    if not 0 <= codec <= LEGACY_CODEC_MAX:
+        raise UnsupportedCodec(
+            f"codec {codec} cannot be used with magic {magic}, the highest is {LEGACY_CODEC_MAX}"
+        )
+    return 0
+
+
+cdef inline bytes as_bytes(content):
+    if content is None or type(content) is bytes:
+        return content
+    return bytes(memoryview(content))
+
+
+cdef int append_message(bytearray out, Message *message, bytes key, bytes value) except -1:
+    """Write one log entry behind the others."""
+    cdef Py_ssize_t key_size = 0 if key is None else PyBytes_GET_SIZE(key)
+    cdef Py_ssize_t value_size = 0 if value is None else PyBytes_GET_SIZE(value)
+    cdef Py_ssize_t size = message_overhead_bytes(message.magic) + key_size + value_size
+    cdef Py_ssize_t start = PyByteArray_GET_SIZE(out)
+    cdef uint8_t *entry
+    cdef uint8_t *at
+    if size > INT32_MAX:
+        raise RecordTooLarge(f"message of {size} bytes, its size field holds {INT32_MAX}")
+    PyByteArray_Resize(out, start + LOG_OVERHEAD_BYTES + size)
+    entry = <uint8_t *>PyByteArray_AS_STRING(out) + start
+    store_i64(entry, message.offset)
+    store_u32(entry + MESSAGE_SIZE_OFFSET, <uint32_t>size)
+    (entry + MESSAGE_MAGIC_OFFSET)[0] = message.magic
+    (entry + MESSAGE_ATTRIBUTES_OFFSET)[0] = message.attributes
+    at = entry + MESSAGE_TIMESTAMP_OFFSET
+    if message.magic == MAGIC_V1:
+        store_i64(at, message.timestamp_ms)
+        at += sizeof(int64_t)
+    at = put_content(at, key)
+    put_content(at, value)
+    covered = PyMemoryView_FromMemory(
+        <char *>entry + MESSAGE_MAGIC_OFFSET,
+        size - (MESSAGE_MAGIC_OFFSET - MESSAGE_CRC_OFFSET),
+        PyBUF_READ,
+    )
+    store_u32(entry + MESSAGE_CRC_OFFSET, <uint32_t>crc32(covered))
+    return 0
+
+
+cdef inline uint8_t *put_content(uint8_t *at, bytes content) noexcept:
+    """Write a size and what it counts; return where it ends."""
+    cdef Py_ssize_t size
+    if content is None:
+        store_u32(at, <uint32_t>NULL_SIZE)
+        return at + SIZE_FIELD_BYTES
+    size = PyBytes_GET_SIZE(content)
+    store_u32(at, <uint32_t>size)
+    memcpy(at + SIZE_FIELD_BYTES, PyBytes_AS_STRING(content), size)
+    return at + SIZE_FIELD_BYTES + size
