@@ -1,3 +1,3 @@
 """The list of plugins; fixtures live in them."""
 
-pytest_plugins: list[str] = []
+pytest_plugins: list[str] = ["tests.plugins.properties"]

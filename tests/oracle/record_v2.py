@@ -102,7 +102,9 @@ def encode_batch(records: Iterable[RecordInput], **fields: Unpack[BatchFields]) 
         len(rows),
     )
     after_crc += codecs.compress(fields.get("codec", 0), body)
-    after_length = struct.pack(">ibI", fields.get("partition_leader_epoch", -1), 2, crc32c(after_crc))
+    after_length = struct.pack(
+        ">ibI", fields.get("partition_leader_epoch", -1), 2, crc32c(after_crc)
+    )
     after_length += after_crc
     return struct.pack(">qi", fields.get("base_offset", 0), len(after_length)) + after_length
 
