@@ -51,7 +51,7 @@ def test_v1_message_has_the_timestamp_behind_the_attributes() -> None:
 @pytest.mark.parametrize("codec", [0, 1, 2, 3])
 def test_what_is_written_is_what_the_reference_writes(magic: int, codec: int) -> None:
     """Same records, same codec library, same bytes as the slow encoder."""
-    rows = [(offset + 40, *rest) for offset, *rest in PLAIN]
+    rows = [(row[0] + 40, *row[1:]) for row in PLAIN]
     written = subject.encode_message_set(rows, magic=magic, codec=codec, compress=compress)
     assert written == message_set.encode(rows, magic=magic, codec=codec)
 
@@ -72,7 +72,7 @@ def test_v0_has_no_timestamps() -> None:
 
 def test_v1_wrapper_has_last_offset_and_highest_timestamp() -> None:
     """The wrapper stands for all its records: last offset, maximum of their timestamps."""
-    rows = [(offset + 40, *rest) for offset, *rest in PLAIN]
+    rows = [(row[0] + 40, *row[1:]) for row in PLAIN]
     written = subject.encode_message_set(rows, magic=1, codec=1, compress=compress)
     (entry,) = subject.MessageSetReader(written)
     assert (entry.offset, entry.timestamp_ms, entry.codec) == (42, 1_003, 1)
@@ -93,7 +93,7 @@ def test_inner_offsets_are_absolute_in_v0_and_relative_in_v1(
         seen.extend(entry.offset for entry in subject.MessageSetReader(payload))
         return compress(codec, payload, magic)
 
-    rows = [(offset + 40, *rest) for offset, *rest in PLAIN]
+    rows = [(row[0] + 40, *row[1:]) for row in PLAIN]
     subject.encode_message_set(rows, magic=magic, codec=1, compress=look)
     assert (seen[0], seen[-1]) == (first, last)
 

@@ -45,7 +45,7 @@ def decompress(codec: int, payload: bytes, magic: int = 2) -> bytes:
         return _xerial_decompress(payload)
     if codec == LZ4:
         fixed = payload if magic else _with_lz4_header_checksum(payload, magic=2)
-        return lz4.frame.decompress(fixed)
+        return bytes(lz4.frame.decompress(fixed))
     if codec == ZSTD and magic >= 2:
         return zstandard.ZstdDecompressor().decompressobj().decompress(payload)
     raise ValueError(f"no codec {codec} in magic {magic}")

@@ -181,7 +181,7 @@ def _decode_batch(batch: bytes) -> DecodedBatch:
         records.append(record)
     if at != len(body):
         raise MalformedError(f"{len(body) - at} bytes after the last record")
-    return DecodedBatch(base_offset, length, leader_epoch, crc, *header, tuple(records))
+    return DecodedBatch._make((base_offset, length, leader_epoch, crc, *header, tuple(records)))
 
 
 def _decode_record(
