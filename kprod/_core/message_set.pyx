@@ -23,9 +23,10 @@ from cpython.buffer cimport PyBUF_READ
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.memoryview cimport PyMemoryView_FromMemory, PyMemoryView_GET_BUFFER
-from libc.stdint cimport INT32_MAX, INT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
+from kprod._core.endian cimport load_int32, load_int64, load_uint32, store_int32, store_int64
 from kprod._core.layout cimport (
     CODEC_MASK,
     LOG_OVERHEAD_BYTES,
@@ -54,30 +55,6 @@ cdef object crc32 = zlib.crc32
 cdef tuple NO_HEADERS = ()
 
 
-cdef inline uint32_t load_u32(const uint8_t *at) noexcept nogil:
-    return (<uint32_t>at[0] << 24) | (<uint32_t>at[1] << 16) | (<uint32_t>at[2] << 8) | at[3]
-
-
-cdef inline int32_t load_i32(const uint8_t *at) noexcept nogil:
-    return <int32_t>load_u32(at)
-
-
-cdef inline int64_t load_i64(const uint8_t *at) noexcept nogil:
-    return <int64_t>((<uint64_t>load_u32(at) << 32) | load_u32(at + 4))
-
-
-cdef inline void store_u32(uint8_t *at, uint32_t number) noexcept nogil:
-    at[0] = number >> 24
-    at[1] = (number >> 16) & 0xFF
-    at[2] = (number >> 8) & 0xFF
-    at[3] = number & 0xFF
-
-
-cdef inline void store_i64(uint8_t *at, int64_t number) noexcept nogil:
-    store_u32(at, <uint32_t>(<uint64_t>number >> 32))
-    store_u32(at + 4, <uint32_t>number)
-
-
 cdef inline int32_t message_overhead_bytes(int8_t magic) noexcept nogil:
     return MESSAGE_V1_OVERHEAD_BYTES if magic == MAGIC_V1 else MESSAGE_V0_OVERHEAD_BYTES
 
@@ -98,7 +75,7 @@ cdef class Source:
         if left < LOG_OVERHEAD_BYTES:
             return 0
         message.start = position
-        message.size_bytes = load_i32(at + MESSAGE_SIZE_OFFSET)
+        message.size_bytes = load_int32(at + MESSAGE_SIZE_OFFSET)
         if message.size_bytes < MESSAGE_V0_OVERHEAD_BYTES:
             raise CorruptRecord(
                 f"message at byte {position}: size {message.size_bytes}, "
@@ -126,15 +103,15 @@ cdef class Source:
                 f"message at byte {message.start}: size {message.size_bytes}, the least for magic "
                 f"{message.magic} is {message_overhead_bytes(message.magic)}"
             )
-        message.offset = load_i64(at)
-        message.crc = load_u32(at + MESSAGE_CRC_OFFSET)
+        message.offset = load_int64(at)
+        message.crc = load_uint32(at + MESSAGE_CRC_OFFSET)
         message.attributes = (at + MESSAGE_ATTRIBUTES_OFFSET)[0]
         message.timestamp_ms = NO_TIMESTAMP
         message.key_start = message.start + MESSAGE_TIMESTAMP_OFFSET + SIZE_FIELD_BYTES
         if message.magic == MAGIC_V1:
-            message.timestamp_ms = load_i64(at + MESSAGE_TIMESTAMP_OFFSET)
+            message.timestamp_ms = load_int64(at + MESSAGE_TIMESTAMP_OFFSET)
             message.key_start += sizeof(int64_t)
-        message.key_size = load_i32(self.start + message.key_start - SIZE_FIELD_BYTES)
+        message.key_size = load_int32(self.start + message.key_start - SIZE_FIELD_BYTES)
         # The overhead counted both size fields, so one is left behind the key.
         if not NULL_SIZE <= message.key_size <= end - message.key_start - SIZE_FIELD_BYTES:
             raise CorruptRecord(
@@ -142,7 +119,7 @@ cdef class Source:
                 f"{message.size_bytes} bytes"
             )
         message.value_start = message.key_start + max(message.key_size, 0) + SIZE_FIELD_BYTES
-        message.value_size = load_i32(self.start + message.value_start - SIZE_FIELD_BYTES)
+        message.value_size = load_int32(self.start + message.value_start - SIZE_FIELD_BYTES)
         if message.value_size < NULL_SIZE or max(message.value_size, 0) != end - message.value_start:
             raise CorruptRecord(
                 f"message at byte {message.start}: value size {message.value_size}, "
@@ -471,13 +448,13 @@ cdef int append_message(bytearray out, Message *message, bytes key, bytes value)
         raise RecordTooLarge(f"message of {size} bytes, its size field holds {INT32_MAX}")
     PyByteArray_Resize(out, start + LOG_OVERHEAD_BYTES + size)
     entry = <uint8_t *>PyByteArray_AS_STRING(out) + start
-    store_i64(entry, message.offset)
-    store_u32(entry + MESSAGE_SIZE_OFFSET, <uint32_t>size)
+    store_int64(entry, message.offset)
+    store_int32(entry + MESSAGE_SIZE_OFFSET, <int32_t>size)
     (entry + MESSAGE_MAGIC_OFFSET)[0] = message.magic
     (entry + MESSAGE_ATTRIBUTES_OFFSET)[0] = message.attributes
     at = entry + MESSAGE_TIMESTAMP_OFFSET
     if message.magic == MAGIC_V1:
-        store_i64(at, message.timestamp_ms)
+        store_int64(at, message.timestamp_ms)
         at += sizeof(int64_t)
     at = put_content(at, key)
     put_content(at, value)
@@ -486,7 +463,7 @@ cdef int append_message(bytearray out, Message *message, bytes key, bytes value)
         size - (MESSAGE_MAGIC_OFFSET - MESSAGE_CRC_OFFSET),
         PyBUF_READ,
     )
-    store_u32(entry + MESSAGE_CRC_OFFSET, <uint32_t>crc32(covered))
+    store_int32(entry + MESSAGE_CRC_OFFSET, <int32_t><uint32_t>crc32(covered))
     return 0
 
 
@@ -494,9 +471,9 @@ cdef inline uint8_t *put_content(uint8_t *at, bytes content) noexcept:
     """Write a size and what it counts; return where it ends."""
     cdef Py_ssize_t size
     if content is None:
-        store_u32(at, <uint32_t>NULL_SIZE)
+        store_int32(at, <int32_t>NULL_SIZE)
         return at + SIZE_FIELD_BYTES
     size = PyBytes_GET_SIZE(content)
-    store_u32(at, <uint32_t>size)
+    store_int32(at, <int32_t>size)
     memcpy(at + SIZE_FIELD_BYTES, PyBytes_AS_STRING(content), size)
     return at + SIZE_FIELD_BYTES + size
