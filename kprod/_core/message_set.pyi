@@ -7,15 +7,16 @@ from typing_extensions import Buffer
 LegacyRow: TypeAlias = tuple[int, int, bytes | None, bytes | None, *tuple[object, ...]]
 # The same, and no headers.
 DecodedRow: TypeAlias = tuple[int, int, bytes | None, bytes | None, tuple[()]]
-# Codec number, payload, magic.
-Transform: TypeAlias = Callable[[int, Buffer, int], bytes]
+# Both take codec number, payload, magic.
+Decompress: TypeAlias = Callable[[int, memoryview, int], Buffer]
+Compress: TypeAlias = Callable[[int, bytes, int], Buffer]
 
 class MessageSetReader:
     def __init__(
         self,
         buffer: Buffer,
         *,
-        decompress: Transform | None = None,
+        decompress: Decompress | None = None,
         check_crc: bool = True,
     ) -> None: ...
     def __iter__(self) -> Self: ...
@@ -61,6 +62,6 @@ def encode_message_set(
     *,
     magic: int,
     codec: int = 0,
-    compress: Transform | None = None,
+    compress: Compress | None = None,
     log_append_time_ms: int | None = None,
 ) -> bytes: ...

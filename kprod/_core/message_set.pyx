@@ -416,7 +416,7 @@ def encode_message_set(
         message.offset = last_offset
         message.timestamp_ms = log_append_time_ms if stamp else timestamp_max_ms
         message.attributes = codec | (TIMESTAMP_TYPE_MASK if stamp else 0)
-        append_message(out, &message, None, wrapped)
+        append_message(out, &message, None, as_bytes(wrapped))
     return bytes(out)
 
 

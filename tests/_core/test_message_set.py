@@ -15,15 +15,13 @@ Row: TypeAlias = tuple[int, int, bytes | None, bytes | None]
 PLAIN: list[Row] = [(0, 1_000, b"k", b"v"), (1, 1_003, None, b""), (2, 1_002, b"", None)]
 
 
-def decompress(codec: int, payload: object, magic: int) -> bytes:
+def decompress(codec: int, payload: memoryview, magic: int) -> bytes:
     """Open a wrapper with the oracle's codecs."""
-    assert isinstance(payload, memoryview)
     return codecs.decompress(codec, bytes(payload), magic)
 
 
-def compress(codec: int, payload: object, magic: int) -> bytes:
+def compress(codec: int, payload: bytes, magic: int) -> bytes:
     """Make a wrapper with the oracle's codecs."""
-    assert isinstance(payload, bytes)
     return codecs.compress(codec, payload, magic)
 
 
@@ -88,8 +86,7 @@ def test_inner_offsets_are_absolute_in_v0_and_relative_in_v1(
     """What goes into the wrapper counts as in the log in V0, from 0 in V1."""
     seen: list[int] = []
 
-    def look(codec: int, payload: object, magic: int) -> bytes:
-        assert isinstance(payload, bytes)
+    def look(codec: int, payload: bytes, magic: int) -> bytes:
         seen.extend(entry.offset for entry in subject.MessageSetReader(payload))
         return compress(codec, payload, magic)
 

@@ -1,0 +1,113 @@
+"""Log entries of any format: what a segment or a fetch response that saw several releases holds.
+
+All three formats begin alike: an offset, the length of what follows, and at byte 16 the magic. So
+the input can be cut into runs of entries of one family, and each run has its reader.
+
+Thread-safety: one iterator, one thread.
+Source: Kafka ByteBufferLogInputStream and FileLogInputStream (clients 4.3.1).
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+from kprod._core.batch_reader import RecordBatch
+from kprod._core.layout import BatchLayout, Magic
+from kprod._core.message_set import MessageEntry
+from kprod.compression import Buffer
+from kprod.errors import CorruptRecord
+from kprod.record.message_set import read_message_set
+from kprod.record.reader import read_batches
+
+LogEntry: TypeAlias = RecordBatch | MessageEntry
+
+_LENGTH = struct.Struct(">i")
+
+
+class Run(NamedTuple):
+    """Neighbouring entries that one reader can read.
+
+    Attributes:
+        start: Where the first one begins, bytes from the start of the input.
+        is_v2: Record batches, otherwise messages of V0 and V1.
+        view: Their bytes; of the last run also those of an entry cut off.
+    """
+
+    start: int
+    is_v2: bool
+    view: memoryview
+
+    def entries(self, *, check_crc: bool = True) -> Iterator[LogEntry]:
+        """Iterate the whole entries; positions in them count from the start of the run.
+
+        Raises:
+            CorruptRecord: The bytes are no sound entries; those before them were given.
+        """
+        read = read_batches if self.is_v2 else read_message_set
+        yield from read(self.view, check_crc=check_crc)
+
+
+def runs(buffer: Buffer) -> Iterator[Run]:
+    """Cut the input where the family of formats changes.
+
+    Args:
+        buffer: Entries after one another, the last perhaps cut off.
+
+    Yields:
+        Runs that together are the whole input. An entry that cannot be told, because its length
+        makes no sense, ends the search: the rest belongs to the run it is in, whose reader refuses.
+    """
+    view = memoryview(buffer).cast("B")
+    start = position = 0
+    is_v2 = _is_v2(view, 0)
+    while (position := _next_position(view, position)) < len(view):
+        if _is_v2(view, position) != is_v2:
+            yield Run(start, is_v2, view[start:position])
+            start, is_v2 = position, not is_v2
+    if start < len(view):
+        yield Run(start, is_v2, view[start:])
+
+
+def read_entries(buffer: Buffer, *, check_crc: bool = True) -> Iterator[LogEntry]:
+    """Iterate the whole entries of any format.
+
+    Args:
+        buffer: Entries after one another, the last perhaps cut off, which is then left out.
+        check_crc: False skips checksums.
+
+    Yields:
+        A `RecordBatch` or a `MessageEntry` each.
+
+    Raises:
+        CorruptRecord: The bytes are no sound entries; those before them were given.
+    """
+    for run in runs(buffer):
+        yield from run.entries(check_crc=check_crc)
+
+
+def has_valid_crc(entry: LogEntry) -> bool:
+    """Whether the checksum of an entry is right."""
+    return entry.is_intact if isinstance(entry, MessageEntry) else entry.has_valid_crc()
+
+
+def _is_v2(view: memoryview, position: int) -> bool:
+    """Whether the entry's magic says V2; with too few bytes to tell, not."""
+    magic_position = position + BatchLayout.MAGIC_OFFSET
+    if magic_position >= len(view):
+        return False
+    magic: int = view[magic_position]
+    if magic > Magic.MAGIC_V2:
+        msg = f"entry at byte {position}: magic {magic}, the highest known is {Magic.MAGIC_V2}"
+        raise CorruptRecord(msg)
+    return magic == Magic.MAGIC_V2
+
+
+def _next_position(view: memoryview, position: int) -> int:
+    """Where the entry behind this one begins; the end of the input when there is none to tell."""
+    length_position = position + BatchLayout.BATCH_LENGTH_OFFSET
+    if length_position + _LENGTH.size > len(view):
+        return len(view)
+    (length,) = _LENGTH.unpack_from(view, length_position)
+    if length <= BatchLayout.MAGIC_OFFSET - BatchLayout.LOG_OVERHEAD_BYTES:
+        return len(view)
+    return min(position + BatchLayout.LOG_OVERHEAD_BYTES + int(length), len(view))
