@@ -61,6 +61,7 @@ cdef class SendPath:
     cdef int64_t _max_block_ms
     cdef bint _has_serializers
     cdef bint _has_partitioner
+    cdef bint _ignores_keys
 
     cdef RecordFuture _append(self, TopicHead head, Py_ssize_t index, RecordFields* record, int64_t waited_ms, object on_delivery)
     cdef int _extend(self, PartitionHead queue, BatchBuilder builder, int64_t* waited_ms) except -1

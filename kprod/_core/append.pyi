@@ -75,11 +75,13 @@ class SendPath:
         pool: ChunkPool,
         clock: SystemClock,
         inbox: deque[Any],
+        topics: dict[str, TopicHead],
         *,
         max_block_ms: int,
         record_bytes_max: int,
         has_serializers: bool = False,
         has_partitioner: bool = False,
+        ignores_keys: bool = False,
     ) -> None: ...
     def send(
         self,

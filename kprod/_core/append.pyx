@@ -428,25 +428,29 @@ cdef class SendPath:
         pool: Lends chunks.
         clock: Stamps records.
         inbox: A deque where partitions with a new or full batch are posted for the sender.
+        topics: `TopicHead` by name, of the topics that are known; `open_topic` adds to it.
         max_block_ms: Longest a `send` may wait, for metadata and memory together.
         record_bytes_max: Upper bound of a record's encoded size.
         has_serializers: Whether `serialize` must see each record.
         has_partitioner: Whether `choose_partition` must see each record without partition.
+        ignores_keys: Whether records with a key go where records without one go.
     """
 
     def __init__(
-        self, ChunkPool pool not None, SystemClock clock not None, inbox, *, int64_t max_block_ms,
-        Py_ssize_t record_bytes_max, bint has_serializers=False, bint has_partitioner=False,
+        self, ChunkPool pool not None, SystemClock clock not None, inbox, dict topics not None, *,
+        int64_t max_block_ms, Py_ssize_t record_bytes_max, bint has_serializers=False,
+        bint has_partitioner=False, bint ignores_keys=False,
     ):
         self._pool = pool
         self._clock = clock
         self.inbox = inbox
-        self.topics = {}
+        self.topics = topics
         self.wake = None
         self._max_block_ms = max_block_ms
         self._record_bytes_max = record_bytes_max
         self._has_serializers = has_serializers
         self._has_partitioner = has_partitioner
+        self._ignores_keys = ignores_keys
 
     def send(
         self, str topic not None, value=None, key=None, headers=None, partition=None, timestamp_ms=None,
@@ -539,7 +543,7 @@ cdef class SendPath:
                     raise ValueError(f"timestamp_ms must be >= 0, got {timestamp_ms}")
             if self._has_partitioner and partition is None:
                 partition = self.choose_partition(head, key, value)
-            if partition is None and key is None:
+            if partition is None and (key is None or self._ignores_keys):
                 return self._append(head, -1, &record, waited_ms, on_delivery)
             return self._append(
                 head, self._partition_index(head, &record, partition, &waited_ms), &record, waited_ms, on_delivery

@@ -339,7 +339,9 @@ class NodeConnection:
         if self.state.current is ConnectionState.CHECKING_API_VERSIONS:
             self._take_versions(body_bytes, now_ms)
             return
-        body = response_codec(api_key, version).decode(body_bytes)
+        # What follows the body is ignored, as Kafka's own client does; librdkafka's mock cluster
+        # (2.16) ends its Metadata answers with a stray byte.
+        body, _ = response_codec(api_key, version).decode_prefix(body_bytes)
         self.requests.complete_oldest()
         self._throttle(requested_throttle_ms(api_key, version, body))
         self._complete(in_flight, now_ms, body=body)

@@ -238,7 +238,7 @@ class Delivery:
             self._accumulator.mark_ready(queue)  # a new leader need not be spared (KIP-951)
             return
         queue.is_backing_off = True
-        delay_ms = self._backoff.delay_ms(batch.attempts - 1, self._source)
+        delay_ms = self._backoff.wait_ms(batch.attempts - 1, self._source)
         self._timer.add(delay_ms, TimerTask(partial(self._backoff_is_over, queue)))
 
     def _backoff_is_over(self, queue: PartitionQueue) -> None:

@@ -1,0 +1,145 @@
+"""Waiting for many futures, and their bridges to asyncio and `concurrent.futures`.
+
+The future itself is compiled (`kprod._core.append`); what needs an event loop or a lock is here and
+registered with it.
+
+Thread-safety: any thread.
+Source: `concurrent.futures.wait` and `as_completed` for the shapes.
+"""
+
+import asyncio
+import concurrent.futures
+import logging
+import queue
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from kprod._core import append
+from kprod._core.append import RecordFuture
+from kprod.clock import SystemClock
+from kprod.errors import KprodTimeout
+from kprod.model import RecordMetadata
+
+_logger = logging.getLogger(__name__)
+
+
+class Waited(NamedTuple):
+    """What `wait` found: the futures that are done, and those that are not."""
+
+    done: set[RecordFuture]
+    not_done: set[RecordFuture]
+
+
+def wait(futures: Iterable[RecordFuture], timeout: float | None = None) -> Waited:
+    """Wait until all futures are done.
+
+    Args:
+        futures: Any number.
+        timeout: Seconds in all; None waits as long as it takes.
+
+    Returns:
+        Two sets; the second is empty unless the time was over.
+    """
+    everyone = list(futures)
+    deadline = _Deadline(timeout)
+    for future in everyone:
+        try:
+            future.exception(deadline.left())
+        except KprodTimeout:
+            break
+    done = {future for future in everyone if future.done()}
+    return Waited(done, {future for future in everyone if future not in done})
+
+
+def as_completed(
+    futures: Iterable[RecordFuture], timeout: float | None = None
+) -> Iterator[RecordFuture]:
+    """Yield futures as they are done.
+
+    Args:
+        futures: Any number.
+        timeout: Seconds in all; None waits as long as it takes.
+
+    Yields:
+        Each future once.
+
+    Raises:
+        KprodTimeout: The time was over before all were done.
+    """
+    finished: queue.SimpleQueue[RecordFuture] = queue.SimpleQueue()
+    everyone = list(futures)
+    for future in everyone:
+        future.add_done_callback(finished.put)
+    deadline = _Deadline(timeout)
+    for yielded in range(len(everyone)):
+        try:
+            yield finished.get(timeout=deadline.left())
+        except queue.Empty:
+            raise KprodTimeout(
+                f"{yielded} of {len(everyone)} records were settled within {timeout} s"
+            ) from None
+
+
+class _Deadline:
+    """Seconds left of a timeout."""
+
+    __slots__ = ("_clock", "_ends_ns")
+
+    def __init__(self, timeout: float | None) -> None:
+        self._clock = SystemClock()
+        self._ends_ns = None if timeout is None else self._clock.now_ns() + int(timeout * 1e9)
+
+    def left(self) -> float | None:
+        """Not negative; None without a limit."""
+        if self._ends_ns is None:
+            return None
+        return max(self._ends_ns - self._clock.now_ns(), 0) / 1e9
+
+
+def _await_future(future: RecordFuture) -> Generator[Any, None, RecordMetadata]:
+    if not future.done():
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+
+        def settle() -> None:
+            if not waiter.done():
+                waiter.set_result(None)
+
+        future.add_done_callback(lambda _: _call_soon(loop, settle))
+        yield from waiter.__await__()
+    return future.result(0)
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, settle: Any) -> None:  # noqa: ANN401
+    try:
+        loop.call_soon_threadsafe(settle)
+    except RuntimeError:
+        # The loop was closed while its task waited; there is nobody left to tell.
+        _logger.debug("A record was settled after its event loop was closed")
+
+
+def _to_concurrent(future: RecordFuture) -> "concurrent.futures.Future[RecordMetadata]":
+    bridge: concurrent.futures.Future[RecordMetadata] = concurrent.futures.Future()
+    bridge.set_running_or_notify_cancel()
+
+    def settle(done: RecordFuture) -> None:
+        error = done.exception(0)
+        if error is None:
+            bridge.set_result(done.result(0))
+        else:
+            bridge.set_exception(error)
+
+    future.add_done_callback(settle)
+    return bridge
+
+
+def _report_callback_error(error: BaseException) -> None:
+    _logger.error("A delivery callback raised; the other callbacks run", exc_info=error)
+
+
+append.register(
+    make_metadata=RecordMetadata,
+    report_callback_error=_report_callback_error,
+    await_future=_await_future,
+    to_concurrent=_to_concurrent,
+)

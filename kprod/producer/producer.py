@@ -1,0 +1,454 @@
+"""The producer as an application sees it: send, flush, close.
+
+`send` is compiled (`SendPath`); this file wires the engine together, answers what the compiled path
+leaves to Python, and ends things properly.
+
+Thread-safety: `Producer` may be used by any number of threads.
+Source: Kafka KafkaProducer (clients 4.3.1); kprod's departures 11, 14, 19 to 21.
+"""
+
+import atexit
+import itertools
+import logging
+import os
+import random
+import re
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+from kprod._core.append import SendPath, TopicHead
+from kprod._core.chunks import ChunkChain, MemoryWaiter
+from kprod.clock import SystemClock
+from kprod.cluster.metadata import Metadata
+from kprod.config import NetworkSettings, ProducerConfig
+from kprod.errors import (
+    ClosedError,
+    KprodError,
+    MetadataTimeout,
+    ProducerForked,
+    SerializationError,
+    UnknownPartition,
+    UnknownTopic,
+)
+from kprod.network.client import NetworkClient
+from kprod.network.surroundings import NetworkDoors, system_doors
+from kprod.producer import future as _future  # registers the future's bridges
+from kprod.producer.accumulator import RecordAccumulator
+from kprod.producer.batch import ProducerBatch
+from kprod.producer.buffer_pool import BufferPool
+from kprod.producer.delivery import Delivery
+from kprod.producer.partition_queue import PartitionQueue
+from kprod.producer.partitioner import TopicQueues
+from kprod.producer.sender import Sender
+from kprod.producer.transaction.manager import TransactionManager
+from kprod.timer.timer import Timer
+
+__all__ = ["Producer"]
+
+_logger = logging.getLogger(__name__)
+_numbers = itertools.count(1)
+_open_producers: "weakref.WeakSet[Producer]" = weakref.WeakSet()
+_FOREVER_S = -1.0
+del _future
+EXIT_FLUSH_S = 5.0  # what an exiting interpreter may wait for unsent records
+CLOSE_GRACE_S = 0.4  # for the sender's last turn; close returns within its timeout and half a second
+TOPIC_NAME_BYTES_MAX = 249  # Kafka's Topic.MAX_NAME_LENGTH: the log directory's name must fit
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """The world a producer runs in; tests and simulations bring another.
+
+    Attributes:
+        clock: Both instants.
+        source: Of chance: jitter, sticky partitions.
+        doors: Opens selector, resolver and sockets.
+        is_threaded: Whether to start the sender's thread; else somebody calls `run_once`.
+    """
+
+    clock: SystemClock = field(default_factory=SystemClock)
+    source: random.Random = field(default_factory=random.Random)
+    doors: Callable[[NetworkSettings], NetworkDoors] = system_doors
+    is_threaded: bool = True
+
+
+class Producer(SendPath):
+    """Sends records to Kafka in the background, and says of each what became of it.
+
+    Args:
+        settings: Settings by their Kafka names, such as `{"linger.ms": 5}`.
+        environment: For tests and simulations.
+        more_settings: Settings by their Python names, such as `linger_ms=5`.
+
+    Raises:
+        ConfigError: A setting is unknown, malformed or out of bounds.
+
+    Thread-safety: any thread may send, flush and close.
+    """
+
+    topics: dict[str, TopicHead]
+
+    def __init__(
+        self,
+        settings: Mapping[str, object] | None = None,
+        /,
+        *,
+        environment: Environment | None = None,
+        **more_settings: object,
+    ) -> None:
+        config = ProducerConfig.parse({**(settings or {}), **more_settings})
+        world = environment or Environment()
+        self._config = config
+        self._world = world
+        self._timer = Timer(world.clock.now_ms())
+        self._metadata = Metadata(config.metadata_settings(), source=world.source)
+        self._pool = BufferPool(config.accumulator_settings(), self._on_shortage)
+        self._identity = TransactionManager(is_idempotent=config.enable_idempotence)
+        self._accumulator = RecordAccumulator(
+            config.accumulator_settings(),
+            self._metadata,
+            clock=world.clock,
+            timer=self._timer,
+            source=world.source,
+            on_expired=self._expire,
+        )
+        super().__init__(
+            self._pool,
+            world.clock,
+            self._accumulator.inbox,
+            self._accumulator.topics,
+            max_block_ms=config.max_block_ms,
+            record_bytes_max=min(config.max_request_size, config.buffer_memory),
+            has_serializers=bool(config.key_serializer or config.value_serializer),
+            has_partitioner=callable(config.partitioner),
+            ignores_keys=config.partitioner_ignore_keys,
+        )
+        self._wire_up()
+        self._close_lock = threading.Lock()  # guards: _is_closed
+        self._is_closed = False
+        self._is_stopping = False
+        self._thread: threading.Thread | None = None
+        _open_producers.add(self)
+        if world.is_threaded:
+            name = f"kprod-sender-{self.client_id}"
+            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._thread.start()
+
+    def _wire_up(self) -> None:
+        """Make the sender and what only it uses."""
+        config, world = self._config, self._world
+        self.client_id = config.client_id or f"producer-{next(_numbers)}"
+        network = replace(config.network_settings(), client_id=self.client_id)
+        self._client = NetworkClient(
+            network,
+            self._metadata,
+            world.doors(network),
+            clock=world.clock,
+            timer=self._timer,
+            source=world.source,
+        )
+        self._delivery = Delivery(
+            config.sender_settings(),
+            accumulator=self._accumulator,
+            identity=self._identity,
+            metadata=self._metadata,
+            timer=self._timer,
+            source=world.source,
+        )
+        self._sender = Sender(
+            config.sender_settings(),
+            config.compression_settings(),
+            accumulator=self._accumulator,
+            client=self._client,
+            delivery=self._delivery,
+            identity=self._identity,
+            metadata=self._metadata,
+            timer=self._timer,
+            clock=world.clock,
+            source=world.source,
+            sleeps=self._note_sleep,
+        )
+        self.wake = self._client.wakeup
+
+    def flush(self, timeout: float | None = None) -> int:
+        """Send everything that was handed over before this call, without waiting for linger.
+
+        Args:
+            timeout: Seconds; None waits until all is settled, which `delivery_timeout_ms` bounds.
+
+        Returns:
+            How many of those records are not delivered: failed, or not settled in time. 0 is
+            success.
+
+        Raises:
+            KprodError: Called from a delivery callback, which would wait for itself.
+        """
+        if threading.current_thread() is self._thread:
+            raise KprodError("flush() inside a delivery callback would wait for itself")
+        return self._flush(timeout)
+
+    def close(self, timeout: float | None = None) -> int:
+        """Flush, then end the sender and all connections. Later sends raise `ClosedError`.
+
+        Inside a delivery callback this is `close(0)`: what is not settled fails.
+
+        Args:
+            timeout: Seconds for the flush; None waits until all is settled.
+
+        Returns:
+            How many records were not delivered by this call. 0 is success.
+        """
+        with self._close_lock:
+            if self._is_closed:
+                return 0
+            self._is_closed = True
+        if self.refusal is None:
+            self.refusal = _closed_error
+        is_own_thread = threading.current_thread() is self._thread
+        self._metadata.close()
+        self._pool.close()
+        try:
+            if self.refusal is _forked_error:
+                return 0
+            covered = self._accumulator.incomplete()
+            if not is_own_thread and self._thread is not None:
+                self._flush(timeout)
+        finally:
+            self._is_stopping = True
+            self._wake()
+            _open_producers.discard(self)
+        if self._thread is None:
+            self._stop()
+        elif not is_own_thread:
+            self._thread.join(None if timeout is None else timeout + CLOSE_GRACE_S)
+        return sum(result.failed_count(count) for result, count in covered)
+
+    def run_once(self, now_ms: int) -> None:
+        """Take one turn of the sender; only where the environment has no thread."""
+        self._sender.run_once(now_ms)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        undelivered = self.close()
+        if undelivered and error is None:
+            _logger.warning("%s: %d records were not delivered", self.client_id, undelivered)
+
+    def _flush(self, timeout: float | None) -> int:
+        covered = self._accumulator.incomplete()
+        self._accumulator.ask_for_sweep()
+        self._wake()
+        ends_ns = None
+        if timeout is not None:
+            ends_ns = self._world.clock.now_ns() + int(timeout * 1e9)
+        for result, _ in covered:
+            left_s = _FOREVER_S
+            if ends_ns is not None:
+                left_s = max(ends_ns - self._world.clock.now_ns(), 0) / 1e9
+            if not result.wait_finished(left_s):
+                break
+        return sum(result.failed_count(count) for result, count in covered)
+
+    # What the compiled path asks for.
+
+    def open_topic(self, topic: str, timeout_ms: int) -> TopicHead:
+        """Wait until the topic's partitions are known."""
+        _check_topic_name(topic)
+        count = self._await_metadata(topic, timeout_ms, lambda count: count is not None)
+        return self._accumulator.topic_queues(topic, count)
+
+    def await_partition(self, head: TopicHead, partition: int, timeout_ms: int) -> None:
+        """Refresh once; the partition may be new."""
+        clock = self._world.clock
+        version = self._metadata.request_update()
+        self._wake()
+        started_ms = clock.now_ms()
+        try:
+            self._metadata.wait_for_update(version, max(timeout_ms, 0))
+        except MetadataTimeout as error:
+            raise UnknownPartition(self._no_partition_text(head, partition)) from error
+        count = self._metadata.snapshot.partition_count(head.name) or 0
+        _logger.debug("Asked for partition %d in %d ms", partition, clock.now_ms() - started_ms)
+        if partition >= count:
+            raise UnknownPartition(self._no_partition_text(head, partition))
+        self._accumulator.topic_queues(head.name, count)
+
+    def make_batch(self, queue: PartitionQueue, chain: ChunkChain) -> ProducerBatch:
+        """Make a batch on this chain."""
+        return self._accumulator.make_batch(queue, chain)
+
+    def wait_for_memory(self, waiter: MemoryWaiter, timeout_ms: int) -> None:
+        """Wait in the pool's line."""
+        if threading.current_thread() is self._thread and not waiter.wait(0):
+            timeout_ms = 0  # a callback must not wait for memory that only its own thread frees
+        self._pool.wait_for(waiter, timeout_ms)
+
+    def roll_sticky(self, head: TopicQueues) -> None:
+        """Draw another partition for records without key."""
+        self._accumulator.roll_sticky(head)
+
+    def choose_partition(self, head: TopicHead, key: Any, value: Any) -> int:  # noqa: ANN401, ARG002
+        """Ask the configured partitioner."""
+        snapshot = self._metadata.snapshot
+        everyone = range(len(head.queues))
+        available = [p for p in everyone if snapshot.leader_of(head.name, p) is not None]
+        partitioner = self._config.partitioner
+        assert callable(partitioner)  # noqa: S101 - has_partitioner says so
+        partition = partitioner(key, everyone, available)
+        if partition not in everyone:
+            raise UnknownPartition(
+                f"the partitioner chose {partition!r} for topic {head.name!r}, which has partitions"
+                f" 0 to {len(everyone) - 1}"
+            )
+        return partition
+
+    def serialize(self, topic: str, key: Any, value: Any, headers: Any) -> tuple[Any, Any, Any]:  # noqa: ANN401
+        """Run the configured serializers."""
+        config = self._config
+        role = "key"
+        try:
+            if config.key_serializer is not None:
+                key = config.key_serializer(key)
+            role = "value"
+            if config.value_serializer is not None:
+                value = config.value_serializer(value)
+        except Exception as error:
+            raise SerializationError(f"the {role}_serializer failed for {topic!r}: {error}") from error
+        return key, value, headers
+
+    def too_large_text(self, topic: str, size_bytes: int) -> str:
+        """Name both sizes and the setting."""
+        config = self._config
+        setting = "max_request_size"
+        if config.buffer_memory < config.max_request_size:
+            setting = "buffer_memory"
+        return (
+            f"a record for {topic!r} takes up to {size_bytes} bytes encoded, and"
+            f" {setting}={getattr(config, setting)} allows no more; raise it, and the topic's"
+            " max.message.bytes with it, or send less in one record"
+        )
+
+    def _no_partition_text(self, head: TopicHead, partition: int) -> str:
+        return f"topic {head.name!r} has {len(head.queues)} partitions, and no partition {partition}"
+
+    def _await_metadata(
+        self, topic: str, timeout_ms: int, is_enough: Callable[[int | None], bool]
+    ) -> int:
+        """Wait for the topic's partition count; the reason is in the error when it does not come."""
+        clock = self._world.clock
+        ends_ms = clock.now_ms() + timeout_ms
+        version = self._metadata.add_topic(topic, clock.now_ms())
+        while True:
+            count = self._metadata.snapshot.partition_count(topic)
+            if count is not None and is_enough(count):
+                return count
+            error = self._metadata.error_of(topic)
+            if error is not None and not error.retriable:
+                raise UnknownTopic(f"topic {topic!r} cannot be used: {error}") from error
+            left_ms = ends_ms - clock.now_ms()
+            if left_ms <= 0:
+                self._raise_no_metadata(topic, error)
+            self._wake()
+            try:
+                version = self._metadata.wait_for_update(version, left_ms)
+            except MetadataTimeout:
+                self._raise_no_metadata(topic, self._metadata.error_of(topic))
+            self._metadata.request_update_for_topic(topic)
+
+    def _raise_no_metadata(self, topic: str, error: KprodError | None) -> NoReturn:
+        within = f"within max_block_ms={self._config.max_block_ms}"
+        if error is not None:
+            raise UnknownTopic(
+                f"topic {topic!r} did not become known {within}: {error}; create it, or let the"
+                " broker do so (auto.create.topics.enable, allow_auto_create_topics)"
+            ) from error
+        raise MetadataTimeout(
+            f"the partitions of {topic!r} could not be learnt {within}:"
+            f" {self._metadata.trouble(topic)}"
+        )
+
+    # The sender's thread.
+
+    def _run(self) -> None:
+        clock = self._world.clock
+        try:
+            while not self._is_stopping:
+                self._sender.run_once(clock.now_ms())
+        except BaseException as error:
+            _logger.exception("%s: the sender died; no record can be sent any more", self.client_id)
+            cause = KprodError(f"the sender thread died of {type(error).__name__}: {error}")
+            cause.__cause__ = error
+            self.refusal = lambda: cause
+            self._sender.abort(cause)
+        finally:
+            self._stop()
+
+    def _stop(self) -> None:
+        """Fail what is left, then let go of the connections."""
+        self._sender.abort(ClosedError("the producer was closed before the record was acknowledged"))
+        self._sender.close()
+
+    def _expire(self, batch: ProducerBatch) -> None:
+        self._delivery.expire(batch)
+
+    def _on_shortage(self) -> None:
+        self._accumulator.ask_for_sweep()
+        self._wake()
+
+    def _note_sleep(self, sleeps: bool) -> None:  # noqa: FBT001 - a state, told by the sender
+        self.sender_sleeps = sleeps
+
+    def _wake(self) -> None:
+        if self.wake is not None:
+            self.wake()
+
+
+def _closed_error() -> KprodError:
+    return ClosedError("the producer is closed; make another")
+
+
+def _forked_error() -> KprodError:
+    return ProducerForked(
+        f"this producer was made in a parent of process {os.getpid()}; threads and connections do"
+        " not survive a fork: make a producer in the child"
+    )
+
+
+def _check_topic_name(topic: str) -> None:
+    if not _TOPIC_NAME.fullmatch(topic) or len(topic) > TOPIC_NAME_BYTES_MAX or topic in {".", ".."}:
+        raise ValueError(
+            f"{topic[:300]!r} is no legal topic name: 1 to {TOPIC_NAME_BYTES_MAX} of the characters"
+            " a-z A-Z 0-9 . _ - and neither '.' nor '..'"
+        )
+
+
+def _refuse_in_child() -> None:
+    for producer in list(_open_producers):
+        producer.refusal = _forked_error
+
+
+def _close_at_exit() -> None:
+    for producer in list(_open_producers):
+        undelivered = producer.close(EXIT_FLUSH_S)
+        if undelivered:
+            _logger.warning(
+                "%s: %d records were not delivered within %s s at exit; call close() or flush()",
+                producer.client_id,
+                undelivered,
+                EXIT_FLUSH_S,
+            )
+
+
+os.register_at_fork(after_in_child=_refuse_in_child)
+atexit.register(_close_at_exit)

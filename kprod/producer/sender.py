@@ -1,0 +1,305 @@
+"""The sender: one turn after another of take, expire, identify, send, poll.
+
+All it owns (connections, metadata, timers, sequences, queues' drained ends) belongs to one thread,
+whose body is a loop around `run_once`. It works per batch, never per record.
+
+Requests are built as late as possible: a batch is drained only when its leader can take a request
+now, so that batches grow while it cannot.
+
+Thread-safety: one thread, apart from `wakeup`.
+Source: Kafka Sender.runOnce (clients 4.3.1); KAFKA-17862 for expiry before drain.
+"""
+
+import logging
+import random
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kprod.clock import Clock
+from kprod.cluster.backoff import ExponentialBackoff
+from kprod.cluster.metadata import Metadata
+from kprod.cluster.snapshot import NO_TOPIC_ID
+from kprod.compression import compressor
+from kprod.config import CompressionSettings, SenderSettings
+from kprod.errors import ClosedError, KprodError
+from kprod.model import Acks, Codec
+from kprod.network.client import NetworkClient
+from kprod.network.request import ClientRequest, Outcome
+from kprod.producer.accumulator import RecordAccumulator
+from kprod.producer.batch import ProducerBatch
+from kprod.producer.delivery import Delivery
+from kprod.producer.transaction.manager import TransactionManager
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import error_for
+from kprod.protocol.produce_frame import (
+    PartitionRecords,
+    ProduceRequest,
+    TopicRecords,
+    produce_request,
+)
+from kprod.timer.timer import Timer, TimerTask
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_logger = logging.getLogger(__name__)
+
+PRODUCE_VERSION_MIN = 3  # the first with record batches
+PRODUCE_VERSION_MIN_ZSTD = 7  # KIP-110
+PRODUCE_VERSION_BY_NAME = 12  # the last that names topics
+PRODUCE_VERSION_BY_ID = 13  # KIP-516
+POLL_MAX_MS = 60_000  # nothing depends on it; a bound on what a lost wake-up could cost
+
+
+class Sender:
+    """Sends what the accumulator has ready, and settles it."""
+
+    __slots__ = (
+        "_accumulator",
+        "_attributes",
+        "_backoff",
+        "_client",
+        "_clock",
+        "_compress",
+        "_delivery",
+        "_id_failures",
+        "_id_held_back",
+        "_identity",
+        "_metadata",
+        "_settings",
+        "_sleeps",
+        "_source",
+        "_timer",
+    )
+
+    def __init__(  # noqa: PLR0913 - the collaborators of one turn
+        self,
+        settings: SenderSettings,
+        compression: CompressionSettings,
+        *,
+        accumulator: RecordAccumulator,
+        client: NetworkClient,
+        delivery: Delivery,
+        identity: TransactionManager,
+        metadata: Metadata,
+        timer: Timer,
+        clock: Clock,
+        source: random.Random,
+        sleeps: Callable[[bool], object],
+    ) -> None:
+        """Begin.
+
+        Args:
+            settings: Of requests.
+            compression: Of batches.
+            accumulator: Holds the batches.
+            client: Holds the connections.
+            delivery: Settles batches.
+            identity: Gives sequences.
+            metadata: Who leads what.
+            timer: All deadlines.
+            clock: For `run`.
+            source: For jitter.
+            sleeps: Told True before the sender may sleep, False after; sending threads then know
+                whether to wake it.
+        """
+        self._settings = settings
+        self._attributes = int(compression.compression_type)
+        self._compress: Callable[[bytes], Buffer] | None = None
+        if compression.compression_type is not Codec.NONE:
+            self._compress = compressor(compression.compression_type, compression.level)
+        self._accumulator = accumulator
+        self._client = client
+        self._delivery = delivery
+        self._identity = identity
+        self._metadata = metadata
+        self._timer = timer
+        self._clock = clock
+        self._source = source
+        self._sleeps = sleeps
+        self._backoff = ExponentialBackoff(
+            initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
+        )
+        self._id_failures = 0
+        self._id_held_back = False
+
+    def run_once(self, now_ms: int) -> None:
+        """One turn.
+
+        Args:
+            now_ms: Monotonic, not below an earlier turn's.
+        """
+        self._accumulator.take_inbox(now_ms)
+        self._timer.advance(max(now_ms, self._timer.now_ms))
+        if self._identity.fatal_error is not None:
+            self.abort(self._identity.fatal_error)
+        self._identify(now_ms)
+        self._ask_for_leaders(now_ms)
+        self._send_ready(now_ms)
+        self._sleeps(True)
+        timeout_ms = 0 if self._accumulator.inbox else POLL_MAX_MS
+        self._client.poll(min(timeout_ms, self._wait_ms(now_ms)), now_ms)
+        self._sleeps(False)
+
+    def abort(self, error: KprodError) -> None:
+        """Fail every batch that is not done.
+
+        Args:
+            error: Why; each batch gets a copy with its own persistence.
+        """
+
+        def fail(batch: ProducerBatch) -> None:
+            batch.fail(type(error)(*error.args))
+
+        self._accumulator.abort(fail)
+
+    def close(self) -> None:
+        """Give up the connections; what was in flight is released."""
+        self._client.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no batch is left."""
+        return not self._accumulator.has_undrained
+
+    def _wait_ms(self, now_ms: int) -> int:
+        """How long nothing changes for a ready node unless an event comes."""
+        nodes = self._metadata.snapshot.nodes
+        waits = [
+            self._client.poll_delay_ms(nodes[node_id], now_ms)
+            for node_id in self._accumulator.ready_nodes
+            if node_id in nodes
+        ]
+        return max(min(waits, default=POLL_MAX_MS), 0)
+
+    def _identify(self, now_ms: int) -> None:
+        """Get a producer id, or raise the epoch, if it is time."""
+        if self._identity.maybe_bump(self._accumulator.queues()):
+            self._accumulator.ask_for_sweep()
+        if not self._identity.wants_producer_id or self._id_held_back:
+            return
+        node = self._client.least_loaded_node(now_ms)
+        if node is None or not self._client.ready(node, now_ms):
+            return
+        self._identity.producer_id_requested()
+        body = {
+            "transactional_id": None,
+            "transaction_timeout_ms": 60_000,
+            "producer_id": -1,
+            "producer_epoch": -1,
+        }
+        self._client.send(
+            ClientRequest(
+                node_id=node.node_id,
+                api_key=ApiKey.INIT_PRODUCER_ID,
+                body=body,
+                on_complete=self._on_producer_id,
+            ),
+            now_ms,
+        )
+
+    def _on_producer_id(self, outcome: Outcome) -> None:
+        error = outcome.error
+        if outcome.body is not None and outcome.body["error_code"]:
+            error = error_for(outcome.body["error_code"])
+        if error is None and outcome.body is not None:
+            self._id_failures = 0
+            self._identity.producer_id_received(
+                outcome.body["producer_id"], outcome.body["producer_epoch"]
+            )
+            self._accumulator.ask_for_sweep()
+            return
+        if error is not None and not error.retriable and not isinstance(error, ClosedError):
+            self._identity.fail(error)
+            return
+        self._identity.producer_id_refused()
+        self._id_held_back = True
+        wait_ms = self._backoff.wait_ms(self._id_failures, self._source)
+        self._id_failures += 1
+        self._timer.add(wait_ms, TimerTask(self._release_id_request))
+
+    def _release_id_request(self) -> None:
+        self._id_held_back = False
+
+    def _ask_for_leaders(self, now_ms: int) -> None:
+        self._accumulator.route()
+        for topic in self._accumulator.leaderless_topics:
+            self._metadata.add_topic(topic, now_ms)
+            self._metadata.request_update_for_topic(topic)
+
+    def _send_ready(self, now_ms: int) -> None:
+        nodes = self._metadata.snapshot.nodes
+        for node_id in self._accumulator.ready_nodes:
+            node = nodes.get(node_id)
+            while node is not None and self._client.ready(node, now_ms):
+                batches = self._accumulator.drain(
+                    node_id, self._settings.max_request_size, self._identity.may_send
+                )
+                if not batches:
+                    break
+                self._send(node_id, batches, now_ms)
+
+    def _send(self, node_id: int, batches: Sequence[ProducerBatch], now_ms: int) -> None:
+        topics: dict[str, list[ProducerBatch]] = {}
+        for batch in batches:
+            self._identity.assign(batch)
+            batch.close(self._attributes, self._compress)
+            batch.builder.chain.hold()
+            topics.setdefault(batch.queue.topic, []).append(batch)
+        snapshot = self._metadata.snapshot
+        topic_ids = {topic: snapshot.topic_id_of(topic) for topic in topics}
+        for topic in topics:
+            self._metadata.add_topic(topic, now_ms)
+        self._client.send(
+            ClientRequest(
+                node_id=node_id,
+                api_key=ApiKey.PRODUCE,
+                build=partial(self._build, topics, topic_ids),
+                versions=self._versions(topic_ids.values()),
+                expects_response=self._settings.acks is not Acks.NONE,
+                on_complete=partial(
+                    self._delivery.complete,
+                    batches,
+                    {topic_id: topic for topic, topic_id in topic_ids.items()},
+                ),
+            ),
+            now_ms,
+        )
+
+    def _versions(self, topic_ids: "Sequence[uuid.UUID] | Any") -> tuple[int, int]:
+        first = PRODUCE_VERSION_MIN
+        if self._attributes == Codec.ZSTD:
+            first = PRODUCE_VERSION_MIN_ZSTD
+        if NO_TOPIC_ID in topic_ids:
+            return first, PRODUCE_VERSION_BY_NAME
+        return first, PRODUCE_VERSION_BY_ID
+
+    def _build(
+        self,
+        topics: Mapping[str, Sequence[ProducerBatch]],
+        topic_ids: Mapping[str, uuid.UUID],
+        version: int,
+        correlation_id: int,
+        client_id: str,
+    ) -> "list[Buffer]":
+        return produce_request(
+            ProduceRequest(
+                version=version,
+                correlation_id=correlation_id,
+                client_id=client_id,
+                acks=int(self._settings.acks),
+                timeout_ms=self._settings.request_timeout_ms,
+                transactional_id=None,
+                topics=[
+                    TopicRecords(topic, topic_ids[topic], [_partition_records(b) for b in batches])
+                    for topic, batches in topics.items()
+                ],
+            )
+        )
+
+
+def _partition_records(batch: ProducerBatch) -> PartitionRecords:
+    assert batch.pieces is not None  # noqa: S101 - closed before the request is made
+    return PartitionRecords(batch.queue.partition, batch.pieces, batch.encoded_bytes)
