@@ -290,10 +290,10 @@ cdef class BatchBuilder:
     def _close_plain(self):
         """The chunks themselves are the pieces, the last one as far as it is filled."""
         cdef Piece* last = &self.chain.pieces[self._piece_index]
-        cdef list chunks = self.chain.chunks()
-        last_chunk = chunks.pop()
-        chunks.append(memoryview(last_chunk)[:self._at - last.memory])
-        self._wire_pieces = chunks
+        cdef list views = [memoryview(chunk) for chunk in self.chain.chunks()]
+        last_view = views.pop()
+        views.append(last_view[:self._at - last.memory])
+        self._wire_pieces = views
         self.encoded_bytes = self.size_bytes
 
     cdef unsigned char* _header_memory(self) except NULL:

@@ -1,7 +1,7 @@
 from collections.abc import Callable, Iterator
-from typing import Any, Self, final
+from typing import Any, Self, TypeAlias, final
 
-_Buffer = bytes | bytearray | memoryview
+_Buffer: TypeAlias = bytes | bytearray | memoryview
 
 @final
 class BufferHold:

@@ -157,7 +157,7 @@ def _checked_header(view: memoryview) -> bytearray:
         msg = f"lz4: reserved bits are set: FLG {flags:#x}, BD {block_descriptor:#x}"
         raise CorruptRecord(msg)
     if not flags & _FLG_INDEPENDENT:
-        msg = f"lz4: the blocks depend on one another, which Kafka's format forbids"
+        msg = "lz4: the blocks depend on one another, which Kafka's format forbids"
         raise CorruptRecord(msg)
     if block_descriptor >> _BD_SIZE_SHIFT < _BD_SIZE_MIN:
         msg = f"lz4: unknown block size in BD {block_descriptor:#x}"

@@ -51,7 +51,7 @@ class RecordAccumulator:
         "topics",
     )
 
-    def __init__(  # noqa: PLR0913 - the doors to time, chance and the cluster
+    def __init__(
         self,
         settings: AccumulatorSettings,
         metadata: Metadata,
@@ -225,6 +225,19 @@ class RecordAccumulator:
         queue.remove(batch)
         batch.release()
 
+    def replace(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
+        """Let the parts of a split batch take its place, to be sent before what stood behind it."""
+        queue = batch.queue
+        queue.replace(batch, parts)
+        batch.cancel_tasks()
+        batch.release()
+        for part in parts:
+            part.is_armed = True
+            deadline_ms = part.created_ms + self._settings.delivery_timeout_ms
+            self._arm(part, deadline_ms, self._on_expired)
+        queue.rewind_later()
+        self.mark_ready(queue)
+
     def abort(self, fail: Callable[[ProducerBatch], object]) -> None:
         """End every batch; the accumulator must not take records any more.
 
@@ -257,7 +270,9 @@ class RecordAccumulator:
                 batch.is_due = True
             else:
                 self._arm(batch, lingered_ms, self._linger_is_over)
-            self._arm(batch, batch.created_ms + self._settings.delivery_timeout_ms, self._on_expired)
+            self._arm(
+                batch, batch.created_ms + self._settings.delivery_timeout_ms, self._on_expired
+            )
 
     def _arm(
         self, batch: ProducerBatch, deadline_ms: int, on_due: Callable[[ProducerBatch], object]

@@ -8,16 +8,16 @@ Thread-safety: made by a sending thread, then the sender's alone.
 Source: Kafka ProducerBatch (clients 4.3.1); KAFKA-19012; kprod's departures 1, 4, 18.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kprod._core.append import BatchResult
 from kprod._core.batch import BatchBuilder
 from kprod._core.chunks import ChunkChain
+from kprod.compression import Buffer
 from kprod.errors import KprodError, Persistence
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
+    from collections.abc import Callable
 
     from kprod.producer.partition_queue import PartitionQueue
     from kprod.timer.timer import TimerTask
@@ -59,7 +59,9 @@ class ProducerBatch:
         "tasks",
     )
 
-    def __init__(self, queue: "PartitionQueue", chain: ChunkChain, limit_bytes: int, now_ms: int) -> None:
+    def __init__(
+        self, queue: "PartitionQueue", chain: ChunkChain, limit_bytes: int, now_ms: int
+    ) -> None:
         self.queue = queue
         self.builder = BatchBuilder(chain, limit_bytes)
         self.result = BatchResult(queue.topic, queue.partition)
@@ -117,15 +119,18 @@ class ProducerBatch:
 
     def succeed(self, base_offset: int, log_append_time_ms: int) -> bool:
         """Settle all records as delivered; False if they were settled before."""
-        self._cancel_tasks()
+        self.cancel_tasks()
         return self.result.complete(base_offset, log_append_time_ms)
 
     def fail(self, error: KprodError, record_errors: dict[int, KprodError] | None = None) -> bool:
-        """Settle all records with an error; False if they were settled before.
+        """Settle all records with an error.
 
         Args:
             error: Gets its `persistence` here, from what was tried.
             record_errors: Errors of single records, by index.
+
+        Returns:
+            False if they were settled before; then nothing changes.
         """
         persistence = (
             Persistence.POSSIBLY_PERSISTED
@@ -135,7 +140,7 @@ class ProducerBatch:
         error.persistence = persistence
         for record_error in (record_errors or {}).values():
             record_error.persistence = persistence
-        self._cancel_tasks()
+        self.cancel_tasks()
         return self.result.complete(error=error, record_errors=record_errors)
 
     def release(self) -> None:
@@ -145,7 +150,8 @@ class ProducerBatch:
             self.builder.seal()
             self.builder.chain.release()
 
-    def _cancel_tasks(self) -> None:
+    def cancel_tasks(self) -> None:
+        """Take its timers off the wheel."""
         for task in self.tasks:
             task.cancel()
         self.tasks.clear()

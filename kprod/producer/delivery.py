@@ -25,36 +25,49 @@ from kprod.network.request import Outcome
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.partition_queue import PartitionQueue
+from kprod.producer.split import split
 from kprod.producer.transaction.manager import TransactionManager
 from kprod.protocol.error_table import ErrorCode, error_for
 from kprod.timer.timer import Timer, TimerTask
 
 _logger = logging.getLogger(__name__)
 
-MAYBE_PERSISTED_CODES = frozenset({
-    ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.REQUEST_TIMED_OUT,
-    ErrorCode.NETWORK_EXCEPTION,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    ErrorCode.KAFKA_STORAGE_ERROR,
-})
+MAYBE_PERSISTED_CODES = frozenset(
+    {
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
 """Answers after which the batch may be in the log all the same (departure 18; KAFKA-13574)."""
 
-FATAL_CODES = frozenset({
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    ErrorCode.PRODUCER_FENCED,
-})
+FATAL_CODES = frozenset(
+    {
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.PRODUCER_FENCED,
+    }
+)
 SEQUENCE_CODES = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 
 
 class Delivery:
     """Settles batches by what became of their requests."""
 
-    __slots__ = ("_accumulator", "_backoff", "_identity", "_metadata", "_settings", "_source", "_timer")
+    __slots__ = (
+        "_accumulator",
+        "_backoff",
+        "_identity",
+        "_metadata",
+        "_settings",
+        "_source",
+        "_timer",
+    )
 
-    def __init__(  # noqa: PLR0913 - it stands between all of them
+    def __init__(
         self,
         settings: SenderSettings,
         *,
@@ -127,7 +140,10 @@ class Delivery:
         self._fail(batch, DeliveryTimeout(text))
 
     def _answered(
-        self, batches: Sequence[ProducerBatch], topic_names: Mapping[Any, str], body: Mapping[str, Any]
+        self,
+        batches: Sequence[ProducerBatch],
+        topic_names: Mapping[Any, str],
+        body: Mapping[str, Any],
     ) -> None:
         answers = {
             (topic_names.get(topic.get("topic_id"), topic.get("name")), answer["index"]): answer
@@ -183,18 +199,25 @@ class Delivery:
             self._fail(batch, error)
         elif code in SEQUENCE_CODES and batch.has_sequence:
             self._sequence_refused(batch, error, was_head=bool(was_head))
+        elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
+            _logger.info("Splitting %d records for %s", batch.record_count, batch.queue.topic)
+            self._accumulator.replace(batch, split(batch))
         elif error.retriable:
             self._retry(batch, error)
         else:
             self._fail(batch, error, _record_errors(error, answer))
 
-    def _sequence_refused(self, batch: ProducerBatch, error: BrokerError, *, was_head: bool) -> None:
+    def _sequence_refused(
+        self, batch: ProducerBatch, error: BrokerError, *, was_head: bool
+    ) -> None:
         """A batch behind another that failed comes again; at the head the sequences are broken."""
         if was_head and batch.maybe_persisted:
             self._fail(batch, error)
             return
         if was_head:
-            self._identity.want_bump(f"{error.name} for {batch.queue.topic}-{batch.queue.partition}")
+            self._identity.want_bump(
+                f"{error.name} for {batch.queue.topic}-{batch.queue.partition}"
+            )
         self._retry(batch, error)
 
     def _unanswered(self, batch: ProducerBatch, error: KprodError, *, was_written: bool) -> None:
@@ -266,7 +289,9 @@ def _record_errors(error: BrokerError, answer: Mapping[str, Any]) -> dict[int, K
     """Errors of the records that the broker names (KIP-467); the rest shares the batch's."""
     listed = answer.get("record_errors") or ()
     return {
-        entry["batch_index"]: error_for(error.code, entry["batch_index_error_message"] or str(error))
+        entry["batch_index"]: error_for(
+            error.code, entry["batch_index_error_message"] or str(error)
+        )
         for entry in listed
     } or None
 

@@ -20,6 +20,8 @@ from kprod.clock import SystemClock
 from kprod.errors import KprodTimeout
 from kprod.model import RecordMetadata
 
+__all__ = ["RecordFuture", "Waited", "as_completed", "wait"]
+
 _logger = logging.getLogger(__name__)
 
 
@@ -107,7 +109,7 @@ def _await_future(future: RecordFuture) -> Generator[Any, None, RecordMetadata]:
 
         future.add_done_callback(lambda _: _call_soon(loop, settle))
         yield from waiter.__await__()
-    return future.result(0)
+    return future.result(0)  # noqa: B901 - what `await` gives
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, settle: Any) -> None:  # noqa: ANN401

@@ -15,12 +15,13 @@ Thread-safety: the sender's, but for what `PartitionHead` shares with sending th
 Source: franz-go's recBuf and batchDrainIdx for the idea, its issue 223 for the last invariant.
 """
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from kprod._core.append import PartitionHead
 
 if TYPE_CHECKING:
+    from collections import deque
+
     from kprod.producer.batch import ProducerBatch
     from kprod.producer.partitioner import TopicQueues
 
@@ -91,6 +92,10 @@ class PartitionQueue(PartitionHead):
 
         Args:
             leader_id: The present leader.
+
+        Returns:
+            True while a back-off runs, or answers of another leader, of a batch that failed, or of
+            the first batch to this leader are awaited.
         """
         if self.is_backing_off:
             return True
@@ -123,6 +128,17 @@ class PartitionQueue(PartitionHead):
             self.drain_index = 0
         else:
             self.must_rewind = True
+
+    def replace(self, batch: "ProducerBatch", parts: "list[ProducerBatch]") -> None:
+        """Put the parts of a split batch where it stood."""
+        for index in range(len(self.batches)):
+            if self.batches[index] is batch:
+                del self.batches[index]
+                for offset, part in enumerate(parts):
+                    self.batches.insert(index + offset, part)
+                if index < self.drain_index:
+                    self.drain_index += len(parts) - 1
+                return
 
     def remove(self, batch: "ProducerBatch") -> None:
         """Take a batch that is done out of the queue."""

@@ -55,7 +55,9 @@ _open_producers: "weakref.WeakSet[Producer]" = weakref.WeakSet()
 _FOREVER_S = -1.0
 del _future
 EXIT_FLUSH_S = 5.0  # what an exiting interpreter may wait for unsent records
-CLOSE_GRACE_S = 0.4  # for the sender's last turn; close returns within its timeout and half a second
+CLOSE_GRACE_S = (
+    0.4  # for the sender's last turn; close returns within its timeout and half a second
+)
 TOPIC_NAME_BYTES_MAX = 249  # Kafka's Topic.MAX_NAME_LENGTH: the log directory's name must fit
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -72,7 +74,7 @@ class Environment:
     """
 
     clock: SystemClock = field(default_factory=SystemClock)
-    source: random.Random = field(default_factory=random.Random)
+    source: random.Random = field(default_factory=random.Random)  # noqa: S311 - jitter
     doors: Callable[[NetworkSettings], NetworkDoors] = system_doors
     is_threaded: bool = True
 
@@ -294,8 +296,9 @@ class Producer(SendPath):
             timeout_ms = 0  # a callback must not wait for memory that only its own thread frees
         self._pool.wait_for(waiter, timeout_ms)
 
-    def roll_sticky(self, head: TopicQueues) -> None:
+    def roll_sticky(self, head: TopicHead) -> None:
         """Draw another partition for records without key."""
+        assert isinstance(head, TopicQueues)  # noqa: S101 - the accumulator makes no other
         self._accumulator.roll_sticky(head)
 
     def choose_partition(self, head: TopicHead, key: Any, value: Any) -> int:  # noqa: ANN401, ARG002
@@ -324,7 +327,9 @@ class Producer(SendPath):
             if config.value_serializer is not None:
                 value = config.value_serializer(value)
         except Exception as error:
-            raise SerializationError(f"the {role}_serializer failed for {topic!r}: {error}") from error
+            raise SerializationError(
+                f"the {role}_serializer failed for {topic!r}: {error}"
+            ) from error
         return key, value, headers
 
     def too_large_text(self, topic: str, size_bytes: int) -> str:
@@ -340,7 +345,9 @@ class Producer(SendPath):
         )
 
     def _no_partition_text(self, head: TopicHead, partition: int) -> str:
-        return f"topic {head.name!r} has {len(head.queues)} partitions, and no partition {partition}"
+        return (
+            f"topic {head.name!r} has {len(head.queues)} partitions, and no partition {partition}"
+        )
 
     def _await_metadata(
         self, topic: str, timeout_ms: int, is_enough: Callable[[int | None], bool]
@@ -396,7 +403,9 @@ class Producer(SendPath):
 
     def _stop(self) -> None:
         """Fail what is left, then let go of the connections."""
-        self._sender.abort(ClosedError("the producer was closed before the record was acknowledged"))
+        self._sender.abort(
+            ClosedError("the producer was closed before the record was acknowledged")
+        )
         self._sender.close()
 
     def _expire(self, batch: ProducerBatch) -> None:
@@ -426,7 +435,11 @@ def _forked_error() -> KprodError:
 
 
 def _check_topic_name(topic: str) -> None:
-    if not _TOPIC_NAME.fullmatch(topic) or len(topic) > TOPIC_NAME_BYTES_MAX or topic in {".", ".."}:
+    if (
+        not _TOPIC_NAME.fullmatch(topic)
+        or len(topic) > TOPIC_NAME_BYTES_MAX
+        or topic in {".", ".."}
+    ):
         raise ValueError(
             f"{topic[:300]!r} is no legal topic name: 1 to {TOPIC_NAME_BYTES_MAX} of the characters"
             " a-z A-Z 0-9 . _ - and neither '.' nor '..'"

@@ -13,15 +13,14 @@ Source: Kafka Sender.runOnce (clients 4.3.1); KAFKA-17862 for expiry before drai
 import logging
 import random
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from kprod.clock import Clock
 from kprod.cluster.backoff import ExponentialBackoff
 from kprod.cluster.metadata import Metadata
 from kprod.cluster.snapshot import NO_TOPIC_ID
-from kprod.compression import compressor
+from kprod.compression import Buffer, compressor
 from kprod.config import CompressionSettings, SenderSettings
 from kprod.errors import ClosedError, KprodError
 from kprod.model import Acks, Codec
@@ -40,9 +39,6 @@ from kprod.protocol.produce_frame import (
     produce_request,
 )
 from kprod.timer.timer import Timer, TimerTask
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 _logger = logging.getLogger(__name__)
 
@@ -138,10 +134,10 @@ class Sender:
         self._identify(now_ms)
         self._ask_for_leaders(now_ms)
         self._send_ready(now_ms)
-        self._sleeps(True)
+        self._sleeps(True)  # noqa: FBT003 - a state
         timeout_ms = 0 if self._accumulator.inbox else POLL_MAX_MS
         self._client.poll(min(timeout_ms, self._wait_ms(now_ms)), now_ms)
-        self._sleeps(False)
+        self._sleeps(False)  # noqa: FBT003 - a state
 
     def abort(self, error: KprodError) -> None:
         """Fail every batch that is not done.
@@ -268,7 +264,7 @@ class Sender:
             now_ms,
         )
 
-    def _versions(self, topic_ids: "Sequence[uuid.UUID] | Any") -> tuple[int, int]:
+    def _versions(self, topic_ids: Collection[uuid.UUID]) -> tuple[int, int]:
         first = PRODUCE_VERSION_MIN
         if self._attributes == Codec.ZSTD:
             first = PRODUCE_VERSION_MIN_ZSTD
@@ -276,14 +272,14 @@ class Sender:
             return first, PRODUCE_VERSION_BY_NAME
         return first, PRODUCE_VERSION_BY_ID
 
-    def _build(
+    def _build(  # noqa: PLR0917 - the first two are bound, the rest is the client's call
         self,
         topics: Mapping[str, Sequence[ProducerBatch]],
         topic_ids: Mapping[str, uuid.UUID],
         version: int,
         correlation_id: int,
         client_id: str,
-    ) -> "list[Buffer]":
+    ) -> Sequence[bytes | bytearray | memoryview]:
         return produce_request(
             ProduceRequest(
                 version=version,

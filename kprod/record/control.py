@@ -94,13 +94,15 @@ def encode_marker_batch(
     Returns:
         The batch, at offset 0; the log gives it its own.
     """
-    record = b"".join((
-        _RECORD_HEAD,
-        _KEY.pack(_VERSION, marker.control_type),
-        _VALUE_LENGTH,
-        _VALUE.pack(_VERSION, marker.coordinator_epoch),
-        _NO_HEADERS,
-    ))
+    record = b"".join(
+        (
+            _RECORD_HEAD,
+            _KEY.pack(_VERSION, marker.control_type),
+            _VALUE_LENGTH,
+            _VALUE.pack(_VERSION, marker.coordinator_epoch),
+            _NO_HEADERS,
+        )
+    )
     length = BatchLayout.BATCH_OVERHEAD_BYTES - BatchLayout.LOG_OVERHEAD_BYTES + len(record)
     attributes = BatchAttributes.TRANSACTIONAL_MASK | BatchAttributes.CONTROL_MASK
     batch = bytearray(

@@ -17,9 +17,7 @@ from kprod.compression import compressor
 from kprod.errors import LocalProtocolError
 from kprod.model import Codec
 
-Row: TypeAlias = tuple[
-    int, int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]
-]
+Row: TypeAlias = tuple[int, int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
 """Offset, timestamp in ms, key, value, headers; a `Record` is one."""
 
 _SIZE_BYTES_MAX = 2**31 - 1

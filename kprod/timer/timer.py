@@ -54,4 +54,6 @@ class Timer(TimingWheel):
 
 def log_failure(task: TimerTask, error: Exception) -> None:
     """Log a task that raised; the other tasks go on."""
-    _logger.error("A timer's task failed: %r, due at %d ms", task, task.expiration_ms, exc_info=error)
+    _logger.error(
+        "A timer's task failed: %r, due at %d ms", task, task.expiration_ms, exc_info=error
+    )

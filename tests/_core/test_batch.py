@@ -36,7 +36,9 @@ def _golden_builder() -> BatchBuilder:
     return builder
 
 
-def _append(builder: BatchBuilder, timestamp_ms: int, key: bytes | None, value: bytes | None) -> AppendResult:
+def _append(
+    builder: BatchBuilder, timestamp_ms: int, key: bytes | None, value: bytes | None
+) -> AppendResult:
     result = builder.try_append(timestamp_ms, key, value)
     while result is AppendResult.NEED_CHUNKS:
         chunk = builder.chain.pool.try_chunk()

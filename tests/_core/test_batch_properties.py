@@ -47,7 +47,7 @@ def _random_record(source: random.Random) -> RecordInput:
         (source.choice(["", "h", "trace-id", "ключ"]), maybe_bytes(40))
         for _ in range(source.choice([0, 0, 0, 1, 3]))
     ]
-    timestamp_ms = source.choice([-1, 0, 1_700_000_000_000 + source.randrange(-10**6, 10**6)])
+    timestamp_ms = source.choice([-1, 0, 1_700_000_000_000 + source.randrange(-(10**6), 10**6)])
     size_max = source.choice([2, 130, 130, 3_000])
     return timestamp_ms, maybe_bytes(40), maybe_bytes(size_max), row_headers
 
@@ -56,7 +56,9 @@ def _random_record(source: random.Random) -> RecordInput:
     rows=st.lists(records, min_size=1, max_size=12),
     small=st.integers(64, 200),
     growth=st.integers(0, 300),
-    producer=st.tuples(st.integers(-1, 2**63 - 1), st.integers(-1, 2**15 - 1), st.integers(-1, 2**31 - 1)),
+    producer=st.tuples(
+        st.integers(-1, 2**63 - 1), st.integers(-1, 2**15 - 1), st.integers(-1, 2**31 - 1)
+    ),
 )
 def test_shaped_records_equal_the_oracle(
     rows: list[RecordInput], small: int, growth: int, producer: tuple[int, int, int]
@@ -90,7 +92,9 @@ def test_the_size_bound_holds_for_one_record(row: RecordInput) -> None:
     """What the door compares with the limits is never below the true size."""
     timestamp_ms, key, value, row_headers = row
     builder = _build([row], small=2048, large=16384)
-    section = len(_build([(timestamp_ms, None, None, row_headers)], small=2048, large=16384).records())
+    section = len(
+        _build([(timestamp_ms, None, None, row_headers)], small=2048, large=16384).records()
+    )
     bound = record_size_bound(
         -1 if key is None else len(key), -1 if value is None else len(value), section
     )

@@ -64,7 +64,7 @@ def test_wrapper_cut_inside_is_corrupt(magic: int) -> None:
 
 @pytest.mark.parametrize("check_crc", [True, False])
 @pytest.mark.parametrize("magic", [0, 1])
-def test_every_flipped_bit_is_noticed_or_harmless(magic: int, check_crc: bool) -> None:  # noqa: FBT001
+def test_every_flipped_bit_is_noticed_or_harmless(magic: int, check_crc: bool) -> None:
     """One wrong bit anywhere, in a plain set or a wrapper: entries, CorruptRecord, left over."""
     plain = message_set.encode(ROWS, magic=magic)
     noticed = 0
@@ -171,7 +171,7 @@ def test_mixed_magics_are_corrupt(outer: int, inner: int) -> None:
 
 @pytest.mark.parametrize("codec", [4, 5, 6, 7])
 def test_unknown_codecs_are_corrupt(codec: int) -> None:
-    """zstd and numbers that mean nothing cannot be in these formats."""
+    """Zstd and numbers that mean nothing cannot be in these formats."""
     with pytest.raises(CorruptRecord, match=f"codec {codec} in magic 1"):
         read(wrapper(message_set.encode(ROWS, magic=1), codec=codec))
 

@@ -71,7 +71,7 @@ def test_damage_gives_corrupt_record_or_need_more(  # noqa: PLR0917 - given by H
     magic: int,
     changes: list[tuple[int, int]],
     cut: int,
-    wrapped: bool,  # noqa: FBT001
+    wrapped: bool,
 ) -> None:
     """Whatever bytes change or are missing, with checksums off, nothing else happens."""
     payload = bytearray(message_set.encode(rows, magic=magic))

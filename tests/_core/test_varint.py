@@ -42,7 +42,9 @@ def test_varlong_round_trip_with_a_tail(value: int, tail: bytes) -> None:
     assert varint.decode_varlong(encoded + tail) == (value, len(encoded))
 
 
-@pytest.mark.parametrize("encoded", ["", "80", "ffffffff", "ffffffffff01", "ffffffff1f", "ffffffff7f"])
+@pytest.mark.parametrize(
+    "encoded", ["", "80", "ffffffff", "ffffffffff01", "ffffffff1f", "ffffffff7f"]
+)
 def test_what_is_not_a_varint_is_refused(encoded: str) -> None:
     """Cut off, too long, or with bits past the 32nd."""
     with pytest.raises(CorruptRecord):

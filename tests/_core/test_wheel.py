@@ -267,7 +267,15 @@ def test_time_out_of_range_is_refused(now_ms: int) -> None:
 
 @pytest.mark.parametrize(
     ("now_ms", "tick_ms", "wheel_size"),
-    [(-1, 1, 20), (INT64_MAX, 1, 20), (0, 0, 20), (0, -1, 20), (0, 86_400_001, 20), (0, 1, 1), (0, 1, 65_537)],
+    [
+        (-1, 1, 20),
+        (INT64_MAX, 1, 20),
+        (0, 0, 20),
+        (0, -1, 20),
+        (0, 86_400_001, 20),
+        (0, 1, 1),
+        (0, 1, 65_537),
+    ],
 )
 def test_arguments_out_of_range_are_refused(now_ms: int, tick_ms: int, wheel_size: int) -> None:
     """Every argument of a wheel has its bounds."""

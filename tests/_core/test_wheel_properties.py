@@ -15,7 +15,9 @@ DELAYS_MS = st.one_of(
     st.integers(0, 400_000),
     st.integers(0, 10**12),
 )
-STEPS_MS = st.one_of(st.just(0), st.just(1), st.integers(0, 50), st.integers(0, 200_000), st.just(10**13))
+STEPS_MS = st.one_of(
+    st.just(0), st.just(1), st.integers(0, 50), st.integers(0, 200_000), st.just(10**13)
+)
 
 
 class WheelMachine(RuleBasedStateMachine):
@@ -27,7 +29,9 @@ class WheelMachine(RuleBasedStateMachine):
         self.tasks = [TimerTask(print) for _ in range(12)]
 
     @initialize(
-        now_ms=st.integers(0, 10**6), tick_ms=st.sampled_from([1, 1, 7, 10, 1_000]), size=st.integers(2, 24)
+        now_ms=st.integers(0, 10**6),
+        tick_ms=st.sampled_from([1, 1, 7, 10, 1_000]),
+        size=st.integers(2, 24),
     )
     def start(self, now_ms: int, tick_ms: int, size: int) -> None:
         """Start both at the same time."""
@@ -62,7 +66,9 @@ class WheelMachine(RuleBasedStateMachine):
         next_ms = self.wheel.next_expiry_ms
         assert (next_ms is None) == (not self.oracle.deadlines)
         if next_ms is not None:
-            assert next_ms <= max(min(self.oracle.deadlines.values()) + self.wheel.tick_ms - 1, self.wheel.now_ms)
+            assert next_ms <= max(
+                min(self.oracle.deadlines.values()) + self.wheel.tick_ms - 1, self.wheel.now_ms
+            )
             self.move_to(next_ms)
 
     def move_to(self, now_ms: int) -> None:
@@ -81,7 +87,9 @@ class WheelMachine(RuleBasedStateMachine):
         """What is pending is what the oracle holds."""
         if hasattr(self, "wheel"):
             assert len(self.wheel) == len(self.oracle.deadlines)
-            assert {i for i, task in enumerate(self.tasks) if task.pending} == set(self.oracle.deadlines)
+            assert {i for i, task in enumerate(self.tasks) if task.pending} == set(
+                self.oracle.deadlines
+            )
 
 
 TestWheelMachine = WheelMachine.TestCase

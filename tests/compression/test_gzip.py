@@ -53,7 +53,7 @@ def test_checksum_and_size_are_checked(place: int) -> None:
 
 @pytest.mark.parametrize("wbits", [15, -15])
 def test_other_wrappers(wbits: int) -> None:
-    """zlib's own wrapper and raw deflate are not gzip."""
+    """Zlib's own wrapper and raw deflate are not gzip."""
     with pytest.raises(CorruptRecord, match="gzip"):
         gzip.decompress(zlib.compress(b"payload", wbits=wbits), LIMIT_BYTES)
 

@@ -35,7 +35,7 @@ def sample(message: Message, version: int) -> dict[str, Any]:
     return {f.name: _sample(f, version) for f in message.fields if holds(f.versions, version)}
 
 
-def _sample(field: Field, version: int) -> Any:  # noqa: ANN401 - as the field says
+def _sample(field: Field, version: int) -> Any:
     kind = field.kind
     if kind.startswith("[]"):
         element = field._replace(kind=kind.removeprefix("[]"))

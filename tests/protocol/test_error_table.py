@@ -21,7 +21,7 @@ def test_every_code_but_success_has_a_class() -> None:
 def test_an_error_survives_pickling(code: int) -> None:
     """Type, text and attributes come back."""
     error = error_for(code, "said so")
-    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    again = pickle.loads(pickle.dumps(error))
     assert type(again) is ERRORS[code]
     assert str(again) == str(error)
     assert again.code == code
@@ -30,7 +30,7 @@ def test_an_error_survives_pickling(code: int) -> None:
 def test_an_unknown_code_is_kept() -> None:
     """A newer broker's code is a plain BrokerError, also after pickling."""
     error = error_for(31_000, "new")
-    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    again = pickle.loads(pickle.dumps(error))
     for each in (error, again):
         assert type(each) is BrokerError
         assert each.code == 31_000
@@ -66,7 +66,7 @@ def test_success_is_no_error() -> None:
         (100, True, True), (103, True, True), (120, False, False),
     ],
 )  # fmt: skip
-def test_what_to_do_about_an_error(code: int, retriable: bool, refresh: bool) -> None:  # noqa: FBT001
+def test_what_to_do_about_an_error(code: int, retriable: bool, refresh: bool) -> None:
     """The attributes that the sender decides by."""
     error = error_for(code)
     assert (error.retriable, error.refresh_metadata) == (retriable, refresh)

@@ -50,7 +50,7 @@ def _by_tables(request: ProduceRequest) -> bytes:
         {
             **({"topic_id": topic.topic_id} if by_id else {"name": topic.name}),
             "partition_data": [
-                {"index": p.index, "records": b"".join(p.pieces)} for p in topic.partitions
+                {"index": p.partition, "records": b"".join(p.pieces)} for p in topic.partitions
             ],
         }
         for topic in request.topics
@@ -76,7 +76,7 @@ def test_the_pieces_joined_are_what_the_tables_say(request: ProduceRequest) -> N
     assert b"".join(produce_request(request)) == _by_tables(request)
 
 
-def _request(**changes: Any) -> ProduceRequest:  # noqa: ANN401 - any attribute
+def _request(**changes: Any) -> ProduceRequest:
     settled: dict[str, Any] = {
         "version": 12,
         "correlation_id": 1,

@@ -30,7 +30,7 @@ class Writer(Protocol):
         """Return the rows encoded."""
 
 
-def _read(records: Any) -> list[Row]:  # noqa: ANN401 - the clients have no types
+def _read(records: Any) -> list[Row]:
     rows: list[Row] = []
     while records.has_next():
         batch = records.next_batch()

@@ -33,7 +33,14 @@ class TransactionManager:
         fatal_error: Why nothing can be sent any more; None while something can.
     """
 
-    __slots__ = ("_bump_reason", "_is_idempotent", "_state", "fatal_error", "producer_epoch", "producer_id")
+    __slots__ = (
+        "_bump_reason",
+        "_is_idempotent",
+        "_state",
+        "fatal_error",
+        "producer_epoch",
+        "producer_id",
+    )
 
     def __init__(self, *, is_idempotent: bool) -> None:
         """Begin without a producer id.
@@ -113,7 +120,10 @@ class TransactionManager:
         if any(queue.in_flight_count or _has_unknown_fate(queue) for queue in queues):
             return False
         _logger.info(
-            "Producer id %d: epoch %d ends: %s", self.producer_id, self.producer_epoch, self._bump_reason
+            "Producer id %d: epoch %d ends: %s",
+            self.producer_id,
+            self.producer_epoch,
+            self._bump_reason,
         )
         self._bump_reason = None
         if self.producer_epoch >= EPOCH_MAX:

@@ -13,5 +13,8 @@ def advance(sequence: int, record_count: int) -> int:
     Args:
         sequence: 0 to 2³¹−1.
         record_count: At least 0.
+
+    Returns:
+        0 to 2³¹−1.
     """
     return (sequence + record_count) % SEQUENCE_COUNT

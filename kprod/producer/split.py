@@ -1,0 +1,72 @@
+"""A batch that the broker finds too large, cut in two by decoding it (KIP-126).
+
+The parts keep the whole's records, order, creation time and sequences, and answer for its futures.
+Their memory is outside the pool: the whole may hold all of it, and waiting for memory here would
+wait for this very thread.
+
+Thread-safety: the sender's.
+Source: KIP-126; Kafka ProducerBatch.split (clients 4.3.1), KAFKA-5340, KAFKA-5700.
+"""
+
+from kprod._core.append import BatchResult
+from kprod._core.batch import AppendResult
+from kprod._core.chunks import ChunkChain, ChunkPool
+from kprod._core.layout import BatchLayout
+from kprod.errors import LocalProtocolError
+from kprod.model import Record
+from kprod.producer.batch import NO_SEQUENCE, ProducerBatch
+from kprod.producer.transaction.sequences import advance
+from kprod.record.reader import read_records
+
+
+def split(batch: ProducerBatch) -> list[ProducerBatch]:
+    """Cut a closed batch of more than one record into parts of about half its size.
+
+    Args:
+        batch: Not done; its result forwards to the parts' from now on.
+
+    Returns:
+        At least two parts, in order, not yet in any queue.
+    """
+    assert batch.pieces is not None  # noqa: S101 - it came back from a broker
+    limit_bytes = (batch.builder.size_bytes + BatchLayout.BATCH_OVERHEAD_BYTES) // 2 + 1
+    parts: list[ProducerBatch] = []
+    forwards: list[tuple[int, BatchResult]] = []
+    sequence = batch.base_sequence
+    index = 0
+    for record in read_records(b"".join(batch.pieces)):
+        if not parts or not _try_append(parts[-1], record):
+            if parts and sequence != NO_SEQUENCE:
+                sequence = advance(sequence, parts[-1].record_count)
+            parts.append(_part_of(batch, sequence, limit_bytes))
+            forwards.append((index, parts[-1].result))
+            if not _try_append(parts[-1], record):
+                raise LocalProtocolError("an empty batch refused its first record")
+        index += 1
+    batch.result.forward(forwards)
+    return parts
+
+
+def _part_of(batch: ProducerBatch, sequence: int, limit_bytes: int) -> ProducerBatch:
+    pool = ChunkPool(2 * batch.builder.size_bytes + (1 << 16))
+    chunk = pool.try_chunk(large=False)
+    assert chunk is not None  # noqa: S101 - the pool is new and large enough
+    part = ProducerBatch(batch.queue, ChunkChain(pool, [chunk]), limit_bytes, batch.created_ms)
+    part.attempts = batch.attempts - 1  # being cut is not an attempt
+    part.maybe_persisted = batch.maybe_persisted
+    part.is_due = True
+    part.producer_id, part.producer_epoch = batch.producer_id, batch.producer_epoch
+    part.base_sequence = sequence
+    return part
+
+
+def _try_append(part: ProducerBatch, record: Record) -> bool:
+    """Append, making the chain as long as it takes; False when the part is full."""
+    builder = part.builder
+    while True:
+        outcome = builder.try_append(record.timestamp_ms, record.key, record.value, record.headers)
+        if outcome is not AppendResult.NEED_CHUNKS:
+            return outcome is AppendResult.APPENDED
+        chunk = builder.chain.pool.try_chunk()
+        assert chunk is not None  # noqa: S101 - the pool holds twice the whole
+        builder.add_chunk(chunk)
