@@ -19,6 +19,7 @@ Source: Metadata.java and ProducerMetadata.java (clients 4.3.1); KIP-526, KIP-58
 KIP-1102.
 """
 
+import copy
 import random
 import threading
 from collections.abc import Iterable, Mapping
@@ -400,7 +401,7 @@ class Metadata:
         if self._closed:
             raise ClosedError("the client was closed while metadata was awaited")
         if self._fatal_error is not None:
-            raise self._fatal_error
+            raise copy.copy(self._fatal_error)  # each thread's traceback on an error of its own
         return self._version > version
 
     def _is_old(self, now_ms: int) -> bool:

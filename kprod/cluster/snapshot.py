@@ -216,7 +216,9 @@ class ClusterSnapshot:
         entry = self.topics.get(topic)
         if entry is None or not 0 <= partition < entry.partition_count:
             return None
-        return self.nodes.get(entry.leader_ids[partition])
+        leader_id = entry.leader_ids[partition]
+        # Bootstrap addresses have negative ids too, and lead nothing.
+        return self.nodes.get(leader_id) if leader_id >= 0 else None
 
     def leader_epoch_of(self, topic: str, partition: int) -> int:
         """The leader's reign.
@@ -258,7 +260,7 @@ class ClusterSnapshot:
         all_nodes = {**self.nodes, **{node.node_id: node for node in nodes}}
         by_topic: dict[str, list[LeaderHint]] = {}
         for hint in hints:
-            if hint.leader_id in all_nodes and hint.topic in self.topics:
+            if hint.leader_id >= 0 and hint.leader_id in all_nodes and hint.topic in self.topics:
                 by_topic.setdefault(hint.topic, []).append(hint)
         topics = dict(self.topics)
         for topic, topic_hints in by_topic.items():

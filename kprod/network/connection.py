@@ -433,9 +433,11 @@ class NodeConnection:
 
 
 def _error_for_request(error: KprodError, node: Node) -> KprodError:
-    """What a request in flight ends with when its connection goes for a reason."""
+    """What a request ends with when its connection goes; each gets an error of its own."""
     if isinstance(error, Disconnected | RequestTimeout | ClosedError | AuthenticationFailed):
-        return error
+        own: KprodError = type(error)(*error.args)
+        own.__cause__ = error.__cause__
+        return own
     disconnected = Disconnected(f"connection to {node.address} was given up: {error}")
     disconnected.__cause__ = error
     return disconnected

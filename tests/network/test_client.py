@@ -1,14 +1,30 @@
-"""The client's loop: connect, negotiate, send, answer, lose, and begin again."""
+"""The client's loop: readiness, sending, time-outs, throttling, completions, closing."""
 
-from kprod.errors import Disconnected
+import logging
+from typing import Any
+
+import pytest
+
+from kprod.cluster.metadata import NEVER_MS
+from kprod.errors import (
+    ClosedError,
+    Disconnected,
+    LocalProtocolError,
+    RequestTimeout,
+    UnsupportedVersion,
+)
+from kprod.network.request import Outcome
 from kprod.protocol.api import ApiKey
-from tests.network.scripted import World, ready_world
+from tests.network.scripted import ALL_VERSIONS, Peer, World, metadata_body, ready_world
+
+PRODUCER_ID = {"producer_id": 7, "producer_epoch": 0}
 
 
-def test_first_poll_connects_to_the_bootstrap_address() -> None:
-    """Metadata is wanted from the start, so the first turn opens a connection."""
+def test_first_poll_connects_to_a_bootstrap_address() -> None:
+    """Metadata is wanted from the start, so the first turn opens one connection."""
     world = World()
 
+    world.poll()
     world.poll()
 
     assert [str(transport.address) for transport in world.transports] == ["127.0.0.1:9001"]
@@ -26,32 +42,449 @@ def test_join_makes_a_snapshot() -> None:
 
 def test_request_and_response() -> None:
     """A request goes out in the newest common version and its answer completes it."""
-    world, peer = ready_world()
+    world, peer = ready_world(client_id="me")
 
     world.send(1)
     assert world.client.in_flight_count(1) == 1
     request = peer.request()
-    peer.respond(request, {"producer_id": 7, "producer_epoch": 0})
+    peer.respond(request, PRODUCER_ID)
     world.poll(3)
 
     (outcome,) = world.outcomes
-    assert request.api_key == ApiKey.INIT_PRODUCER_ID
+    assert (request.api_key, request.client_id) == (ApiKey.INIT_PRODUCER_ID, "me")
     assert outcome.body is not None
     assert outcome.body["producer_id"] == 7
     assert (outcome.error, outcome.was_written, outcome.latency_ms) == (None, True, 3)
+    assert (outcome.node_id, outcome.version, outcome.now_ms) == (1, request.version, world.now_ms)
     assert world.client.in_flight_count(1) == 0
 
 
-def test_lost_connection_completes_what_was_in_flight() -> None:
-    """A closed connection ends every request as disconnected and holds the next attempt back."""
+def test_a_caller_may_bring_the_bytes() -> None:
+    """`build` gets version, correlation id and client id; its pieces go out as they are."""
     world, peer = ready_world()
-    world.send(1)
-    peer.close()
+    built: list[tuple[int, int, str]] = []
 
+    def build(version: int, correlation_id: int, client_id: str) -> list[bytes]:
+        built.append((version, correlation_id, client_id))
+        return [b"\0\0\0\x03", b"a", b"bc"]
+
+    world.send(1, api_key=ApiKey.PRODUCE, build=build, versions=(3, 9))
+
+    assert built == [(9, built[0][1], "kprod")]
+    assert bytes(peer.transport.to_peer) == b"\0\0\0\x03abc"
+
+
+def test_up_to_five_requests_are_in_flight() -> None:
+    """Then the node has no room until an answer comes; answers complete in order."""
+    world, peer = ready_world()
+    for _ in range(5):
+        assert world.client.can_send(1)
+        world.send(1)
+    assert not world.client.can_send(1)
+    assert world.client.poll_delay_ms(world.metadata.snapshot.nodes[1], world.now_ms) == NEVER_MS
+
+    requests = peer.requests()
+    for request in requests:
+        peer.respond(request, {"producer_id": request.correlation_id})
+    world.poll()
+
+    ids = [outcome.body["producer_id"] for outcome in world.outcomes if outcome.body is not None]
+    assert ids == [request.correlation_id for request in requests]
+    assert world.client.can_send(1)
+
+
+def test_nothing_is_sent_behind_a_half_written_request() -> None:
+    """The node has room again when the socket has taken the rest."""
+    world, peer = ready_world()
+    peer.transport.room_bytes = 10
+
+    world.send(1)
+    assert not world.client.can_send(1)
+    world.poll()
+    assert peer.requests() == []
+    peer.transport.room_bytes = 1_000
+    world.poll()
+
+    assert len(peer.requests()) == 1
+    assert world.client.can_send(1)
+
+
+def test_a_request_without_response_completes_when_written() -> None:
+    """At the end of the next turn, which does not sleep before."""
+    world, peer = ready_world()
+
+    world.send(1, expects_response=False)
+    assert world.outcomes == []
+    world.poll()
+
+    (outcome,) = world.outcomes
+    assert (outcome.body, outcome.error, outcome.was_written) == (None, None, True)
+    assert world.selector.timeouts_ms[-1] == 0
+    assert len(peer.requests()) == 1
+
+
+def test_a_request_to_a_node_that_is_not_ready() -> None:
+    """It completes as disconnected, nothing written; nothing is lost or raised."""
+    world, _ = ready_world()
+
+    world.send(5)
     world.poll()
 
     (outcome,) = world.outcomes
     assert isinstance(outcome.error, Disconnected)
-    assert outcome.was_written
+    assert (outcome.was_written, outcome.version) == (False, -1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"versions": (90, 99)}, UnsupportedVersion),
+        ({"body": {"no_such_field": 1}}, LocalProtocolError),
+        ({"body": None}, LocalProtocolError),
+    ],
+)
+def test_a_request_that_cannot_be_made(fields: dict[str, Any], error: type[Exception]) -> None:
+    """No common version, or a body that does not fit: told by the outcome, connection kept."""
+    world, peer = ready_world()
+
+    world.send(1, **fields)
+    world.poll()
+
+    (outcome,) = world.outcomes
+    assert isinstance(outcome.error, error)
+    assert not outcome.was_written
+    assert world.client.can_send(1)
+    assert peer.requests() == []
+
+
+def test_a_node_that_lacks_the_request() -> None:
+    """The text names the request; others go on."""
+    world = World()
+    world.join({1: ("127.0.0.1", 9101)})
+    world.connect_node(1, {key: ALL_VERSIONS[key] for key in (3, 18)})
+
+    world.send(1)
+    world.poll()
+
+    assert isinstance(world.outcomes[0].error, UnsupportedVersion)
+    assert "INIT_PRODUCER_ID" in str(world.outcomes[0].error)
+
+
+def test_a_silent_node_times_out() -> None:
+    """Its connection is closed and every request of it ends, the answer to the first included."""
+    world, peer = ready_world(request_timeout_ms=1_000)
+    world.send(1)
+    world.clock.advance(400)
+    world.send(1)
+
+    world.poll(599)
+    assert world.outcomes == []
+    world.poll(1)
+
+    assert [type(outcome.error) for outcome in world.outcomes] == [RequestTimeout, RequestTimeout]
+    assert "1000 ms" in str(world.outcomes[0].error)
+    assert "127.0.0.1:9101" in str(world.outcomes[0].error)
+    assert peer.transport.is_closed
     assert not world.client.can_send(1)
-    assert world.client.poll_delay_ms(world.metadata.snapshot.nodes[1], world.now_ms) > 0
+
+
+def test_an_answer_that_is_here_is_not_late() -> None:
+    """After a long pause of the process, sockets are read before deadlines are looked at."""
+    world, peer = ready_world(request_timeout_ms=1_000)
+    world.send(1)
+    peer.respond(peer.request(), PRODUCER_ID)
+
+    world.poll(60_000)
+
+    assert world.outcomes[0].error is None
+
+
+def test_a_requests_own_timeout() -> None:
+    """`timeout_ms` of the request goes before the setting."""
+    world, _ = ready_world(request_timeout_ms=1_000)
+    world.send(1, timeout_ms=50)
+
+    world.poll(50)
+
+    assert isinstance(world.outcomes[0].error, RequestTimeout)
+
+
+def test_answered_requests_leave_no_timer() -> None:
+    """Only the idle deadline of each connection stays."""
+    world, peer = ready_world()
+    before = len(world.timer)
+    for _ in range(5):
+        world.send(1)
+    assert len(world.timer) == before + 5
+    for request in peer.requests():
+        peer.respond(request, PRODUCER_ID)
+    world.poll()
+
+    assert len(world.timer) == before
+
+
+@pytest.mark.parametrize(
+    ("throttle_ms", "muted_ms"), [(30_000, 30_000), (2**31 - 1, 5 * 60_000), (0, 0), (-5, 0)]
+)
+def test_a_throttle_mutes_one_node(throttle_ms: int, muted_ms: int) -> None:
+    """For as long as the broker asks, five minutes at most; no other node is touched."""
+    world = World()
+    world.join({1: ("127.0.0.1", 9101), 2: ("127.0.0.1", 9102)})
+    peer = world.connect_node(1)
+    world.connect_node(2)
+    world.send(1)
+    peer.respond(peer.request(), {**PRODUCER_ID, "throttle_time_ms": throttle_ms})
+    world.poll()
+
+    node = world.metadata.snapshot.nodes[1]
+    assert world.outcomes[0].error is None
+    assert world.client.poll_delay_ms(node, world.now_ms) == muted_ms
+    assert world.client.is_ready(2, world.now_ms)
+    if muted_ms:
+        assert not world.client.is_ready(1, world.now_ms + muted_ms - 1)
+    assert world.client.is_ready(1, world.now_ms + muted_ms) == (muted_ms < 300_000)
+    assert world.client.can_send(1)
+
+
+def test_throttled_time_is_not_counted_against_requests() -> None:
+    """The second request's deadline moves by the throttle that came with the first answer."""
+    world, peer = ready_world(request_timeout_ms=1_000)
+    world.send(1)
+    world.send(1)
+    first, _ = peer.requests()
+    peer.respond(first, {**PRODUCER_ID, "throttle_time_ms": 5_000})
+    world.poll()
+
+    world.poll(5_999)
+    assert len(world.outcomes) == 1
+    world.poll(1)
+
+    assert isinstance(world.outcomes[1].error, RequestTimeout)
+
+
+def test_a_completion_that_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The others still run, and the client goes on."""
+    world, peer = ready_world()
+
+    def fail(_outcome: Outcome) -> None:
+        raise ValueError("planted")
+
+    world.send(1, on_complete=fail)
+    world.send(1)
+    for request in peer.requests():
+        peer.respond(request, PRODUCER_ID)
+    with caplog.at_level(logging.ERROR):
+        world.poll()
+
+    assert len(world.outcomes) == 1
+    assert "planted" in caplog.text
+    assert "INIT_PRODUCER_ID" in caplog.text
+
+
+def test_an_interrupted_completion_keeps_the_others() -> None:
+    """What is not caught stops the turn; the completions behind it run in the next one."""
+    world, peer = ready_world()
+
+    def interrupt(_outcome: Outcome) -> None:
+        raise KeyboardInterrupt
+
+    world.send(1, on_complete=interrupt)
+    world.send(1)
+    for request in peer.requests():
+        peer.respond(request, PRODUCER_ID)
+    with pytest.raises(KeyboardInterrupt):
+        world.poll()
+    world.poll()
+
+    assert len(world.outcomes) == 1
+
+
+def test_a_completion_may_send() -> None:
+    """It sees a client whose room has been given back."""
+    world, peer = ready_world(max_in_flight_requests_per_connection=1)
+
+    world.send(1, on_complete=lambda _: world.send(1))
+    peer.respond(peer.request(), PRODUCER_ID)
+    world.poll()
+    peer.respond(peer.request(), PRODUCER_ID)
+    world.poll()
+
+    assert [outcome.error for outcome in world.outcomes] == [None]
+
+
+def test_metadata_goes_first() -> None:
+    """While a question is due no node is ready, though it could be sent to."""
+    world, _ = ready_world()
+    assert world.client.is_ready(1, world.now_ms)
+
+    world.metadata.add_topic("new", world.now_ms)
+
+    assert world.client.can_send(1)
+    assert not world.client.is_ready(1, world.now_ms)
+    world.poll()
+    assert world.client.is_ready(1, world.now_ms)
+
+
+def test_poll_sleeps_until_the_next_deadline() -> None:
+    """The caller's limit, a timer, metadata's age: whichever comes first."""
+    world, peer = ready_world(request_timeout_ms=1_000)
+
+    world.client.poll(20, world.now_ms)
+    assert world.selector.timeouts_ms[-1] == 20
+    world.send(1)
+    world.poll()
+    assert world.selector.timeouts_ms[-1] == 1_000
+    peer.respond(peer.request(), PRODUCER_ID)
+    world.poll()
+    world.poll()
+    assert 1_000 < world.selector.timeouts_ms[-1] <= 300_000
+
+
+def test_wakeup_reaches_the_selector() -> None:
+    """It is the only call for other threads."""
+    world, _ = ready_world()
+    world.client.wakeup()
+
+    assert world.selector.wakeups == 1
+
+
+def test_what_a_node_advertises() -> None:
+    """Versions while it is connected; nothing before and after."""
+    world, peer = ready_world()
+    assert world.client.advertised(1)[ApiKey.PRODUCE] == ALL_VERSIONS[ApiKey.PRODUCE]
+    assert world.client.features(1) is not None
+
+    peer.close()
+    world.poll()
+
+    assert world.client.advertised(1) == {}
+    assert world.client.features(1) is None
+    assert world.client.advertised(99) == {}
+
+
+def test_least_loaded_is_the_one_with_fewest_in_flight() -> None:
+    """Among nodes that can be sent to; a throttled or full one is not chosen."""
+    world = World()
+    world.join({1: ("127.0.0.1", 9101), 2: ("127.0.0.1", 9102)})
+    world.connect_node(1)
+    world.connect_node(2)
+    world.send(1)
+
+    chosen = {world.client.least_loaded_node(world.now_ms) for _ in range(20)}
+
+    assert {node.node_id for node in chosen if node is not None} == {2}
+
+
+def test_least_loaded_prefers_a_connection_that_is_being_made() -> None:
+    """One waits for it rather than opening another."""
+    world = World()
+    world.join({1: ("127.0.0.1", 9101), 2: ("127.0.0.1", 9102), 3: ("127.0.0.1", 9103)})
+    world.client.ready(world.metadata.snapshot.nodes[2], world.now_ms)
+
+    chosen = {world.client.least_loaded_node(world.now_ms) for _ in range(20)}
+
+    assert {node.node_id for node in chosen if node is not None} == {2}
+
+
+def test_least_loaded_spreads_over_untried_nodes() -> None:
+    """The first to be asked is drawn, so that a thousand clients do not all ask one broker."""
+    world = World(",".join(f"127.0.0.1:{port}" for port in range(9001, 9006)))
+
+    chosen = {world.client.least_loaded_node(world.now_ms) for _ in range(200)}
+
+    assert len(chosen) == 5
+
+
+def test_disconnect_ends_what_is_in_flight() -> None:
+    """The caller hears it in the next turn."""
+    world, peer = ready_world()
+    world.send(1)
+
+    world.client.disconnect(1)
+    world.client.disconnect(99)
+    assert world.outcomes == []
+    world.poll()
+
+    assert isinstance(world.outcomes[0].error, Disconnected)
+    assert peer.transport.is_closed
+
+
+def test_close_completes_everything_and_leaves_nothing() -> None:
+    """Requests end as closed, sockets and doors are closed, no timer stays."""
+    world, peer = ready_world()
+    world.send(1)
+    world.send(1, on_complete=lambda _: world.send(1))
+
+    world.client.close()
+    world.client.close()
+
+    assert [type(outcome.error) for outcome in world.outcomes] == [ClosedError, ClosedError]
+    assert world.outcomes[0].was_written
+    assert not world.outcomes[1].was_written
+    assert all(transport.is_closed for transport in world.transports)
+    assert world.selector.is_closed
+    assert world.selector.watched == {}
+    assert len(world.timer) == 0
+    assert peer.transport.is_closed
+
+
+def test_idle_connections_are_closed_quietly() -> None:
+    """No error, no question about the cluster, no wait before the next attempt."""
+    world, peer = ready_world(connections_max_idle_ms=10_000)
+    world.poll(9_999)
+    assert world.client.can_send(1)
+    world.send(1)
+    peer.respond(peer.request(), PRODUCER_ID)
+    world.poll()
+
+    world.poll(9_999)
+    assert world.client.can_send(1)
+    world.poll(1)
+
+    assert not world.client.can_send(1)
+    assert peer.transport.is_closed
+    assert world.client.connection_errors() == {}
+    assert world.metadata.update_due_in_ms(world.now_ms) > 0
+    assert not world.client.ready(world.metadata.snapshot.nodes[1], world.now_ms)
+    assert len(world.transports) == 3
+
+
+def test_a_connection_with_a_request_in_flight_is_not_idle() -> None:
+    """However long the broker takes, within the request's own time."""
+    world, peer = ready_world(connections_max_idle_ms=1_000, request_timeout_ms=30_000)
+    world.send(1)
+    world.poll(20_000)
+    peer.respond(peer.request(), PRODUCER_ID)
+    world.poll()
+
+    assert world.outcomes[0].error is None
+
+
+def test_correlation_ids_differ_between_requests_in_flight() -> None:
+    """Each request has its own, over all connections."""
+    world, peer = ready_world()
+    for _ in range(5):
+        world.send(1)
+
+    assert len({request.correlation_id for request in peer.requests()}) == 5
+
+
+def test_a_node_that_left_the_cluster_is_forgotten() -> None:
+    """Its connection's state goes once it is down, so a hostile cluster cannot grow the client."""
+    world, peer = ready_world()
+    world.metadata.request_update()
+    world.poll(2_000)
+    peers = [Peer(transport) for transport in world.transports]
+    for each in peers:
+        for request in each.requests():
+            each.respond(request, metadata_body({5: ("127.0.0.1", 9105)}))
+    world.poll()
+    assert set(world.metadata.snapshot.nodes) == {5}
+    for each in peers:
+        each.close()
+    world.poll()
+
+    world.client.ready(world.metadata.snapshot.nodes[5], world.now_ms)
+
+    assert set(world.client._connections) == {5}
+    assert peer.transport.is_closed

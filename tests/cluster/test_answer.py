@@ -1,0 +1,110 @@
+"""What a Metadata response may say, and what is refused."""
+
+from typing import Any
+
+import pytest
+
+from kprod.cluster.answer import PARTITIONS_PER_TOPIC_MAX, read_answer
+from kprod.errors import BrokerError, RemoteProtocolError
+from kprod.model import Node
+from kprod.protocol.error_table import ErrorCode
+from tests.cluster.bodies import metadata_response, topic_entry
+
+
+def test_nodes_and_topics_are_read() -> None:
+    """Everything a snapshot needs is taken over."""
+    answer = read_answer(metadata_response(topic_entry("orders", [(1, 5), (2, 7)], topic_id=9)))
+
+    assert answer.nodes[2] == Node(2, "host-2", 9002)
+    assert answer.topics["orders"].leader_ids == (1, 2)
+    assert answer.topics["orders"].leader_epochs == (5, 7)
+    assert answer.topics["orders"].topic_id.int == 9
+    assert answer.topics["orders"].partition(1).replicas == (1, 2, 3)
+    assert (answer.cluster_id, answer.controller_id, dict(answer.errors)) == ("cluster", 1, {})
+
+
+def test_equal_replica_lists_are_one_object() -> None:
+    """Ten thousand partitions on three brokers have a handful of replica lists."""
+    answer = read_answer(metadata_response(topic_entry("orders", [(1, 0)] * 100)))
+
+    assert len({id(replicas) for replicas in answer.topics["orders"].replicas}) == 1
+
+
+def test_partitions_are_put_in_order() -> None:
+    """Brokers do not promise an order."""
+    entry = topic_entry("orders", [(1, 0), (2, 0), (3, 0)])
+    entry["partitions"].reverse()
+
+    assert read_answer(metadata_response(entry)).topics["orders"].leader_ids == (1, 2, 3)
+
+
+def test_a_missing_partition_has_no_leader() -> None:
+    """A hole keeps the number of partitions, by which keys are spread."""
+    entry = topic_entry("orders", [(1, 0), (2, 0), (3, 0)])
+    del entry["partitions"][1]
+
+    assert read_answer(metadata_response(entry)).topics["orders"].leader_ids == (1, -1, 3)
+
+
+@pytest.mark.parametrize("index", [-1, 0, PARTITIONS_PER_TOPIC_MAX, 2**31 - 1])
+def test_an_absurd_partition_is_refused(index: int) -> None:
+    """Negative, repeated or beyond the limit: an error, and no memory taken for it."""
+    entry = topic_entry("orders", [(1, 0), (2, 0)])
+    entry["partitions"][1]["partition_index"] = index
+
+    with pytest.raises(RemoteProtocolError, match="orders"):
+        read_answer(metadata_response(entry))
+
+
+def test_a_topic_without_partitions_is_not_available_yet() -> None:
+    """No error and no partition is no success."""
+    answer = read_answer(metadata_response(topic_entry("orders", [])))
+
+    assert answer.topics == {}
+    assert answer.errors["orders"].code == ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def test_a_topic_in_error_is_told_with_its_reason() -> None:
+    """The code becomes an error that names the topic."""
+    answer = read_answer(metadata_response(topic_entry("orders", [], error_code=29)))
+
+    assert answer.errors["orders"].name == "TOPIC_AUTHORIZATION_FAILED"
+    assert "orders" in str(answer.errors["orders"])
+
+
+def test_no_brokers_is_a_failure() -> None:
+    """A broker that starts up may know no one, not even itself."""
+    with pytest.raises(RemoteProtocolError, match="no broker"):
+        read_answer(metadata_response(nodes=()))
+
+
+def test_an_error_for_the_whole_is_raised() -> None:
+    """Version 13 can refuse the question as such."""
+    with pytest.raises(BrokerError) as raised:
+        read_answer(metadata_response(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
+
+    assert raised.value.code == ErrorCode.REBOOTSTRAP_REQUIRED
+
+
+@pytest.mark.parametrize(
+    "broker",
+    [
+        {"node_id": -1, "host": "a", "port": 9},
+        {"node_id": 1, "host": "", "port": 9},
+        {"node_id": 1, "host": "a", "port": 0},
+        {"node_id": 1, "host": "a", "port": 65_536},
+    ],
+)
+def test_an_impossible_broker_is_refused(broker: dict[str, Any]) -> None:
+    """Ids of bootstrap addresses, empty hosts and impossible ports are not taken over."""
+    with pytest.raises(RemoteProtocolError, match="names broker"):
+        read_answer(metadata_response(brokers=[broker]))
+
+
+def test_a_hostile_name_is_escaped() -> None:
+    """A broker's text cannot forge a line of a log."""
+    answer = read_answer(metadata_response(topic_entry("a\nb\x1b[31m", [], error_code=3)))
+
+    (error,) = answer.errors.values()
+    assert "\n" not in str(error)
+    assert "\x1b" not in str(error)

@@ -1,0 +1,114 @@
+"""Frames out, frames in."""
+
+import socket
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kprod.errors import Disconnected
+from kprod.network.address import SocketAddress
+from kprod.network.channel import JOIN_BYTES_MAX, Channel
+from kprod.network.framing import FrameReader
+from kprod.network.outgoing import OutgoingFrame
+from kprod.network.transport import PlainTransport
+from tests.network.scripted import MemoryTransport
+
+
+def make(*, gathers: bool = True) -> tuple[Channel, MemoryTransport]:
+    """A channel over memory."""
+    transport = MemoryTransport(SocketAddress(2, "10.0.0.1", 1), gathers=gathers)
+    return Channel(transport, FrameReader()), transport
+
+
+@pytest.mark.parametrize("gathers", [True, False])
+@given(
+    frames=st.lists(
+        st.lists(st.binary(min_size=1, max_size=9), min_size=1, max_size=6), max_size=4
+    ),
+    room=st.lists(st.integers(1, 15), min_size=1, max_size=10),
+)
+def test_partial_writes_lose_nothing(
+    gathers: bool, frames: list[list[bytes]], room: list[int]
+) -> None:
+    """Whatever the socket takes at a time, gathered or joined, the bytes are the same."""
+    channel, transport = make(gathers=gathers)
+    outgoing = [OutgoingFrame(pieces) for pieces in frames]
+    for frame in outgoing:
+        channel.enqueue(frame)
+
+    turn, is_done = 0, False
+    while not is_done:
+        transport.room_bytes = room[turn % len(room)]
+        is_done = channel.flush()
+        turn += 1
+
+    assert transport.to_peer == b"".join(piece for pieces in frames for piece in pieces)
+    assert all(frame.is_written for frame in outgoing)
+    assert not channel.has_output
+
+
+def test_more_pieces_than_the_system_takes() -> None:
+    """They go out in slices of at most 1,024."""
+    channel, transport = make()
+    channel.enqueue(OutgoingFrame([b"x"] * 5_000))
+
+    assert channel.flush()
+    assert transport.write_sizes == [1024, 1024, 1024, 1024, 904]
+    assert len(transport.to_peer) == 5_000
+
+
+def test_joined_writes_are_bounded() -> None:
+    """Without scatter/gather a large request is copied a part at a time."""
+    channel, transport = make(gathers=False)
+    channel.enqueue(OutgoingFrame([bytes(16_384)] * 64))
+
+    assert channel.flush()
+    assert len(transport.write_sizes) == 64 * 16_384 // JOIN_BYTES_MAX
+
+
+def test_one_read_per_call() -> None:
+    """A busy peer waits its turn: what did not fit the buffer comes with the next call."""
+    channel, transport = make()
+    transport.from_peer += (4).to_bytes(4, "big") + b"abcd" + (4).to_bytes(4, "big") + b"efgh"
+    buffer = bytearray(10)
+
+    assert channel.receive(buffer) == [b"abcd"]
+    assert transport.reads == 1
+    assert channel.receive(buffer) == [b"efgh"]
+    assert channel.receive(buffer) == []
+
+
+def test_a_closed_peer_is_told_from_a_cut_response() -> None:
+    """The error says whether something was under way."""
+    channel, transport = make()
+    transport.is_eof = True
+    with pytest.raises(Disconnected, match=r"closed the connection$"):
+        channel.receive(bytearray(10))
+
+    transport.from_peer += b"\0\0\0\x09abc"
+    assert channel.receive(bytearray(10)) == []
+    with pytest.raises(Disconnected, match="in the middle of a response"):
+        channel.receive(bytearray(10))
+
+
+@settings(max_examples=10, deadline=None)
+@given(sizes=st.lists(st.integers(1, 60_000), min_size=1, max_size=40))
+def test_a_tiny_socket_buffer(sizes: list[int]) -> None:
+    """Over real sockets with 4 KiB of buffer, every byte arrives in order."""
+    near, far = socket.socketpair()
+    near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+    near.setblocking(False)
+    pieces = [bytes([index % 251]) * size for index, size in enumerate(sizes)]
+    channel = Channel(PlainTransport(near), FrameReader())
+    channel.enqueue(OutgoingFrame([memoryview(piece) for piece in pieces]))
+
+    received = bytearray()
+    while not channel.flush():
+        received += far.recv(1 << 20)
+    channel.close()
+    while part := far.recv(1 << 20):
+        received += part
+    far.close()
+
+    assert received == b"".join(pieces)

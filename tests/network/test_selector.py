@@ -1,0 +1,121 @@
+"""Sleeping and being woken."""
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from kprod.network.selector import EVENT_READ, EVENT_WRITE, SystemSelector
+
+LONG_MS = 30_000  # a limit that ends a broken test, never its rhythm
+
+
+@pytest.fixture
+def selector() -> Iterator[SystemSelector]:
+    """A selector that is closed afterwards."""
+    made = SystemSelector()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two connected sockets."""
+    near, far = socket.socketpair()
+    yield near, far
+    near.close()
+    far.close()
+
+
+def pending_wake_bytes(selector: SystemSelector) -> int:
+    """How many bytes lie in the wake-up channel."""
+    try:
+        return len(selector._wake_reader.recv(100, socket.MSG_PEEK))
+    except BlockingIOError:
+        return 0
+
+
+def test_events_come_with_their_owner(
+    selector: SystemSelector, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    """Readable, writable, both, and not watched any more."""
+    near, far = pair
+    selector.register(near, EVENT_READ, "owner")
+    assert selector.select(0) == []
+
+    far.send(b"x")
+    assert selector.select(LONG_MS) == [("owner", EVENT_READ)]
+    selector.modify(near, EVENT_READ | EVENT_WRITE, "other")
+    assert selector.select(LONG_MS) == [("other", EVENT_READ | EVENT_WRITE)]
+    selector.unregister(near)
+    assert selector.select(0) == []
+
+
+def test_a_wakeup_before_the_sleep_ends_it_at_once(selector: SystemSelector) -> None:
+    """It is remembered, without a byte being written to anyone."""
+    selector.wakeup()
+    selector.wakeup()
+
+    assert pending_wake_bytes(selector) == 0
+    assert selector.select(LONG_MS) == []
+
+
+def test_a_wakeup_serves_one_sleep(selector: SystemSelector) -> None:
+    """The next one lasts its time again."""
+    selector.wakeup()
+    selector.select(LONG_MS)
+
+    assert not selector._woken
+    assert selector.select(1) == []
+
+
+def test_another_thread_ends_the_sleep(selector: SystemSelector) -> None:
+    """Whenever it comes, before the sleep or in it."""
+    done: list[int] = []
+    for _ in range(50):
+        thread = threading.Thread(target=selector.wakeup)
+        thread.start()
+        selector.select(LONG_MS)
+        done.append(1)
+        thread.join()
+
+    assert len(done) == 50
+
+
+def test_many_wakers_write_one_byte(selector: SystemSelector) -> None:
+    """While it sleeps, the first waker writes and the others see that it did."""
+    selector._sleeping = True  # as in the middle of `select`
+    for _ in range(100):
+        selector.wakeup()
+
+    assert pending_wake_bytes(selector) == 1
+    assert selector.select(LONG_MS) == []
+
+
+def test_no_byte_is_left_behind(selector: SystemSelector) -> None:
+    """After wake-ups from many threads the channel is empty, or the next sleep would be none."""
+    for _ in range(50):
+        threads = [threading.Thread(target=selector.wakeup) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        selector.select(LONG_MS)
+        for thread in threads:
+            thread.join(30)
+    selector.select(0)
+
+    assert pending_wake_bytes(selector) == 0
+
+
+def test_a_wakeup_after_close_is_nothing() -> None:
+    """An application thread may be late."""
+    made = SystemSelector()
+    made.close()
+
+    made.wakeup()
+    assert made._woken
+
+
+def test_the_channel_is_a_local_pair(selector: SystemSelector) -> None:
+    """No TCP port that a stranger could connect to."""
+    assert selector._wake_reader.family == socket.AF_UNIX
