@@ -155,7 +155,7 @@ cdef class StructPlan:
 
     def __init__(self, where, fields, tagged, absent, bint flexible):
         cdef FieldPlan field
-        self.where = where
+        self.where = where.rstrip(":")
         self.fields = tuple(fields)
         self.absent = {plan.name: plan for plan in absent}
         self.flexible = flexible
