@@ -1,13 +1,13 @@
-"""Write the protocol tables of `kprod/protocol` from Kafka's own definitions; development only.
+"""Write the tables of `kprod/protocol` from Kafka's own definitions; development only.
 
-Two `kafka-clients` jars are read: the newest one for all messages, and the last of the 3.x line for
-the versions that 4.0 withdrew and that old clients still speak. Only facts are taken (names, types,
-version ranges, tags, defaults, error codes). Fetch the jars, then write (needs Java 17 for the error
-codes, which exist as compiled code only):
+Two `kafka-clients` jars are read: the newest for all messages, and the last of the 3.x line for the
+versions that 4.0 withdrew and that old clients still speak. Only facts are taken (names, types,
+version ranges, tags, defaults, error codes). Fetch the jars, then write (needs Java 17, since the
+error codes exist as compiled code only):
 
     for version in 4.3.1 3.9.1; do mvn -q dependency:get -Dtransitive=false \
         -Dartifact=org.apache.kafka:kafka-clients:$version; done
-    python tools/generate_protocol.py
+    python -m tools.generate_protocol
 
 `--check` writes nothing and fails if a committed table differs. `--jars NEW OLD` reads other files.
 
@@ -18,25 +18,31 @@ import argparse
 import json
 import re
 import subprocess
-import sys
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from kprod.protocol.schema import Field, Message, holds
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from kprod.protocol.schema import Field, Message, holds  # noqa: E402 - found through ROOT
-
 NEW_VERSION, OLD_VERSION = "4.3.1", "3.9.1"
 LINE_WIDTH = 100
 Range = tuple[int, int]
 
+
+class ErrorFact(NamedTuple):
+    """One error code, its name, and whether trying again or fresh metadata may help."""
+
+    code: int
+    name: str
+    retriable: bool
+    refresh_metadata: bool
+
+
 # Requests (each with its response) that a producer, the embedded broker, or a test against Apache
 # Kafka speaks; inter-broker and quorum traffic is left out.
-APIS = frozenset(
-    """
+APIS = """
     AddOffsetsToTxn AddPartitionsToTxn AlterConfigs AlterUserScramCredentials ApiVersions CreateAcls
     CreatePartitions CreateTopics DeleteAcls DeleteGroups DeleteRecords DeleteTopics DescribeAcls
     DescribeCluster DescribeConfigs DescribeGroups DescribeLogDirs DescribeProducers
@@ -45,14 +51,11 @@ APIS = frozenset(
     ListGroups ListOffsets ListTransactions Metadata OffsetCommit OffsetDelete OffsetFetch
     OffsetForLeaderEpoch Produce SaslAuthenticate SaslHandshake SyncGroup TxnOffsetCommit
     UpdateFeatures WriteTxnMarkers
-    """.split()
-)
-STRUCTURES = frozenset(
-    """
+"""
+STRUCTURES = """
     ConsumerProtocolAssignment ConsumerProtocolSubscription ControlRecordTypeSchema EndTxnMarker
     RequestHeader ResponseHeader
-    """.split()
-)
+"""
 
 
 def default_jars() -> tuple[Path, Path]:
@@ -77,7 +80,8 @@ def generate(new_jar: Path, old_jar: Path) -> dict[Path, str]:
 
 
 def _wanted(name: str) -> bool:
-    return name in STRUCTURES or re.sub("(Request|Response)$", "", name) in APIS
+    api = re.sub(r"(Request|Response)$", "", name)
+    return name in STRUCTURES.split() or api in APIS.split()
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -97,14 +101,14 @@ def _definitions(jar: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _error_facts(jar: Path) -> list[tuple[int, str, bool, bool]]:
+def _error_facts(jar: Path) -> list[ErrorFact]:
     program = Path(__file__).with_name("ErrorFacts.java")
-    lines = subprocess.run(  # noqa: S603 - our own program
-        ["java", str(program), str(jar)],  # noqa: S607 - whichever Java the developer has
+    lines = subprocess.run(
+        ["java", str(program), str(jar)],
         check=True, capture_output=True, text=True, timeout=120,
     ).stdout.splitlines()  # fmt: skip
     rows = (line.split() for line in lines)
-    return sorted((int(code), name, r == "true", m == "true") for code, name, r, m in rows)
+    return sorted(ErrorFact(int(c), name, r == "true", m == "true") for c, name, r, m in rows)
 
 
 def _range(text: str | None, within: Range) -> Range | None:
@@ -119,8 +123,7 @@ def _range(text: str | None, within: Range) -> Range | None:
 
 
 def _valid(definition: dict[str, Any]) -> Range:
-    versions = _range(definition["validVersions"], (0, 1000))
-    assert versions is not None, definition["name"]  # noqa: S101 - a fact about the source
+    versions = _range(definition["validVersions"], (0, 1000)) or (0, -1)
     return versions[0], versions[1] - definition["unstable"]
 
 
@@ -130,14 +133,12 @@ def snake(name: str) -> str:
     return spaced.lower()
 
 
-def _default(raw: str | float | bool | None) -> int | str | None:
+def _default(raw: str | int | None) -> int | str | None:
     if raw in {None, "", "false", False}:
         return 0
     if raw == "null":
         return None
-    if raw in {"true", True} and not isinstance(raw, int | float):
-        return True
-    return int(str(raw), 0)
+    return True if raw == "true" else int(str(raw), 0)
 
 
 def _fields(definition: dict[str, Any], within: Range) -> tuple[Field, ...]:
@@ -147,8 +148,7 @@ def _fields(definition: dict[str, Any], within: Range) -> tuple[Field, ...]:
 
 
 def _field(raw: dict[str, Any], structures: dict[str, Any], within: Range) -> Field:
-    versions = _range(raw["versions"], within)
-    assert versions is not None  # noqa: S101 - the caller looked
+    versions = _range(raw["versions"], within) or within
     kind = raw["type"]
     inner: tuple[Field, ...] = ()
     if kind.strip("[]")[0].isupper():
@@ -208,13 +208,13 @@ def _join(old: tuple[Field, ...], new: tuple[Field, ...]) -> tuple[Field, ...]:
 
 def _join_field(old: Field, new: Field) -> Field:
     return new._replace(
-        versions=_union(old.versions, new.versions),
+        versions=_union(old.versions, new.versions) or new.versions,
         nullable=_union(old.nullable, new.nullable),
         fields=_join(old.fields, new.fields),
     )
 
 
-def _union(old: Range | None, new: Range | None) -> Any:  # noqa: ANN401 - as optional as its input
+def _union(old: Range | None, new: Range | None) -> Range | None:
     if old is None or new is None:
         return new or old
     if old[1] + 1 != new[0]:
@@ -269,8 +269,8 @@ def _call(name: str, arguments: dict[str, Any], *, indent: int) -> str:
     shown = [
         (key if key not in positional else "", value)
         for key, value in arguments.items()
-        if key in positional or value != Field._field_defaults.get(key)  # noqa: SLF001
-        or value is None and key == "default"
+        if key in positional or value != Field._field_defaults.get(key)
+        or (value is None and key == "default")
     ]  # fmt: skip
     line = f"{name}({', '.join(_argument(k, v, indent=indent) for k, v in shown)})"
     if len(line) + indent + 1 <= LINE_WIDTH and "\n" not in line:
@@ -295,9 +295,8 @@ def _argument(key: str, value: object, *, indent: int) -> str:
 
 def api_text(keys: dict[int, str]) -> str:
     """Return the source of the API keys."""
-    rows = "".join(
-        f"    {snake(name.removesuffix('Request')).upper()} = {key}\n" for key, name in sorted(keys.items())
-    )
+    names = {key: snake(name.removesuffix("Request")).upper() for key, name in keys.items()}
+    rows = "".join(f"    {name} = {key}\n" for key, name in sorted(names.items()))
     return (
         _head("The numbers of Kafka's request types.")
         + "\nimport enum\n\n\nclass ApiKey(enum.IntEnum):\n"
@@ -305,11 +304,11 @@ def api_text(keys: dict[int, str]) -> str:
     )
 
 
-def error_text(rows: list[tuple[int, str, bool, bool]]) -> str:
+def error_text(rows: list[ErrorFact]) -> str:
     """Return the source of the error codes and their classes."""
     codes = "".join(f"    {name} = {code}\n" for code, name, _, _ in rows)
     faults = [row for row in rows if row[0] != 0]
-    classes = "".join(_error_class(*row) for row in faults)
+    classes = "".join(map(_error_class, faults))
     table = "".join(f"    {code}: {_camel(name)},\n" for code, name, _, _ in faults)
     return (
         _head("Kafka's error codes, and a class for each.")
@@ -353,22 +352,25 @@ def _camel(name: str) -> str:
     return "".join(word.capitalize() for word in name.split("_"))
 
 
-def _error_class(code: int, name: str, retriable: bool, refresh: bool) -> str:  # noqa: FBT001
-    notes = ("; may succeed later" if retriable else "") + ("; metadata is stale" if refresh else "")
+def _error_class(fact: ErrorFact) -> str:
+    notes = "; may succeed later" * fact.retriable + "; metadata is stale" * fact.refresh_metadata
     lines = [
-        f"class {_camel(name)}(BrokerError):",
-        f'    """Code {code}{notes}."""\n',
-        f"    code = {code}",
-        f'    name = "{name}"',
+        f"class {_camel(fact.name)}(BrokerError):",
+        f'    """Code {fact.code}{notes}."""\n',
+        f"    code = {fact.code}",
+        f'    name = "{fact.name}"',
     ]
-    lines += ["    retriable = True"] * retriable + ["    refresh_metadata = True"] * refresh
+    lines += ["    retriable = True"] * fact.retriable
+    lines += ["    refresh_metadata = True"] * fact.refresh_metadata
     return "\n".join(lines) + "\n\n\n"
 
 
 def main() -> int:
     """Write or check the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--jars", nargs=2, type=Path, default=default_jars(), metavar=("NEW", "OLD"))
+    parser.add_argument(
+        "--jars", nargs=2, type=Path, default=default_jars(), metavar=("NEW", "OLD")
+    )
     parser.add_argument("--check", action="store_true", help="fail if a table is out of date")
     arguments = parser.parse_args()
     stale = 0
@@ -376,7 +378,7 @@ def main() -> int:
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         stale += 1
-        print(f"{'stale' if arguments.check else 'written'}: {path.relative_to(ROOT)}")  # noqa: T201
+        print(f"{'stale' if arguments.check else 'written'}: {path.relative_to(ROOT)}")
         if not arguments.check:
             path.write_text(text, encoding="utf-8")
     return 1 if arguments.check and stale else 0

@@ -1,1 +1,1 @@
-"""Kafka's request protocol: bytes and values in, bytes and values out; no socket, clock or thread."""
+"""Kafka's request protocol: bytes and values in, bytes and values out; no socket, no clock."""

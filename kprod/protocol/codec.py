@@ -25,10 +25,9 @@ from kprod.protocol.messages import MESSAGES
 from kprod.protocol.schema import BytesLike, Field, Message, holds
 
 _BY_NAME: Final = {message.name: message for message in MESSAGES}
-REQUESTS: Final = {m.api_key: m for m in MESSAGES if m.api_key >= 0 and m.name.endswith("Request")}
-RESPONSES: Final = {
-    m.api_key: m for m in MESSAGES if m.api_key >= 0 and m.name.endswith("Response")
-}
+_KEYED: Final = [message for message in MESSAGES if message.api_key >= 0]
+REQUESTS: Final = {m.api_key: m for m in _KEYED if m.name.endswith("Request")}
+RESPONSES: Final = {m.api_key: m for m in _KEYED if m.name.endswith("Response")}
 
 _ZEROS: Final[Mapping[Kind, object]] = {
     Kind.BOOL: False,

@@ -33,12 +33,12 @@ class PartitionRecords(NamedTuple):
     """The records for one partition.
 
     Attributes:
-        partition: Its number; ≥ 0.
+        partition_index: ≥ 0.
         pieces: Consecutive pieces of its record batch, bytes-like with items of one byte.
         size_bytes: Their total length.
     """
 
-    partition: int
+    partition_index: int
     pieces: Sequence[BytesLike]
     size_bytes: int
 
@@ -155,11 +155,11 @@ class _FrameWriter:
         size = sum(map(len, partition.pieces))
         if size != partition.size_bytes:
             text = (
-                f"the records for partition {partition.partition} are {size} bytes in "
+                f"the records for partition {partition.partition_index} are {size} bytes in "
                 f"{len(partition.pieces)} pieces, but {partition.size_bytes} were announced"
             )
             raise LocalProtocolError(text)
-        self._run += _signed("index", partition.partition, 4)
+        self._run += _signed("partition_index", partition.partition_index, 4)
         self._run += self._length(size)
         self._end_run()
         self._pieces += partition.pieces

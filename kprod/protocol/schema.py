@@ -17,8 +17,8 @@ class Field(NamedTuple):
 
     Attributes:
         name: Kafka's name in snake case.
-        kind: `bool`, `int8` to `int64`, `uint16`, `float64`, `string`, `bytes`, `records`, `uuid` or
-            `struct`; an array has `[]` in front.
+        kind: `bool`, `int8` to `int64`, `uint16`, `float64`, `string`, `bytes`, `records`, `uuid`
+            or `struct`; an array has `[]` in front.
         versions: First and last version that has the field.
         nullable: First and last version in which null may stand on the wire.
         tagged: First and last version in which it travels as a tagged field.

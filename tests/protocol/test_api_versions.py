@@ -16,7 +16,7 @@ def test_the_newest_common_version_is_chosen() -> None:
 
 def test_a_version_that_the_caller_cannot_use_is_never_chosen() -> None:
     """A broker that offers Produce 0 to 2 only is refused by a caller that needs 3."""
-    with pytest.raises(UnsupportedVersion, match="offers 0 to 2.* 3 to 13 can be used"):
+    with pytest.raises(UnsupportedVersion, match=r"offers 0 to 2.* 3 to 13 can be used"):
         choose_version(ApiKey.PRODUCE, {0: (0, 2)}, (3, 13))
 
 

@@ -5,7 +5,7 @@ the same bytes again. Both generate their code from Kafka's definitions by means
 """
 
 import dataclasses
-import datetime
+import datetime as dt
 import enum
 import importlib
 import io
@@ -22,9 +22,15 @@ from tests.protocol.bodies import codec_of, sample
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas the old way
-    from kafka.protocol import admin, consumer, metadata, producer, sasl
+    from kafka.protocol import (  # type: ignore[import-untyped]  # it has no types
+        admin,
+        consumer,
+        metadata,
+        producer,
+        sasl,
+    )
 
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _KAFKA_PYTHON = (admin, consumer, metadata, producer, sasl)
 
 # kafka-python renames the fields of authorized operations and reads them as sets of bits, so that
@@ -37,30 +43,37 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
-def _kio_class(message: Message, version: int) -> Any:  # noqa: ANN401 - no common base
-    name, kind = re.fullmatch(r"(\w+?)(Request|Response|Header|)", message.name).groups()  # type: ignore[union-attr]
-    if kind == "Header":
-        name, kind = message.name, "header"
-    module = f"kio.schema.{_snake(name)}.v{version}.{kind.lower() or 'data'}"
+def _kio_class(message: Message, version: int) -> Any:
+    name, kind = _snake(message.name), "data"
+    if message.api_key >= 0:
+        name, _, kind = name.rpartition("_")
+    elif name.endswith("header"):
+        kind = "header"
+    module = f"kio.schema.{name}.v{version}.{kind}"
     try:
         return getattr(importlib.import_module(module), message.name)
     except ModuleNotFoundError:
         return None
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any of kio's types
+def _plain(value: Any) -> Any:
     """Turn kio's values, and ours, into what can be compared; kio's names have no unit."""
     if isinstance(value, dict):
-        return {name.removesuffix("_").removesuffix("_ms"): _plain(each) for name, each in value.items()}
+        return {
+            name.removesuffix("_").removesuffix("_ms"): _plain(each) for name, each in value.items()
+        }
     if dataclasses.is_dataclass(value):
-        return {f.name.removesuffix("_").removesuffix("_ms"): _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {
+            f.name.removesuffix("_").removesuffix("_ms"): _plain(getattr(value, f.name))
+            for f in dataclasses.fields(value)
+        }
     if isinstance(value, tuple | list):
         return [_plain(each) for each in value]
-    if isinstance(value, datetime.timedelta):
-        return value // datetime.timedelta(milliseconds=1)
-    if isinstance(value, datetime.datetime):
-        return (value - _EPOCH) // datetime.timedelta(milliseconds=1)
-    return int(value) if isinstance(value, enum.Enum) else value
+    if isinstance(value, dt.timedelta):
+        return value // dt.timedelta(milliseconds=1)
+    if isinstance(value, dt.datetime):
+        return (value - _EPOCH) // dt.timedelta(milliseconds=1)
+    return int(value) if isinstance(value, enum.IntEnum) else value
 
 
 _IN_KIO = [m for m in MESSAGES if _kio_class(m, m.versions[1]) is not None]
@@ -86,14 +99,14 @@ def test_kio_reads_and_writes_the_same(message: Message) -> None:
     assert compared > 0
 
 
-def _kafka_python_class(message: Message) -> Any:  # noqa: ANN401 - no common base
+def _kafka_python_class(message: Message) -> Any:
     for package in _KAFKA_PYTHON:
         if hasattr(package, message.name):
             return getattr(package, message.name)
     return None
 
 
-def _agrees(theirs: Any, ours: Any) -> bool:  # noqa: ANN401 - any value
+def _agrees(theirs: Any, ours: Any) -> bool:
     if isinstance(ours, dict):
         named = ((n, v) for n, v in ours.items() if not n.endswith("authorized_operations"))
         return all(_agrees(getattr(theirs, name), value) for name, value in named)

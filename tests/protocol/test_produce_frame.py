@@ -50,7 +50,8 @@ def _by_tables(request: ProduceRequest) -> bytes:
         {
             **({"topic_id": topic.topic_id} if by_id else {"name": topic.name}),
             "partition_data": [
-                {"index": p.partition, "records": b"".join(p.pieces)} for p in topic.partitions
+                {"index": p.partition_index, "records": b"".join(p.pieces)}
+                for p in topic.partitions
             ],
         }
         for topic in request.topics
