@@ -21,9 +21,7 @@ from kprod.protocol.codec import response_codec
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas the old way
-    from kafka.protocol.metadata import (  # type: ignore[import-untyped]  # it has no types
-        MetadataResponse,
-    )
+    from kafka.protocol.metadata import MetadataResponse
 
 VERSION = 12
 PARTITION_COUNT = 10_000

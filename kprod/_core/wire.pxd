@@ -1,63 +1,26 @@
 # cython: language_level=3
-"""Protocol primitives and the plans that the table-driven codec runs."""
-
-from cpython.object cimport PyObject
-from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+"""What a plan holds, for the reader and the writer that run it."""
 
 
-cdef inline uint16_t load_uint16(const unsigned char *at) noexcept nogil:
-    return <uint16_t>((at[0] << 8) | at[1])
+cdef enum FieldKind:
+    BOOL = 0
+    INT8 = 1
+    INT16 = 2
+    INT32 = 3
+    INT64 = 4
+    UINT16 = 5
+    FLOAT64 = 6
+    STRING = 7
+    BYTES = 8
+    RECORDS = 9
+    UUID = 10
+    STRUCT = 11
+    ARRAY = 12
 
 
-cdef inline uint32_t load_uint32(const unsigned char *at) noexcept nogil:
-    return (<uint32_t>at[0] << 24) | (<uint32_t>at[1] << 16) | (<uint32_t>at[2] << 8) | at[3]
-
-
-cdef inline uint64_t load_uint64(const unsigned char *at) noexcept nogil:
-    return (<uint64_t>load_uint32(at) << 32) | load_uint32(at + 4)
-
-
-cdef inline void store_big_endian(unsigned char *at, uint64_t value, int size) noexcept nogil:
-    """Write the low `size` bytes of a value, most significant first."""
-    cdef int i
-    for i in range(size):
-        at[i] = <unsigned char>(value >> (8 * (size - 1 - i)))
-
-
-cdef inline int uvarint_size(uint64_t value) noexcept nogil:
-    cdef int size = 1
-    while value >= 0x80:
-        value >>= 7
-        size += 1
-    return size
-
-
-cdef inline int store_uvarint(unsigned char *at, uint64_t value) noexcept nogil:
-    """Write an unsigned varint; the caller has made room for `uvarint_size` bytes."""
-    cdef int size = 0
-    while value >= 0x80:
-        at[size] = <unsigned char>(value | 0x80)
-        value >>= 7
-        size += 1
-    at[size] = <unsigned char>value
-    return size + 1
-
-
-cdef class Reader:
-    cdef object source
-    cdef const unsigned char *start
-    cdef Py_ssize_t position
-    cdef Py_ssize_t end
-
-
-cdef class Writer:
-    cdef PyObject *buffer
-    cdef unsigned char *start
-    cdef Py_ssize_t position
-    cdef Py_ssize_t capacity
-
-    cdef unsigned char *grow(self, Py_ssize_t size) except NULL
-    cdef bytes finish(self)
+cdef enum:
+    UUID_BYTES = 16
+    STRING_BYTES_MAX = 0x7FFF  # What a two-byte length can say; Java keeps it for compact strings.
 
 
 cdef class FieldPlan:

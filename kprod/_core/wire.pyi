@@ -1,8 +1,5 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import IntEnum, IntFlag
-from typing import Any, TypeAlias
-
-_BytesLike: TypeAlias = bytes | bytearray | memoryview
 
 class Kind(IntEnum):
     BOOL = 0
@@ -54,15 +51,9 @@ class StructPlan:
         self,
         where: str,
         fields: Sequence[FieldPlan],
-        tagged: Sequence[tuple[int, FieldPlan]],
+        tagged: Sequence[tuple[int, FieldPlan, bytes]],
         absent: Sequence[FieldPlan],
         flexible: bool,
     ) -> None: ...
-    def decode(self, buffer: _BytesLike) -> dict[str, Any]: ...
-    def decode_prefix(self, buffer: _BytesLike) -> tuple[dict[str, Any], int]: ...
-    def encode(self, body: Mapping[str, Any]) -> bytes: ...
-
-class Reader: ...
-class Writer: ...
 
 def encode_uvarint(value: int) -> bytes: ...

@@ -1,6 +1,6 @@
 """From tables to functions: one codec for each message and version, made when first asked for.
 
-A codec holds a plan for `kprod._core.wire`, which reads and writes the bytes. Values are plain:
+A codec holds a plan that `kprod._core` reads and writes by. Values are plain:
 ints (error codes, times in milliseconds, offsets), str, bytes, `uuid.UUID`, lists, dicts keyed by
 Kafka's field names in snake case. `records` are memoryviews of the input, so the input lives as
 long as they do.
@@ -20,6 +20,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from kprod._core.wire import FieldPlan, Flag, Kind, StructPlan
+from kprod._core.wire_reader import decode, decode_prefix
+from kprod._core.wire_writer import default_bytes, encode
 from kprod.errors import UnsupportedVersion
 from kprod.protocol.messages import MESSAGES
 from kprod.protocol.schema import BytesLike, Field, Message, holds
@@ -85,7 +87,7 @@ class MessageCodec:
             LocalProtocolError: An unknown key, a wrong type, a number out of range, a null or a
                 value that this version cannot express; the text names message, version and field.
         """
-        return self._plan.encode(body)
+        return encode(self._plan, body)
 
     def decode(self, buffer: BytesLike) -> dict[str, Any]:
         """Read a message that fills a buffer.
@@ -99,7 +101,7 @@ class MessageCodec:
         Raises:
             RemoteProtocolError: The bytes are not this message, end early or go on after it.
         """
-        return self._plan.decode(buffer)
+        return decode(self._plan, buffer)
 
     def decode_prefix(self, buffer: BytesLike) -> tuple[dict[str, Any], int]:
         """Read a message that a buffer begins with.
@@ -113,7 +115,7 @@ class MessageCodec:
         Raises:
             RemoteProtocolError: The bytes are not this message or end early.
         """
-        return self._plan.decode_prefix(buffer)
+        return decode_prefix(self._plan, buffer)
 
 
 @functools.cache
@@ -192,7 +194,7 @@ class _Compiler:
             if not holds(field.versions, self._version):
                 absent.append(plan)
             elif holds(field.tagged, self._version):
-                tagged.append((field.tag, plan))
+                tagged.append((field.tag, plan, default_bytes(plan)))
             else:
                 present.append(plan)
         return StructPlan(where, present, tagged, absent, self._flexible)

@@ -22,13 +22,7 @@ from tests.protocol.bodies import codec_of, sample
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas the old way
-    from kafka.protocol import (  # type: ignore[import-untyped]  # it has no types
-        admin,
-        consumer,
-        metadata,
-        producer,
-        sasl,
-    )
+    from kafka.protocol import admin, consumer, metadata, producer, sasl
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _KAFKA_PYTHON = (admin, consumer, metadata, producer, sasl)

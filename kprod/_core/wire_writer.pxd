@@ -1,0 +1,14 @@
+# cython: language_level=3
+"""Bytes that grow at their end."""
+
+from cpython.object cimport PyObject
+
+
+cdef class Writer:
+    cdef PyObject *buffer
+    cdef unsigned char *start
+    cdef Py_ssize_t position
+    cdef Py_ssize_t capacity
+
+    cdef unsigned char *grow(self, Py_ssize_t size) except NULL
+    cdef bytes finish(self)
