@@ -282,7 +282,7 @@ cdef class BatchReader:
         if remaining >= BATCH_HEAD_BYTES and (start + MAGIC_OFFSET)[0] != MAGIC_V2:
             raise CorruptRecord(
                 f"batch at byte {self.position}: magic {(start + MAGIC_OFFSET)[0]}, only 2 is read here")
-        if not BATCH_OVERHEAD_BYTES <= size <= self._batch_bytes_max:
+        if size < BATCH_OVERHEAD_BYTES or size > self._batch_bytes_max:
             raise CorruptRecord(
                 f"batch at byte {self.position}: {size} bytes, "
                 f"must be {<int>BATCH_OVERHEAD_BYTES} to {self._batch_bytes_max}")

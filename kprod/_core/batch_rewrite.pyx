@@ -39,7 +39,7 @@ cdef unsigned char* _writable_batch(object buffer, Py_buffer* held) except NULL:
     start = <unsigned char*>held.buf
     if held.len >= BATCH_OVERHEAD_BYTES and (start + MAGIC_OFFSET)[0] == MAGIC_V2:
         size = LOG_OVERHEAD_BYTES + <int64_t>load_int32(start + BATCH_LENGTH_OFFSET)
-        if BATCH_OVERHEAD_BYTES <= size <= held.len:
+        if size >= BATCH_OVERHEAD_BYTES and size <= held.len:
             return start
     PyBuffer_Release(held)
     raise CorruptRecord(f"{len(buffer)} bytes do not begin with a whole batch of format V2")
