@@ -1,26 +1,25 @@
 from libc.stdint cimport int64_t
 
 
-cdef class TimerTaskEntry:
-    cdef TimerTaskEntry _prev
-    cdef TimerTaskEntry _next
+cdef class TimerTask:
+    cdef void* _prev  # a TimerTask; NULL when in no list
+    cdef void* _next
+    cdef void* _wheel  # the TimingWheel it waits in; NULL when in no list
     cdef int64_t _expiration_ms
-
-    cdef bint _is_linked(self) noexcept
-    cdef void _link_before(self, TimerTaskEntry successor) noexcept
-    cdef void _unlink(self) noexcept
-
-
-cdef class TimerTask(TimerTaskEntry):
     cdef readonly object callback
-    cdef TimingWheel _wheel
 
     cpdef bint cancel(self) noexcept
     cpdef object run(self)
 
 
-cdef class TimerTaskList(TimerTaskEntry):
+cdef class TimerTaskList:
+    cdef TimerTask _sentinel
+    cdef int64_t _expiration_ms
+
     cdef bint _is_empty(self) noexcept
+    cdef TimerTask _first(self)
+    cdef void _append(self, TimerTask task) noexcept
+    cdef void _cancel_all(self) noexcept
 
 
 cdef struct QueuedBucket:
