@@ -1,3 +1,3 @@
 """The list of plugins; fixtures live in them."""
 
-pytest_plugins: list[str] = ["tests.plugins.properties"]
+pytest_plugins: list[str] = ["tests.plugins.kafka", "tests.plugins.leaks"]

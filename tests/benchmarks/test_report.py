@@ -91,6 +91,8 @@ def test_a_failed_child_says_why() -> None:
         child_figures(["-c", "raise SystemExit('no broker here')"], timeout_s=30)
 
 
+@pytest.mark.slow
+@pytest.mark.may_leak("matplotlib keeps the fonts it has opened")
 def test_json_and_plot_hold_the_rows(tmp_path: Path) -> None:
     """Rows are found again in the JSON, and a plot is drawn of bars and of curves."""
     pytest.importorskip("matplotlib")

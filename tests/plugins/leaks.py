@@ -1,0 +1,120 @@
+"""After each test: no new thread alive, no new file descriptor open.
+
+A producer that leaves a thread or a socket behind passes its own test, and spoils a later one at
+random. Every test is checked, and fails in its teardown with the names of what it left.
+
+What may stay. Whatever a fixture of a wider scope holds: it is set up before the check looks first.
+A test that starts something lasting on purpose says so: `@pytest.mark.may_leak("what, and why")`.
+
+Threads that are just ending are joined, not slept for. Descriptors are read from /proc or /dev/fd;
+where there is neither, threads alone are checked.
+
+Thread rule: runs in the thread of the tests.
+"""
+
+import gc
+import os
+import threading
+from collections.abc import Generator, Iterable
+from pathlib import Path
+
+import pytest
+
+JOIN_TIMEOUT_S = 2.0
+"""For all threads of a test together; one that ends by itself needs a few milliseconds."""
+
+DESCRIPTORS = next(
+    (path for path in (Path("/proc/self/fd"), Path("/dev/fd")) if path.exists()), None
+)
+HARMLESS_TARGETS = ("/dev/null", "/dev/urandom", "/dev/random")
+"""Opened once and kept by libraries."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line("markers", "may_leak(reason): threads or descriptors stay on purpose")
+
+
+@pytest.fixture(autouse=True)  # ruff: ignore[pytest-fixture-autouse] - for every test
+def no_leaks(request: pytest.FixtureRequest) -> Generator[None]:
+    """Compare threads and descriptors after the test with those before it.
+
+    Yields:
+        Nothing.
+    """
+    if request.node.get_closest_marker("may_leak"):
+        yield
+        return
+    threads, descriptors = set(threading.enumerate()), open_descriptors()
+    yield
+    left = left_behind(threads, descriptors)
+    if left:
+        pytest.fail(f"left behind: {'; '.join(left)}", pytrace=False)
+
+
+def left_behind(
+    threads: Iterable[threading.Thread], descriptors: set[tuple[int, str]]
+) -> list[str]:
+    """Find what is alive or open now and was not before.
+
+    Args:
+        threads: Those before.
+        descriptors: Those before, from `open_descriptors`.
+
+    Returns:
+        A description of each; empty if all is well.
+    """
+    if not (_new_threads(threads) or open_descriptors() - descriptors):
+        return []
+    limit_each_s = JOIN_TIMEOUT_S / max(1, len(_new_threads(threads)))
+    for thread in _new_threads(threads):
+        thread.join(limit_each_s)
+    gc.collect()  # a descriptor in a dead cycle is the warning filter's to complain about
+    return [
+        *(f"thread {thread.name!r}" for thread in _new_threads(threads)),
+        *(
+            f"descriptor {number} ({target})"
+            for number, target in sorted(open_descriptors() - descriptors)
+        ),
+    ]
+
+
+def open_descriptors() -> set[tuple[int, str]]:
+    """List this process's open descriptors.
+
+    Returns:
+        Number and what it stands for; empty where the system does not tell.
+    """
+    if DESCRIPTORS is None:
+        return set()
+    return {
+        (int(path.name), target)
+        for path in DESCRIPTORS.iterdir()
+        if (target := _target(path)) is not None and target not in HARMLESS_TARGETS
+    }
+
+
+def _target(path: Path) -> str | None:
+    try:
+        return str(path.readlink())
+    except FileNotFoundError:  # the descriptor of the listing itself
+        return None
+    except OSError:  # /dev/fd of macOS holds devices, not links
+        return _kind(int(path.name))
+
+
+def _kind(number: int) -> str | None:
+    try:
+        status = os.fstat(number)
+    except OSError:
+        return None
+    return f"mode {status.st_mode:o}, inode {status.st_ino}"
+
+
+def _new_threads(before: Iterable[threading.Thread]) -> list[threading.Thread]:
+    known = set(before)
+    return [
+        thread
+        for thread in threading.enumerate()
+        if thread not in known and thread is not threading.current_thread()
+    ]
