@@ -4,19 +4,19 @@ from typing import Self, TypeAlias
 from typing_extensions import Buffer
 
 # Offset, timestamp in ms, key, value; whatever follows is not looked at.
-LegacyRow: TypeAlias = tuple[int, int, bytes | None, bytes | None, *tuple[object, ...]]
+_LegacyRow: TypeAlias = tuple[int, int, bytes | None, bytes | None, *tuple[object, ...]]
 # The same, and no headers.
-DecodedRow: TypeAlias = tuple[int, int, bytes | None, bytes | None, tuple[()]]
+_DecodedRow: TypeAlias = tuple[int, int, bytes | None, bytes | None, tuple[()]]
 # Both take codec number, payload, magic.
-Decompress: TypeAlias = Callable[[int, memoryview, int], Buffer]
-Compress: TypeAlias = Callable[[int, bytes, int], Buffer]
+_Decompress: TypeAlias = Callable[[int, memoryview, int], Buffer]
+_Compress: TypeAlias = Callable[[int, bytes, int], Buffer]
 
 class MessageSetReader:
     def __init__(
         self,
         buffer: Buffer,
         *,
-        decompress: Decompress | None = None,
+        decompress: _Decompress | None = None,
         check_crc: bool = True,
     ) -> None: ...
     def __iter__(self) -> Self: ...
@@ -49,19 +49,19 @@ class MessageEntry:
     def is_wrapper(self) -> bool: ...
     @property
     def is_intact(self) -> bool: ...
-    def __iter__(self) -> Iterator[DecodedRow]: ...
+    def __iter__(self) -> Iterator[_DecodedRow]: ...
 
 class WrappedRecords:
     @property
     def record_count(self) -> int: ...
     def __iter__(self) -> Self: ...
-    def __next__(self) -> DecodedRow: ...
+    def __next__(self) -> _DecodedRow: ...
 
 def encode_message_set(
-    rows: Iterable[LegacyRow],
+    rows: Iterable[_LegacyRow],
     *,
     magic: int,
     codec: int = 0,
-    compress: Compress | None = None,
+    compress: _Compress | None = None,
     log_append_time_ms: int | None = None,
 ) -> bytes: ...

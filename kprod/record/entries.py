@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from kprod._core.batch_reader import RecordBatch
-from kprod._core.layout import BatchLayout, Magic
+from kprod._core.layout import BatchLayout, Magic, MessageLayout
 from kprod._core.message_set import MessageEntry
 from kprod.compression import Buffer
-from kprod.errors import CorruptRecord
 from kprod.record.message_set import read_message_set
 from kprod.record.reader import read_batches
 
@@ -38,7 +37,13 @@ class Run(NamedTuple):
     view: memoryview
 
     def entries(self, *, check_crc: bool = True) -> Iterator[LogEntry]:
-        """Iterate the whole entries; positions in them count from the start of the run.
+        """Iterate the whole entries.
+
+        Args:
+            check_crc: False skips checksums.
+
+        Yields:
+            The entries; positions in them count from the start of the run.
 
         Raises:
             CorruptRecord: The bytes are no sound entries; those before them were given.
@@ -54,16 +59,20 @@ def runs(buffer: Buffer) -> Iterator[Run]:
         buffer: Entries after one another, the last perhaps cut off.
 
     Yields:
-        Runs that together are the whole input. An entry that cannot be told, because its length
-        makes no sense, ends the search: the rest belongs to the run it is in, whose reader refuses.
+        Runs that together are the whole input. Where an entry cannot be told, because it is cut off
+        or its length or magic makes no sense, the rest belongs to the run so far, whose reader
+        knows what to say.
     """
     view = memoryview(buffer).cast("B")
     start = position = 0
-    is_v2 = _is_v2(view, 0)
+    is_v2 = _is_v2(view, 0) is True
     while (position := _next_position(view, position)) < len(view):
-        if _is_v2(view, position) != is_v2:
+        following = _is_v2(view, position)
+        if following is None:
+            break
+        if following != is_v2:
             yield Run(start, is_v2, view[start:position])
-            start, is_v2 = position, not is_v2
+            start, is_v2 = position, following
     if start < len(view):
         yield Run(start, is_v2, view[start:])
 
@@ -90,16 +99,12 @@ def has_valid_crc(entry: LogEntry) -> bool:
     return entry.is_intact if isinstance(entry, MessageEntry) else entry.has_valid_crc()
 
 
-def _is_v2(view: memoryview, position: int) -> bool:
-    """Whether the entry's magic says V2; with too few bytes to tell, not."""
+def _is_v2(view: memoryview, position: int) -> bool | None:
+    """Whether the entry's magic says V2; None when there are too few bytes or no such format."""
     magic_position = position + BatchLayout.MAGIC_OFFSET
-    if magic_position >= len(view):
-        return False
-    magic: int = view[magic_position]
-    if magic > Magic.MAGIC_V2:
-        msg = f"entry at byte {position}: magic {magic}, the highest known is {Magic.MAGIC_V2}"
-        raise CorruptRecord(msg)
-    return magic == Magic.MAGIC_V2
+    if magic_position >= len(view) or view[magic_position] > Magic.MAGIC_V2:
+        return None
+    return bool(view[magic_position] == Magic.MAGIC_V2)
 
 
 def _next_position(view: memoryview, position: int) -> int:
@@ -108,6 +113,6 @@ def _next_position(view: memoryview, position: int) -> int:
     if length_position + _LENGTH.size > len(view):
         return len(view)
     (length,) = _LENGTH.unpack_from(view, length_position)
-    if length <= BatchLayout.MAGIC_OFFSET - BatchLayout.LOG_OVERHEAD_BYTES:
+    if length < MessageLayout.MESSAGE_V0_OVERHEAD_BYTES:
         return len(view)
     return min(position + BatchLayout.LOG_OVERHEAD_BYTES + int(length), len(view))

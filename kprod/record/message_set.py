@@ -8,10 +8,14 @@ Source: Kafka LegacyRecord and AbstractLegacyRecordBatch (clients 3.9.1).
 """
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
-from kprod._core.message_set import LegacyRow, MessageSetReader, encode_message_set
+from kprod._core.message_set import MessageSetReader, encode_message_set
 from kprod.compression import Buffer, compress, decompress
 from kprod.model import Codec
+
+LegacyRow: TypeAlias = tuple[int, int, bytes | None, bytes | None, *tuple[object, ...]]
+"""Offset, timestamp in ms, key, value; what follows is not looked at, so a `Record` is one."""
 
 
 def read_message_set(buffer: Buffer, *, check_crc: bool = True) -> MessageSetReader:

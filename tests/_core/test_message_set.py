@@ -161,7 +161,7 @@ def test_no_rows_make_an_empty_set() -> None:
 
 @pytest.mark.parametrize("codec", [-1, 4, 5])
 def test_codecs_of_later_formats_are_refused(codec: int) -> None:
-    """Zstd came with V2."""
+    """The codec zstd came with V2."""
     with pytest.raises(UnsupportedCodec, match=f"codec {codec}"):
         subject.encode_message_set(PLAIN, magic=1, codec=codec, compress=compress)
 

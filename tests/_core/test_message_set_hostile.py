@@ -171,7 +171,7 @@ def test_mixed_magics_are_corrupt(outer: int, inner: int) -> None:
 
 @pytest.mark.parametrize("codec", [4, 5, 6, 7])
 def test_unknown_codecs_are_corrupt(codec: int) -> None:
-    """Zstd and numbers that mean nothing cannot be in these formats."""
+    """The codec zstd and numbers that mean nothing cannot be in these formats."""
     with pytest.raises(CorruptRecord, match=f"codec {codec} in magic 1"):
         read(wrapper(message_set.encode(ROWS, magic=1), codec=codec))
 

@@ -1,1 +1,1 @@
-"""Slow, literal references, written from the formats' descriptions; they share nothing with kprod."""
+"""Slow, literal references, written from descriptions of formats; they share nothing with kprod."""

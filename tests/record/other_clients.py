@@ -14,6 +14,9 @@ Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 Row: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
 """Offset, timestamp in ms (−1 for none), key, value, headers."""
 
+Content: TypeAlias = tuple[int, bytes | None, bytes | None, Headers]
+"""A row without its offset."""
+
 Reader: TypeAlias = Callable[[bytes], list[Row]]
 Change: TypeAlias = Callable[[bytes], bytes]
 
