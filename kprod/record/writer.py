@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from kprod._core.batch import AppendResult, BatchBuilder
-from kprod._core.batch_reader import rewrite_log_append_time, rewrite_offsets
+from kprod._core.batch_rewrite import rewrite_log_append_time, rewrite_offsets
 from kprod._core.chunks import Chunk, ChunkChain, ChunkPool
 from kprod.compression import compressor
 from kprod.errors import LocalProtocolError

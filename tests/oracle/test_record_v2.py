@@ -80,7 +80,7 @@ def test_other_clients_read_the_reference(
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda raw: raw[:80], "batch length"),
+        (lambda raw: raw[:80] + b"", "batch length"),
         (lambda raw: raw + b"\0", "bytes left"),
         (lambda raw: raw[:16] + b"\1" + raw[17:], "magic 1"),
         (lambda raw: raw[:-1] + b"\0", "checksum"),
