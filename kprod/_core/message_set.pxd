@@ -34,10 +34,13 @@ cdef class MessageSetReader:
     cdef object _decompress
     cdef Py_ssize_t _position
 
+cdef class WrappedRecords
+
 cdef class MessageEntry:
     cdef Source _source
     cdef object _decompress
     cdef Message _message
+    cdef WrappedRecords _open(self, bint as_entries)
     cdef Source _open_wrapper(self)
 
 cdef class WrappedRecords:
@@ -45,6 +48,7 @@ cdef class WrappedRecords:
     cdef Message _wrapper
     cdef Py_ssize_t _position
     cdef int64_t _base_offset
+    cdef bint _as_entries
     cdef readonly Py_ssize_t record_count
     cdef int64_t _check_all(self) except? -1
     cdef int _check_member(self, Message *message) except -1

@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Message sets: the record formats V0 and V1, as brokers before 0.11 and old log segments have them.
+"""Message sets: record formats V0 and V1, as brokers before 0.11 and old log segments have them.
 
-A message set is log entries one after the other: offset, size, message. A message holds one record,
-or it is a *wrapper*, whose value is a compressed message set. Inner offsets are absolute in V0. In
-V1 they are relative, and the wrapper has the last record's offset, so that the whole wrapper must be
-opened before the first offset is known.
+A message set is log entries one after the other: offset, size, message. A message holds one
+record, or it is a *wrapper*, whose value is a compressed message set. Inner offsets are absolute in
+V0. In V1 they are relative, and the wrapper has the last record's offset, so that the whole wrapper
+must be opened before the first offset is known.
 
 Hostile input. Whatever the bytes, the outcome is entries, `CorruptRecord`, or "need more": an entry
 that goes on past the end of the input ends the iteration and stays in `trailing_bytes`. Every
@@ -120,7 +120,10 @@ cdef class Source:
             )
         message.value_start = message.key_start + max(message.key_size, 0) + SIZE_FIELD_BYTES
         message.value_size = load_int32(self.start + message.value_start - SIZE_FIELD_BYTES)
-        if message.value_size < NULL_SIZE or max(message.value_size, 0) != end - message.value_start:
+        if (
+            message.value_size < NULL_SIZE
+            or max(message.value_size, 0) != end - message.value_start
+        ):
             raise CorruptRecord(
                 f"message at byte {message.start}: value size {message.value_size}, "
                 f"{end - message.value_start} bytes are left of the message"
@@ -263,14 +266,28 @@ cdef class MessageEntry:
         return bool(self._source.is_intact(&self._message))
 
     def __iter__(self):
-        cdef WrappedRecords records
         if self._message.attributes & CODEC_MASK:
-            records = WrappedRecords.__new__(WrappedRecords)
-            records._source = self._open_wrapper()
-            records._wrapper = self._message
-            records._base_offset = records._check_all()
-            return records
-        return iter((make_row(self._source, &self._message, 0, self._message.timestamp_ms),))
+            return self._open(False)
+        return iter((make_row(self._source, &self._message),))
+
+    def messages(self):
+        """Iterate the messages with records in them: this one, or those in the wrapper.
+
+        Their offsets are absolute and their timestamps the ones that count, as in rows; the rest is
+        as written, and positions count from the start of the decompressed wrapper.
+        """
+        if self._message.attributes & CODEC_MASK:
+            return self._open(True)
+        return iter((self,))
+
+    cdef WrappedRecords _open(self, bint as_entries):
+        """Open the wrapper, and check all that is in it."""
+        cdef WrappedRecords records = WrappedRecords.__new__(WrappedRecords)
+        records._as_entries = as_entries
+        records._source = self._open_wrapper()
+        records._wrapper = self._message
+        records._base_offset = records._check_all()
+        return records
 
     cdef Source _open_wrapper(self):
         """Decompress the value of a wrapper."""
@@ -283,7 +300,7 @@ cdef class MessageEntry:
         if self._message.value_size < 0:
             raise CorruptRecord(f"wrapper at byte {self._message.start} has a null value")
         if self._decompress is None:
-            raise LocalProtocolError(f"asked to open a wrapper of codec {codec} without a decompressor")
+            raise LocalProtocolError(f"a wrapper of codec {codec}, and no decompressor to open it")
         payload = self._source.view[
             self._message.value_start : self._message.value_start + self._message.value_size
         ]
@@ -291,7 +308,7 @@ cdef class MessageEntry:
 
 
 cdef class WrappedRecords:
-    """The records of an opened wrapper, made one at a time."""
+    """What an opened wrapper holds, made one at a time: rows, or entries."""
 
     def __init__(self):
         raise TypeError("made by MessageEntry")
@@ -301,15 +318,20 @@ cdef class WrappedRecords:
 
     def __next__(self):
         cdef Message message
-        cdef int64_t timestamp_ms
+        cdef MessageEntry entry
         if self._position >= self._source.size:
             raise StopIteration
         self._source.parse(self._position, &message)
         self._position += LOG_OVERHEAD_BYTES + message.size_bytes
-        timestamp_ms = message.timestamp_ms
+        message.offset += self._base_offset
         if message.magic == MAGIC_V1 and self._wrapper.attributes & TIMESTAMP_TYPE_MASK:
-            timestamp_ms = self._wrapper.timestamp_ms
-        return make_row(self._source, &message, self._base_offset, timestamp_ms)
+            message.timestamp_ms = self._wrapper.timestamp_ms
+        if not self._as_entries:
+            return make_row(self._source, &message)
+        entry = MessageEntry.__new__(MessageEntry)
+        entry._source = self._source
+        entry._message = message
+        return entry
 
     cdef int64_t _check_all(self) except? -1:
         """Walk over all inner messages; return what their offsets must be added to."""
@@ -356,12 +378,10 @@ cdef class WrappedRecords:
         return 0
 
 
-cdef inline tuple make_row(
-    Source source, Message *message, int64_t base_offset, int64_t timestamp_ms
-):
+cdef inline tuple make_row(Source source, Message *message):
     return (
-        base_offset + message.offset,
-        timestamp_ms,
+        message.offset,
+        message.timestamp_ms,
         source.content(message.key_start, message.key_size),
         source.content(message.value_start, message.value_size),
         NO_HEADERS,

@@ -154,6 +154,25 @@ def test_bytes_like_input_and_content(as_type: Callable[[bytes], bytes]) -> None
     assert list(entry) == [(0, 5, b"key", b"value", ())]
 
 
+@pytest.mark.parametrize("codec", [0, 2])
+def test_messages_give_fields_beside_the_records(codec: int) -> None:
+    """Inner messages have checksums of their own, and the offsets and timestamps that count."""
+    rows = [(row[0] + 40, *row[1:]) for row in PLAIN]
+    stamp = 77 if codec else None
+    written = subject.encode_message_set(
+        rows, magic=1, codec=codec, compress=compress, log_append_time_ms=stamp
+    )
+    messages = [
+        message
+        for entry in subject.MessageSetReader(written, decompress=decompress)
+        for message in entry.messages()
+    ]
+    assert [message.offset for message in messages] == [40, 41, 42]
+    assert [message.timestamp_ms for message in messages] == [stamp or row[1] for row in rows]
+    assert all(message.is_intact and not message.is_wrapper for message in messages)
+    assert [row[2:4] for message in messages for row in message] == [row[2:] for row in PLAIN]
+
+
 def test_no_rows_make_an_empty_set() -> None:
     """Nothing to write is nothing, not a wrapper without messages."""
     assert subject.encode_message_set([], magic=1, codec=1, compress=compress) == b""

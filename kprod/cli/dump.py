@@ -1,0 +1,202 @@
+"""`kprod dump`: print the batches and records of log segments, as kafka-dump-log does.
+
+Files are read in windows, so a segment of any size takes the memory of a window and its largest
+entry. What is wrong with a log goes to standard error, what is in it to standard output.
+
+Thread-safety: a command; runs once, in one thread.
+Source: Kafka DumpLogSegments (tools 4.3.1) for fields and texts.
+"""
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from kprod.errors import CorruptRecord
+from kprod.record.description import (
+    RECORD_INDENT,
+    as_json,
+    as_text,
+    describe_entry,
+    describe_records,
+)
+from kprod.record.scan import LocatedEntry, LogScanner
+from kprod.record.verification import LogVerifier
+
+WINDOW_BYTES = 4 * 1024 * 1024
+# Shorter files are printed before a bar could be seen.
+PROGRESS_BYTES_MIN = 16 * 1024 * 1024
+EXIT_DAMAGED = 1
+STANDARD_INPUT = "-"
+
+
+class DumpStyle(NamedTuple):
+    """What to print, and how.
+
+    Attributes:
+        deep: Records too.
+        as_json: One JSON object per entry, instead of lines of text.
+        verify: Check everything, and count what is wrong.
+    """
+
+    deep: bool = False
+    as_json: bool = False
+    verify: bool = False
+
+
+@click.command()
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    metavar="FILE...",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+)
+@click.option("--deep", is_flag=True, help="Print the records of each batch too.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per batch.")
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Check checksums, structure and offsets; exit with 1 if anything is wrong.",
+)
+def dump(files: tuple[str, ...], *, deep: bool, as_json: bool, verify: bool) -> None:
+    """Print the batches in log segments of any record format.
+
+    FILE is a segment of a broker's log (00000000000000000000.log), or - for standard input. Fields
+    are those of kafka-dump-log. The exit code is 1 when a log cannot be followed to its end.
+    """
+    style = DumpStyle(deep=deep, as_json=as_json, verify=verify)
+    sound = [LogPrinter(name, style).print_log(_windows(name)) for name in files]
+    sys.exit(0 if all(sound) else EXIT_DAMAGED)
+
+
+class LogPrinter:
+    """Prints one log, and what is wrong with it.
+
+    Args:
+        name: What to call the log: its file name.
+        style: What to print.
+    """
+
+    __slots__ = ("_name", "_out", "_problem_count", "_style", "_verifier")
+
+    def __init__(self, name: str, style: DumpStyle) -> None:
+        self._name = name
+        self._style = style
+        self._verifier = LogVerifier()
+        self._problem_count = 0
+        self._out = sys.stdout
+        if isinstance(self._out, io.TextIOWrapper):
+            # Records may hold characters that the terminal's encoding lacks.
+            self._out.reconfigure(errors="backslashreplace")
+
+    def print_log(self, pieces: Iterator[bytes]) -> bool:
+        """Print everything.
+
+        Args:
+            pieces: The log's bytes, in order.
+
+        Returns:
+            Whether it could be followed to the end and, if that was asked for, nothing is wrong.
+        """
+        scanner = LogScanner()
+        entry_count = 0
+        self._print_head()
+        try:
+            for piece in pieces:
+                for located in scanner.feed(piece):
+                    entry_count += 1
+                    self._print_entry(located)
+        except CorruptRecord as error:
+            self._complain(scanner.position, str(error))
+            return False
+        self._print_tail(scanner)
+        if self._style.verify:
+            summary = f"{entry_count:,} entries, {self._problem_count:,} problems"
+            click.echo(f"{self._name}: {summary}", err=True)
+        return self._problem_count == 0
+
+    def _print_head(self) -> None:
+        """Say which log it is; a segment's name is its first offset."""
+        if self._style.as_json:
+            return
+        self._out.write(f"Dumping {self._name}\n")
+        stem = Path(self._name).stem
+        if stem.isdecimal():
+            self._out.write(f"Log starting offset: {int(stem)}\n")
+
+    def _print_entry(self, located: LocatedEntry) -> None:
+        problems = list(self._verifier.problems(located.entry)) if self._style.verify else []
+        try:
+            if self._style.as_json:
+                self._print_json(located)
+            else:
+                self._print_text(located)
+        except CorruptRecord as error:
+            # Only the records inside are unreadable; the entries behind this one are not.
+            problems = problems or [str(error)]
+        for problem in problems:
+            self._complain(located.position, problem)
+
+    def _print_text(self, located: LocatedEntry) -> None:
+        self._out.write(as_text(describe_entry(*located)) + "\n")
+        if self._style.deep:
+            for fields in describe_records(located.entry):
+                self._out.write(f"{RECORD_INDENT}{as_text(fields)}\n")
+
+    def _print_json(self, located: LocatedEntry) -> None:
+        line = {"file": self._name} | as_json(describe_entry(*located))
+        records: list[dict[str, object]] = []
+        try:
+            if self._style.deep:
+                line["records"] = records
+                records.extend(as_json(fields) for fields in describe_records(located.entry))
+        finally:
+            self._out.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+    def _print_tail(self, scanner: LogScanner) -> None:
+        """Say what is left behind the last entry: a broker that died left it, or is writing it."""
+        if not scanner.trailing_bytes:
+            return
+        if not self._style.as_json:
+            self._out.write(
+                f"Found {scanner.trailing_bytes} invalid bytes at the end of {self._name}\n"
+            )
+        if self._style.verify:
+            self._complain(scanner.position, f"{scanner.trailing_bytes} bytes of a cut-off entry")
+
+    def _complain(self, position: int, problem: str) -> None:
+        self._problem_count += 1
+        self._out.flush()
+        click.echo(f"{self._name}: position {position}: {problem}", err=True)
+
+
+def _windows(name: str) -> Iterator[bytes]:
+    """Read a file piece by piece, with a progress bar if it is long and someone can see it."""
+    size_bytes = 0 if name == STANDARD_INPUT else Path(name).stat().st_size
+    is_shown = size_bytes >= PROGRESS_BYTES_MIN and not sys.stdout.isatty()
+    with _progress(is_shown=is_shown) as progress, click.open_file(name, "rb") as stream:
+        task = progress.add_task(name, total=size_bytes)
+        while piece := stream.read(WINDOW_BYTES):
+            yield piece
+            progress.advance(task, len(piece))
+
+
+def _progress(*, is_shown: bool) -> Progress:
+    """A bar on standard error, nothing unless that is a terminal."""
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not (is_shown and console.is_terminal),
+    )

@@ -1,0 +1,137 @@
+"""`kprod dump` on files: what it prints, and how it ends."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kprod.cli import dump as subject
+from kprod.cli import main
+from tests.oracle import message_set, record_v2
+from tests.plugins.vectors import DIRECTORY
+
+KAFKA = json.loads((DIRECTORY / "dump_log_segments.json").read_text(encoding="utf-8"))
+BATCH = record_v2.encode_batch([(5, b"k", b"v", [("h", b"x")])], codec=1)
+NEXT = record_v2.encode_batch([(5, b"k", b"w", [])], base_offset=1)
+
+
+def run(*arguments: str, stdin: bytes | None = None) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(main, ["dump", *arguments], input=stdin)
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Path:
+    """A segment of two batches."""
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(BATCH + NEXT)
+    return path
+
+
+def test_prints_what_kafkas_tool_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every line, the head and the cut-off end included."""
+    (tmp_path / "00000000000000000000.log").write_bytes(bytes.fromhex(KAFKA["hex"]))
+    monkeypatch.chdir(tmp_path)
+    result = run("--deep", "00000000000000000000.log")
+    assert result.stdout.splitlines() == KAFKA["output"]
+    assert result.exit_code == 0
+
+
+def test_batches_only_without_deep(segment: Path) -> None:
+    """Records are printed on demand."""
+    result = run(str(segment))
+    assert [line.split()[0] for line in result.stdout.splitlines()] == [
+        "Dumping",
+        "Log",
+        "baseOffset:",
+        "baseOffset:",
+    ]
+
+
+def test_json_is_one_object_per_batch(segment: Path) -> None:
+    """With its records when asked."""
+    lines = [json.loads(line) for line in run("--json", "--deep", str(segment)).stdout.splitlines()]
+    assert [line["baseOffset"] for line in lines] == [0, 1]
+    assert [record["payload"] for line in lines for record in line["records"]] == ["v", "w"]
+    assert lines[0]["file"] == str(segment)
+    shallow = json.loads(run("--json", str(segment)).stdout.splitlines()[0])
+    assert "records" not in shallow
+
+
+def test_verify_of_a_sound_log(segment: Path) -> None:
+    """It says how much was checked."""
+    result = run("--verify", str(segment))
+    assert result.exit_code == 0
+    assert result.stderr == f"{segment}: 2 entries, 0 problems\n"
+
+
+@pytest.mark.parametrize("style", [["--deep"], ["--json", "--deep"], []])
+def test_verify_of_a_damaged_log(segment: Path, style: list[str]) -> None:
+    """All that can be read is printed, the damage goes to standard error, the exit code is 1."""
+    damaged = bytearray(BATCH + NEXT)
+    damaged[len(BATCH) - 1] ^= 1
+    segment.write_bytes(bytes(damaged))
+    result = run("--verify", *style, str(segment))
+    assert result.exit_code == 1
+    assert f"{segment}: position 0: checksum is not" in result.stderr
+    assert "2 entries, 1 problems" in result.stderr
+    assert "false" in result.stdout
+    assert '"baseOffset": 1' in result.stdout or "baseOffset: 1" in result.stdout
+
+
+def test_verify_counts_a_cut_off_end(segment: Path) -> None:
+    """Without --verify it is only said: a broker may be writing it."""
+    segment.write_bytes(BATCH + NEXT[:-1])
+    assert run(str(segment)).exit_code == 0
+    result = run("--verify", str(segment))
+    assert result.exit_code == 1
+    assert f"position {len(BATCH)}: {len(NEXT) - 1} bytes of a cut-off entry" in result.stderr
+
+
+def test_a_log_that_cannot_be_followed(segment: Path) -> None:
+    """What is no log ends with 1, after the entries before."""
+    segment.write_bytes(BATCH + b"\xff" * 100)
+    result = run(str(segment))
+    assert result.exit_code == 1
+    assert f"position {len(BATCH)}" in result.stderr
+    assert len(result.stdout.splitlines()) == 3
+
+
+def test_records_that_cannot_be_read(segment: Path) -> None:
+    """The entries behind are printed."""
+    wrapper = message_set.encode_message((0, 0, None, b"no gzip"), magic=1, attributes=1)
+    segment.write_bytes(wrapper + NEXT)
+    result = run("--deep", "--json", str(segment))
+    assert result.exit_code == 1
+    assert [json.loads(line)["magic"] for line in result.stdout.splitlines()] == [1, 2]
+
+
+def test_several_files_and_standard_input(segment: Path) -> None:
+    """Each has its head; - is standard input."""
+    result = run(str(segment), "-", stdin=BATCH)
+    assert result.exit_code == 0
+    assert [line for line in result.stdout.splitlines() if line.startswith("Dumping")] == [
+        f"Dumping {segment}",
+        "Dumping -",
+    ]
+
+
+def test_windows_smaller_than_an_entry(segment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How the file is read does not show."""
+    expected = run("--deep", str(segment)).stdout
+    monkeypatch.setattr(subject, "WINDOW_BYTES", 7)
+    assert run("--deep", str(segment)).stdout == expected
+
+
+def test_a_missing_file_is_a_usage_error() -> None:
+    """Exit code 2, as for every command used wrongly."""
+    assert run("no-such-file").exit_code == 2
+    assert run().exit_code == 2
+
+
+def test_help_lists_commands() -> None:
+    """Commands are found without being imported first."""
+    result = CliRunner().invoke(main, ["--help"])
+    assert "dump" in result.stdout
+    assert CliRunner().invoke(main, ["no-such-command"]).exit_code == 2
