@@ -52,5 +52,3 @@ cdef class WrappedRecords:
     cdef readonly Py_ssize_t record_count
     cdef int64_t _check_all(self) except? -1
     cdef int _check_member(self, Message *message) except -1
-
-cdef int append_message(bytearray out, Message *message, bytes key, bytes value) except -1

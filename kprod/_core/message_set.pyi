@@ -11,6 +11,9 @@ _DecodedRow: TypeAlias = tuple[int, int, bytes | None, bytes | None, tuple[()]]
 _Decompress: TypeAlias = Callable[[int, memoryview, int], Buffer]
 _Compress: TypeAlias = Callable[[int, bytes, int], Buffer]
 
+class Source:
+    def __init__(self, buffer: Buffer, check_crc: bool) -> None: ...
+
 class MessageSetReader:
     def __init__(
         self,
