@@ -1,11 +1,104 @@
-# The few commands a person types; each sets up what it needs.
+# The commands a person types. Each sets up what it needs, and only when that is out of date.
+# Needed: Python 3.11 or newer, a C compiler, make; a JDK 17 or newer and Maven for the Kafka tests.
 
 PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
 
-.PHONY: kafka kafka-fetch
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup
+COMPILED := $(shell find kprod -name '*.pyx' -o -name '*.pxd')
+MODULES := $(subst /,.,$(basename $(shell find kprod -name '*.pyx' | sort)))
 
-kafka-fetch:  ## get Apache Kafka for the tests into the cache outside the checkout
-	$(PYTHON) -m tests.plugins.kafka fetch
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test lint format docs lock test-quick test-pythons kafka fuzz long bench clean
 
-kafka:  ## start an Apache Kafka by hand (ARGS="--brokers 3"), print its address, stop on Ctrl-C
-	$(PYTHON) -m tests.plugins.kafka run $(ARGS)
+help:  ## list the commands
+	@grep -hE '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.built  ## make a virtual environment with kprod, compiled, and every tool
+
+demo: $(VENV)/.built  ## produce 336,776 flights to an embedded broker, read them back, compare
+	@$(BIN)/kprod demo $(DEMO)
+
+test: $(VENV)/.built lint  ## run every check, with a real Apache Kafka
+	$(PYTEST)
+	@$(MAKE) --no-print-directory test-pythons
+
+lint: $(VENV)/.built  ## check style, types, stubs and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/cython-lint kprod
+	$(BIN)/lint-imports --no-logo
+	$(PY) -m mypy
+	$(PY) -m mypy.stubtest --ignore-disjoint-bases --allowlist tests/stubtest_allow.txt $(MODULES)
+
+format: $(VENV)/.built  ## write the style that lint asks for, as far as a tool can
+	$(BIN)/ruff check --quiet --fix . || true
+	$(BIN)/ruff format .
+
+docs: $(VENV)/.built  ## write the generated pages
+	$(PY) -m tools.generate_configuration
+
+# What a second interpreter is asked: everything that needs no Kafka and is not slow.
+test-quick: $(VENV)/.built
+	$(PYTEST) -q -m "not kafka and not slow and not long"
+
+test-pythons:  ## run the quick tests on the other installed CPythons (3.11 to 3.13)
+	@$(PYTHON) tools/find_pythons.py | while read -r version executable; do \
+	  echo "== CPython $$version"; \
+	  $(MAKE) --no-print-directory test-quick PYTHON="$$executable" VENV=".venv-$$version" || exit 1; \
+	done
+
+kafka: $(VENV)/.built  ## start an Apache Kafka and print its address
+	$(PY) -m tests.plugins.kafka
+
+fuzz: $(VENV)/.built  ## search for counterexamples, far longer than the tests do
+	KPROD_HYPOTHESIS=fuzz $(PYTEST) --timeout 3600 -m "not kafka" $(shell find tests -name '*_properties.py')
+
+long: $(VENV)/.built  ## run the tests that are too long for make test
+	$(PYTEST) --timeout 3600 -m long
+
+bench: $(VENV)/.built  ## run the benchmarks, small sizes (BENCH= for the full ones)
+	@for program in $$(grep -l '__main__' benchmarks/[a-z]*.py); do \
+	  $(PY) $$program $(BENCH) || exit 1; \
+	done
+BENCH ?= --quick
+
+lock: $(VENV)/.built  ## choose new versions of the development tools
+	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header \
+	  --no-emit-index-url --python-version 3.11 --extra dev -o requirements/dev.txt pyproject.toml
+
+clean:  ## remove everything that was made
+	rm -rf .venv .venv-* build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .hypothesis .import_linter_cache
+	find kprod -name '*.so' -delete
+	find kprod -name '*.pyx' | sed 's/pyx$$/c/' | xargs rm -f
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.made:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer, please")'
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.required: $(VENV)/.made requirements/dev.txt requirements/demo.txt
+	$(PY) -m pip install --quiet --require-hashes -r requirements/dev.txt
+	$(PY) -m pip install --quiet --require-hashes --no-deps --no-build-isolation -r requirements/demo.txt
+	@touch $@
+
+# One place for what is compiled, so that both commands below compile only what changed.
+export DIST_EXTRA_CONFIG = $(abspath $(VENV))/build.cfg
+BUILD := build/of$(notdir $(VENV))
+
+$(VENV)/build.cfg: $(VENV)/.made
+	printf '[build_ext]\nbuild_lib=%s\nbuild_temp=%s\ninplace=1\nparallel=2\n' $(BUILD)/lib $(BUILD)/temp > $@
+
+$(VENV)/.installed: $(VENV)/.required $(VENV)/build.cfg pyproject.toml
+	$(PY) -W ignore -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.installed $(COMPILED)
+	$(PY) -W ignore -c 'from setuptools import setup; setup()' --quiet build_ext
+	@touch $@
