@@ -1,8 +1,8 @@
-"""The command line: `kprod` and its commands, one file each.
+"""The command `kprod`. click and rich come with `pip install 'kprod[cli]'`.
 
-Thread-safety: commands run once, in one thread.
+Thread-safety: the main thread.
 """
 
-from kprod.cli.group import main
+from kprod.cli.entry import main
 
 __all__ = ["main"]

@@ -1,0 +1,203 @@
+"""`kprod demo`: a real table to a broker and back, every record compared.
+
+Three steps: read the table, send it with a future for each record, read the topic back. Reading
+comes before sending, so that the rate is that of `send` and not of the table's reader.
+
+Thread-safety: the main thread; deliveries are timed in the sender thread.
+"""
+
+import contextlib
+import functools
+import secrets
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from kprod import Producer, RecordFuture
+from kprod.broker import EmbeddedCluster
+from kprod.cli.comparison import Comparison
+from kprod.cli.flights import FLIGHT_COUNT, find_flights, read_flights
+from kprod.cli.summary import Sending, summary_lines
+from kprod.cli.topic_creation import create_topic
+from kprod.clock import SystemClock
+from kprod.errors import KprodError
+from kprod.model import RecordMetadata
+from kprod.network.topic_reader import TopicReader
+
+TOPIC = "flights"
+PARTITION_COUNT = 6
+BROKER_COUNT = 3
+SAMPLE_EVERY = 50  # one record in so many has its delivery timed: 6,700 samples, no drag on `send`
+STEP_COUNT = 2_000  # records between two movements of the bar
+RESULT_TIMEOUT_S = 150.0  # past the delivery timeout, which ends every send
+FAILURES_SHOWN_MAX = 3
+
+Flight = tuple[bytes, bytes]
+Advance = Callable[[int], object]
+
+
+def run_demo(bootstrap: str | None) -> bool:
+    """Run the demonstration and print its summary.
+
+    Args:
+        bootstrap: A cluster, where a topic of its own is made; None for three embedded brokers.
+
+    Returns:
+        Whether every flight was read back as it was sent.
+
+    Raises:
+        KprodError: The table is missing, or the cluster cannot be used.
+    """
+    table = find_flights()
+    with contextlib.ExitStack() as stack:
+        if bootstrap is None:
+            cluster = EmbeddedCluster(BROKER_COUNT, {TOPIC: PARTITION_COUNT})
+            servers, topic = stack.enter_context(cluster).bootstrap_servers, TOPIC
+        else:
+            servers, topic = bootstrap, f"kprod-demo-{secrets.token_hex(4)}"
+            create_topic(servers, topic, PARTITION_COUNT)
+        progress = stack.enter_context(_progress_bars())
+        flights = list(_watched(progress, "reading the table", read_flights(table)))
+        with _bar(progress, "sending") as advance:
+            sending, futures = send_all(servers, topic, flights, advance)
+        comparison = Comparison(flights)
+        sending = acknowledge_all(futures, comparison, sending)
+        with _bar(progress, "reading back") as advance:
+            batch_count = compare_all(servers, topic, comparison, advance)
+    for line in summary_lines(sending, comparison, batch_count=batch_count, topic=topic):
+        click.echo(line)
+    return comparison.is_whole
+
+
+def send_all(
+    bootstrap_servers: str, topic: str, flights: Sequence[Flight], advance: Advance
+) -> tuple[Sending, list[RecordFuture]]:
+    """Send every record and wait for every delivery.
+
+    Args:
+        bootstrap_servers: The cluster.
+        topic: Where to.
+        flights: Key and value of each record.
+        advance: Moves the bar by a number of records.
+
+    Returns:
+        How it went, and a future for each record, all done.
+    """
+    clock = SystemClock()
+    latencies_ns: list[int] = []
+    futures: list[RecordFuture] = []
+    with Producer(bootstrap_servers=bootstrap_servers, client_id="kprod-demo") as producer:
+        began_ns = clock.now_ns()
+        for index, (key, value) in enumerate(flights):
+            on_delivery = None
+            if index % SAMPLE_EVERY == 0:
+                on_delivery = _stopwatch(clock, latencies_ns)
+            futures.append(producer.send(topic, value, key=key, on_delivery=on_delivery))
+            if index % STEP_COUNT == STEP_COUNT - 1:
+                advance(STEP_COUNT)
+        producer.flush()
+        elapsed_ns = clock.now_ns() - began_ns
+    advance(len(flights) % STEP_COUNT)
+    sending = Sending(
+        record_count=len(flights),
+        bytes_count=sum(len(key) + len(value) for key, value in flights),
+        elapsed_ns=elapsed_ns,
+        latencies_ns=latencies_ns,
+    )
+    return sending, futures
+
+
+def acknowledge_all(
+    futures: Iterable[RecordFuture], comparison: Comparison, sending: Sending
+) -> Sending:
+    """Take every future's outcome.
+
+    Args:
+        futures: In the order of sending.
+        comparison: Told where each delivered record is.
+        sending: How the sending went so far.
+
+    Returns:
+        The same with its failures.
+    """
+    failures: list[str] = []
+    failure_count = 0
+    for index, future in enumerate(futures):
+        try:
+            comparison.acknowledge(index, future.result(RESULT_TIMEOUT_S))
+        except KprodError as error:
+            failure_count += 1
+            if len(failures) < FAILURES_SHOWN_MAX:
+                failures.append(f"{type(error).__name__}: {error}")
+    return Sending(
+        record_count=sending.record_count,
+        bytes_count=sending.bytes_count,
+        elapsed_ns=sending.elapsed_ns,
+        latencies_ns=sending.latencies_ns,
+        failures=failures,
+        failure_count=failure_count,
+    )
+
+
+def compare_all(
+    bootstrap_servers: str, topic: str, comparison: Comparison, advance: Advance
+) -> int:
+    """Read the topic back and compare every record.
+
+    Args:
+        bootstrap_servers: The cluster.
+        topic: What to read, all of it.
+        comparison: Told what is there.
+        advance: Moves the bar by a number of records.
+
+    Returns:
+        The number of record batches read.
+    """
+    batch_count = 0
+    with TopicReader(bootstrap_servers=bootstrap_servers) as reader:
+        for partition, batch in reader.batches(topic):
+            records = list(batch)
+            comparison.compare(partition, records)
+            batch_count += 1
+            advance(len(records))
+    return batch_count
+
+
+def _stopwatch(
+    clock: SystemClock, latencies_ns: list[int]
+) -> Callable[[RecordMetadata | None, BaseException | None], None]:
+    sent_ns = clock.now_ns()
+
+    def on_delivery(metadata: RecordMetadata | None, error: BaseException | None) -> None:
+        del error
+        if metadata is not None:
+            latencies_ns.append(clock.now_ns() - sent_ns)
+
+    return on_delivery
+
+
+def _progress_bars() -> Progress:
+    return Progress(
+        TextColumn("{task.description:<18}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),  # standard output holds the summary alone
+    )
+
+
+@contextlib.contextmanager
+def _bar(progress: Progress, title: str) -> Generator[Advance]:
+    task = progress.add_task(title, total=FLIGHT_COUNT)
+    yield functools.partial(progress.advance, task)
+
+
+def _watched(progress: Progress, title: str, flights: Iterable[Flight]) -> Iterator[Flight]:
+    with _bar(progress, title) as advance:
+        for count, flight in enumerate(flights, start=1):
+            if count % STEP_COUNT == 0:
+                advance(STEP_COUNT)
+            yield flight
+        advance(FLIGHT_COUNT % STEP_COUNT)

@@ -1,0 +1,101 @@
+"""What the demonstration reports, as lines of text.
+
+Thread-safety: functions of their arguments.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kprod.cli.comparison import Comparison
+
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """How the sending went.
+
+    Attributes:
+        record_count: Records given to `send`.
+        bytes_count: Bytes of their keys and values.
+        elapsed_ns: From the first `send` to the last delivery.
+        latencies_ns: From `send` to delivery, of a sample of the records.
+        failures: What failed sends said, the first few.
+        failure_count: How many sends failed.
+    """
+
+    record_count: int
+    bytes_count: int
+    elapsed_ns: int
+    latencies_ns: Sequence[int]
+    failures: Sequence[str] = ()
+    failure_count: int = 0
+
+
+def percentile(samples: Sequence[int], percent: int) -> int | None:
+    """Return the smallest sample that at least so many percent do not exceed.
+
+    Args:
+        samples: In any order.
+        percent: 1 to 100.
+
+    Returns:
+        One of the samples; None if there are none.
+    """
+    if not samples:
+        return None
+    rank = -(-len(samples) * percent // 100)
+    return sorted(samples)[max(rank, 1) - 1]
+
+
+def summary_lines(
+    sending: Sending, comparison: Comparison, *, batch_count: int, topic: str
+) -> list[str]:
+    """Return the report, one fact a line.
+
+    Args:
+        sending: How the sending went.
+        comparison: What was read back.
+        batch_count: Record batches that were read back.
+        topic: Where the records are.
+
+    Returns:
+        Lines without their ends; the last says how many records were verified.
+    """
+    seconds = sending.elapsed_ns / NS_PER_S
+    rate = sending.record_count / seconds if seconds else 0.0
+    facts = [
+        ("topic", topic),
+        ("records", f"{sending.record_count:,}"),
+        ("bytes", f"{sending.bytes_count:,}"),
+        ("time", f"{seconds:.2f} s"),
+        ("records/s", f"{rate:,.0f}"),
+        ("batches", f"{batch_count:,}"),
+        ("records/batch", f"{sending.record_count / max(batch_count, 1):,.1f}"),
+        ("latency p50", _milliseconds(percentile(sending.latencies_ns, 50))),
+        ("latency p99", _milliseconds(percentile(sending.latencies_ns, 99))),
+    ]
+    facts += [
+        (f"partition {partition}", f"{count:,}")
+        for partition, count in sorted(comparison.verified.items())
+    ]
+    facts += [("failed", f"{sending.failure_count:,}")] if sending.failure_count else []
+    facts += [("failure", text) for text in sending.failures]
+    width = max(len(name) for name, _ in facts) + 2
+    lines = [f"{name:<{width}}{value}" for name, value in facts]
+    lines += _faults(comparison)
+    return [*lines, f"verified: {comparison.verified_count:,} of {sending.record_count:,}"]
+
+
+def _milliseconds(latency_ns: int | None) -> str:
+    return "unknown" if latency_ns is None else f"{latency_ns / NS_PER_MS:.1f} ms"
+
+
+def _faults(comparison: Comparison) -> list[str]:
+    faults = (
+        ("acknowledged and not found", comparison.missing_count),
+        ("found with other contents", comparison.different_count),
+        ("found and never sent", comparison.surplus_count),
+    )
+    return [f"{what}: {count:,}" for what, count in faults if count]

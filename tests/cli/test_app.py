@@ -1,0 +1,126 @@
+"""The command line: exit codes for scripts, one line for people, completion for shells."""
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+
+from kprod.cli import app as cli
+from kprod.cli.entry import main
+from kprod.errors import ConfigError
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--version` prints name and version."""
+    assert cli.run(["--version"]) == 0
+    assert capsys.readouterr().out == f"kprod {importlib.metadata.version('kprod')}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--help"], ["-h"], ["demo", "--help"], ["broker", "-h"]]
+)
+def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Help is an answer, not an error, and so is a call without a command."""
+    assert cli.run(arguments) == 0
+    assert "Usage: kprod" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fly"],
+        ["--fly"],
+        ["demo", "surplus"],
+        ["broker", "--port", "70000"],
+        ["broker", "--brokers", "0"],
+        ["broker", "--topic", ":3"],
+        ["broker", "--topic", "orders:0"],
+        ["broker", "--topic", "orders:x"],
+        ["broker", "--topic", "orders:" + "9" * 50],
+    ],
+)
+def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, and one line that begins with the program's name."""
+    assert cli.run(arguments) == cli.EXIT_USAGE
+    printed = capsys.readouterr()
+    assert not printed.out
+    assert printed.err.startswith("kprod: ")
+    assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (ConfigError("two\n  lines"), 1, "kprod: two lines\n"),
+        (OSError(98, "Address already in use"), 1, "kprod: [Errno 98] Address already in use\n"),
+        (TimeoutError(), 1, "kprod: TimeoutError\n"),
+        (KeyboardInterrupt(), 130, "kprod: interrupted\n"),
+        (click.Abort(), 130, "kprod: interrupted\n"),
+    ],
+)
+def test_failures_are_one_line_and_a_code(
+    error: BaseException,
+    code: int,
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whatever a command raises on purpose ends in one line and a code for scripts."""
+
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setitem(cli.app.commands, "fail", click.Command("fail", callback=fail))
+    assert cli.run(["fail"]) == code
+    assert capsys.readouterr().err.lstrip() == line  # the shell's ^C stands on its own line
+
+
+def test_a_command_may_return_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A demonstration that found a difference ends with 1 and no error line."""
+    monkeypatch.setitem(cli.app.commands, "no", click.Command("no", callback=lambda: 1))
+    assert cli.run(["no"]) == 1
+
+
+def test_topics_have_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`name:partitions`, or one partition."""
+    seen: list[tuple[tuple[str, int], ...]] = []
+
+    def note(topics: tuple[tuple[str, int], ...]) -> None:
+        seen.append(topics)
+
+    option = click.Option(["--topic", "topics"], type=cli.TopicType(), multiple=True)
+    monkeypatch.setitem(
+        cli.app.commands, "note", click.Command("note", callback=note, params=[option])
+    )
+    assert cli.run(["note", "--topic", "orders:6", "--topic", "audit"]) == 0
+    assert seen == [(("orders", 6), ("audit", 1))]
+
+
+def test_without_click_one_line_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The library installs without its command line; the command says how to get it."""
+    monkeypatch.setitem(sys.modules, "click", None)
+    monkeypatch.delitem(sys.modules, "kprod.cli.app")
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 1
+    assert capsys.readouterr().err == "kprod: click is missing; run: pip install 'kprod[cli]'\n"
+
+
+@pytest.mark.slow
+def test_shell_completion() -> None:
+    """The shell's question about `kprod de` is answered with `demo`."""
+    question = {"_KPROD_COMPLETE": "bash_complete", "COMP_WORDS": "kprod de", "COMP_CWORD": "1"}
+    answer = subprocess.run(
+        [sys.executable, "-m", "kprod.cli"],
+        env={**os.environ, **question},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert answer.stdout == "plain,demo\n"
