@@ -1,0 +1,20 @@
+"""A real Kafka broker in miniature, in this process: for tests, demonstrations and a first try.
+
+`EmbeddedCluster` runs any number of brokers over TCP on loopback; any Kafka client can talk to
+them. It is strict, and it misbehaves on demand. It is no production broker.
+"""
+
+from kprod.broker.cluster import EmbeddedCluster, PartitionView
+from kprod.broker.config import EmbeddedConfig
+from kprod.broker.faults import Fault, FaultControl, FaultKind
+from kprod.broker.refusal import Refused
+
+__all__ = [
+    "EmbeddedCluster",
+    "EmbeddedConfig",
+    "Fault",
+    "FaultControl",
+    "FaultKind",
+    "PartitionView",
+    "Refused",
+]

@@ -1,0 +1,439 @@
+"""Some Kafka brokers in this process, over TCP on loopback, one thread for all of them.
+
+Two ways to run it. As a context manager (or between `start` and `close`) a thread of its own runs
+it, and every method may be called from any thread: the call is carried to the broker's thread and
+its result or exception back. Or without a thread: `open`, then `step(now_ms)` as often as wanted;
+that is how tests and the simulation drive it, with a clock and a network of their own.
+
+It is strict, so that a client that is wrong fails here as it would fail against Kafka. It is no
+production broker: nothing is kept on disk and nobody has to log in.
+
+Invariants.
+    All state is touched by the one thread that steps.
+    After `close` no thread, socket or port is left.
+
+Thread-safety: any thread after `start`; before it and without a thread, one thread.
+Source: kprod's own; kfake and librdkafka's mock cluster for the idea.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import NamedTuple, Self, TypeVar
+
+from kprod.broker.config import EmbeddedConfig
+from kprod.broker.connection import Connection
+from kprod.broker.dispatch import Dispatcher
+from kprod.broker.faults import FaultBook, FaultControl
+from kprod.broker.framing import SCRATCH_BYTES
+from kprod.broker.inbox import Inbox
+from kprod.broker.refusal import Refused
+from kprod.broker.replication import Partition
+from kprod.broker.server import EmbeddedBroker
+from kprod.broker.sockets import Network, SocketNetwork
+from kprod.broker.state import ClusterState
+from kprod.broker.topics import Topic
+from kprod.clock import Clock, SystemClock
+from kprod.errors import ClosedError, ConfigError
+from kprod.model import Record
+from kprod.protocol.error_table import ErrorCode
+from kprod.record.reader import read_records
+
+_LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+BROKERS_MAX = 100
+_FAILURES_MAX = 10
+
+
+class PartitionView(NamedTuple):
+    """A partition as it was when it was asked for."""
+
+    leader_id: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+
+    @classmethod
+    def of(cls, partition: Partition) -> "PartitionView":
+        """What a partition looks like now."""
+        return cls(
+            partition.leader_id,
+            partition.leader_epoch,
+            tuple(partition.replicas),
+            tuple(partition.isr),
+            partition.log.log_start_offset,
+            partition.log.log_end_offset,
+            partition.high_watermark,
+        )
+
+
+class EmbeddedCluster:
+    """Brokers, their topics, and the means to misbehave.
+
+    Attributes:
+        faults: Arms faults.
+        failures: What went wrong inside the brokers themselves, at most ten; `close` raises the
+            first.
+    """
+
+    __slots__ = (
+        "_book",
+        "_brokers",
+        "_clock",
+        "_config",
+        "_dispatcher",
+        "_inbox",
+        "_is_closed",
+        "_is_open",
+        "_network",
+        "_state",
+        "_stopping",
+        "_thread",
+        "_topics",
+        "connection_count",
+        "failures",
+        "faults",
+    )
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        topics: Mapping[str, int] | None = None,
+        *,
+        config: EmbeddedConfig | None = None,
+        clock: Clock | None = None,
+        network: Network | None = None,
+    ) -> None:
+        """Describe a cluster; nothing is bound yet.
+
+        Args:
+            brokers: 1 to 100; their ids begin at 0.
+            topics: Partitions by topic, made at once.
+            config: Settings; the defaults are Kafka's where not said otherwise.
+            clock: The system's if not given.
+            network: TCP if not given.
+
+        Raises:
+            ConfigError: The number of brokers is out of bounds.
+        """
+        if not 1 <= brokers <= BROKERS_MAX:
+            message = f"brokers={brokers} is not within 1 and {BROKERS_MAX}"
+            raise ConfigError(message)
+        self._config = config or EmbeddedConfig()
+        self._clock = clock or SystemClock()
+        self._network = network
+        self._topics = dict(topics or {})
+        self._inbox = Inbox(self._wake)
+        self._book = FaultBook()
+        self._state = ClusterState(self._config, self._clock, list(range(brokers)))
+        self._dispatcher = Dispatcher(self._state, self._book)
+        self._brokers: list[EmbeddedBroker] = []
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self._is_open = False
+        self._is_closed = False
+        self.connection_count = 0
+        self.failures: list[Exception] = []
+        self.faults = FaultControl(self._book, call=self.call, stall=self._stall)
+
+    def open(self) -> None:
+        """Bind every broker's port and make the topics; a second call is nothing.
+
+        Raises:
+            ClosedError: The cluster was closed.
+            OSError: A port cannot be had.
+        """
+        if self._is_closed:
+            message = "the embedded cluster is closed"
+            raise ClosedError(message)
+        if self._is_open:
+            return
+        self._is_open = True
+        network = self._network = self._network or SocketNetwork()
+        scratch = memoryview(bytearray(SCRATCH_BYTES))
+        for node_id in self._state.topics.node_ids:
+            broker = EmbeddedBroker(
+                node_id, config=self._config, network=network, host=self, scratch=scratch
+            )
+            self._brokers.append(broker)
+            self._state.nodes[node_id] = broker.node
+        for name, partition_count in self._topics.items():
+            self._state.create_topic(name, partition_count=partition_count)
+
+    def start(self) -> None:
+        """Open and run in a thread of its own."""
+        self.open()
+        if self._thread is None:
+            started = threading.Event()
+            self._thread = threading.Thread(
+                target=self._run, args=(started,), name="kprod-broker", daemon=True
+            )
+            self._thread.start()
+            started.wait()
+
+    def step(self, now_ms: int) -> int | None:
+        """Do what there is to do, once, without waiting.
+
+        Args:
+            now_ms: Monotonic milliseconds, not below those of the last step.
+
+        Returns:
+            When to step again at the latest; None: when something arrives.
+        """
+        self._state.timer.advance(now_ms)
+        network = self._network
+        if network is not None:
+            for watcher, readable, writable in network.take_ready():
+                watcher.on_ready(readable=readable, writable=writable)
+        # After the network's wake-up was taken note of, else a call could sleep through it.
+        self._inbox.run_waiting()
+        return self._state.timer.next_expiry_ms
+
+    def close(self) -> None:
+        """End the thread, close every connection, give up the ports; a second call is nothing.
+
+        Raises:
+            Exception: The first failure inside the brokers, if there was one: it would else be
+                taken for a client's.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._thread is not None:
+            self._stopping = True
+            self._wake()
+            self._thread.join()
+        self._inbox.close()
+        for broker in self._brokers:
+            broker.close()
+        if self._network is not None:
+            self._network.close()
+        if self.failures:
+            raise self.failures[0]
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    # What can be asked of it.
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses of all brokers, `host:port` with commas between."""
+        return ",".join(broker.node.address for broker in self._brokers)
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Run a function on the broker's thread.
+
+        Args:
+            function: Takes nothing; must not block.
+
+        Returns:
+            What it returned; what it raises is raised here.
+
+        Raises:
+            ClosedError: The cluster is closed.
+        """
+        return self._inbox.call(function)
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        *,
+        replication_factor: int = -1,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make a topic.
+
+        Args:
+            name: Legal and free.
+            partitions: −1 takes the cluster's default.
+            replication_factor: −1 takes the cluster's default.
+            settings: Kafka's dotted names, such as `message.timestamp.type`.
+
+        Raises:
+            Refused: It cannot be made.
+        """
+        self.call(
+            lambda: self._state.create_topic(
+                name,
+                partition_count=partitions,
+                replication_factor=replication_factor,
+                overrides=dict(settings or {}),
+            )
+        )
+
+    def delete_topic(self, name: str) -> None:
+        """Take a topic out; made again, it has another id."""
+        self.call(lambda: self._state.delete_topic(name))
+
+    def records(self, topic: str) -> dict[int, list[Record]]:
+        """All records that the log holds, by partition, those not yet replicated too.
+
+        Raises:
+            Refused: The topic is unknown.
+        """
+        encoded = self.batches(topic)
+        return {
+            index: [record for piece in pieces for record in read_records(piece)]
+            for index, pieces in encoded.items()
+        }
+
+    def batches(self, topic: str) -> dict[int, list[bytes]]:
+        """The batches of a topic as they are stored, by partition."""
+        return self.call(
+            lambda: {
+                partition.name.partition: [bytes(it.encoded) for it in partition.log.batches()]
+                for partition in self._topic(topic).partitions
+            }
+        )
+
+    def describe(self, topic: str, partition: int) -> PartitionView:
+        """A partition's leader, replicas and offsets."""
+        return self.call(lambda: PartitionView.of(self._partition(topic, partition)))
+
+    def move_leader(self, topic: str, partition: int, *, to: int) -> None:
+        """Let another broker lead.
+
+        Args:
+            topic: Of the partition.
+            partition: Its index.
+            to: A broker that runs. If its replica is behind, the rest of the log is lost; if it has
+                none, it takes the old leader's.
+
+        Raises:
+            Refused: The partition is unknown or the broker does not run.
+        """
+
+        def move() -> None:
+            if not self._state.is_alive(to):
+                message = f"broker {to} does not run"
+                raise Refused(ErrorCode.BROKER_NOT_AVAILABLE, message)
+            self._partition(topic, partition).lead(to)
+            self._state.recount()
+
+        self.call(move)
+
+    def truncate(self, topic: str, partition: int, to_offset: int) -> None:
+        """Lose every batch that reaches `to_offset`, acknowledged or not, on all replicas."""
+
+        def cut() -> None:
+            self._partition(topic, partition).truncate(to_offset)
+            self._state.recount()
+
+        self.call(cut)
+
+    def set_follower_lag(
+        self, topic: str, partition: int, broker: int, lag_ms: int | None
+    ) -> None:
+        """Let a follower copy `lag_ms` after each append; 0 at once, None not at all."""
+        self.call(lambda: self._partition(topic, partition).set_lag(broker, lag_ms))
+
+    def catch_up(self, topic: str, partition: int, broker: int) -> None:
+        """Let a held follower copy everything, once."""
+        self.call(lambda: self._partition(topic, partition).catch_up(broker))
+
+    def stop_broker(self, broker: int) -> None:
+        """Close a broker's connections and refuse new ones; its leaderships move."""
+
+        def stop() -> None:
+            self._brokers[broker].stop()
+            self._state.broker_stopped(broker)
+
+        self.call(stop)
+
+    def start_broker(self, broker: int) -> None:
+        """Let a stopped broker run again, on the same port; it catches up and joins."""
+
+        def start() -> None:
+            self._brokers[broker].start()
+            self._state.broker_started(broker)
+
+        self.call(start)
+
+    def disconnect_clients(self, broker: int) -> None:
+        """Close every connection of a broker; it goes on running."""
+        self.call(lambda: self._brokers[broker].disconnect_all("on demand"))
+
+    def forget_topic(self, topic: str) -> None:
+        """Let Metadata deny a topic that is there."""
+        self.call(lambda: self._state.forgotten_topics.add(topic))
+
+    def remember_topic(self, topic: str) -> None:
+        """Let Metadata tell of a forgotten topic again."""
+        self.call(lambda: self._state.forgotten_topics.discard(topic))
+
+    def throttle(self, api: int, throttle_time_ms: int) -> None:
+        """Tell clients of an API to wait, and take nothing from them meanwhile; 0 ends it."""
+        self.call(lambda: self._dispatcher.throttles.update({int(api): throttle_time_ms}))
+
+    # What the brokers need of their host.
+
+    def take_request(self, frame: bytearray, connection: Connection, node_id: int) -> None:
+        """Handle one request; brokers call it."""
+        self._dispatcher.take(frame, connection, node_id)
+
+    def after(self, delay_ms: int, action: Callable[[], object]) -> None:
+        """Run something later, on the broker's thread; brokers call it."""
+        self._state.after(delay_ms, action)
+
+    def report(self, error: Exception) -> None:
+        """Keep a failure of the brokers' own; brokers call it."""
+        _LOG.error("a handler failed", exc_info=error)
+        if len(self.failures) < _FAILURES_MAX:
+            self.failures.append(error)
+
+    def _run(self, started: threading.Event) -> None:
+        self._inbox.adopt()
+        started.set()
+        try:
+            while not self._stopping:
+                self._wait(self.step(self._clock.now_ms()))
+        except Exception as error:  # noqa: BLE001  # `close` raises it in the caller's thread
+            self.report(error)
+        finally:
+            self._inbox.close()
+
+    def _wait(self, until_ms: int | None) -> None:
+        timeout_ms = None if until_ms is None else max(until_ms - self._clock.now_ms(), 0)
+        if self._network is not None and not self._stopping:
+            self._network.wait(timeout_ms)
+
+    def _wake(self) -> None:
+        if self._network is not None:
+            self._network.wake()
+
+    def _stall(self, broker: int, stalled: bool) -> None:  # noqa: FBT001  # a callback's
+        if stalled:
+            self._brokers[broker].stall()
+        else:
+            self._brokers[broker].resume()
+
+    def _topic(self, name: str) -> Topic:
+        topic = self._state.topics.get(name)
+        if topic is None:
+            message = f"there is no topic {name!r}"
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        return topic
+
+    def _partition(self, topic: str, index: int) -> Partition:
+        partition = self._state.topics.partition(topic, index)
+        if partition is None:
+            message = f"there is no partition {topic}-{index}"
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        return partition

@@ -1,0 +1,161 @@
+"""What an embedded cluster can be told: one frozen table with Kafka's names and defaults.
+
+Where a value differs from Kafka's own default the field's comment says why.
+
+Thread-safety: immutable.
+Source: Kafka broker and topic configuration reference (4.3).
+"""
+
+import dataclasses
+
+from kprod.errors import ConfigError
+
+_INT32_MAX = 2**31 - 1
+_INT64_MAX = 2**63 - 1
+_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+
+
+def _setting(default: int, lowest: int, highest: int) -> int:
+    bounds = {"bounds": (lowest, highest)}
+    value: int = dataclasses.field(default=default, metadata=bounds)
+    return value
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedConfig:
+    """Settings of an embedded cluster, all brokers alike.
+
+    Attributes:
+        host: Address to bind. Anything but loopback needs `unsafe`.
+        port: Port of broker 0, the others follow; 0 takes free ones.
+        unsafe: Allow binding other than loopback. There is no authentication.
+        auto_create_topics: Make a topic that metadata is asked for and that does not exist.
+        default_partitions: Partitions of an automatically created topic.
+        default_replication_factor: Copies of each partition, at most the number of brokers.
+        min_insync_replicas: In-sync replicas that acks=all needs, the leader included.
+        message_max_bytes: Largest record batch.
+        retention_bytes: Size of one partition past which its oldest batches go; −1 keeps all.
+        message_timestamp_type: `CreateTime` or `LogAppendTime`.
+        message_timestamp_after_max_ms: How far in the future a record may be stamped.
+        replica_lag_time_max_ms: How long a follower may lag before it leaves the in-sync set.
+        log_bytes_max: Size of all logs together past which produce is refused.
+        frame_bytes_max: Largest request.
+        connections_max: Connections of the whole cluster; more are closed at once.
+        fetch_bytes_max: Most record bytes in one fetch answer.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = _setting(0, 0, 65_535)
+    unsafe: bool = False
+    auto_create_topics: bool = True
+    default_partitions: int = _setting(1, 1, 100_000)
+    # Kafka's default is 1; three makes every partition survive `stop_broker`.
+    default_replication_factor: int = _setting(3, 1, 1_000)
+    min_insync_replicas: int = _setting(1, 1, 1_000)
+    message_max_bytes: int = _setting(1_048_588, 0, _INT32_MAX)
+    retention_bytes: int = _setting(-1, -1, _INT64_MAX)
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_after_max_ms: int = _setting(3_600_000, 0, _INT64_MAX)
+    replica_lag_time_max_ms: int = _setting(30_000, 1, _INT32_MAX)
+    log_bytes_max: int = _setting(4 << 30, 1 << 20, 1 << 44)
+    frame_bytes_max: int = _setting(104_857_600, 1_024, _INT32_MAX)
+    connections_max: int = _setting(2_000, 1, 100_000)
+    fetch_bytes_max: int = _setting(57_671_680, 1_024, _INT32_MAX)
+
+    def __post_init__(self) -> None:
+        """Check every bound.
+
+        Raises:
+            ConfigError: A value is out of bounds, or the address would be open to the network.
+        """
+        for field in dataclasses.fields(self):
+            if "bounds" in field.metadata:
+                lowest, highest = field.metadata["bounds"]
+                value = getattr(self, field.name)
+                if not lowest <= value <= highest:
+                    message = f"{field.name}={value!r} is not within {lowest} and {highest}"
+                    raise ConfigError(message)
+        if self.message_timestamp_type not in TIMESTAMP_TYPES:
+            message = (
+                f"message_timestamp_type={self.message_timestamp_type!r} is not one of "
+                f"{', '.join(TIMESTAMP_TYPES)}"
+            )
+            raise ConfigError(message)
+        if self.host not in _LOOPBACK_HOSTS and not self.unsafe:
+            message = (
+                f"host={self.host!r} would open a broker without authentication to the network; "
+                "bind 127.0.0.1, or set unsafe=True if that is what you want"
+            )
+            raise ConfigError(message)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """What may differ from topic to topic; Kafka's dotted names map onto these.
+
+    Attributes:
+        min_insync_replicas: `min.insync.replicas`.
+        max_message_bytes: `max.message.bytes`.
+        retention_bytes: `retention.bytes`.
+        message_timestamp_type: `message.timestamp.type`.
+        message_timestamp_after_max_ms: `message.timestamp.after.max.ms`.
+    """
+
+    min_insync_replicas: int
+    max_message_bytes: int
+    retention_bytes: int
+    message_timestamp_type: str
+    message_timestamp_after_max_ms: int
+
+    @classmethod
+    def of_cluster(cls, config: EmbeddedConfig) -> "TopicConfig":
+        """The cluster's defaults for a topic."""
+        return cls(
+            min_insync_replicas=config.min_insync_replicas,
+            max_message_bytes=config.message_max_bytes,
+            retention_bytes=config.retention_bytes,
+            message_timestamp_type=config.message_timestamp_type,
+            message_timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+        )
+
+    def with_overrides(self, overrides: dict[str, str | None]) -> "TopicConfig":
+        """These settings with a topic's own.
+
+        Args:
+            overrides: Kafka's dotted name to its text; None keeps the default.
+
+        Returns:
+            A new value.
+
+        Raises:
+            ConfigError: A value cannot be read. Names of Kafka's that have no meaning here are
+                accepted, so that scripts written for Kafka run.
+        """
+        known = {field.name: field.type for field in dataclasses.fields(self)}
+        changes: dict[str, int | str] = {}
+        for dotted, text in overrides.items():
+            name = dotted.replace(".", "_")
+            if text is None or name not in known:
+                continue
+            changes[name] = text if name == "message_timestamp_type" else _integer(dotted, text)
+        chosen = changes.get("message_timestamp_type", self.message_timestamp_type)
+        if chosen not in TIMESTAMP_TYPES:
+            message = f"message.timestamp.type={chosen!r} is not one of {TIMESTAMP_TYPES}"
+            raise ConfigError(message)
+        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]  # checked above
+
+    def described(self) -> dict[str, str]:
+        """Kafka's dotted name to the value's text, for DescribeConfigs."""
+        return {
+            field.name.replace("_", "."): str(getattr(self, field.name))
+            for field in dataclasses.fields(self)
+        }
+
+
+def _integer(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        message = f"{name}={text!r} is not an integer"
+        raise ConfigError(message) from None

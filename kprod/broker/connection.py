@@ -1,0 +1,258 @@
+"""One client's connection: frames in, requests taken one at a time, answers out in order.
+
+Reading goes on while a request is in hand, up to a bound, so that the end of the stream is seen
+early and the next requests are there when it is their turn.
+
+Invariants.
+    At most one request of a connection is in hand.
+    Requests that wait hold at most `WAITING_FRAMES_MAX` frames and `WAITING_BYTES_MAX` bytes
+    beyond the one that is being read; unsent answers above `UNSENT_BYTES_MAX` stop the taking of
+    requests.
+
+Thread-safety: the broker's thread.
+"""
+
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from kprod.broker.framing import FrameReader
+from kprod.broker.sockets import PIECES_MAX, Network, Stream
+from kprod.errors import RemoteProtocolError
+
+WAITING_FRAMES_MAX = 64
+WAITING_BYTES_MAX = 16 << 20
+UNSENT_BYTES_MAX = 64 << 20
+# How much one connection may read in a turn before others come by.
+_READS_PER_TURN = 8
+_SIZE = struct.Struct(">i")
+
+
+class ConnectionOwner(Protocol):
+    """The broker that a connection belongs to."""
+
+    node_id: int
+    network: Network
+    is_stalled: bool
+
+    def take_request(self, frame: bytearray, connection: "Connection") -> None:
+        """Handle one request; the connection is told when it is done."""
+
+    def after(self, delay_ms: int, action: Callable[[], object]) -> None:
+        """Run something later."""
+
+    def forget(self, connection: "Connection", reason: str) -> None:
+        """Take note that a connection is closed."""
+
+    def report(self, error: Exception) -> None:
+        """Take note that the broker itself is wrong."""
+
+
+class Connection:
+    """A stream and the requests on it; a `Reply` to the one in hand."""
+
+    __slots__ = (
+        "_busy",
+        "_closing",
+        "_frames",
+        "_hung",
+        "_muted",
+        "_owner",
+        "_pumping",
+        "_reader",
+        "_stream",
+        "_unsent",
+        "_unsent_bytes",
+        "_waiting_bytes",
+        "is_closed",
+    )
+
+    def __init__(self, stream: Stream, owner: ConnectionOwner, reader: FrameReader) -> None:
+        """Serve an accepted stream."""
+        self._stream = stream
+        self._owner = owner
+        self._reader = reader
+        self._frames: deque[bytearray] = deque()
+        self._waiting_bytes = 0
+        self._unsent: deque[memoryview] = deque()
+        self._unsent_bytes = 0
+        self._busy = False
+        self._hung = False
+        self._muted = False
+        self._closing = False
+        self._pumping = False
+        self.is_closed = False
+        self.watch()
+
+    @property
+    def peer(self) -> str:
+        """The client's address, for messages."""
+        return self._stream.peer
+
+    def on_ready(self, *, readable: bool, writable: bool) -> None:
+        """Read, write, and take requests."""
+        if self.is_closed:
+            return
+        if writable:
+            self._write()
+        if readable and not self.is_closed:
+            self._read()
+        self._pump()
+
+    def send(self, frame: bytes) -> None:
+        """Queue an answer and take the next request."""
+        self._queue(frame)
+        self._next()
+
+    def skip(self) -> None:
+        """Take the next request."""
+        self._next()
+
+    def hang(self) -> None:
+        """Take no request any more; what comes is read and thrown away."""
+        self._hung = True
+        self._frames.clear()
+        self._waiting_bytes = 0
+
+    def mute(self, delay_ms: int) -> None:
+        """Take no request for `delay_ms`."""
+        self._muted = True
+        self._owner.after(delay_ms, self._unmute)
+
+    def send_raw(self, piece: bytes) -> None:
+        """Queue bytes that are no frame: the beginning of an answer that is cut."""
+        self._enqueue(memoryview(piece))
+
+    def close(self) -> None:
+        """Close once everything queued has left."""
+        self._closing = True
+        self._write()
+        self.watch()
+
+    def fail(self, error: Exception) -> None:
+        """Report a failure of the broker's own, and close."""
+        self._owner.report(error)
+        self.abort(f"the broker failed: {error!r}")
+
+    def abort(self, reason: str) -> None:
+        """Close now.
+
+        Args:
+            reason: For the log.
+        """
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._frames.clear()
+        self._unsent.clear()
+        self._owner.network.watch(self._stream, self, readable=False, writable=False)
+        self._stream.close()
+        self._owner.forget(self, reason)
+
+    def watch(self) -> None:
+        """Tell the network what this connection waits for."""
+        if self.is_closed:
+            return
+        awake = not self._owner.is_stalled
+        has_room = (
+            len(self._frames) < WAITING_FRAMES_MAX and self._waiting_bytes < WAITING_BYTES_MAX
+        )
+        self._owner.network.watch(
+            self._stream, self, readable=awake and has_room, writable=awake and bool(self._unsent)
+        )
+
+    def wake_up(self) -> None:
+        """Go on after the broker was stalled."""
+        self._write()
+        self._pump()
+
+    def _unmute(self) -> None:
+        self._muted = False
+        self._pump()
+
+    def _next(self) -> None:
+        self._busy = False
+        if not self._pumping:
+            self._pump()
+
+    def _pump(self) -> None:
+        if self._pumping or self.is_closed:
+            return
+        self._pumping = True
+        try:
+            while self._may_take():
+                frame = self._frames.popleft()
+                self._waiting_bytes -= len(frame)
+                self._busy = True
+                self._owner.take_request(frame, self)
+        finally:
+            self._pumping = False
+        if self._unsent and not self.is_closed:
+            self._write()
+        self.watch()
+
+    def _may_take(self) -> bool:
+        held = self._busy or self._hung or self._muted or self._closing or self.is_closed
+        stalled = self._owner.is_stalled or self._unsent_bytes > UNSENT_BYTES_MAX
+        return bool(self._frames) and not held and not stalled
+
+    def _read(self) -> None:
+        for _ in range(_READS_PER_TURN):
+            with self._reader.target() as target:
+                wanted = len(target)
+                count = self._stream.receive_into(target)
+            if count is None:
+                return
+            if count == 0:
+                self.abort("the client closed the connection")
+                return
+            if not self._take(count):
+                return
+            if count < wanted:
+                return
+
+    def _take(self, count: int) -> bool:
+        if self._hung or self._closing:
+            return True
+        try:
+            frames = self._reader.received(count)
+        except RemoteProtocolError as error:
+            self.abort(str(error))
+            return False
+        self._frames.extend(frames)
+        self._waiting_bytes += sum(map(len, frames))
+        return not frames
+
+    def _queue(self, frame: bytes) -> None:
+        self._enqueue(memoryview(_SIZE.pack(len(frame))))
+        self._enqueue(memoryview(frame))
+
+    def _enqueue(self, piece: memoryview) -> None:
+        if not self.is_closed and piece:
+            self._unsent.append(piece)
+            self._unsent_bytes += len(piece)
+
+    def _write(self) -> None:
+        while self._unsent and not self._owner.is_stalled:
+            pieces = [piece for piece, _ in zip(self._unsent, range(PIECES_MAX), strict=False)]
+            try:
+                count = self._stream.send(pieces)
+            except OSError as error:
+                self.abort(f"writing failed: {error}")
+                return
+            if not count:
+                break
+            self._written(count)
+        if self._closing and not self._unsent:
+            self.abort("closed by the broker")
+
+    def _written(self, count: int) -> None:
+        self._unsent_bytes -= count
+        while count:
+            piece = self._unsent[0]
+            if len(piece) > count:
+                self._unsent[0] = piece[count:]
+                return
+            count -= len(piece)
+            self._unsent.popleft()

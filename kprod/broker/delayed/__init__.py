@@ -1,0 +1,1 @@
+"""Requests that wait: for followers to copy a batch, for bytes to fetch."""

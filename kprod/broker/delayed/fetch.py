@@ -1,0 +1,86 @@
+"""A fetch that waits for bytes.
+
+Behaviour.
+    A. Any partition is led by another broker now, or is unknown, or its offset is out of range:
+       answer at once.
+    B. Over all partitions the bytes below the high watermark reach `min_bytes`: answer.
+    C. Neither within `max_wait_ms`: answer with what there is.
+Kafka also answers when the offset left the log's last segment; a log in memory has one segment.
+
+Thread-safety: the broker's thread.
+Source: Kafka DelayedFetch.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from kprod.broker.delayed.purgatory import DelayedOperation
+from kprod.broker.replication import Partition
+
+
+class WaitingRead(NamedTuple):
+    """One partition's place in the fetch.
+
+    Attributes:
+        partition: Where.
+        node_id: The broker that was asked.
+        offset: First offset wanted.
+        max_bytes: Most bytes wanted of this partition.
+    """
+
+    partition: Partition
+    node_id: int
+    offset: int
+    max_bytes: int
+
+
+class DelayedFetch(DelayedOperation):
+    """Waits until enough bytes can be read."""
+
+    __slots__ = ("_finish", "_min_bytes", "_reads")
+
+    def __init__(
+        self,
+        reads: Sequence[WaitingRead],
+        *,
+        min_bytes: int,
+        max_wait_ms: int,
+        finish: Callable[[], object],
+    ) -> None:
+        """Wait for bytes.
+
+        Args:
+            reads: The partitions.
+            min_bytes: Over all partitions.
+            max_wait_ms: Milliseconds until the answer leaves all the same.
+            finish: Reads and sends the answer.
+        """
+        super().__init__(max(max_wait_ms, 0))
+        self._reads = reads
+        self._min_bytes = min_bytes
+        self._finish = finish
+
+    def try_complete(self) -> bool:
+        """Complete in the cases A and B."""
+        available = 0
+        for read in self._reads:
+            partition = read.partition
+            moved = partition.leader_id != read.node_id
+            if moved or not is_readable(partition, read.offset):
+                return self.force_complete()  # case A
+            available += partition.log.bytes_between(
+                read.offset, partition.high_watermark, enough=read.max_bytes
+            )
+        return available >= self._min_bytes and self.force_complete()  # case B
+
+    def on_complete(self) -> None:
+        """Answer."""
+        self._finish()
+
+    def on_expire(self) -> None:
+        """Nothing beyond `on_complete`."""
+
+
+def is_readable(partition: Partition, offset: int) -> bool:
+    """Whether an offset is within the log, its end included."""
+    return partition.log.log_start_offset <= offset <= partition.log.log_end_offset

@@ -1,0 +1,126 @@
+"""From a frame to its handler.
+
+Behaviour.
+    A. ApiVersions in a version that is not served is answered in version 0 (KIP-511).
+    B. Any other request that is not served, and bytes that are not the request they claim to be,
+       close the connection, as in Kafka.
+    C. A handler that fails closes the connection, and the failure is reported: a broker that is
+       wrong must not pass for a network that is.
+
+Thread-safety: the broker's thread.
+Source: Kafka RequestContext.parseRequest.
+"""
+
+import logging
+import struct
+from collections.abc import Callable, Mapping
+
+from kprod.broker.connection import Connection
+from kprod.broker.faults import Fault, FaultBook
+from kprod.broker.handlers import HANDLERS
+from kprod.broker.handlers.api_versions import ApiVersionsHandler
+from kprod.broker.handlers.handler import Handler
+from kprod.broker.misbehaviour import SpoiledReply, handle_with_faults, rewritten
+from kprod.broker.request import Request
+from kprod.broker.state import ClusterState
+from kprod.errors import RemoteProtocolError
+from kprod.protocol.api import ApiKey
+from kprod.protocol.codec import request_codec
+from kprod.protocol.headers import decode_request_header
+
+_LOG = logging.getLogger(__name__)
+_API_KEY = struct.Struct(">h")
+
+
+class Dispatcher:
+    """Finds the handler of each request.
+
+    Attributes:
+        throttles: Milliseconds that clients are told to wait, by API key.
+    """
+
+    __slots__ = ("_api_versions", "_faults", "_handlers", "_state", "throttles")
+
+    def __init__(self, state: ClusterState, faults: FaultBook) -> None:
+        """Serve a cluster with every handler there is."""
+        self._state = state
+        self._faults = faults
+        self._api_versions = ApiVersionsHandler(state)
+        handlers: list[Handler] = [make(state) for make in HANDLERS]
+        handlers.append(self._api_versions)
+        handlers.sort(key=lambda handler: handler.api_key)
+        self._api_versions.learn(handlers)
+        self._handlers: Mapping[int, Handler] = {int(it.api_key): it for it in handlers}
+        self.throttles: dict[int, int] = {}
+
+    def take(self, frame: bytearray, connection: Connection, node_id: int) -> None:
+        """Handle one frame.
+
+        Args:
+            frame: Header and body; becomes the log's if it brings records.
+            connection: Where it came from, busy until it is told otherwise.
+            node_id: The broker that was asked.
+        """
+        self._guard(connection, lambda: self._dispatch(frame, connection, node_id))
+
+    def _guard(self, connection: Connection, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except RemoteProtocolError as error:
+            _LOG.warning("closing the connection from %s: %s", connection.peer, error)
+            connection.close()  # case B
+        except Exception as error:  # noqa: BLE001  # whatever it is, one request must not end all
+            connection.fail(error)  # case C
+
+    def _dispatch(self, frame: bytearray, connection: Connection, node_id: int) -> None:
+        if len(frame) < _API_KEY.size:
+            message = f"a request of {len(frame)} bytes"
+            raise RemoteProtocolError(message)
+        faults = self._faults.take(_API_KEY.unpack_from(frame)[0], node_id)
+        if faults:
+            frame = rewritten(frame, faults)
+        request, body_offset = self._request(frame, connection, faults, node_id)
+        handler = self._handlers.get(request.api_key)
+        low, high = (0, -1) if handler is None else handler.versions
+        if handler is None or not low <= request.api_version <= high:
+            self._refuse_version(request)
+            return
+        codec = request_codec(request.api_key, request.api_version)
+        request.body = codec.decode(memoryview(frame)[body_offset:])
+        request.throttle_time_ms = self.throttles.get(request.api_key, 0)
+        if not faults:
+            handler.handle(request)
+            return
+        handle_with_faults(
+            handler,
+            request,
+            faults,
+            later=lambda delay_ms, action: self._state.after(
+                delay_ms, lambda: self._guard(connection, action)
+            ),
+        )
+
+    def _request(
+        self, frame: bytearray, connection: Connection, faults: list[Fault], node_id: int
+    ) -> tuple[Request, int]:
+        header, body_offset = decode_request_header(frame)
+        reply = SpoiledReply(connection, faults, self._state.after) if faults else connection
+        request = Request(
+            reply,
+            node_id=node_id,
+            api_key=header.api_key,
+            api_version=header.api_version,
+            correlation_id=header.correlation_id,
+            client_id=header.client_id,
+        )
+        return request, body_offset
+
+    def _refuse_version(self, request: Request) -> None:
+        if request.api_key == ApiKey.API_VERSIONS:
+            self._api_versions.answer_unknown_version(request)  # case A
+            return
+        message = (
+            f"client {request.client_id!r} sent API key {request.api_key} version "
+            f"{request.api_version}, which is not served"
+        )
+        raise RemoteProtocolError(message)

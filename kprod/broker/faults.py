@@ -1,0 +1,270 @@
+"""Faults on demand: what a broker does wrong, to which request, how often.
+
+A fault is armed for an API and waits for a request of it. `skip` lets that many pass first, so
+the n-th request is hit; `times` is how many are hit; `broker` limits it to one. Several faults
+may hit one request: a delayed failure is a delay and a failure.
+
+Two moments matter to a client and look alike to it: before the request was handled and after.
+Every fault that spoils an answer takes `handled`: True lets the broker do the work first (the
+batch is in the log) and then spoils the answer.
+
+Thread-safety: `FaultControl` from any thread; `FaultBook` the broker's thread.
+Source: kprod's own; franz-go's kfake and librdkafka's mock cluster for what users of them miss.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Callable, Sequence
+from typing import TypedDict, Unpack
+
+ALWAYS = 2**62
+
+
+class FaultKind(enum.Enum):
+    """What goes wrong."""
+
+    FAIL = "answered with an error code"
+    DELAY = "answered late"
+    DROP = "never answered"
+    DISCONNECT = "connection closed"
+    CUT = "answer cut off, connection closed"
+    REWRITE = "answer's bytes changed"
+    REWRITE_REQUEST = "request's bytes changed"
+    DUPLICATE = "handled twice"
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Fault:
+    """One armed fault; `skip` and `times` count down.
+
+    Attributes:
+        kind: What goes wrong.
+        api_key: The requests it is for.
+        skip: Requests to let pass first.
+        times: Requests to hit.
+        broker: Only this broker; None for all.
+        handled: The request is handled before its answer is spoiled.
+        error_code: For FAIL.
+        delay_ms: For DELAY.
+        at_byte: For CUT: bytes of the answer that leave, its size field included.
+        function: For REWRITE and REWRITE_REQUEST: a frame without its size to another.
+    """
+
+    kind: FaultKind
+    api_key: int
+    skip: int = 0
+    times: int = 1
+    broker: int | None = None
+    handled: bool = False
+    error_code: int = 0
+    delay_ms: int = 0
+    at_byte: int = 0
+    function: Callable[[bytes], bytes] | None = None
+
+
+class FaultBook:
+    """The armed faults of a cluster."""
+
+    __slots__ = ("_armed",)
+
+    def __init__(self) -> None:
+        """Make an empty book."""
+        self._armed: list[Fault] = []
+
+    def arm(self, fault: Fault) -> None:
+        """Add a fault."""
+        self._armed.append(fault)
+
+    def clear(self) -> None:
+        """Forget every fault."""
+        self._armed.clear()
+
+    @property
+    def armed(self) -> Sequence[Fault]:
+        """Faults that still wait for a request."""
+        return tuple(self._armed)
+
+    def take(self, api_key: int, node_id: int) -> list[Fault]:
+        """The faults that hit this request, at most one of each kind; counts them down."""
+        if not self._armed:
+            return []
+        hit: dict[FaultKind, Fault] = {}
+        for fault in self._armed:
+            if fault.api_key != api_key or fault.broker not in {None, node_id}:
+                continue
+            if fault.kind in hit:
+                continue
+            if fault.skip > 0:
+                fault.skip -= 1
+                continue
+            fault.times -= 1
+            hit[fault.kind] = fault
+        self._armed = [fault for fault in self._armed if fault.times > 0]
+        return list(hit.values())
+
+
+class Where(TypedDict, total=False):
+    """Which requests of an API a fault hits.
+
+    Attributes:
+        skip: Requests to let pass first; 0 if not given.
+        broker: Only this broker's; all if not given.
+    """
+
+    skip: int
+    broker: int
+
+
+class FaultControl:
+    """The face of the faults that a test sees: `cluster.faults`.
+
+    In every method `api` says which requests, `times` how many of them, at least 1.
+
+    Thread-safety: any thread.
+    """
+
+    __slots__ = ("_book", "_call", "_stall")
+
+    def __init__(
+        self,
+        book: FaultBook,
+        *,
+        call: Callable[[Callable[[], object]], object],
+        stall: Callable[[int, bool], None],
+    ) -> None:
+        """Wrap a book.
+
+        Args:
+            book: The cluster's.
+            call: Runs a function on the broker's thread.
+            stall: Stalls (True) or resumes a broker; on the broker's thread.
+        """
+        self._book = book
+        self._call = call
+        self._stall = stall
+
+    def fail_next(
+        self,
+        api: int,
+        error_code: int,
+        times: int = 1,
+        *,
+        handled: bool = False,
+        **where: Unpack[Where],
+    ) -> None:
+        """Answer with an error code in every place of the answer that has one.
+
+        Args:
+            api: Which requests.
+            error_code: The protocol's number.
+            times: How many, at least 1.
+            handled: Do what was asked first; the client only believes that it failed.
+            **where: Which of them.
+        """
+        self._arm(
+            Fault(
+                kind=FaultKind.FAIL,
+                api_key=api,
+                times=times,
+                error_code=int(error_code),
+                handled=handled,
+                **where,
+            )
+        )
+
+    def delay(
+        self,
+        api: int,
+        delay_ms: int,
+        times: int = 1,
+        *,
+        handled: bool = False,
+        **where: Unpack[Where],
+    ) -> None:
+        """Hold requests back `delay_ms`; with `handled`, handle at once and delay the answer."""
+        self._arm(
+            Fault(
+                kind=FaultKind.DELAY,
+                api_key=api,
+                times=times,
+                delay_ms=delay_ms,
+                handled=handled,
+                **where,
+            )
+        )
+
+    def drop(
+        self, api: int, times: int = 1, *, handled: bool = False, **where: Unpack[Where]
+    ) -> None:
+        """Never answer, nor what follows on that connection: a stream cannot lose its middle."""
+        self._arm(
+            Fault(kind=FaultKind.DROP, api_key=api, times=times, handled=handled, **where)
+        )
+
+    def disconnect(
+        self, api: int, times: int = 1, *, handled: bool = False, **where: Unpack[Where]
+    ) -> None:
+        """Close the connection instead of answering."""
+        self._arm(
+            Fault(kind=FaultKind.DISCONNECT, api_key=api, times=times, handled=handled, **where)
+        )
+
+    def duplicate(self, api: int, times: int = 1, **where: Unpack[Where]) -> None:
+        """Handle requests twice, as if the network had repeated them; one answer, the first."""
+        self._arm(Fault(kind=FaultKind.DUPLICATE, api_key=api, times=times, **where))
+
+    def cut(self, api: int, at_byte: int, times: int = 1, **where: Unpack[Where]) -> None:
+        """Handle requests, send the first `at_byte` bytes of the answer, close the connection."""
+        self._arm(
+            Fault(kind=FaultKind.CUT, api_key=api, times=times, at_byte=at_byte, **where)
+        )
+
+    def rewrite(
+        self,
+        api: int,
+        function: Callable[[bytes], bytes],
+        times: int = 1,
+        **where: Unpack[Where],
+    ) -> None:
+        """Change answers' bytes: `function` gets the frame from its correlation id on."""
+        self._arm(
+            Fault(kind=FaultKind.REWRITE, api_key=api, times=times, function=function, **where)
+        )
+
+    def rewrite_request(
+        self,
+        api: int,
+        function: Callable[[bytes], bytes],
+        times: int = 1,
+        **where: Unpack[Where],
+    ) -> None:
+        """Change requests' bytes before they are read: `function` gets the frame with its header."""
+        self._arm(
+            Fault(
+                kind=FaultKind.REWRITE_REQUEST,
+                api_key=api,
+                times=times,
+                function=function,
+                **where,
+            )
+        )
+
+    def stall(self, broker: int) -> None:
+        """Let a broker stand still: its connections stay open and nothing moves on them."""
+        self._call(lambda: self._stall(broker, True))  # noqa: FBT003  # stalled or not
+
+    def resume(self, broker: int) -> None:
+        """Let a stalled broker go on."""
+        self._call(lambda: self._stall(broker, False))  # noqa: FBT003  # stalled or not
+
+    def clear(self) -> None:
+        """Disarm every fault; a stalled broker stays so."""
+        self._call(self._book.clear)
+
+    def pending(self) -> tuple[Fault, ...]:
+        """Copies of the faults that still wait for a request."""
+        armed = self._call(lambda: tuple(dataclasses.replace(it) for it in self._book.armed))
+        return armed  # type: ignore[return-value]  # `call` hands back what the function returned
+
+    def _arm(self, fault: Fault) -> None:
+        self._call(lambda: self._book.arm(fault))

@@ -1,0 +1,208 @@
+"""Produce: append one batch to each of some partitions.
+
+Behaviour.
+    A. acks other than 0, 1 and −1: INVALID_REQUIRED_ACKS for every partition.
+    B. An unknown partition: UNKNOWN_TOPIC_OR_PARTITION; an unknown id: UNKNOWN_TOPIC_ID.
+    C. Another broker leads: NOT_LEADER_OR_FOLLOWER; from version 10 with the leader, and its
+       address (KIP-951).
+    D. The batch breaks a rule of `log.validation`: that rule's error, with its text from version 8.
+    E. A duplicate of one of the producer's last five batches: no error, and the first's offset.
+    F. acks=−1 and too few in sync: NOT_ENOUGH_REPLICAS; it waits until all in-sync replicas have
+       the batch, as `delayed.produce` says, at most `timeout_ms`.
+    G. acks=0: no answer; any error closes the connection, which is all a client can be told.
+    H. All logs together would pass `log_bytes_max`: KAFKA_STORAGE_ERROR.
+Versions: 3 to 13; advertised from 0 (KAFKA-18659).
+Left out: transactions.
+Source: Kafka KafkaApis.handleProduceRequest, ReplicaManager.appendRecords.
+"""
+
+from typing import Any, NamedTuple
+
+from kprod.broker.delayed.produce import DelayedProduce, WaitingAppend
+from kprod.broker.handlers.handler import Handler
+from kprod.broker.log.validation import validated_batch
+from kprod.broker.refusal import Refused
+from kprod.broker.replication import Partition
+from kprod.broker.request import Body, Request
+from kprod.broker.state import ClusterState
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+
+_ACKS = (-1, 0, 1)
+_FIRST_VERSION_WITH_TOPIC_IDS = 13
+_FIRST_VERSION_WITH_LEADERS = 10
+# A batch smaller than this share of its request is copied out, so that the request's other
+# batches are not kept alive by it.
+_ADOPTED_SHARE = 2
+
+
+class _Part(NamedTuple):
+    """One partition's answer, and the append that it may wait for."""
+
+    answer: dict[str, Any]
+    waiting: WaitingAppend | None
+
+
+class ProduceHandler(Handler):
+    """Appends batches."""
+
+    api_key = ApiKey.PRODUCE
+    versions = (3, 13)
+    advertised = (0, 13)
+
+    def __init__(self, state: ClusterState) -> None:
+        """Serve a cluster."""
+        self._state = state
+
+    def handle(self, request: Request) -> None:
+        """Append, then answer now or when the followers have it."""
+        acks = request.body["acks"]
+        if acks not in _ACKS:
+            request.answer(self.refuse(request, ErrorCode.INVALID_REQUIRED_ACKS))  # case A
+            return
+        responses: list[dict[str, Any]] = []
+        waiting: list[WaitingAppend] = []
+        for topic in request.body["topic_data"]:
+            parts = [self._append(request, topic, it) for it in topic["partition_data"]]
+            waiting.extend(part.waiting for part in parts if part.waiting is not None)
+            answers = [part.answer for part in parts]
+            responses.append(_topic_answer(topic, answers))
+        body = {"responses": responses}
+        if acks == 0:
+            self._end_unanswered(request, responses)
+        elif acks == 1 or not waiting:
+            request.answer(self._with_leaders(request, body))
+        else:
+            operation = DelayedProduce(
+                waiting,
+                timeout_ms=request.body["timeout_ms"],
+                finish=lambda: request.answer(self._with_leaders(request, body)),
+            )
+            keys = [it.partition.name for it in waiting]
+            self._state.waiting_produces.try_complete_or_watch(operation, keys)
+
+    def refuse(self, request: Request, code: int) -> Body:
+        """The code for every partition."""
+        responses = [
+            _topic_answer(
+                topic, [_refused(it["index"], Refused(code)) for it in topic["partition_data"]]
+            )
+            for topic in request.body["topic_data"]
+        ]
+        body = {"responses": responses}
+        try:
+            return self._with_leaders(request, body)
+        except Refused:
+            return body  # an unknown topic has no leader to tell of
+
+    def _append(self, request: Request, topic: dict[str, Any], entry: dict[str, Any]) -> _Part:
+        index = entry["index"]
+        try:
+            partition = self._found(request, topic, index)
+            return self._appended(request, partition, entry["records"])
+        except Refused as refused:
+            return _Part(_refused(index, refused), None)
+
+    def _found(self, request: Request, topic: dict[str, Any], index: int) -> Partition:
+        name = topic["name"]
+        if request.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
+            known = self._state.topics.get_by_id(topic["topic_id"])
+            if known is None:
+                message = f"there is no topic with id {topic['topic_id']}"
+                raise Refused(ErrorCode.UNKNOWN_TOPIC_ID, message)  # case B
+            name = known.name
+        partition = self._state.topics.partition(name, index)
+        if partition is None:
+            message = f"there is no partition {name}-{index}"
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)  # case B
+        return partition
+
+    def _appended(
+        self, request: Request, partition: Partition, records: memoryview | None
+    ) -> _Part:
+        state = self._state
+        if partition.leader_id != request.node_id:
+            message = f"broker {request.node_id} does not lead {partition.name}"
+            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, message)  # case C
+        timestamp_ms = state.clock.timestamp_ms()
+        batch = validated_batch(
+            records,
+            partition.config,
+            api_version=request.api_version,
+            timestamp_ms=timestamp_ms,
+        )
+        if state.log_bytes + batch.size_bytes > state.config.log_bytes_max:
+            message = f"the logs have {state.log_bytes} bytes; the limit is log_bytes_max"
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, message)  # case H
+        acks = request.body["acks"]
+        size_before = partition.log.size_bytes
+        appended = partition.append(batch, _owned(records), timestamp_ms, acks=acks)
+        state.log_bytes += partition.log.size_bytes - size_before
+        answer = {
+            "index": partition.name.partition,
+            "error_code": int(ErrorCode.NONE),
+            "base_offset": appended.base_offset,
+            "log_append_time_ms": appended.log_append_time_ms,
+            "log_start_offset": partition.log.log_start_offset,
+        }
+        required = appended.last_offset + 1
+        if acks != -1 or partition.high_watermark >= required:
+            return _Part(answer, None)
+        return _Part(answer, WaitingAppend(partition, request.node_id, required, answer))
+
+    def _with_leaders(self, request: Request, body: dict[str, Any]) -> Body:
+        """Case C: who leads instead, for each partition that this broker does not lead."""
+        if request.api_version < _FIRST_VERSION_WITH_LEADERS:
+            return body
+        leaders: set[int] = set()
+        for topic in body["responses"]:
+            for answer in topic["partition_responses"]:
+                if answer["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    partition = self._found(request, topic, answer["index"])
+                    leaders.add(partition.leader_id)
+                    answer["current_leader"] = {
+                        "leader_id": partition.leader_id,
+                        "leader_epoch": partition.leader_epoch,
+                    }
+        nodes = [node for node in self._state.alive_nodes if node.node_id in leaders]
+        endpoints = [
+            {"node_id": node.node_id, "host": node.host, "port": node.port} for node in nodes
+        ]
+        return {**body, "node_endpoints": endpoints}
+
+    def _end_unanswered(self, request: Request, responses: list[dict[str, Any]]) -> None:
+        codes = [it["error_code"] for topic in responses for it in topic["partition_responses"]]
+        if any(codes):
+            request.disconnect()  # case G
+        else:
+            request.answer_nothing()
+
+
+
+
+def _topic_answer(topic: dict[str, Any], answers: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "name": topic["name"],
+        "topic_id": topic["topic_id"],
+        "partition_responses": answers,
+    }
+
+
+def _refused(index: int, refused: Refused) -> dict[str, Any]:
+    return {
+        "index": index,
+        "error_code": refused.code,
+        "base_offset": -1,
+        "log_append_time_ms": -1,
+        "log_start_offset": -1,
+        "error_message": refused.text or None,
+    }
+
+
+def _owned(records: memoryview | None) -> memoryview:
+    if records is None:
+        return memoryview(bytearray())
+    request = records.obj
+    if isinstance(request, bytearray) and len(records) * _ADOPTED_SHARE >= len(request):
+        return records
+    return memoryview(bytearray(records))

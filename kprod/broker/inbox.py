@@ -1,0 +1,104 @@
+"""Calls from other threads, run on the broker's thread one by one, with their result brought back.
+
+The broker has no locks because one thread owns all of its state. What a test or an application
+asks of it from outside waits here until that thread comes by.
+
+Invariants.
+    Every call ends: with its result, with what it raised, or with ClosedError once the inbox is
+    closed. A call is run at most once.
+
+Thread-safety: `call` from any thread; `run_waiting` and `close` from the owner.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from kprod.errors import ClosedError
+
+T = TypeVar("T")
+
+
+class _Call(Generic[T]):
+    """One call on its way; `done` is held until it ended."""
+
+    __slots__ = ("done", "error", "function", "result")
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        self.function = function
+        self.done = threading.Event()
+        self.result: T | None = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.result = self.function()
+        except Exception as error:  # noqa: BLE001  # it belongs to the caller, who gets it
+            self.error = error
+        self.done.set()
+
+
+class Inbox:
+    """A queue of calls for one thread."""
+
+    __slots__ = ("_calls", "_closed", "_lock", "_owner_ident", "_wake")
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """Make an inbox without an owner: calls run at once, where they are made.
+
+        Args:
+            wake: Makes the owner come by; called from any thread.
+        """
+        self._lock = threading.Lock()  # guards: _calls, _closed, _owner_ident
+        self._calls: deque[_Call[object]] = deque()
+        self._closed = False
+        self._owner_ident: int | None = None
+        self._wake = wake
+
+    def adopt(self) -> None:
+        """Make the calling thread the owner."""
+        with self._lock:
+            self._owner_ident = threading.get_ident()
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Run a function on the owner's thread and wait for it.
+
+        Args:
+            function: Takes nothing; must not block.
+
+        Returns:
+            What it returned.
+
+        Raises:
+            ClosedError: The inbox is closed; the function did not run.
+        """
+        waiting: _Call[T] = _Call(function)
+        with self._lock:
+            if self._closed:
+                message = "the embedded cluster is closed"
+                raise ClosedError(message)
+            direct = self._owner_ident in {None, threading.get_ident()}
+            if not direct:
+                self._calls.append(waiting)  # type: ignore[arg-type]  # results are not looked at
+        if direct:
+            return function()
+        self._wake()
+        waiting.done.wait()
+        if waiting.error is not None:
+            raise waiting.error
+        return waiting.result  # type: ignore[return-value]  # None only where T allows it
+
+    def run_waiting(self) -> None:
+        """Run every call that waits."""
+        while self._calls:
+            self._calls.popleft().run()
+
+    def close(self) -> None:
+        """Refuse new calls, end those that wait with ClosedError, and leave the owner free."""
+        with self._lock:
+            self._closed = True
+            left, self._calls = self._calls, deque()
+        for waiting in left:
+            waiting.error = ClosedError("the embedded cluster was closed during the call")
+            waiting.done.set()

@@ -1,0 +1,123 @@
+"""What a partition knows of each idempotent producer: its epoch and its last five batches.
+
+A batch equal in epoch and sequences to one of the last five is a duplicate and is answered with
+the offset it got the first time. Any other batch must follow the newest one without a gap.
+
+Rules.
+    A producer id that the partition does not know may begin with any sequence.
+    An epoch below the known one is refused; one above it must begin with sequence 0.
+    In one epoch the first sequence is the last one plus 1, and 2³¹−1 is followed by 0.
+
+The state follows from the log alone, so a truncated log gives it anew (`rebuild`).
+
+Thread-safety: the broker's thread.
+Source: Kafka ProducerStateManager, ProducerAppendInfo and ProducerStateEntry (4.3).
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kprod._core.batch_reader import RecordBatch
+from kprod.broker.log.stored_batch import StoredBatch
+from kprod.protocol.error_table import ErrorCode
+
+BATCHES_KEPT = 5
+_SEQUENCE_MASK = 0x7FFF_FFFF
+
+
+class KnownBatch(NamedTuple):
+    """A batch as remembered for recognising its duplicate."""
+
+    base_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp_ms: int
+
+
+class _Entry:
+    """One producer's epoch and newest batches."""
+
+    __slots__ = ("batches", "epoch")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.batches: deque[KnownBatch] = deque(maxlen=BATCHES_KEPT)
+
+
+class ProducerStates:
+    """The producers of one partition."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        """Know nobody."""
+        self._entries: dict[int, _Entry] = {}
+
+    def __len__(self) -> int:
+        """Number of producers known."""
+        return len(self._entries)
+
+    def duplicate_of(self, batch: RecordBatch) -> KnownBatch | None:
+        """The remembered batch that this one repeats, if any."""
+        entry = self._entries.get(batch.producer_id)
+        if entry is None or entry.epoch != batch.producer_epoch:
+            return None
+        for known in entry.batches:
+            if (known.base_sequence, known.last_sequence) == (
+                batch.base_sequence,
+                batch.last_sequence,
+            ):
+                return known
+        return None
+
+    def check(self, batch: RecordBatch) -> tuple[int, str]:
+        """Judge a batch that is no duplicate.
+
+        Args:
+            batch: With a producer id.
+
+        Returns:
+            An error code, 0 when the batch may be appended, and what was wrong.
+        """
+        entry = self._entries.get(batch.producer_id)
+        if entry is None:
+            return ErrorCode.NONE, ""
+        if batch.producer_epoch < entry.epoch:
+            message = f"epoch {batch.producer_epoch} is older than {entry.epoch}"
+            return ErrorCode.INVALID_PRODUCER_EPOCH, message
+        wanted = 0
+        if batch.producer_epoch == entry.epoch and entry.batches:
+            wanted = (entry.batches[-1].last_sequence + 1) & _SEQUENCE_MASK
+        if batch.base_sequence != wanted:
+            message = (
+                f"producer {batch.producer_id} epoch {batch.producer_epoch}: "
+                f"sequence {batch.base_sequence} where {wanted} follows"
+            )
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message
+        return ErrorCode.NONE, ""
+
+    def remember(self, batch: StoredBatch) -> None:
+        """Take note of a batch that was appended; one without a producer id is nothing."""
+        if batch.producer_id < 0:
+            return
+        entry = self._entries.get(batch.producer_id)
+        if entry is None or entry.epoch != batch.producer_epoch:
+            entry = self._entries[batch.producer_id] = _Entry(batch.producer_epoch)
+        if batch.is_control:
+            return
+        known = KnownBatch(
+            batch.base_sequence,
+            batch.last_sequence,
+            batch.base_offset,
+            batch.last_offset,
+            batch.max_timestamp_ms,
+        )
+        entry.batches.append(known)
+
+    def rebuild(self, batches: Iterable[StoredBatch]) -> None:
+        """Forget all and learn from a log's batches, oldest first."""
+        self._entries.clear()
+        for batch in batches:
+            self.remember(batch)

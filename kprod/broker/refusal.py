@@ -1,0 +1,31 @@
+"""How a part of the broker says no: an error code of the protocol and a sentence for the client.
+
+Thread-safety: immutable.
+"""
+
+from kprod.errors import KprodError
+from kprod.protocol.error_table import ErrorCode
+
+
+class Refused(KprodError):
+    """A request, or one part of it, is answered with an error code.
+
+    Attributes:
+        code: The protocol's error code.
+        text: Goes to the client where the answer has a field for it.
+    """
+
+    def __init__(self, code: int, text: str = "") -> None:
+        """Say no.
+
+        Args:
+            code: Not `NONE`.
+            text: Why.
+        """
+        super().__init__(code, text)
+        self.code = int(code)
+        self.text = text
+
+    def __str__(self) -> str:
+        """The code's name and the text."""
+        return f"{ErrorCode(self.code).name}: {self.text}"

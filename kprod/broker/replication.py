@@ -1,0 +1,327 @@
+"""One partition: its leader, its log, and followers that a test can hold back.
+
+Followers are simulated: a follower is the offset that it has copied up to. That is enough because
+a follower's log is always a prefix of its leader's, so one log in memory serves all replicas; when
+a follower that is behind becomes leader, the log is cut to what it had.
+
+A follower's lag is in milliseconds: 0 copies within the append itself, n copies n ms later, None
+copies nothing until told otherwise. One that stays behind longer than `replica_lag_time_max_ms`
+leaves the in-sync set and comes back when it has caught up.
+
+Invariants.
+    high_watermark = the smallest end offset in the in-sync set, and never falls while the leader
+    stays.
+    The leader is in the in-sync set. The leader epoch rises with each change of leader.
+    Every change that a waiting request could wait for is announced (`announce`).
+
+Thread-safety: the broker's thread.
+Source: Kafka Partition.scala and KIP-101 for leader epochs; the follower model is kprod's own.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from kprod._core.batch_reader import RecordBatch
+from kprod._core.batch_rewrite import rewrite_log_append_time, rewrite_offsets
+from kprod.broker.config import TopicConfig
+from kprod.broker.log.partition_log import PartitionLog
+from kprod.broker.log.producer_state import ProducerStates
+from kprod.broker.log.stored_batch import StoredBatch
+from kprod.broker.refusal import Refused
+from kprod.model import TopicPartition
+from kprod.protocol.error_table import ErrorCode
+from kprod.record.reader import read_batches
+
+NO_LEADER = -1
+
+
+class Surroundings(Protocol):
+    """What a partition needs of its cluster."""
+
+    def after(self, delay_ms: int, action: Callable[[], object]) -> None:
+        """Run something later."""
+
+    def announce(self, partition: TopicPartition) -> None:
+        """Tell waiting requests that a partition changed."""
+
+    def is_alive(self, node_id: int) -> bool:
+        """Whether a broker runs."""
+
+
+class Appended(NamedTuple):
+    """Where a batch is."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+
+
+class Replica:
+    """One follower or the leader itself."""
+
+    __slots__ = ("lag_ms", "log_end_offset", "node_id")
+
+    def __init__(self, node_id: int) -> None:
+        """Make an empty replica that copies at once."""
+        self.node_id = node_id
+        self.log_end_offset = 0
+        self.lag_ms: int | None = 0
+
+
+class Partition:
+    """A partition's state as its leader and the controller see it."""
+
+    __slots__ = (
+        "_lag_checks",
+        "_replica_lag_time_max_ms",
+        "_surroundings",
+        "config",
+        "high_watermark",
+        "isr",
+        "leader_epoch",
+        "leader_id",
+        "log",
+        "name",
+        "producers",
+        "replicas",
+    )
+
+    def __init__(
+        self,
+        name: TopicPartition,
+        nodes: Sequence[int],
+        config: TopicConfig,
+        *,
+        surroundings: Surroundings,
+        replica_lag_time_max_ms: int,
+    ) -> None:
+        """Make an empty partition.
+
+        Args:
+            name: Topic and index.
+            nodes: The replicas' brokers, the preferred leader first; at least one.
+            config: The topic's.
+            surroundings: Timer, waiting requests, who is alive.
+            replica_lag_time_max_ms: Milliseconds behind before a follower leaves the in-sync set.
+        """
+        self.name = name
+        self.config = config
+        self.replicas = {node_id: Replica(node_id) for node_id in nodes}
+        self.log = PartitionLog()
+        self.producers = ProducerStates()
+        self.high_watermark = 0
+        self.leader_epoch = 0
+        self._surroundings = surroundings
+        self._replica_lag_time_max_ms = replica_lag_time_max_ms
+        self._lag_checks: set[int] = set()
+        alive = [node_id for node_id in nodes if surroundings.is_alive(node_id)]
+        self.isr: list[int] = alive or list(nodes[:1])
+        self.leader_id = alive[0] if alive else NO_LEADER
+
+    def append(
+        self, batch: RecordBatch, encoded: memoryview, timestamp_ms: int, *, acks: int
+    ) -> Appended:
+        """Append a validated batch, or find that it is there already.
+
+        Args:
+            batch: What was validated.
+            encoded: The same bytes, writable; the log keeps them.
+            timestamp_ms: Wall clock, for topics that stamp on append.
+            acks: −1 demands `min_insync_replicas` before anything is written.
+
+        Returns:
+            Its place; for a duplicate the place of the first.
+
+        Raises:
+            Refused: Too few in-sync replicas, or a wrong epoch or sequence.
+        """
+        if acks == -1 and len(self.isr) < self.config.min_insync_replicas:
+            message = (
+                f"{len(self.isr)} in-sync replicas of {self.name}, "
+                f"{self.config.min_insync_replicas} needed (min.insync.replicas)"
+            )
+            raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS, message)
+        if batch.producer_id >= 0:
+            known = self.producers.duplicate_of(batch)
+            if known is not None:
+                return Appended(known.base_offset, known.last_offset, known.timestamp_ms)
+            code, text = self.producers.check(batch)
+            if code != ErrorCode.NONE:
+                raise Refused(code, text)
+        log_append_time_ms = -1
+        if self.config.message_timestamp_type == "LogAppendTime":
+            rewrite_log_append_time(encoded, timestamp_ms)
+            batch = next(read_batches(encoded, check_crc=False))
+            log_append_time_ms = timestamp_ms
+        stored = self._store(batch, encoded)
+        return Appended(stored.base_offset, stored.last_offset, log_append_time_ms)
+
+    def set_lag(self, node_id: int, lag_ms: int | None) -> None:
+        """Hold a follower back, or let it go on.
+
+        Args:
+            node_id: A replica other than the leader.
+            lag_ms: 0 or more; None stops it. 0 lets it catch up at once.
+
+        Raises:
+            KeyError: The broker has no replica of this partition.
+        """
+        self.replicas[node_id].lag_ms = lag_ms
+        if lag_ms is not None:
+            self._copy_later(self.replicas[node_id])
+
+    def catch_up(self, node_id: int, offset: int | None = None) -> None:
+        """Let a follower copy now.
+
+        Args:
+            node_id: A replica.
+            offset: Copy up to here, exclusive; None copies all.
+        """
+        if self._surroundings.is_alive(node_id) and self.leader_id != NO_LEADER:
+            end = self.log.log_end_offset
+            self._copied(self.replicas[node_id], end if offset is None else min(offset, end))
+
+    def lead(self, node_id: int) -> None:
+        """Make a broker the leader; the log is cut to what its replica has.
+
+        Args:
+            node_id: Alive. A broker without a replica takes the old leader's and all it has.
+        """
+        if node_id not in self.replicas:
+            self._hand_over(node_id)
+        replica = self.replicas[node_id]
+        if node_id == self.leader_id:
+            return
+        replica.lag_ms = 0
+        self.leader_id = node_id
+        self.leader_epoch += 1
+        if node_id not in self.isr:
+            self.isr = [node_id]
+        self._cut(replica.log_end_offset)
+        for follower in self._followers():
+            self._copy_later(follower)
+        self._move_high_watermark()
+        self._surroundings.announce(self.name)
+
+    def truncate(self, offset: int) -> None:
+        """Lose every batch at or beyond an offset, on all replicas, as an unclean election does.
+
+        Args:
+            offset: The new end, or the start of the batch that holds it.
+        """
+        self.leader_epoch += 1
+        self._cut(offset)
+        self._surroundings.announce(self.name)
+
+    def broker_stopped(self, node_id: int) -> None:
+        """Take note that a broker is gone: it leaves the in-sync set, its leadership moves."""
+        if node_id not in self.replicas:
+            return
+        left = [other for other in self.isr if other != node_id]
+        # The last in-sync replica stays in the set: only it may lead again without loss.
+        self.isr = left or self.isr
+        if self.leader_id != node_id:
+            self._move_high_watermark()
+            self._surroundings.announce(self.name)
+            return
+        if left:
+            self.lead(left[0])
+            return
+        self.leader_id = NO_LEADER
+        self.leader_epoch += 1
+        self._surroundings.announce(self.name)
+
+    def broker_started(self, node_id: int) -> None:
+        """Take note that a broker is back: it leads if nobody else may, else it copies."""
+        if node_id not in self.replicas:
+            return
+        if self.leader_id != NO_LEADER:
+            self._copy_later(self.replicas[node_id])
+        elif node_id in self.isr:
+            self.lead(node_id)
+
+    def _store(self, batch: RecordBatch, encoded: memoryview) -> StoredBatch:
+        base_offset = self.log.log_end_offset
+        rewrite_offsets(encoded, base_offset, self.leader_epoch)
+        stored = StoredBatch(
+            batch, encoded, base_offset=base_offset, leader_epoch=self.leader_epoch
+        )
+        self.log.append(stored)
+        self.producers.remember(stored)
+        self.replicas[self.leader_id].log_end_offset = self.log.log_end_offset
+        for follower in self._followers():
+            self._copy_later(follower)
+        self._move_high_watermark()
+        self.log.retain(self.config.retention_bytes, limit_offset=self.high_watermark)
+        self._surroundings.announce(self.name)
+        return stored
+
+    def _followers(self) -> list[Replica]:
+        return [
+            replica for node_id, replica in self.replicas.items() if node_id != self.leader_id
+        ]
+
+    def _copy_later(self, replica: Replica) -> None:
+        if replica.lag_ms == 0:
+            self.catch_up(replica.node_id)
+            return
+        self._watch_lag(replica)
+        if replica.lag_ms is not None:
+            offset = self.log.log_end_offset
+            node_id = replica.node_id
+            self._surroundings.after(replica.lag_ms, lambda: self.catch_up(node_id, offset))
+
+    def _copied(self, replica: Replica, offset: int) -> None:
+        replica.log_end_offset = max(replica.log_end_offset, offset)
+        caught_up = replica.log_end_offset >= self.log.log_end_offset
+        if caught_up and replica.node_id not in self.isr:
+            self.isr.append(replica.node_id)
+        before = self.high_watermark
+        self._move_high_watermark()
+        if self.high_watermark != before:
+            self._surroundings.announce(self.name)
+
+    def _watch_lag(self, replica: Replica) -> None:
+        node_id = replica.node_id
+        if node_id not in self.isr or node_id in self._lag_checks:
+            return
+        self._lag_checks.add(node_id)
+        wanted = self.log.log_end_offset
+        self._surroundings.after(
+            self._replica_lag_time_max_ms, lambda: self._judge_lag(replica, wanted)
+        )
+
+    def _judge_lag(self, replica: Replica, wanted: int) -> None:
+        self._lag_checks.discard(replica.node_id)
+        if replica.node_id == self.leader_id or replica.node_id not in self.isr:
+            return
+        if replica.log_end_offset < min(wanted, self.log.log_end_offset):
+            self.isr.remove(replica.node_id)
+            self._move_high_watermark()
+            self._surroundings.announce(self.name)
+        elif replica.log_end_offset < self.log.log_end_offset:
+            self._watch_lag(replica)
+
+    def _move_high_watermark(self) -> None:
+        reached = min(self.replicas[node_id].log_end_offset for node_id in self.isr)
+        self.high_watermark = max(self.high_watermark, reached)
+
+    def _hand_over(self, node_id: int) -> None:
+        if self.leader_id == NO_LEADER:
+            message = f"{self.name} has no leader that broker {node_id} could take over from"
+            raise Refused(ErrorCode.LEADER_NOT_AVAILABLE, message)
+        old = self.replicas.pop(self.leader_id)
+        old.node_id = node_id
+        self.replicas = {node_id: old, **self.replicas}
+        self.isr = [node_id, *(other for other in self.isr if other != self.leader_id)]
+
+    def _cut(self, offset: int) -> None:
+        if offset < self.log.log_end_offset:
+            self.log.truncate_to(offset)
+            self.producers.rebuild(self.log.batches())
+        end = self.log.log_end_offset
+        for replica in self.replicas.values():
+            replica.log_end_offset = min(replica.log_end_offset, end)
+        if self.leader_id != NO_LEADER:
+            self.replicas[self.leader_id].log_end_offset = end
+        self.high_watermark = min(self.high_watermark, end)
