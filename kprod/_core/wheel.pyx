@@ -229,6 +229,7 @@ cdef class DelayQueue:
         heap[position] = last
 
 
+@cython.no_gc_clear
 cdef class WheelLevel:
     """One wheel of the hierarchy: `wheel_size` buckets of `tick_ms`."""
 

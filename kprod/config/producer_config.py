@@ -173,13 +173,13 @@ class ProducerConfig(ClientConfig):
         ),
     )
     compression_lz4_level: int = field(
-        default=0,
+        default=9,
         metadata=row(
             "compression.lz4.level",
-            Whole(minimum=0, maximum=12, reason="lz4 has no level above 12"),
+            Whole(minimum=1, maximum=17, reason="Kafka's own range"),
             Group.COMPRESSION,
-            "0 is lz4's fast compressor, 3 to 12 its thorough one. (In Kafka the fast one "
-            "is called 9, which is its default.)",
+            "As in Kafka: 9 is lz4's fast compressor, any other level its thorough one, "
+            "brought into that one's range of 3 to 12.",
         ),
     )
     compression_zstd_level: int = field(

@@ -153,7 +153,7 @@ def test_level_of_the_chosen_codec() -> None:
         name: parse(compression_type=name, **settings).compression_settings().level
         for name in ("none", "gzip", "snappy", "lz4", "zstd")
     }
-    assert levels == {"none": None, "gzip": 4, "snappy": None, "lz4": 0, "zstd": -5}
+    assert levels == {"none": None, "gzip": 4, "snappy": None, "lz4": 9, "zstd": -5}
 
 
 @pytest.mark.parametrize("name", ["value_serializer", "key_serializer", "partitioner"])
