@@ -3,34 +3,7 @@ from libc.stdint cimport int32_t, int64_t
 from kprod._core.batch cimport BatchBuilder, RecordFields
 from kprod._core.chunks cimport ChunkPool
 from kprod._core.clock cimport SystemClock
-
-
-cdef class BatchResult:
-    cdef readonly str topic
-    cdef readonly int32_t partition
-    cdef readonly bint done
-    # Done, and every callback has returned.
-    cdef readonly bint finished
-    cdef readonly int64_t base_offset
-    cdef readonly int64_t log_append_time_ms
-    cdef readonly object error
-    cdef dict _record_errors
-    cdef list _callbacks
-    cdef bint _callbacks_unordered
-    cdef list _waiters
-    cdef list _forwards
-    cdef int _wake_waiters(self) except -1
-
-
-cdef class RecordFuture:
-    cdef BatchResult _result
-    cdef int64_t _timestamp_ms
-    cdef int32_t _index
-    cdef int32_t _key_bytes
-    cdef int32_t _value_bytes
-    cdef BatchResult _settled_by(self)
-    cdef object _metadata(self, BatchResult result)
-    cdef object _error(self, BatchResult result)
+from kprod._core.future cimport BatchResult, RecordFuture
 
 
 cdef class PartitionHead:
@@ -47,6 +20,14 @@ cdef class TopicHead:
     cdef readonly str name
     cdef public list queues
     cdef public Py_ssize_t sticky
+
+
+cdef class SendOptions:
+    cdef readonly int64_t max_block_ms
+    cdef readonly Py_ssize_t record_bytes_max
+    cdef readonly bint has_serializers
+    cdef readonly bint has_partitioner
+    cdef readonly bint ignores_keys
 
 
 cdef class SendPath:

@@ -1,6 +1,5 @@
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from typing_extensions import Buffer
@@ -8,45 +7,9 @@ from typing_extensions import Buffer
 from kprod._core.batch import BatchBuilder
 from kprod._core.chunks import ChunkChain, ChunkPool, MemoryWaiter
 from kprod._core.clock import SystemClock
+from kprod._core.future import BatchResult, RecordFuture
 from kprod.errors import KprodError
 from kprod.model import RecordMetadata
-
-def register(
-    *,
-    make_metadata: Callable[[str, int, int, int, int, int], RecordMetadata],
-    report_callback_error: Callable[[BaseException], None],
-    await_future: Callable[[RecordFuture], Generator[Any, None, RecordMetadata]],
-    to_concurrent: Callable[[RecordFuture], Future[RecordMetadata]],
-) -> None: ...
-
-class BatchResult:
-    topic: str
-    partition: int
-    done: bool
-    finished: bool
-    base_offset: int
-    log_append_time_ms: int
-    error: KprodError | None
-    def __init__(self, topic: str, partition: int) -> None: ...
-    def complete(
-        self,
-        base_offset: int = -1,
-        log_append_time_ms: int = -1,
-        error: KprodError | None = None,
-        record_errors: Mapping[int, KprodError] | None = None,
-    ) -> bool: ...
-    def wait_finished(self, timeout_s: float) -> bool: ...
-    def failed_count(self, record_count: int) -> int: ...
-    def forward(self, children: Iterable[tuple[int, BatchResult]]) -> None: ...
-
-class RecordFuture:
-    def __init__(self) -> None: ...
-    def done(self) -> bool: ...
-    def result(self, timeout: float | None = None) -> RecordMetadata: ...
-    def exception(self, timeout: float | None = None) -> KprodError | None: ...
-    def add_done_callback(self, callback: Callable[[RecordFuture], object]) -> None: ...
-    def __await__(self) -> Generator[Any, None, RecordMetadata]: ...
-    def to_concurrent(self) -> Future[RecordMetadata]: ...
 
 class PartitionHead:
     topic: str
@@ -64,6 +27,22 @@ class TopicHead:
     sticky: int
     def __init__(self, name: str, queues: list[Any]) -> None: ...
 
+class SendOptions:
+    max_block_ms: int
+    record_bytes_max: int
+    has_serializers: bool
+    has_partitioner: bool
+    ignores_keys: bool
+    def __init__(
+        self,
+        *,
+        max_block_ms: int,
+        record_bytes_max: int,
+        has_serializers: bool = False,
+        has_partitioner: bool = False,
+        ignores_keys: bool = False,
+    ) -> None: ...
+
 class SendPath:
     topics: dict[str, TopicHead]
     inbox: deque[Any]
@@ -76,12 +55,7 @@ class SendPath:
         clock: SystemClock,
         inbox: deque[Any],
         topics: dict[str, TopicHead],
-        *,
-        max_block_ms: int,
-        record_bytes_max: int,
-        has_serializers: bool = False,
-        has_partitioner: bool = False,
-        ignores_keys: bool = False,
+        options: SendOptions,
     ) -> None: ...
     def send(
         self,

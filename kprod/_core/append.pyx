@@ -11,13 +11,9 @@ section, plain stores only. So a signal handler or finalizer that runs in betwee
 whole, and an exception leaves it as it was. After the append nothing runs Python code either: the
 inbox is a deque and the wake-up a built-in, so whoever appended also gets the future.
 
-Futures are a few words and not tracked by the garbage collector: a future knows its batch's shared
-result and its index there. The result keeps a future only when it has a callback to call. No
-result refers to chunks, so a kept future keeps no buffer memory.
-
 Thread-safety: `send` any thread. `PartitionHead.builder` and `.result` change together, inside the
     critical section of the head.
-Source: Kafka KafkaProducer.doSend, ProduceRequestResult, FutureRecordMetadata (clients 4.3.1).
+Source: Kafka KafkaProducer.doSend (clients 4.3.1).
 """
 
 cimport cython
@@ -31,13 +27,13 @@ from libc.stdint cimport int32_t, int64_t
 from kprod._core.batch cimport APPENDED, BATCH_FULL, NEED_CHUNKS, BatchBuilder, RecordFields, encode_header_section
 from kprod._core.chunks cimport Chunk, ChunkChain, ChunkPool, MemoryWaiter
 from kprod._core.clock cimport SystemClock
+from kprod._core.future cimport BatchResult, RecordFuture
 from kprod._core.layout cimport BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES_MAX
 from kprod._core.murmur2 cimport murmur2_bytes
 
-from _thread import allocate_lock
 from collections import deque
 
-from kprod.errors import KprodTimeout, RecordTooLarge
+from kprod.errors import RecordTooLarge
 
 cdef enum:
     NO_BATCH = 100
@@ -46,323 +42,6 @@ cdef enum:
     LENGTHS_BYTES_MAX = 10
 
 cdef const unsigned char* NO_HEADERS = b"\x00"
-
-# What only higher layers can make; set once by `register`, when they are imported.
-cdef object _make_metadata = None
-cdef object _report_callback_error = None
-cdef object _await_future = None
-cdef object _to_concurrent = None
-
-
-def register(*, make_metadata, report_callback_error, await_future, to_concurrent):
-    """Tell the compiled core about types and policies above it.
-
-    Args:
-        make_metadata: Called with topic, partition, offset, timestamp_ms, key and value size.
-        report_callback_error: Called with an exception that a callback raised.
-        await_future: Called with a future, returns an awaitable's iterator.
-        to_concurrent: Called with a future, returns a `concurrent.futures.Future`.
-    """
-    global _make_metadata, _report_callback_error, _await_future, _to_concurrent
-    _make_metadata = make_metadata
-    _report_callback_error = report_callback_error
-    _await_future = await_future
-    _to_concurrent = to_concurrent
-
-
-cdef class BatchResult:
-    """What became of a batch, shared by the futures of its records.
-
-    It is done once. A batch that was split is done through its children: `forward` hands callbacks
-    on and sends everyone who waits to the child that now has the record.
-
-    Thread-safety: `complete` and `forward` by the sender; everything else any thread.
-    """
-
-    def __init__(self, str topic not None, int32_t partition):
-        self.topic = topic
-        self.partition = partition
-        self.base_offset = -1
-        self.log_append_time_ms = -1
-
-    def complete(self, int64_t base_offset=-1, int64_t log_append_time_ms=-1, error=None, record_errors=None) -> bool:
-        """Settle the batch, run its callbacks in record order, then wake who waits.
-
-        Args:
-            base_offset: Of the first record; −1 when the broker did not say.
-            log_append_time_ms: The broker's timestamp for all records; −1 keeps their own.
-            error: For all records; None is success.
-            record_errors: Errors of single records by index; they go before `error`.
-
-        Returns:
-            False if it was settled before; then nothing changes.
-        """
-        cdef list callbacks
-        with cython.critical_section(self):
-            if self.done or self._forwards is not None:
-                return False
-            self.base_offset = base_offset
-            self.log_append_time_ms = log_append_time_ms
-            self.error = error
-            self._record_errors = record_errors
-            self.done = True
-            callbacks = self._callbacks
-            self._callbacks = None
-        if callbacks is not None:
-            if self._callbacks_unordered:
-                callbacks.sort(key=_index_of_entry)
-            for entry in callbacks:
-                _call_back(entry)
-        self.finished = True
-        self._wake_waiters()
-        return True
-
-    def wait_finished(self, double timeout_s) -> bool:
-        """Wait until the batch, or every part of it, is done and its callbacks have run.
-
-        Args:
-            timeout_s: Seconds; negative waits as long as it takes.
-
-        Returns:
-            False when the time is over.
-        """
-        clock = SystemClock()
-        cdef int64_t deadline_ns = clock.now_ns() + <int64_t>(min(max(timeout_s, 0.0), 1e9) * 1e9)
-        cdef list open_results = [self]
-        cdef BatchResult result
-        while open_results:
-            result = <BatchResult>open_results.pop()
-            if result._forwards is not None:
-                open_results.extend([child for _, child in result._forwards])
-            elif not result.finished:
-                open_results.append(result)
-                if timeout_s >= 0:
-                    timeout_s = max(deadline_ns - clock.now_ns(), 0) / 1e9
-                if not _wait_once(result, timeout_s, True):
-                    return False
-        return True
-
-    def failed_count(self, record_count: int) -> int:
-        """How many of the batch's records are not delivered: failed, or not done yet.
-
-        Args:
-            record_count: Of the batch, at least 1.
-        """
-        if self._forwards is not None:
-            ends = [first for first, _ in self._forwards[1:]] + [record_count]
-            return sum(
-                child.failed_count(end - first)
-                for (first, child), end in zip(self._forwards, ends)
-            )
-        if not self.done or self.error is not None:
-            return record_count
-        return 0 if self._record_errors is None else len(self._record_errors)
-
-    def forward(self, children) -> None:
-        """Let the results of a split batch's parts answer for this one.
-
-        Args:
-            children: Pairs of the first index of a part and its result, ascending from index 0.
-        """
-        cdef BatchResult child
-        cdef list callbacks
-        cdef list forwards = list(children)
-        cdef RecordFuture future
-        with cython.critical_section(self):
-            callbacks = self._callbacks or []
-            self._callbacks = None
-            for entry in callbacks:
-                future = <RecordFuture>entry[0]
-                child = future._descend(forwards)
-                if child._callbacks is None:
-                    child._callbacks = []
-                child._callbacks.append(entry)
-                child._callbacks_unordered = self._callbacks_unordered
-            self._forwards = forwards
-        self._wake_waiters()
-
-    cdef int _wake_waiters(self) except -1:
-        cdef list waiters = self._waiters
-        self._waiters = None
-        if waiters is not None:
-            for lock in waiters:
-                lock.release()
-        return 0
-
-
-def _index_of_entry(tuple entry):
-    return (<RecordFuture>entry[0])._index
-
-
-cdef int _call_back(tuple entry) except -1:
-    """Run one callback; whatever it raises is reported and stops nothing else."""
-    cdef RecordFuture future = entry[0]
-    cdef BatchResult result = future._result
-    try:
-        if not entry[2]:
-            entry[1](future)
-        else:
-            error = future._error(result)
-            if error is None:
-                entry[1](future._metadata(result), None)
-            else:
-                entry[1](None, error)
-    except BaseException as raised:
-        _report_callback_error(raised)
-    return 0
-
-
-@cython.no_gc
-@cython.final
-@cython.freelist(512)
-cdef class RecordFuture:
-    """The outcome of one `send`: a `RecordMetadata`, or the error that ended it.
-
-    Thread-safety: any thread; awaitable from any running asyncio loop.
-    """
-
-    def __init__(self):
-        raise TypeError("a RecordFuture is made by Producer.send")
-
-    def _descend(self, list forwards):
-        """Move to the child that has this record now, and return it."""
-        cdef Py_ssize_t position = len(forwards) - 1
-        while position > 0 and forwards[position][0] > self._index:
-            position -= 1
-        first_index, child = forwards[position]
-        self._index -= <int32_t>first_index
-        self._result = child
-        return child
-
-    cdef BatchResult _settled_by(self):
-        """The result that answers for this record, past all splits so far."""
-        while self._result._forwards is not None:
-            self._descend(self._result._forwards)
-        return self._result
-
-    cdef object _metadata(self, BatchResult result):
-        cdef int64_t offset = result.base_offset + self._index if result.base_offset >= 0 else -1
-        cdef int64_t timestamp_ms = result.log_append_time_ms
-        if timestamp_ms < 0:
-            timestamp_ms = self._timestamp_ms
-        return _make_metadata(
-            result.topic, result.partition, offset, timestamp_ms, self._key_bytes, self._value_bytes
-        )
-
-    cdef object _error(self, BatchResult result):
-        if result._record_errors is not None:
-            return result._record_errors.get(self._index, result.error)
-        return result.error
-
-    def done(self) -> bool:
-        """Whether the record's fate is settled."""
-        return self._settled_by().done
-
-    def result(self, timeout=None):
-        """Wait for the record's metadata. Waiting does not cut linger short.
-
-        Args:
-            timeout: Seconds; None waits as long as it takes, which `delivery_timeout_ms` bounds.
-
-        Returns:
-            A `RecordMetadata`.
-
-        Raises:
-            KprodTimeout: Not settled in time; the record goes on.
-            KprodError: The error that ended the send; its `persistence` says whether the record
-                may be in the log.
-        """
-        cdef BatchResult result = self._wait(timeout)
-        error = self._error(result)
-        if error is not None:
-            # Each caller gets an exception of its own: a shared one would gather tracebacks.
-            raise _copy_of(error)
-        return self._metadata(result)
-
-    def exception(self, timeout=None):
-        """Wait for the outcome, and return the error that ended the send, or None.
-
-        Args:
-            timeout: Seconds; None waits as long as it takes.
-
-        Raises:
-            KprodTimeout: Not settled in time; the record goes on.
-        """
-        return self._error(self._wait(timeout))
-
-    def _wait(self, timeout):
-        cdef BatchResult result = self._settled_by()
-        if result.done:
-            return result
-        seconds = -1 if timeout is None else max(float(timeout), 0.0)
-        clock = SystemClock()
-        cdef int64_t deadline_ns = 0
-        if timeout is not None:
-            deadline_ns = clock.now_ns() + <int64_t>(min(seconds, 1e9) * 1e9)
-        while not result.done:
-            if timeout is not None:
-                seconds = max(deadline_ns - clock.now_ns(), 0) / 1e9
-            if not _wait_once(result, seconds, False):
-                raise KprodTimeout(
-                    f"the record for {result.topic!r} partition {result.partition} was not settled within"
-                    f" {timeout} s; it goes on until delivery_timeout_ms ends it"
-                )
-            result = self._settled_by()
-        return result
-
-    def add_done_callback(self, callback) -> None:
-        """Call `callback(future)` once the record is settled; at once if it is.
-
-        It runs on the sender's thread (here if settled already), in record order within a batch,
-        outside every lock. What it raises is logged.
-        """
-        cdef BatchResult result = self._settled_by()
-        cdef tuple entry = (self, callback, False)
-        with cython.critical_section(result):
-            if not result.done and result._forwards is None:
-                if result._callbacks is None:
-                    result._callbacks = []
-                result._callbacks.append(entry)
-                result._callbacks_unordered = True
-                return
-        if result._forwards is not None:
-            self.add_done_callback(callback)
-        else:
-            _call_back(entry)
-
-    def __await__(self):
-        return _await_future(self)
-
-    def to_concurrent(self):
-        """A `concurrent.futures.Future` with the same outcome."""
-        return _to_concurrent(self)
-
-
-cdef object _copy_of(object error):
-    cdef object again = type(error)(*error.args)
-    again.__dict__.update(error.__dict__)
-    again.__cause__ = error.__cause__
-    return again
-
-
-cdef bint _wait_once(BatchResult result, object seconds, bint until_finished) except -1:
-    """Wait until the result is done (finished) or forwarded; False when the time is over."""
-    lock = allocate_lock()
-    lock.acquire()
-    with cython.critical_section(result):
-        if result._forwards is not None or (result.finished if until_finished else result.done):
-            return True
-        if result._waiters is None:
-            result._waiters = []
-        result._waiters.append(lock)
-    try:
-        # Only this call can be interrupted by a signal handler that raises.
-        return lock.acquire(True, seconds)
-    finally:
-        waiters = result._waiters
-        if waiters is not None and lock in waiters:
-            waiters.remove(lock)
-
 
 cdef class PartitionHead:
     """One partition's queue as the send path sees it: its batches, the last of them maybe open.
@@ -421,14 +100,10 @@ cdef class TopicHead:
         self.queues = queues
 
 
-cdef class SendPath:
-    """The compiled half of a producer: `send` and nothing else.
+cdef class SendOptions:
+    """What a send path must know of its producer's settings.
 
     Args:
-        pool: Lends chunks.
-        clock: Stamps records.
-        inbox: A deque where partitions with a new or full batch are posted for the sender.
-        topics: `TopicHead` by name, of the topics that are known; `open_topic` adds to it.
         max_block_ms: Longest a `send` may wait, for metadata and memory together.
         record_bytes_max: Upper bound of a record's encoded size.
         has_serializers: Whether `serialize` must see each record.
@@ -437,20 +112,41 @@ cdef class SendPath:
     """
 
     def __init__(
-        self, ChunkPool pool not None, SystemClock clock not None, inbox, dict topics not None, *,
-        int64_t max_block_ms, Py_ssize_t record_bytes_max, bint has_serializers=False,
+        self, *, int64_t max_block_ms, Py_ssize_t record_bytes_max, bint has_serializers=False,
         bint has_partitioner=False, bint ignores_keys=False,
+    ):
+        self.max_block_ms = max_block_ms
+        self.record_bytes_max = record_bytes_max
+        self.has_serializers = has_serializers
+        self.has_partitioner = has_partitioner
+        self.ignores_keys = ignores_keys
+
+
+cdef class SendPath:
+    """The compiled half of a producer: `send` and nothing else.
+
+    Args:
+        pool: Lends chunks.
+        clock: Stamps records.
+        inbox: A deque where partitions with a new or full batch are posted for the sender.
+        topics: `TopicHead` by name, of the topics that are known; `open_topic` adds to it.
+        options: From the settings.
+    """
+
+    def __init__(
+        self, ChunkPool pool not None, SystemClock clock not None, inbox, dict topics not None,
+        SendOptions options not None,
     ):
         self._pool = pool
         self._clock = clock
         self.inbox = inbox
         self.topics = topics
         self.wake = None
-        self._max_block_ms = max_block_ms
-        self._record_bytes_max = record_bytes_max
-        self._has_serializers = has_serializers
-        self._has_partitioner = has_partitioner
-        self._ignores_keys = ignores_keys
+        self._max_block_ms = options.max_block_ms
+        self._record_bytes_max = options.record_bytes_max
+        self._has_serializers = options.has_serializers
+        self._has_partitioner = options.has_partitioner
+        self._ignores_keys = options.ignores_keys
 
     def send(
         self, str topic not None, value=None, key=None, headers=None, partition=None, timestamp_ms=None,

@@ -338,9 +338,7 @@ class EmbeddedCluster:
 
         self.call(cut)
 
-    def set_follower_lag(
-        self, topic: str, partition: int, broker: int, lag_ms: int | None
-    ) -> None:
+    def set_follower_lag(self, topic: str, partition: int, broker: int, lag_ms: int | None) -> None:
         """Let a follower copy `lag_ms` after each append; 0 at once, None not at all."""
         self.call(lambda: self._partition(topic, partition).set_lag(broker, lag_ms))
 

@@ -197,9 +197,7 @@ class FaultControl:
         self, api: int, times: int = 1, *, handled: bool = False, **where: Unpack[Where]
     ) -> None:
         """Never answer, nor what follows on that connection: a stream cannot lose its middle."""
-        self._arm(
-            Fault(kind=FaultKind.DROP, api_key=api, times=times, handled=handled, **where)
-        )
+        self._arm(Fault(kind=FaultKind.DROP, api_key=api, times=times, handled=handled, **where))
 
     def disconnect(
         self, api: int, times: int = 1, *, handled: bool = False, **where: Unpack[Where]
@@ -215,9 +213,7 @@ class FaultControl:
 
     def cut(self, api: int, at_byte: int, times: int = 1, **where: Unpack[Where]) -> None:
         """Handle requests, send the first `at_byte` bytes of the answer, close the connection."""
-        self._arm(
-            Fault(kind=FaultKind.CUT, api_key=api, times=times, at_byte=at_byte, **where)
-        )
+        self._arm(Fault(kind=FaultKind.CUT, api_key=api, times=times, at_byte=at_byte, **where))
 
     def rewrite(
         self,

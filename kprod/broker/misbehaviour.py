@@ -183,5 +183,3 @@ class SpoiledReply:
             self._connection.close()
         else:
             self._connection.send(frame)
-
-

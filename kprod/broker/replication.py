@@ -257,9 +257,7 @@ class Partition:
         return stored
 
     def _followers(self) -> list[Replica]:
-        return [
-            replica for node_id, replica in self.replicas.items() if node_id != self.leader_id
-        ]
+        return [replica for node_id, replica in self.replicas.items() if node_id != self.leader_id]
 
     def _copy_later(self, replica: Replica) -> None:
         if replica.lag_ms == 0:

@@ -213,9 +213,7 @@ class TopicRegistry:
         del self._by_id[topic.topic_id]
         return topic
 
-    def _grow(
-        self, topic: Topic, partition_count: int, assignment: list[list[int]] | None
-    ) -> None:
+    def _grow(self, topic: Topic, partition_count: int, assignment: list[list[int]] | None) -> None:
         for index in range(len(topic.partitions), partition_count):
             nodes = assignment[index] if assignment else self._spread(index, topic)
             name = TopicPartition(topic.name, index)
@@ -223,6 +221,4 @@ class TopicRegistry:
 
     def _spread(self, index: int, topic: Topic) -> list[int]:
         count = len(self.node_ids)
-        return [
-            self.node_ids[(index + step) % count] for step in range(topic.replication_factor)
-        ]
+        return [self.node_ids[(index + step) % count] for step in range(topic.replication_factor)]

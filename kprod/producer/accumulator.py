@@ -21,8 +21,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from kprod._core.append import BatchResult, TopicHead
+from kprod._core.append import TopicHead
 from kprod._core.chunks import ChunkChain
+from kprod._core.future import BatchResult
 from kprod.clock import Clock
 from kprod.cluster.metadata import Metadata
 from kprod.config import AccumulatorSettings

@@ -10,7 +10,7 @@ Source: Kafka ProducerBatch (clients 4.3.1); KAFKA-19012; kprod's departures 1, 
 
 from typing import TYPE_CHECKING
 
-from kprod._core.append import BatchResult
+from kprod._core.future import BatchResult
 from kprod._core.batch import BatchBuilder
 from kprod._core.chunks import ChunkChain
 from kprod.compression import Buffer

@@ -1,6 +1,6 @@
 """Waiting for many futures, and their bridges to asyncio and `concurrent.futures`.
 
-The future itself is compiled (`kprod._core.append`); what needs an event loop or a lock is here and
+The future itself is compiled (`kprod._core.future`); what needs an event loop or a lock is here and
 registered with it.
 
 Thread-safety: any thread.
@@ -14,8 +14,7 @@ import queue
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kprod._core import append
-from kprod._core.append import RecordFuture
+from kprod._core.future import RecordFuture, register
 from kprod.clock import SystemClock
 from kprod.errors import KprodTimeout
 from kprod.model import RecordMetadata
@@ -139,7 +138,7 @@ def _report_callback_error(error: BaseException) -> None:
     _logger.error("A delivery callback raised; the other callbacks run", exc_info=error)
 
 
-append.register(
+register(
     make_metadata=RecordMetadata,
     report_callback_error=_report_callback_error,
     await_future=_await_future,

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from kprod._core.append import SendPath, TopicHead
+from kprod._core.append import SendOptions, SendPath, TopicHead
 from kprod._core.chunks import ChunkChain, MemoryWaiter
 from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
@@ -124,11 +124,13 @@ class Producer(SendPath):
             world.clock,
             self._accumulator.inbox,
             self._accumulator.topics,
-            max_block_ms=config.max_block_ms,
-            record_bytes_max=min(config.max_request_size, config.buffer_memory),
-            has_serializers=bool(config.key_serializer or config.value_serializer),
-            has_partitioner=callable(config.partitioner),
-            ignores_keys=config.partitioner_ignore_keys,
+            SendOptions(
+                max_block_ms=config.max_block_ms,
+                record_bytes_max=min(config.max_request_size, config.buffer_memory),
+                has_serializers=bool(config.key_serializer or config.value_serializer),
+                has_partitioner=callable(config.partitioner),
+                ignores_keys=config.partitioner_ignore_keys,
+            ),
         )
         self._wire_up()
         self._close_lock = threading.Lock()  # guards: _is_closed

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import kprod.producer.future  # registers what futures need of the layers above
-from kprod._core.append import BatchResult, PartitionHead, RecordFuture, SendPath, TopicHead
+from kprod._core.append import PartitionHead, SendOptions, SendPath, TopicHead
 from kprod._core.batch import BatchBuilder
 from kprod._core.chunks import ChunkChain, ChunkPool, MemoryWaiter
+from kprod._core.future import BatchResult, RecordFuture
 from kprod.clock import ManualClock
 from kprod.errors import BufferTimeout, ClosedError, KprodError, KprodTimeout, RecordTooLarge
 from kprod.model import RecordMetadata
@@ -46,9 +47,7 @@ class _Path(SendPath):
             self.clock,
             deque(),
             {},
-            max_block_ms=1000,
-            record_bytes_max=1 << 16,
-            **options,
+            SendOptions(max_block_ms=1000, record_bytes_max=1 << 16, **options),
         )
         self.wake = self._count_wake
 

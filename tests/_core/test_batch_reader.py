@@ -121,7 +121,11 @@ def test_flags_and_log_append_time() -> None:
     assert (batch.timestamp_type, batch.is_transactional, batch.is_control) == (1, True, False)
     assert batch.check_records() == 99
     control = _one(record_v2.encode_batch(rows, is_control=True))
-    assert (control.timestamp_type, control.is_transactional, control.is_control) == (0, False, True)
+    assert (control.timestamp_type, control.is_transactional, control.is_control) == (
+        0,
+        False,
+        True,
+    )
     assert [record[1] for record in control] == [BASE_MS, BASE_MS - 9]
 
 

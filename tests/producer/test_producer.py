@@ -37,7 +37,11 @@ def test_what_is_acknowledged_is_in_the_log(cluster: EmbeddedCluster) -> None:
     """Key, value, headers, timestamp stand at the partition and offset that the result names."""
     with _producer(cluster) as producer:
         future = producer.send(
-            "orders", b"v", key=b"k", headers=[("h", b"x"), ("n", None)], timestamp_ms=1_700_000_000_000
+            "orders",
+            b"v",
+            key=b"k",
+            headers=[("h", b"x"), ("n", None)],
+            timestamp_ms=1_700_000_000_000,
         )
         metadata = future.result(10)
     record = _log(cluster)[metadata.partition][metadata.offset]
@@ -174,9 +178,7 @@ def test_closing_in_vain_counts_what_was_lost(cluster: EmbeddedCluster) -> None:
 def test_delivery_times_out_while_in_flight() -> None:
     """The batch may be in the log: the error says so, and memory comes back in the end."""
     with EmbeddedCluster(brokers=1, topics={"orders": 1}) as cluster:
-        producer = _producer(
-            cluster, linger_ms=0, delivery_timeout_ms=400, request_timeout_ms=400
-        )
+        producer = _producer(cluster, linger_ms=0, delivery_timeout_ms=400, request_timeout_ms=400)
         producer.send("orders", b"first").result(10)
         cluster.faults.stall(0)
         error = producer.send("orders", b"stuck").exception(10)

@@ -155,9 +155,7 @@ class FetchHandler(Handler):
             ]
         return body
 
-    def _tell_leader(
-        self, request: Request, partition: Partition, answer: dict[str, Any]
-    ) -> None:
+    def _tell_leader(self, request: Request, partition: Partition, answer: dict[str, Any]) -> None:
         if request.api_version >= _FIRST_VERSION_WITH_LEADERS:
             answer["current_leader"] = {
                 "leader_id": partition.leader_id,

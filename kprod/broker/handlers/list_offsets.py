@@ -105,9 +105,6 @@ class ListOffsetsHandler(Handler):
         return _found(partition, timestamp)
 
 
-
-
-
 def _found(partition: Partition, timestamp: int) -> _Found:
     log = partition.log
     if timestamp == _LATEST:

@@ -178,8 +178,6 @@ class ProduceHandler(Handler):
             request.answer_nothing()
 
 
-
-
 def _topic_answer(topic: dict[str, Any], answers: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "name": topic["name"],

@@ -1,0 +1,29 @@
+from libc.stdint cimport int32_t, int64_t
+
+
+cdef class BatchResult:
+    cdef readonly str topic
+    cdef readonly int32_t partition
+    cdef readonly bint done
+    # Done, and every callback has returned.
+    cdef readonly bint finished
+    cdef readonly int64_t base_offset
+    cdef readonly int64_t log_append_time_ms
+    cdef readonly object error
+    cdef dict _record_errors
+    cdef list _callbacks
+    cdef bint _callbacks_unordered
+    cdef list _waiters
+    cdef list _forwards
+    cdef int _wake_waiters(self) except -1
+
+
+cdef class RecordFuture:
+    cdef BatchResult _result
+    cdef int64_t _timestamp_ms
+    cdef int32_t _index
+    cdef int32_t _key_bytes
+    cdef int32_t _value_bytes
+    cdef BatchResult _settled_by(self)
+    cdef object _metadata(self, BatchResult result)
+    cdef object _error(self, BatchResult result)
