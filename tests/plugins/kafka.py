@@ -1,9 +1,10 @@
 """The pytest plugin around a real Apache Kafka, and its command line.
 
 `kafka` is one node, `kafka_trio` three brokers and a controller; both live as long as the session.
-Tests that use one get the marker `kafka` and, for pytest-xdist, one group, so that a whole run
-starts each of them once. Where Kafka cannot run they are skipped with the reason, unless
-`KPROD_REQUIRE_KAFKA=1`: then they fail.
+Tests that use one get the marker `kafka` and live in files with kafka in their names, which
+`pytest -n 2 --dist loadgroup` gives to one worker, so that a whole run starts each of them once.
+Where Kafka cannot run they are skipped with the reason, unless `KPROD_REQUIRE_KAFKA=1`: then they
+fail.
 
 By hand: `python -m tests.plugins.kafka [fetch | run]`.
 """
@@ -67,12 +68,31 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark and group what uses Kafka, before pytest-xdist reads the groups."""
+    """Mark what uses Kafka, before `-m` selects by marks.
+
+    Raises:
+        pytest.UsageError: A file without kafka in its name uses it.
+    """
     for item in items:
-        used = FIXTURES.intersection(getattr(item, "fixturenames", ()))
-        if used or item.get_closest_marker("kafka"):
+        if FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("kafka")
-            item.add_marker(pytest.mark.xdist_group("kafka"))
+            if "kafka" not in item.path.name:
+                message = f"{item.nodeid} uses Apache Kafka: its file's name must contain kafka"
+                raise pytest.UsageError(message)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
+    """Give all tests that meet Kafka to one worker.
+
+    Returns:
+        A scheduler for `--dist loadgroup`; None leaves other ways to xdist.
+    """
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from tests.plugins.kafka_together import KafkaTogether  # ruff: ignore[import-outside-top-level] - only under xdist
+
+    return KafkaTogether(config, log)
 
 
 @pytest.fixture(scope="session")

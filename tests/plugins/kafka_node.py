@@ -19,7 +19,7 @@ class KafkaNode:
     Thread-safety: one thread.
     """
 
-    __slots__ = ("_process", "command", "directory", "node_id")
+    __slots__ = ("_process", "command", "directory", "is_frozen", "node_id")
 
     def __init__(self, node_id: int, directory: Path, command: Sequence[str]) -> None:
         """Describe a node; nothing runs yet.
@@ -32,6 +32,7 @@ class KafkaNode:
         self.node_id = node_id
         self.directory = directory
         self.command = tuple(command)
+        self.is_frozen = False
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -57,6 +58,7 @@ class KafkaNode:
         """Send a signal; a node that has ended is left alone."""
         if self._process is not None:
             self._process.send_signal(number)
+        self.is_frozen = number == signal.SIGSTOP
 
     def await_end(self, timeout_s: float) -> None:
         """Wait until the process has ended; kill it when the time is over."""

@@ -223,7 +223,7 @@ class KafkaNodes:
         Raises:
             KafkaFailedError: The time was over, or a broker ended.
         """
-        running = {broker for broker in self._ports if self._nodes[broker].pid is not None}
+        running = set(self._running)
         for broker in sorted(running):
             wanted = _Wanted(f"sees {running}", (), lambda view: view.broker_ids >= running)
             self._await_view(broker, wanted, timeout_s)
@@ -330,7 +330,9 @@ class KafkaNodes:
 
     @property
     def _running(self) -> list[int]:
-        return [broker for broker in self._ports if self._nodes[broker].pid is not None]
+        """Those that can answer: not ended, not frozen."""
+        nodes = ((broker, self._nodes[broker]) for broker in self._ports)
+        return [broker for broker, node in nodes if node.pid is not None and not node.is_frozen]
 
     def _format(self) -> None:
         cluster_id = _random_id()

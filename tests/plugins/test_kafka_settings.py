@@ -1,4 +1,4 @@
-"""A node's ports and properties."""
+"""A node's ports and properties, and where its tests run."""
 
 import contextlib
 import socket
@@ -14,6 +14,7 @@ from tests.plugins.kafka_settings import (
     properties,
     quiet_ports,
 )
+from tests.plugins.kafka_together import scope_of
 
 
 @pytest.mark.parametrize(
@@ -72,3 +73,13 @@ def test_properties_and_command_are_plain_text(tmp_path: Path) -> None:
     assert command[:2] == ["java", "-Xmx1g"]
     assert command[-3:] == [f"-Dkprod.node.log={tmp_path / 'node.log'}", "-cp", "a.jar:b.jar"]
     assert "-Dlog4j2.level=OFF" in java_command("java", "a.jar", flags=(), log=None)
+
+
+def test_tests_that_meet_kafka_are_handed_out_together() -> None:
+    """The file's name decides, not the directory's or the test's."""
+    together = {
+        scope_of(f"tests/{path}::test_it") for path in ("a/test_kafka.py", "test_kafka_b.py")
+    }
+    assert together == {"kafka"}
+    alone = "tests/kafka/test_sender.py::test_kafka"
+    assert scope_of(alone) == alone
