@@ -13,7 +13,7 @@ MODULES := $(subst /,.,$(basename $(shell find kprod -name '*.pyx' | sort)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint format docs lock test-quick test-pythons kafka fuzz long bench clean
+.PHONY: help setup demo test lint format docs lock test-quick test-pythons kafka kafka-fetch fuzz long bench clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -24,6 +24,7 @@ demo: $(VENV)/.built  ## produce 336,776 flights to an embedded broker, read the
 	@$(BIN)/kprod demo $(DEMO)
 
 test: $(VENV)/.built lint  ## run every check, with a real Apache Kafka
+	-@$(PY) -m tests.plugins.kafka fetch  # not within a test's time; where it fails, tests say why
 	$(PYTEST)
 	@$(MAKE) --no-print-directory test-pythons
 
@@ -53,7 +54,10 @@ test-pythons:  ## run the quick tests on the other installed CPythons (3.11 to 3
 	done
 
 kafka: $(VENV)/.built  ## start an Apache Kafka and print its address
-	$(PY) -m tests.plugins.kafka
+	$(PY) -m tests.plugins.kafka run $(KAFKA)
+
+kafka-fetch: $(VENV)/.built  ## get Apache Kafka into the cache, for tests without a network
+	$(PY) -m tests.plugins.kafka fetch
 
 fuzz: $(VENV)/.built  ## search for counterexamples, far longer than the tests do
 	KPROD_HYPOTHESIS=fuzz $(PYTEST) --timeout 3600 -m "not kafka" $(shell find tests -name '*_properties.py')

@@ -66,7 +66,7 @@ def child_figures(command: Sequence[str], *, timeout_s: float) -> Mapping[str, f
     Raises:
         RuntimeError: The child failed, or printed no JSON object; with the end of what it said.
     """
-    child = subprocess.run(  # ruff: ignore[subprocess-without-shell-equals-true] - our own interpreter and script
+    child = subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, timeout=timeout_s, check=False
     )
     try:

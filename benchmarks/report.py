@@ -24,6 +24,7 @@ Thread rule: one thread, the caller's.
 """
 
 import argparse
+import itertools
 import json
 import statistics
 import time
@@ -215,13 +216,12 @@ class Report:
         samples = {(c.name, m.name): list[float]() for c in contestants for m in metrics}
         where = "" if at is None else f" at {at:,g}"
         with self.progress(rounds * len(contestants)) as advance:
-            for done in range(rounds):
-                if done and self._over_budget():
+            for done, contestant in itertools.product(range(rounds), contestants):
+                if done and contestant is contestants[0] and self._over_budget():
                     break
-                for contestant in contestants:
-                    advance(f"{contestant.name}{where}, round {done + 1} of {rounds}")
-                    for name, figure in _by_metric(contestant.measure(), metrics).items():
-                        samples[contestant.name, name].append(figure)
+                advance(f"{contestant.name}{where}, round {done + 1} of {rounds}")
+                for name, figure in _by_metric(contestant.measure(), metrics).items():
+                    samples[contestant.name, name].append(figure)
         rows = []
         for each in metrics:
             against = (baseline, samples[baseline, each.name]) if baseline is not None else None

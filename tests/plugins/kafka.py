@@ -157,15 +157,21 @@ def main() -> int:
     Returns:
         The exit code: 0, or 1 with the reason on standard error.
     """
-    parser = argparse.ArgumentParser(prog="python -m tests.plugins.kafka", description=main.__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("fetch", help="get the jars into the cache and prepare them")
-    run = commands.add_parser("run", help="start Kafka, print its address, stop on Ctrl-C")
-    run.add_argument("--brokers", type=int, default=1, choices=(1, 3))
-    run.add_argument(
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.plugins.kafka", description="Apache Kafka"
+    )
+    parser.add_argument(
+        "command",
+        nargs="?",
+        default="run",
+        choices=("run", "fetch"),
+        help="start Kafka, print its address, stop on Ctrl-C; or only get the jars into the cache",
+    )
+    parser.add_argument("--brokers", type=int, default=1, choices=(1, 3))
+    parser.add_argument(
         "--strong", action="store_true", help="Java as fast as it can, not quick to start"
     )
-    run.add_argument("--auto-create-topics", action="store_true")
+    parser.add_argument("--auto-create-topics", action="store_true")
     given = parser.parse_args()
     found = artifacts_or_reason()
     if isinstance(found, str):

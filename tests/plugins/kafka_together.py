@@ -13,7 +13,7 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped] 
 class KafkaTogether(LoadScopeScheduling):  # type: ignore[misc] # as above
     """Each test is a scope of its own, except for those in files named after Kafka."""
 
-    def _split_scope(self, nodeid: str) -> str:  # ruff: ignore[no-self-use] - xdist calls it so
+    def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)
 
 

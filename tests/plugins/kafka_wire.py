@@ -122,7 +122,7 @@ def create_topic(
     """
     pairs = _array([_string(key) + _string(value) for key, value in settings.items()])
     topic = _string(name) + struct.pack(">ih", partitions, replication) + _array([]) + pairs
-    body = _array([topic]) + struct.pack(">i?", int(timeout_s * 1000), False)  # ruff: ignore[boolean-positional-value-in-call]
+    body = _array([topic]) + struct.pack(">i?", int(timeout_s * 1000), False)
     answer = _ask(address, (CREATE_TOPICS, 2), body, timeout_s=timeout_s)
     answer.number("i")  # throttle
     for _ in range(answer.number("i")):
