@@ -43,7 +43,7 @@ cdef class WheelLevel:
     cdef readonly int64_t current_ms
     cdef readonly int wheel_size
     cdef readonly WheelLevel overflow_wheel
-    cdef list _buckets
+    cdef tuple _buckets
 
     cdef void _move_to(self, int64_t now_ms) noexcept
 

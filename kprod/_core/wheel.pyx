@@ -179,7 +179,8 @@ cdef int _clear_list(PyObject* tasks) noexcept:
     return 0
 
 
-# Every cycle through a wheel passes from a list to a task, so this is where cycles are cut.
+# Every cycle through a wheel passes from a list to a task, so this is where cycles are cut. The wheel,
+# its levels and their buckets stay whole until they are freed: the queue borrows from them.
 (<PyTypeObject*>TimerTaskList).tp_traverse = <traverseproc>_traverse_list
 (<PyTypeObject*>TimerTaskList).tp_clear = <inquiry>_clear_list
 
@@ -239,7 +240,7 @@ cdef class WheelLevel:
         # The highest level's interval is more than an int64 can say; it then holds all there is.
         self.interval_ms = INT64_MAX if tick_ms > INT64_MAX // wheel_size else tick_ms * wheel_size
         self.current_ms = start_ms - start_ms % tick_ms
-        self._buckets = [TimerTaskList() for _ in range(wheel_size)]
+        self._buckets = tuple([TimerTaskList() for _ in range(wheel_size)])
 
     cdef void _move_to(self, int64_t now_ms) noexcept:
         cdef WheelLevel level = self
@@ -308,16 +309,19 @@ cdef class TimingWheel:
         return self._count
 
     @property
-    def next_expiry_ms(self):
-        """When `advance` next has something to do, monotonic milliseconds; None when nothing waits.
+    def has_due(self):
+        """Whether tasks wait for `fire` or `pop_due`."""
+        return not (self._due._is_empty() and self._firing._is_empty())
+
+    @property
+    def next_bucket_ms(self):
+        """When a bucket next comes up, monotonic milliseconds; None when none holds anything.
 
         Never later than the first task's expiration; earlier when a higher level's bucket must come
         down before it.
         """
         cdef DelayQueue queue = self._queue
         cdef TimerTaskList bucket
-        if not (self._due._is_empty() and self._firing._is_empty()):
-            return self.now_ms
         while queue._size > 0:
             bucket = <TimerTaskList>queue._heap[0].bucket
             if not bucket._is_empty():
@@ -326,6 +330,11 @@ cdef class TimingWheel:
             queue._remove_first()
             bucket._expiration_ms = NEVER
         return None
+
+    @property
+    def next_expiry_ms(self):
+        """When `advance` next has something to do, monotonic milliseconds; None when nothing waits."""
+        return self.now_ms if self.has_due else self.next_bucket_ms
 
     cpdef TimerTask schedule(self, object delay_ms, object callback):
         """Make a task and add it.
