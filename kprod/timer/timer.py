@@ -52,7 +52,7 @@ class Timer(TimingWheel):
         return self.fire(log_failure)
 
 
-def log_failure(task: TimerTask, error: Exception) -> None:
+def log_failure(task: TimerTask, error: BaseException) -> None:
     """Log a task that raised; the other tasks go on."""
     _logger.error(
         "A timer's task failed: %r, due at %d ms", task, task.expiration_ms, exc_info=error
