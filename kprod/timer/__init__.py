@@ -1,9 +1,12 @@
-"""Deadlines: the timer a loop drives, the timer with a thread of its own, and the purgatory.
+"""Deadlines: the timer a loop drives, the timer with threads of its own, and the purgatory.
 
 Thread-safety: see each module.
 """
 
 from kprod._core.wheel import TimerTask
+from kprod.timer.operation import DelayedOperation
+from kprod.timer.purgatory import Purgatory
+from kprod.timer.system_timer import SystemTimer
 from kprod.timer.timer import Timer
 
-__all__ = ["Timer", "TimerTask"]
+__all__ = ["DelayedOperation", "Purgatory", "SystemTimer", "Timer", "TimerTask"]

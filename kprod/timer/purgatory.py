@@ -1,0 +1,257 @@
+"""Where operations wait for what happens to the keys they watch.
+
+A shard, of 512, is a lock and a map from keys to watch lists. `check_and_complete` takes a list under
+the shard's lock and tries its operations without it, each under its own. A completed operation leaves
+its lists at once, so what is held is what is live; the purge, on a beat of 200 ms once more than
+`purge_interval` operations were watched and are over, drops keys that nobody watches any more.
+
+Why the operation's lock is held from the first try to the second. No event between the first try and
+the registration may be lost, so there is a second try. If the lock were free between them, another
+thread could take it in `check_and_complete` and wait inside `try_complete` for a lock that waits for
+the first thread: three threads, none of which moves. One rule is left to callers: never call
+`check_and_complete` while holding an exclusive lock that `try_complete` may need.
+
+Invariants.
+    An operation is in the timer, or in a list, only while it is not completed.
+    The order of locks is: operation, then shard. Neither is held when the timer is called.
+
+Thread-safety: any thread, with a `SystemTimer`; with a `Timer` its owner's thread only.
+Source: Kafka's DelayedOperationPurgatory.java (server-common, 4.x), for the rules and the numbers.
+"""
+
+import contextlib
+import threading
+from collections.abc import Hashable, Iterable
+from typing import Generic, Protocol, TypeVar, cast
+
+from kprod._core.wheel import TimerTask
+from kprod.errors import ClosedError
+from kprod.timer.operation import DelayedOperation
+
+__all__ = ["BEAT_MS", "PURGE_INTERVAL", "SHARD_COUNT", "DelayedOperation", "Purgatory"]
+
+SHARD_COUNT = 512
+"""Kafka's figure: enough that threads seldom meet at one lock."""
+
+PURGE_INTERVAL = 1_000
+"""Kafka's default of `producer.purgatory.purge.interval.requests` and its kin."""
+
+BEAT_MS = 200
+"""How often a purge is considered, while anything is delayed; Kafka's figure."""
+
+Operation = TypeVar("Operation", bound=DelayedOperation)
+
+
+class OperationTimer(Protocol):
+    """What a purgatory asks of its timer: `Timer` and `SystemTimer` both do it."""
+
+    def add(self, delay_ms: int, task: TimerTask) -> object:
+        """Let a task run after a delay."""
+
+
+class _Shard:
+    """Some of the keys."""
+
+    __slots__ = ("lists", "lock")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()  # guards: lists, and adding to one of them
+        self.lists: dict[Hashable, dict[int, DelayedOperation]] = {}
+
+
+class Purgatory(Generic[Operation]):
+    """Watches operations until they complete.
+
+    Args:
+        name: For people.
+        timer: Expires them. It may be shared.
+        purge_interval: How many operations may be over before a purge; at least 1.
+
+    Raises:
+        ValueError: `purge_interval` is out of its range.
+
+    Thread-safety: see the module. `_count_lock` guards `_estimated_count`.
+    """
+
+    __slots__ = (
+        "_beat",
+        "_count_lock",
+        "_delayed",
+        "_estimated_count",
+        "_purge_interval",
+        "_shards",
+        "_timer",
+        "name",
+    )
+
+    def __init__(
+        self, name: str, timer: OperationTimer, *, purge_interval: int = PURGE_INTERVAL
+    ) -> None:
+        """Start empty."""
+        if purge_interval < 1:
+            message = f"purge_interval of purgatory {name!r} must be at least 1, got {purge_interval}"
+            raise ValueError(message)
+        self.name = name
+        self._timer = timer
+        self._purge_interval = purge_interval
+        self._shards = [_Shard() for _ in range(SHARD_COUNT)]
+        self._delayed: dict[int, DelayedOperation] = {}
+        self._count_lock = threading.Lock()  # guards: _estimated_count
+        self._estimated_count = 0
+        self._beat = TimerTask(self._on_beat)
+
+    @property
+    def watched_count(self) -> int:
+        """Gauge: entries in all lists; an operation counts once for each of its keys."""
+        return sum(len(found) for shard in self._shards for found in list(shard.lists.values()))
+
+    @property
+    def delayed_count(self) -> int:
+        """Gauge: operations that wait in the timer."""
+        return len(self._delayed)
+
+    @property
+    def key_count(self) -> int:
+        """Gauge: keys that have a list, watched or not yet purged."""
+        return sum(len(shard.lists) for shard in self._shards)
+
+    def try_complete_or_watch(self, operation: Operation, keys: Iterable[Hashable]) -> bool:
+        """Complete an operation now if it can be, or watch it under its keys until it is.
+
+        Args:
+            operation: Not watched before.
+            keys: Whatever can make its condition true; at least one.
+
+        Returns:
+            Whether it was completed by this call.
+
+        Raises:
+            ValueError: No key.
+            ClosedError: The timer was shut down. The operation is not watched.
+        """
+        with operation.lock:
+            if operation.completed:
+                return False
+            if operation.try_complete():
+                return True
+            try:
+                self._watch(operation, keys)
+                if _try(operation):
+                    return True
+            except BaseException:
+                operation.leave()
+                raise
+        self._delay(operation)
+        return False
+
+    def check_and_complete(self, key: Hashable) -> int:
+        """Try the operations that watch a key, because something happened to it.
+
+        Args:
+            key: As it was given when they were watched.
+
+        Returns:
+            How many were completed by this call.
+        """
+        shard = self._shard_of(key)
+        with shard.lock:
+            found = shard.lists.get(key)
+            operations = list(found.values()) if found is not None else []
+        if found is None:
+            return 0
+        completed = sum(_try(operation) for operation in operations)
+        if not found:
+            _drop_if_empty(shard, key)
+        return completed
+
+    def cancel_for_key(self, key: Hashable) -> list[Operation]:
+        """Stop watching the operations of a key, under all their keys, and their timeouts.
+
+        Args:
+            key: As it was given when they were watched.
+
+        Returns:
+            Those that were not completed; they complete only if the caller sees to it.
+        """
+        shard = self._shard_of(key)
+        with shard.lock:
+            operations = list(shard.lists.pop(key, {}).values())
+        cancelled = []
+        for operation in operations:
+            with operation.lock:
+                if not operation.completed:
+                    operation.cancel()
+                    operation.leave()
+                    cancelled.append(cast("Operation", operation))
+        return cancelled
+
+    def purge(self) -> None:
+        """Drop completed operations from all lists, and keys without operations, now."""
+        with self._count_lock:
+            self._estimated_count = len(self._delayed)
+        for shard in self._shards:
+            for key, found in list(shard.lists.items()):
+                for operation in list(found.values()):
+                    if operation.completed:
+                        operation.leave()
+                if not found:
+                    _drop_if_empty(shard, key)
+
+    def close(self) -> None:
+        """Stop the beat; what is watched stays with the timer and its keys."""
+        self._beat.cancel()
+
+    def _watch(self, operation: Operation, keys: Iterable[Hashable]) -> None:
+        """Add an operation to the lists of its keys; the caller has its lock."""
+        count = 0
+        for key in keys:
+            if operation.completed:
+                break  # by whoever makes the keys: nobody else can have its lock
+            shard = self._shard_of(key)
+            with shard.lock:
+                operation.enter(shard.lists.setdefault(key, {}))
+            count += 1
+        if not count:
+            message = f"an operation watched in purgatory {self.name!r} needs at least one key"
+            raise ValueError(message)
+        with self._count_lock:
+            self._estimated_count += 1
+
+    def _delay(self, operation: Operation) -> None:
+        """Add a watched operation to the timer, unless it is over by now."""
+        with operation.lock:
+            if operation.completed:
+                return
+            operation.enter(self._delayed)
+        try:
+            self._timer.add(operation.delay_ms, operation)
+            if not self._beat.pending:
+                self._timer.add(BEAT_MS, self._beat)
+        except BaseException:
+            operation.cancel()
+            operation.leave()
+            raise
+        if operation.completed:
+            operation.cancel()  # completed before it was in the timer, so that this found nothing
+
+    def _on_beat(self) -> None:
+        if self._estimated_count - len(self._delayed) > self._purge_interval:
+            self.purge()
+        if self._delayed:
+            with contextlib.suppress(ClosedError):  # the timer is being shut down
+                self._timer.add(BEAT_MS, self._beat)
+
+    def _shard_of(self, key: Hashable) -> _Shard:
+        return self._shards[hash(key) % SHARD_COUNT]
+
+
+def _try(operation: DelayedOperation) -> bool:
+    with operation.lock:
+        return not operation.completed and operation.try_complete()
+
+
+def _drop_if_empty(shard: _Shard, key: Hashable) -> None:
+    """Remove a key from the map, unless somebody watches it by now."""
+    with shard.lock:
+        if not shard.lists.get(key, True):
+            del shard.lists[key]
