@@ -34,7 +34,8 @@ lint: $(VENV)/.built  ## check style, types, stubs and layers
 	$(BIN)/cython-lint kprod
 	$(BIN)/lint-imports --no-logo
 	$(PY) -m mypy
-	$(PY) -m mypy.stubtest --ignore-disjoint-bases --allowlist tests/stubtest_allow.txt $(MODULES)
+	$(PY) -m mypy.stubtest --ignore-disjoint-bases --ignore-unused-allowlist \
+	  --allowlist tests/stubtest_allow.txt $(MODULES)
 
 format: $(VENV)/.built  ## write the style that lint asks for, as far as a tool can
 	$(BIN)/ruff check --quiet --fix . || true
@@ -60,7 +61,7 @@ kafka-fetch: $(VENV)/.built  ## get Apache Kafka into the cache, for tests witho
 	$(PY) -m tests.plugins.kafka fetch
 
 fuzz: $(VENV)/.built  ## search for counterexamples, far longer than the tests do
-	KPROD_HYPOTHESIS=fuzz $(PYTEST) --timeout 3600 -m "not kafka" $(shell find tests -name '*_properties.py')
+	KPROD_HYPOTHESIS_PROFILE=long $(PYTEST) --timeout 3600 -m "not kafka" $(shell find tests -name '*_properties.py')
 
 long: $(VENV)/.built  ## run the tests that are too long for make test
 	$(PYTEST) --timeout 3600 -m long

@@ -6,7 +6,7 @@ Thread-safety: the main thread.
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -19,25 +19,25 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 _PARTITIONS_MAX = 100_000
 
 
-class TopicType(click.ParamType):
-    """`name:partitions`, or a name alone for one partition."""
-
-    name = "name:partitions"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, int]:
-        """Return name and partition count."""
-        if isinstance(value, tuple):
-            return value
-        name, colon, count = str(value).partition(":")
+def _parse_topics(
+    context: click.Context, parameter: click.Parameter, values: Sequence[str]
+) -> dict[str, int]:
+    """Return partitions by topic; a name alone has one."""
+    topics: dict[str, int] = {}
+    for value in values:
+        name, colon, count = value.partition(":")
         if not name:
-            self.fail(f"{value!r} names no topic", param, ctx)
+            raise click.BadParameter(f"{value!r} names no topic", context, parameter)
         if not colon:
-            return name, 1
+            count = "1"
         if not (count.isascii() and count.isdecimal() and 1 <= int(count[:9]) <= _PARTITIONS_MAX):
-            self.fail(f"{value!r} needs a number of partitions, 1 to {_PARTITIONS_MAX}", param, ctx)
-        return name, int(count)
+            raise click.BadParameter(
+                f"{value!r} needs a number of partitions, 1 to {_PARTITIONS_MAX}",
+                context,
+                parameter,
+            )
+        topics[name] = int(count)
+    return topics
 
 
 @click.group(
@@ -65,12 +65,19 @@ def demo(bootstrap: str | None) -> int:
 @app.command()
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Of the first; 0: any.")
 @click.option("--brokers", type=click.IntRange(1, 100), default=1, show_default=True)
-@click.option("--topic", "topics", type=TopicType(), multiple=True, help="Made at the start.")
-def broker(port: int, brokers: int, topics: Sequence[tuple[str, int]]) -> None:
+@click.option(
+    "--topic",
+    "topics",
+    metavar="NAME:PARTITIONS",
+    multiple=True,
+    callback=_parse_topics,
+    help="Made at the start.",
+)
+def broker(port: int, brokers: int, topics: Mapping[str, int]) -> None:
     """Run a broker in miniature, in memory, until interrupted."""
     from kprod.cli.broker import run_broker
 
-    run_broker(port=port, brokers=brokers, topics=dict(topics))
+    run_broker(port=port, brokers=brokers, topics=topics)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -1,0 +1,46 @@
+"""Few dependencies, each with its reason, and those of development pinned with hashes."""
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+REQUIRED = {"crc32c", "lz4", "python-snappy", "xxhash", "zstandard"}
+
+
+def _names(requirements: list[str]) -> set[str]:
+    names = {re.split(r"[<>=!~\[; ]", line, maxsplit=1)[0].lower() for line in requirements}
+    return names - {"kprod"}
+
+
+def test_required_dependencies_are_five() -> None:
+    """Checksums and codecs; everything else is an extra."""
+    assert _names(PROJECT["dependencies"]) == REQUIRED
+
+
+def test_every_dependency_has_its_reason() -> None:
+    """The page has a row for each package that pyproject names, and for no other."""
+    page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    rows = {name.lower() for name in re.findall(r"^\| ([\w-]+) \|", page, re.MULTILINE)}
+    wanted = _names(PROJECT["dependencies"])
+    for requirements in PROJECT["optional-dependencies"].values():
+        wanted |= _names(requirements)
+    assert rows - {"package"} == wanted
+
+
+def test_development_is_pinned_with_hashes() -> None:
+    """Each locked package has one version and at least one hash; each wanted one is locked."""
+    lock = (ROOT / "requirements" / "dev.txt").read_text(encoding="utf-8")
+    entries = re.split(r"\n(?=\w)", lock)
+    assert [entry for entry in entries if "--hash=sha256:" not in entry or "==" not in entry] == []
+    locked = {entry.split("==")[0].strip().lower() for entry in entries}
+    assert _names(PROJECT["optional-dependencies"]["dev"]) | REQUIRED <= locked
+
+
+def test_the_lock_fits_the_build() -> None:
+    """Without build isolation the build takes these two from the environment."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    build = tomllib.loads(text)["build-system"]["requires"]
+    lock = (ROOT / "requirements" / "dev.txt").read_text(encoding="utf-8").lower()
+    assert [pin for pin in build if f"\n{pin.lower()} \\" not in f"\n{lock}"] == []
