@@ -108,6 +108,7 @@ class MemorySelector:
         self.timeouts_ms: list[int] = []
         self.wakeups = 0
         self.is_closed = False
+        self.before_select: Callable[[], object] | None = None  # lets peers act in a sleep
 
     def register(self, watched: Any, events: int, owner: Any) -> None:
         """Watch."""
@@ -128,6 +129,8 @@ class MemorySelector:
         """Report at once."""
         assert timeout_ms >= 0
         self.timeouts_ms.append(timeout_ms)
+        if self.before_select is not None:
+            self.before_select()
         return [
             (owner, transport.ready_events & events)
             for transport, events, owner in list(self.watched.values())

@@ -1,0 +1,81 @@
+"""Where a reader stands in one partition, from "nothing known" to "read to the end".
+
+    start unknown → end unknown → reading → finished
+
+A log may lose its beginning while it is read; then both ends are asked for again, and reading goes
+on at the new beginning. What was read is never read again.
+
+Thread-safety: one thread.
+Source: Kafka's protocol guide for ListOffsets' special timestamps.
+"""
+
+from kprod.cluster.backoff import ExponentialBackoff
+
+EARLIEST_TIMESTAMP = -2
+LATEST_TIMESTAMP = -1
+
+BACKOFF = ExponentialBackoff(initial_ms=20, max_ms=1_000)
+
+
+class ReadingPosition:
+    """One partition's reader."""
+
+    __slots__ = (
+        "end_offset",
+        "failures",
+        "next_offset",
+        "partition",
+        "retry_at_ms",
+        "start_offset",
+    )
+
+    def __init__(self, partition: int) -> None:
+        """Begin with nothing known.
+
+        Args:
+            partition: 0-based.
+        """
+        self.partition = partition
+        self.start_offset: int | None = None  # of the log
+        self.end_offset: int | None = None  # of the log, when it was first asked for
+        self.next_offset = 0  # what was read ends here
+        self.failures = 0  # in a row
+        self.retry_at_ms = 0
+
+    @property
+    def wanted_timestamp(self) -> int | None:
+        """Which end of the log to ask for next; None when both are known."""
+        if self.start_offset is None:
+            return EARLIEST_TIMESTAMP
+        return LATEST_TIMESTAMP if self.end_offset is None else None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether everything up to the end was read."""
+        return self.end_offset is not None and self.next_offset >= self.end_offset
+
+    def take_offset(self, offset: int) -> None:
+        """Note the end of the log that `wanted_timestamp` asked for.
+
+        Args:
+            offset: At least 0.
+        """
+        if self.start_offset is None:
+            self.start_offset = offset
+            self.next_offset = max(self.next_offset, offset)
+        else:
+            self.end_offset = offset
+        self.failures = 0
+
+    def advance(self, next_offset: int) -> None:
+        """Note that everything below an offset was read, or is not there.
+
+        Args:
+            next_offset: May be below what was noted before; then nothing changes.
+        """
+        self.next_offset = max(self.next_offset, next_offset)
+        self.failures = 0
+
+    def begin_again(self) -> None:
+        """Ask for both ends again: the log no longer has what was asked for."""
+        self.start_offset = self.end_offset = None

@@ -1,0 +1,396 @@
+"""Reads a topic from its beginning to the end it has when reading starts. No group, no commits.
+
+The private counterpart of the producer: `demo` verifies with it, `dump` prints with it. The
+caller's thread drives a `NetworkClient` of the reader's own while it iterates: each turn asks every
+leader that is idle for what its partitions lack (first offset, end offset, records), then polls.
+
+Records of unfinished and aborted transactions are given too; transaction markers are not.
+
+Invariants.
+    Offsets of a partition come in ascending order, each at most once.
+    At most one request per broker is in flight.
+
+Thread-safety: one thread.
+Source: Kafka's Fetcher and OffsetFetcher (clients 4.3.1); FetchRequest.json, whose versions 4 to 12
+know topics by name.
+"""
+
+import itertools
+import random
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from kprod._core.message_set import MessageEntry
+from kprod.clock import Clock, SystemClock
+from kprod.cluster.metadata import Metadata
+from kprod.config import ClientConfig
+from kprod.config.address import parse_addresses
+from kprod.errors import (
+    CorruptRecord,
+    Disconnected,
+    KprodError,
+    MetadataTimeout,
+    RequestTimeout,
+    UnknownPartition,
+    UnknownTopic,
+)
+from kprod.model import Node, Record
+from kprod.network.client import NetworkClient
+from kprod.network.reading_position import BACKOFF, ReadingPosition
+from kprod.network.request import ClientRequest, Outcome
+from kprod.network.surroundings import NetworkDoors, system_doors
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode, error_for
+from kprod.record.entries import LogEntry, read_entries
+from kprod.timer.timer import Timer
+
+_FETCH_VERSIONS = (4, 12)  # from 13 on topics go by id
+_LIST_OFFSETS_VERSIONS = (1, 11)  # before, an answer was a list of segments
+_TURN_MS = 100  # a turn looks at back-offs at least this often
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderOptions:
+    """How much to fetch at a time, and how long to wait.
+
+    Attributes:
+        fetch_bytes_max: Of one response; a single batch may be larger.
+        partition_fetch_bytes_max: Of one partition in it.
+        fetch_wait_ms: How long a broker may hold a fetch that finds nothing.
+        timeout_ms: The longest time in which nothing at all is learnt or read.
+        topic_wait_ms: How long an unknown topic may take to appear.
+        check_crc: False skips checksums.
+    """
+
+    fetch_bytes_max: int = 32 << 20
+    partition_fetch_bytes_max: int = 4 << 20
+    fetch_wait_ms: int = 500
+    timeout_ms: int = 30_000
+    topic_wait_ms: int = 5_000
+    check_crc: bool = True
+
+
+class TopicReader:
+    """Iterates `(partition, record)` over a topic."""
+
+    __slots__ = (
+        "_arrived",
+        "_busy_nodes",
+        "_client",
+        "_clock",
+        "_error",
+        "_last_progress_ms",
+        "_metadata",
+        "_options",
+        "_partitions",
+        "_positions",
+        "_source",
+        "_topic",
+    )
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        topic: str,
+        *,
+        partitions: Iterable[int] | None = None,
+        options: ReaderOptions | None = None,
+        clock: Clock | None = None,
+        doors: NetworkDoors | None = None,
+    ) -> None:
+        """Make a reader; it connects when it is first asked for something.
+
+        Args:
+            bootstrap_servers: As for the producer.
+            topic: Must exist; it is not created.
+            partitions: Which to read; None for all.
+            options: Sizes and times.
+            clock: The system's by default.
+            doors: To the system by default.
+
+        Raises:
+            ValueError: `bootstrap_servers` is malformed.
+        """
+        config = ClientConfig(
+            bootstrap_servers=parse_addresses(bootstrap_servers),
+            client_id="kprod-reader",
+            allow_auto_create_topics=False,
+        )
+        settings = config.network_settings()
+        self._topic = topic
+        self._partitions = None if partitions is None else sorted(set(partitions))
+        self._options = options or ReaderOptions()
+        self._clock = clock or SystemClock()
+        self._source = random.Random()  # noqa: S311 - jitter
+        self._metadata = Metadata(config.metadata_settings(), source=self._source)
+        self._client = NetworkClient(
+            settings,
+            self._metadata,
+            doors or system_doors(settings),
+            clock=self._clock,
+            timer=Timer(self._clock.now_ms()),
+            source=self._source,
+        )
+        self._positions: list[ReadingPosition] = []
+        self._arrived: deque[tuple[ReadingPosition, memoryview]] = deque()
+        self._busy_nodes: set[int] = set()
+        self._last_progress_ms = self._clock.now_ms()
+        self._error: KprodError | None = None
+
+    def __enter__(self) -> Self:
+        """Return the reader itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def __iter__(self) -> Iterator[tuple[int, Record]]:
+        """Read on, up to the end that each partition had when it was first asked for.
+
+        Yields:
+            Partition and record; ascending by offset within a partition.
+
+        Raises:
+            UnknownTopic: The topic does not exist.
+            UnknownPartition: It has not got a partition that was asked for.
+            MetadataTimeout: No broker could be asked about the topic in time.
+            RequestTimeout: Nothing could be read for `timeout_ms`.
+            CorruptRecord: What the broker sent is not what a producer wrote.
+            BrokerError: The broker refuses, for a reason that waiting cannot change.
+        """
+        self._find_positions()
+        while self._arrived or not all(position.is_finished for position in self._positions):
+            while self._arrived:
+                position, records = self._arrived.popleft()
+                yield from self._read(position, records)
+            self._turn()
+
+    def ranges(self) -> Mapping[int, tuple[int, int]]:
+        """Find out what there is to read, before reading it.
+
+        Returns:
+            First offset and end offset by partition; the end is exclusive.
+
+        Raises:
+            KprodError: As for iteration.
+        """
+        self._find_positions()
+        while any(position.end_offset is None for position in self._positions):
+            self._turn()
+        return {
+            position.partition: (position.start_offset or 0, position.end_offset or 0)
+            for position in self._positions
+        }
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._metadata.close()
+        self._client.close()
+
+    def _find_positions(self) -> None:
+        """Wait for the topic's metadata, once."""
+        begin_ms = self._clock.now_ms()
+        while not self._positions:
+            now_ms = self._clock.now_ms()
+            self._metadata.add_topic(self._topic, now_ms)
+            count = self._metadata.snapshot.partition_count(self._topic)
+            if count is None:
+                self._raise_if_topic_is_missing(now_ms - begin_ms)
+                self._client.poll(_TURN_MS, now_ms)
+                continue
+            wanted = range(count) if self._partitions is None else self._partitions
+            for partition in wanted:
+                if not 0 <= partition < count:
+                    raise UnknownPartition(
+                        f"topic {self._topic!r} has partitions 0 to {count - 1}, not {partition}"
+                    )
+            self._positions = [ReadingPosition(partition) for partition in wanted]
+            self._last_progress_ms = now_ms
+            if not self._positions:
+                return
+
+    def _raise_if_topic_is_missing(self, waited_ms: int) -> None:
+        error = self._metadata.error_of(self._topic)
+        if error is not None and (not error.retriable or waited_ms >= self._options.topic_wait_ms):
+            if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise UnknownTopic(f"the cluster has no topic {self._topic!r}")
+            raise error
+        if waited_ms >= self._options.timeout_ms:
+            raise MetadataTimeout(
+                f"no metadata of topic {self._topic!r} within {self._options.timeout_ms} ms:"
+                f" {self._metadata.trouble(self._topic)}"
+            )
+
+    def _turn(self) -> None:
+        """Ask whoever is idle, then take in what comes."""
+        if self._error is not None:
+            raise self._error
+        now_ms = self._clock.now_ms()
+        if now_ms - self._last_progress_ms >= self._options.timeout_ms:
+            self._raise_for_no_progress()
+        self._metadata.add_topic(self._topic, now_ms)
+        for node, positions in self._by_leader(now_ms).items():
+            if node.node_id not in self._busy_nodes and self._client.ready(node, now_ms):
+                self._ask(node, positions, now_ms)
+        self._client.poll(_TURN_MS, now_ms)
+
+    def _by_leader(self, now_ms: int) -> dict[Node, list[ReadingPosition]]:
+        """Sort what is not finished by whom to ask; a missing leader is asked for."""
+        by_leader: dict[Node, list[ReadingPosition]] = {}
+        waiting = {position.partition for position, _ in self._arrived}
+        for position in self._positions:
+            if position.is_finished or position.partition in waiting:
+                continue
+            if position.retry_at_ms > now_ms:
+                continue
+            leader = self._metadata.snapshot.leader_of(self._topic, position.partition)
+            if leader is None:
+                self._metadata.request_update()
+                self._put_off(position, now_ms)
+            else:
+                by_leader.setdefault(leader, []).append(position)
+        return by_leader
+
+    def _ask(self, node: Node, positions: list[ReadingPosition], now_ms: int) -> None:
+        """Ask for first offsets, then for ends, then for records."""
+        timestamp = next(
+            (wanted for each in positions if (wanted := each.wanted_timestamp) is not None), None
+        )
+        if timestamp is None:
+            # Which partition comes first is served first: take turns.
+            shift = self._source.randrange(len(positions))
+            asked = positions[shift:] + positions[:shift]
+            api_key, versions, body = ApiKey.FETCH, _FETCH_VERSIONS, self._fetch_body(asked)
+        else:
+            asked = [each for each in positions if each.wanted_timestamp == timestamp]
+            api_key, versions = ApiKey.LIST_OFFSETS, _LIST_OFFSETS_VERSIONS
+            body = self._list_offsets_body(asked, timestamp)
+        self._busy_nodes.add(node.node_id)
+        self._client.send(
+            ClientRequest(
+                node_id=node.node_id,
+                api_key=api_key,
+                versions=versions,
+                body=body,
+                on_complete=self._on_complete,
+            ),
+            now_ms,
+        )
+
+    def _list_offsets_body(self, asked: list[ReadingPosition], timestamp: int) -> dict[str, Any]:
+        partitions = [
+            {"partition_index": position.partition, "timestamp": timestamp} for position in asked
+        ]
+        return {"replica_id": -1, "topics": [{"name": self._topic, "partitions": partitions}]}
+
+    def _fetch_body(self, asked: list[ReadingPosition]) -> dict[str, Any]:
+        partitions = [
+            {
+                "partition": position.partition,
+                "fetch_offset": position.next_offset,
+                "partition_max_bytes": self._options.partition_fetch_bytes_max,
+            }
+            for position in asked
+        ]
+        return {
+            "replica_id": -1,
+            "max_wait_ms": self._options.fetch_wait_ms,
+            "min_bytes": 1,
+            "max_bytes": self._options.fetch_bytes_max,
+            "session_epoch": -1,  # no fetch session: each request stands alone
+            "topics": [{"topic": self._topic, "partitions": partitions}],
+        }
+
+    def _on_complete(self, outcome: Outcome) -> None:
+        self._busy_nodes.discard(outcome.node_id)
+        if outcome.body is None:
+            if not isinstance(outcome.error, Disconnected | RequestTimeout):
+                self._error = outcome.error
+            return
+        if code := outcome.body.get("error_code", 0):
+            self._error = error_for(code, f"topic {self._topic}: the fetch was refused")
+            return
+        topics = outcome.body.get("responses") or outcome.body.get("topics") or ()
+        positions = {position.partition: position for position in self._positions}
+        for entry in topics:
+            for answer in entry["partitions"]:
+                position = positions.get(answer["partition_index"])
+                if position is not None:
+                    self._take_answer(position, answer, outcome.now_ms)
+
+    def _take_answer(
+        self, position: ReadingPosition, answer: Mapping[str, Any], now_ms: int
+    ) -> None:
+        if code := answer["error_code"]:
+            self._take_refusal(position, code, now_ms)
+        elif position.wanted_timestamp is not None:
+            position.take_offset(max(int(answer["offset"]), 0))
+            self._last_progress_ms = now_ms
+        elif answer["records"]:
+            self._arrived.append((position, memoryview(answer["records"])))
+
+    def _take_refusal(self, position: ReadingPosition, code: int, now_ms: int) -> None:
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            position.begin_again()
+            self._put_off(position, now_ms)
+            return
+        error = error_for(code, f"topic {self._topic}, partition {position.partition}")
+        if not error.retriable:
+            self._error = error
+            return
+        if error.refresh_metadata:
+            self._metadata.request_update()
+        self._put_off(position, now_ms)
+
+    def _put_off(self, position: ReadingPosition, now_ms: int) -> None:
+        position.retry_at_ms = now_ms + BACKOFF.wait_ms(position.failures, self._source)
+        position.failures += 1
+
+    def _read(self, position: ReadingPosition, records: memoryview) -> Iterator[tuple[int, Record]]:
+        """Give the records of one partition's answer that were not given yet."""
+        entries = read_entries(records, check_crc=self._options.check_crc)
+        while (entry := self._next_entry(position, entries)) is not None:
+            for record in _records_of(entry):
+                if record.offset >= (position.end_offset or 0):
+                    break
+                if record.offset >= position.next_offset:
+                    position.advance(record.offset + 1)
+                    yield position.partition, record
+            position.advance(_last_offset_of(entry) + 1)
+            self._last_progress_ms = self._clock.now_ms()
+
+    def _next_entry(
+        self, position: ReadingPosition, entries: Iterator[LogEntry]
+    ) -> LogEntry | None:
+        try:
+            return next(entries, None)
+        except CorruptRecord as error:
+            raise CorruptRecord(
+                f"topic {self._topic!r}, partition {position.partition}, at or after offset"
+                f" {position.next_offset}: {error}"
+            ) from error
+
+    def _raise_for_no_progress(self) -> None:
+        stuck = [position for position in self._positions if not position.is_finished]
+        where = ", ".join(
+            f"{position.partition} at {position.next_offset} of {position.end_offset}"
+            for position in stuck[:3]
+        )
+        raise RequestTimeout(
+            f"nothing was read from topic {self._topic!r} for {self._options.timeout_ms} ms;"
+            f" {len(stuck)} partitions are unfinished ({where}): {self._metadata.trouble()}"
+        )
+
+
+def _records_of(entry: LogEntry) -> Iterator[Record]:
+    """An entry's records, whatever its format; none of a transaction marker."""
+    if isinstance(entry, MessageEntry):
+        return itertools.starmap(Record, entry)
+    return iter(()) if entry.is_control else iter(entry)
+
+
+def _last_offset_of(entry: LogEntry) -> int:
+    return entry.offset if isinstance(entry, MessageEntry) else entry.last_offset
