@@ -14,12 +14,12 @@ Source: Kafka RequestContext.parseRequest.
 import logging
 import struct
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from kprod.broker.connection import Connection
 from kprod.broker.faults import Fault, FaultBook
 from kprod.broker.handlers import HANDLERS
 from kprod.broker.handlers.api_versions import ApiVersionsHandler
-from kprod.broker.handlers.handler import Handler
 from kprod.broker.misbehaviour import SpoiledReply, handle_with_faults, rewritten
 from kprod.broker.request import Request
 from kprod.broker.state import ClusterState
@@ -27,6 +27,9 @@ from kprod.errors import RemoteProtocolError
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec
 from kprod.protocol.headers import decode_request_header
+
+if TYPE_CHECKING:
+    from kprod.broker.handlers.handler import Handler
 
 _LOG = logging.getLogger(__name__)
 _API_KEY = struct.Struct(">h")

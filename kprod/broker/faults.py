@@ -259,8 +259,7 @@ class FaultControl:
 
     def pending(self) -> tuple[Fault, ...]:
         """Copies of the faults that still wait for a request."""
-        armed = self._call(lambda: tuple(dataclasses.replace(it) for it in self._book.armed))
-        return armed  # type: ignore[return-value]  # `call` hands back what the function returned
+        return self._call(lambda: tuple(dataclasses.replace(it) for it in self._book.armed))
 
     def _arm(self, fault: Fault) -> None:
         self._call(lambda: self._book.arm(fault))

@@ -1,9 +1,10 @@
 """Length-prefixed frames out of a byte stream: bytes in, whole requests out.
 
-The length field is never believed before its bytes are there: a frame's memory starts with what
-has arrived and grows by a factor of four, so a hostile length costs its sender as much as it
-costs us. Small frames are cut from a scratch buffer that all connections share; a large one is
-received straight into its own memory, with no copy but those of growing.
+The length field is never believed before its bytes are there: a frame's memory is at most sixteen
+times what has arrived, and the part not yet filled is untouched zero pages, so a hostile length
+costs its sender as much as it costs us. Small frames are cut from a scratch buffer that all
+connections share; a large one is received straight into its own memory. One of 1 MB is allocated
+once if its first 64 KiB come together.
 
 Thread-safety: none; one connection's owner calls it.
 Source: Kafka protocol guide (a frame is an int32 size and that many bytes).
@@ -13,7 +14,7 @@ from kprod.errors import RemoteProtocolError
 
 SIZE_BYTES = 4
 SCRATCH_BYTES = 64 * 1024
-_GROWTH = 4
+_GROWTH = 16
 
 
 class FrameReader:
@@ -67,8 +68,10 @@ class FrameReader:
         if self._filled == self._size:
             return [self._take_body()]
         if self._filled == len(self._body):
-            capacity = min(self._size, self._filled * _GROWTH)
-            self._body.extend(bytes(capacity - self._filled))
+            # Made anew, since growing in place would write zeros that are overwritten at once.
+            grown = bytearray(min(self._size, self._filled * _GROWTH))
+            grown[: self._filled] = self._body
+            self._body = grown
         return []
 
     def _take_body(self) -> bytearray:

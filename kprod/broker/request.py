@@ -57,7 +57,7 @@ class Request:
         "throttle_time_ms",
     )
 
-    def __init__(  # noqa: PLR0913  # the header's fields, by keyword
+    def __init__(  # the header's fields, by keyword
         self,
         reply: Reply,
         *,

@@ -54,7 +54,7 @@ class EmbeddedBroker:
         "node_id",
     )
 
-    def __init__(  # noqa: PLR0913  # collaborators, by keyword
+    def __init__(  # collaborators, by keyword
         self,
         node_id: int,
         *,

@@ -201,7 +201,7 @@ class SocketNetwork:
         self._ready: list[Ready] = []
         self._watching: dict[Stream | Listener, tuple[socket.socket, int]] = {}
 
-    def listen(self, host: str, port: int) -> SocketListener:  # noqa: PLR6301  # a Protocol's method
+    def listen(self, host: str, port: int) -> SocketListener:  # a Protocol's method
         """Bind a port."""
         return SocketListener(host, port)
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Hashable
 
 from kprod._core.wheel import TimerTask
 from kprod.broker.config import EmbeddedConfig, TopicConfig
+from kprod.broker.delayed.purgatory import Purgatory
 from kprod.broker.refusal import Refused
 from kprod.broker.replication import NO_LEADER, Partition
 from kprod.broker.topics import Topic, TopicRegistry
 from kprod.clock import Clock
 from kprod.model import Node, TopicPartition
 from kprod.protocol.error_table import ErrorCode
-from kprod.broker.delayed.purgatory import Purgatory
 from kprod.timer.timer import Timer
 
 CLUSTER_ID = "kprod-embedded-cluster"
@@ -96,7 +96,7 @@ class ClusterState:
         self._next_producer_id += 1
         return self._next_producer_id - 1
 
-    def create_topic(  # noqa: PLR0913  # a topic's own facts, by keyword
+    def create_topic(  # a topic's own facts, by keyword
         self,
         name: str,
         *,

@@ -115,7 +115,7 @@ class TopicRegistry:
         for topic in self._by_name.values():
             yield from topic.partitions
 
-    def create(  # noqa: PLR0913  # a topic's own facts, all but the name by keyword
+    def create(  # a topic's own facts, all but the name by keyword
         self,
         name: str,
         *,

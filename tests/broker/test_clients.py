@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
+from itertools import starmap
 from typing import Any
 
 import confluent_kafka
@@ -117,7 +118,7 @@ def test_produced_records_are_stored_as_sent(
 
     records = cluster.records(topic)[0]
     assert [(record.key, record.value) for record in records] == expected()
-    assert all(record.headers == tuple(Header(*it) for it in HEADERS) for record in records)
+    assert all(record.headers == tuple(starmap(Header, HEADERS)) for record in records)
     batches = [batch for piece in cluster.batches(topic)[0] for batch in read_batches(piece)]
     # A client sends a batch uncompressed when compressing does not make it smaller.
     assert {Codec(batch.codec) for batch in batches} <= {Codec[codec.upper()], Codec.NONE}

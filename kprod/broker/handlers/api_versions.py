@@ -56,7 +56,7 @@ class ApiVersionsHandler(Handler):
             return
         request.answer({"error_code": ErrorCode.NONE, "api_keys": self._ranges})
 
-    def refuse(self, request: Request, code: int) -> Body:  # noqa: ARG002, PLR6301  # a Handler's
+    def refuse(self, request: Request, code: int) -> Body:  # noqa: ARG002  # a Handler's
         """An answer without ranges."""
         return {"error_code": code, "api_keys": []}
 

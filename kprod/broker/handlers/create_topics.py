@@ -59,7 +59,7 @@ class CreateTopicsHandler(Handler):
                 topics.append(_refused(entry, ErrorCode.INVALID_CONFIG, str(error)))  # case E
         request.answer({"topics": topics})
 
-    def refuse(self, request: Request, code: int) -> Body:  # noqa: PLR6301  # a Handler's
+    def refuse(self, request: Request, code: int) -> Body:  # a Handler's
         """The code for every topic."""
         return {"topics": [_refused(entry, code, None) for entry in request.body["topics"]]}
 

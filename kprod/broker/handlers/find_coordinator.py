@@ -39,7 +39,7 @@ class FindCoordinatorHandler(Handler):
         answers = [self._one(key, kind) for key in _keys(request)]
         request.answer(_body(request, answers))
 
-    def refuse(self, request: Request, code: int) -> Body:  # noqa: PLR6301  # a Handler's
+    def refuse(self, request: Request, code: int) -> Body:  # a Handler's
         """No coordinator for any key."""
         return _body(request, [_nobody(key, code) for key in _keys(request)])
 

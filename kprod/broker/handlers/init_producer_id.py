@@ -39,6 +39,6 @@ class InitProducerIdHandler(Handler):
         else:
             request.answer(self.refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE))  # case C
 
-    def refuse(self, request: Request, code: int) -> Body:  # noqa: ARG002, PLR6301  # a Handler's
+    def refuse(self, request: Request, code: int) -> Body:  # noqa: ARG002  # a Handler's
         """No id."""
         return {"error_code": code, "producer_id": -1, "producer_epoch": -1}

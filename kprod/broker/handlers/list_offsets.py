@@ -62,7 +62,7 @@ class ListOffsetsHandler(Handler):
         ]
         request.answer({"topics": topics})
 
-    def refuse(self, request: Request, code: int) -> Body:  # noqa: PLR6301  # a Handler's
+    def refuse(self, request: Request, code: int) -> Body:  # a Handler's
         """The code for every partition."""
         topics = [
             {

@@ -126,5 +126,7 @@ class PartitionLog:
 
     def _from(self, offset: int) -> Iterator[StoredBatch]:
         first = max(bisect.bisect_right(self._base_offsets, offset) - 1, 0)
+        if self._batches and self._batches[first].last_offset < offset:
+            first += 1  # the offset is the log's end
         for index in range(first, len(self._batches)):
             yield self._batches[index]

@@ -24,6 +24,7 @@ from kprod.protocol.error_table import ErrorCode
 from kprod.record.reader import read_batches
 
 _FIRST_VERSION_WITH_ZSTD = 7
+_LAST_CODEC = max(Codec)
 
 
 def validated_batch(
@@ -74,7 +75,7 @@ def _only_batch(records: memoryview | None, api_version: int) -> RecordBatch:
         whole = 0 if batch is None else batch.size_bytes
         message = f"{len(records)} bytes are not one whole record batch ({whole} bytes are)"
         raise Refused(ErrorCode.INVALID_RECORD, message)
-    if batch.codec > max(Codec):
+    if batch.codec > _LAST_CODEC:
         message = f"there is no codec {batch.codec}"
         raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message)
     if batch.codec == Codec.ZSTD and api_version < _FIRST_VERSION_WITH_ZSTD:
