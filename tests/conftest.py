@@ -1,3 +1,3 @@
 """The list of plugins; fixtures live in them."""
 
-pytest_plugins: list[str] = ["tests.plugins.kafka", "tests.plugins.leaks"]
+pytest_plugins: list[str] = ["pytester", "tests.plugins.kafka", "tests.plugins.leaks"]

@@ -16,34 +16,26 @@ Thread-safety: any thread after `start`; before it and without a thread, one thr
 Source: kprod's own; kfake and librdkafka's mock cluster for the idea.
 """
 
-import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
 from kprod.broker.config import EmbeddedConfig
-from kprod.broker.connection import Connection
-from kprod.broker.dispatch import Dispatcher
-from kprod.broker.faults import FaultBook, FaultControl
-from kprod.broker.framing import SCRATCH_BYTES
+from kprod.broker.engine import Engine
+from kprod.broker.faults import FaultControl
 from kprod.broker.inbox import Inbox
 from kprod.broker.refusal import Refused
 from kprod.broker.replication import Partition
-from kprod.broker.server import EmbeddedBroker
 from kprod.broker.sockets import Network, SocketNetwork
-from kprod.broker.state import ClusterState
-from kprod.broker.topics import Topic
 from kprod.clock import Clock, SystemClock
 from kprod.errors import ClosedError, ConfigError
 from kprod.model import Record
 from kprod.protocol.error_table import ErrorCode
 from kprod.record.reader import read_records
 
-_LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 BROKERS_MAX = 100
-_FAILURES_MAX = 10
 
 
 class PartitionView(NamedTuple):
@@ -71,31 +63,24 @@ class PartitionView(NamedTuple):
         )
 
 
-class EmbeddedCluster:
+class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test may do to it
     """Brokers, their topics, and the means to misbehave.
 
     Attributes:
         faults: Arms faults.
-        failures: What went wrong inside the brokers themselves, at most ten; `close` raises the
-            first.
     """
 
     __slots__ = (
-        "_book",
-        "_brokers",
         "_clock",
         "_config",
-        "_dispatcher",
+        "_engine",
         "_inbox",
         "_is_closed",
         "_is_open",
         "_network",
-        "_state",
         "_stopping",
         "_thread",
         "_topics",
-        "connection_count",
-        "failures",
         "faults",
     )
 
@@ -127,18 +112,13 @@ class EmbeddedCluster:
         self._clock = clock or SystemClock()
         self._network = network
         self._topics = dict(topics or {})
-        self._inbox = Inbox(self._wake)
-        self._book = FaultBook()
-        self._state = ClusterState(self._config, self._clock, list(range(brokers)))
-        self._dispatcher = Dispatcher(self._state, self._book)
-        self._brokers: list[EmbeddedBroker] = []
+        self._engine = Engine(self._config, self._clock, list(range(brokers)))
+        self._inbox = Inbox(self._engine.wake)
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._is_open = False
         self._is_closed = False
-        self.connection_count = 0
-        self.failures: list[Exception] = []
-        self.faults = FaultControl(self._book, call=self.call, stall=self._stall)
+        self.faults = FaultControl(self._engine.faults, call=self.call, stall=self._engine.stall)
 
     def open(self) -> None:
         """Bind every broker's port and make the topics; a second call is nothing.
@@ -153,16 +133,7 @@ class EmbeddedCluster:
         if self._is_open:
             return
         self._is_open = True
-        network = self._network = self._network or SocketNetwork()
-        scratch = memoryview(bytearray(SCRATCH_BYTES))
-        for node_id in self._state.topics.node_ids:
-            broker = EmbeddedBroker(
-                node_id, config=self._config, network=network, host=self, scratch=scratch
-            )
-            self._brokers.append(broker)
-            self._state.nodes[node_id] = broker.node
-        for name, partition_count in self._topics.items():
-            self._state.create_topic(name, partition_count=partition_count)
+        self._engine.open(self._network or SocketNetwork(), self._topics)
 
     def start(self) -> None:
         """Open and run in a thread of its own."""
@@ -184,14 +155,10 @@ class EmbeddedCluster:
         Returns:
             When to step again at the latest; None: when something arrives.
         """
-        self._state.timer.advance(now_ms)
-        network = self._network
-        if network is not None:
-            for watcher, readable, writable in network.take_ready():
-                watcher.on_ready(readable=readable, writable=writable)
+        self._engine.step(now_ms)
         # After the network's wake-up was taken note of, else a call could sleep through it.
         self._inbox.run_waiting()
-        return self._state.timer.next_expiry_ms
+        return self._engine.state.timer.next_expiry_ms
 
     def close(self) -> None:
         """End the thread, close every connection, give up the ports; a second call is nothing.
@@ -205,15 +172,12 @@ class EmbeddedCluster:
         self._is_closed = True
         if self._thread is not None:
             self._stopping = True
-            self._wake()
+            self._engine.wake()
             self._thread.join()
         self._inbox.close()
-        for broker in self._brokers:
-            broker.close()
-        if self._network is not None:
-            self._network.close()
-        if self.failures:
-            raise self.failures[0]
+        self._engine.close()
+        if self._engine.failures:
+            raise self._engine.failures[0]
 
     def __enter__(self) -> Self:
         """Start."""
@@ -229,12 +193,15 @@ class EmbeddedCluster:
         """Close."""
         self.close()
 
-    # What can be asked of it.
+    @property
+    def failures(self) -> Sequence[Exception]:
+        """What went wrong inside the brokers themselves, at most ten; `close` raises the first."""
+        return tuple(self._engine.failures)
 
     @property
     def bootstrap_servers(self) -> str:
         """Addresses of all brokers, `host:port` with commas between."""
-        return ",".join(broker.node.address for broker in self._brokers)
+        return ",".join(broker.node.address for broker in self._engine.brokers)
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function on the broker's thread.
@@ -270,7 +237,7 @@ class EmbeddedCluster:
             Refused: It cannot be made.
         """
         self.call(
-            lambda: self._state.create_topic(
+            lambda: self._engine.state.create_topic(
                 name,
                 partition_count=partitions,
                 replication_factor=replication_factor,
@@ -280,10 +247,13 @@ class EmbeddedCluster:
 
     def delete_topic(self, name: str) -> None:
         """Take a topic out; made again, it has another id."""
-        self.call(lambda: self._state.delete_topic(name))
+        self.call(lambda: self._engine.state.delete_topic(name))
 
     def records(self, topic: str) -> dict[int, list[Record]]:
         """All records that the log holds, by partition, those not yet replicated too.
+
+        Returns:
+            Records in order of offset, by partition.
 
         Raises:
             Refused: The topic is unknown.
@@ -299,13 +269,13 @@ class EmbeddedCluster:
         return self.call(
             lambda: {
                 partition.name.partition: [bytes(it.encoded) for it in partition.log.batches()]
-                for partition in self._topic(topic).partitions
+                for partition in self._engine.topic(topic).partitions
             }
         )
 
     def describe(self, topic: str, partition: int) -> PartitionView:
         """A partition's leader, replicas and offsets."""
-        return self.call(lambda: PartitionView.of(self._partition(topic, partition)))
+        return self.call(lambda: PartitionView.of(self._engine.partition(topic, partition)))
 
     def move_leader(self, topic: str, partition: int, *, to: int) -> None:
         """Let another broker lead.
@@ -321,11 +291,11 @@ class EmbeddedCluster:
         """
 
         def move() -> None:
-            if not self._state.is_alive(to):
+            if not self._engine.state.is_alive(to):
                 message = f"broker {to} does not run"
                 raise Refused(ErrorCode.BROKER_NOT_AVAILABLE, message)
-            self._partition(topic, partition).lead(to)
-            self._state.recount()
+            self._engine.partition(topic, partition).lead(to)
+            self._engine.state.recount()
 
         self.call(move)
 
@@ -333,25 +303,25 @@ class EmbeddedCluster:
         """Lose every batch that reaches `to_offset`, acknowledged or not, on all replicas."""
 
         def cut() -> None:
-            self._partition(topic, partition).truncate(to_offset)
-            self._state.recount()
+            self._engine.partition(topic, partition).truncate(to_offset)
+            self._engine.state.recount()
 
         self.call(cut)
 
     def set_follower_lag(self, topic: str, partition: int, broker: int, lag_ms: int | None) -> None:
         """Let a follower copy `lag_ms` after each append; 0 at once, None not at all."""
-        self.call(lambda: self._partition(topic, partition).set_lag(broker, lag_ms))
+        self.call(lambda: self._engine.partition(topic, partition).set_lag(broker, lag_ms))
 
     def catch_up(self, topic: str, partition: int, broker: int) -> None:
         """Let a held follower copy everything, once."""
-        self.call(lambda: self._partition(topic, partition).catch_up(broker))
+        self.call(lambda: self._engine.partition(topic, partition).catch_up(broker))
 
     def stop_broker(self, broker: int) -> None:
         """Close a broker's connections and refuse new ones; its leaderships move."""
 
         def stop() -> None:
-            self._brokers[broker].stop()
-            self._state.broker_stopped(broker)
+            self._engine.brokers[broker].stop()
+            self._engine.state.broker_stopped(broker)
 
         self.call(stop)
 
@@ -359,79 +329,35 @@ class EmbeddedCluster:
         """Let a stopped broker run again, on the same port; it catches up and joins."""
 
         def start() -> None:
-            self._brokers[broker].start()
-            self._state.broker_started(broker)
+            self._engine.brokers[broker].start()
+            self._engine.state.broker_started(broker)
 
         self.call(start)
 
     def disconnect_clients(self, broker: int) -> None:
         """Close every connection of a broker; it goes on running."""
-        self.call(lambda: self._brokers[broker].disconnect_all("on demand"))
+        self.call(lambda: self._engine.brokers[broker].disconnect_all("on demand"))
 
     def forget_topic(self, topic: str) -> None:
         """Let Metadata deny a topic that is there."""
-        self.call(lambda: self._state.forgotten_topics.add(topic))
+        self.call(lambda: self._engine.state.forgotten_topics.add(topic))
 
     def remember_topic(self, topic: str) -> None:
         """Let Metadata tell of a forgotten topic again."""
-        self.call(lambda: self._state.forgotten_topics.discard(topic))
+        self.call(lambda: self._engine.state.forgotten_topics.discard(topic))
 
     def throttle(self, api: int, throttle_time_ms: int) -> None:
         """Tell clients of an API to wait, and take nothing from them meanwhile; 0 ends it."""
-        self.call(lambda: self._dispatcher.throttles.update({int(api): throttle_time_ms}))
-
-    # What the brokers need of their host.
-
-    def take_request(self, frame: bytearray, connection: Connection, node_id: int) -> None:
-        """Handle one request; brokers call it."""
-        self._dispatcher.take(frame, connection, node_id)
-
-    def after(self, delay_ms: int, action: Callable[[], object]) -> None:
-        """Run something later, on the broker's thread; brokers call it."""
-        self._state.after(delay_ms, action)
-
-    def report(self, error: Exception) -> None:
-        """Keep a failure of the brokers' own; brokers call it."""
-        _LOG.error("a handler failed", exc_info=error)
-        if len(self.failures) < _FAILURES_MAX:
-            self.failures.append(error)
+        self.call(lambda: self._engine.throttles.update({int(api): throttle_time_ms}))
 
     def _run(self, started: threading.Event) -> None:
         self._inbox.adopt()
         started.set()
         try:
             while not self._stopping:
-                self._wait(self.step(self._clock.now_ms()))
+                self.step(self._clock.now_ms())
+                self._engine.wait(self._clock.now_ms())
         except Exception as error:  # noqa: BLE001  # `close` raises it in the caller's thread
-            self.report(error)
+            self._engine.report(error)
         finally:
             self._inbox.close()
-
-    def _wait(self, until_ms: int | None) -> None:
-        timeout_ms = None if until_ms is None else max(until_ms - self._clock.now_ms(), 0)
-        if self._network is not None and not self._stopping:
-            self._network.wait(timeout_ms)
-
-    def _wake(self) -> None:
-        if self._network is not None:
-            self._network.wake()
-
-    def _stall(self, broker: int, stalled: bool) -> None:  # noqa: FBT001  # a callback's
-        if stalled:
-            self._brokers[broker].stall()
-        else:
-            self._brokers[broker].resume()
-
-    def _topic(self, name: str) -> Topic:
-        topic = self._state.topics.get(name)
-        if topic is None:
-            message = f"there is no topic {name!r}"
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
-        return topic
-
-    def _partition(self, topic: str, index: int) -> Partition:
-        partition = self._state.topics.partition(topic, index)
-        if partition is None:
-            message = f"there is no partition {topic}-{index}"
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
-        return partition

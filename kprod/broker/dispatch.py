@@ -4,7 +4,9 @@ Behaviour.
     A. ApiVersions in a version that is not served is answered in version 0 (KIP-511).
     B. Any other request that is not served, and bytes that are not the request they claim to be,
        close the connection, as in Kafka.
-    C. A handler that fails closes the connection, and the failure is reported: a broker that is
+    C. Bytes after the request are ignored, as in Kafka: librdkafka 2.16 sends three of them when it
+       asks for the metadata of all topics.
+    D. A handler that fails closes the connection, and the failure is reported: a broker that is
        wrong must not pass for a network that is.
 
 Thread-safety: the broker's thread.
@@ -13,13 +15,12 @@ Source: Kafka RequestContext.parseRequest.
 
 import logging
 import struct
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from kprod.broker.connection import Connection
 from kprod.broker.faults import Fault, FaultBook
-from kprod.broker.handlers import HANDLERS
-from kprod.broker.handlers.api_versions import ApiVersionsHandler
+from kprod.broker.handlers.api_versions import answer_unknown_version
+from kprod.broker.handlers.registry import made_handlers
 from kprod.broker.misbehaviour import SpoiledReply, handle_with_faults, rewritten
 from kprod.broker.request import Request
 from kprod.broker.state import ClusterState
@@ -27,9 +28,6 @@ from kprod.errors import RemoteProtocolError
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec
 from kprod.protocol.headers import decode_request_header
-
-if TYPE_CHECKING:
-    from kprod.broker.handlers.handler import Handler
 
 _LOG = logging.getLogger(__name__)
 _API_KEY = struct.Struct(">h")
@@ -42,18 +40,13 @@ class Dispatcher:
         throttles: Milliseconds that clients are told to wait, by API key.
     """
 
-    __slots__ = ("_api_versions", "_faults", "_handlers", "_state", "throttles")
+    __slots__ = ("_faults", "_handlers", "_state", "throttles")
 
     def __init__(self, state: ClusterState, faults: FaultBook) -> None:
         """Serve a cluster with every handler there is."""
         self._state = state
         self._faults = faults
-        self._api_versions = ApiVersionsHandler(state)
-        handlers: list[Handler] = [make(state) for make in HANDLERS]
-        handlers.append(self._api_versions)
-        handlers.sort(key=lambda handler: handler.api_key)
-        self._api_versions.learn(handlers)
-        self._handlers: Mapping[int, Handler] = {int(it.api_key): it for it in handlers}
+        self._handlers = made_handlers(state)
         self.throttles: dict[int, int] = {}
 
     def take(self, frame: bytearray, connection: Connection, node_id: int) -> None:
@@ -73,7 +66,7 @@ class Dispatcher:
             _LOG.warning("closing the connection from %s: %s", connection.peer, error)
             connection.close()  # case B
         except Exception as error:  # noqa: BLE001  # whatever it is, one request must not end all
-            connection.fail(error)  # case C
+            connection.fail(error)  # case D
 
     def _dispatch(self, frame: bytearray, connection: Connection, node_id: int) -> None:
         if len(frame) < _API_KEY.size:
@@ -89,7 +82,7 @@ class Dispatcher:
             self._refuse_version(request)
             return
         codec = request_codec(request.api_key, request.api_version)
-        request.body = codec.decode(memoryview(frame)[body_offset:])
+        request.body, _ = codec.decode_prefix(memoryview(frame)[body_offset:])
         request.throttle_time_ms = self.throttles.get(request.api_key, 0)
         if not faults:
             handler.handle(request)
@@ -120,7 +113,7 @@ class Dispatcher:
 
     def _refuse_version(self, request: Request) -> None:
         if request.api_key == ApiKey.API_VERSIONS:
-            self._api_versions.answer_unknown_version(request)  # case A
+            answer_unknown_version(request)  # case A
             return
         message = (
             f"client {request.client_id!r} sent API key {request.api_key} version "

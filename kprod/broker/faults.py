@@ -234,7 +234,7 @@ class FaultControl:
         times: int = 1,
         **where: Unpack[Where],
     ) -> None:
-        """Change requests' bytes before they are read: `function` gets the frame with its header."""
+        """Change requests' bytes before they are read; `function` gets the frame and its header."""
         self._arm(
             Fault(
                 kind=FaultKind.REWRITE_REQUEST,
@@ -259,7 +259,9 @@ class FaultControl:
 
     def pending(self) -> tuple[Fault, ...]:
         """Copies of the faults that still wait for a request."""
-        return self._call(lambda: tuple(dataclasses.replace(it) for it in self._book.armed))
+        copies: list[Fault] = []
+        self._call(lambda: copies.extend(dataclasses.replace(it) for it in self._book.armed))
+        return tuple(copies)
 
     def _arm(self, fault: Fault) -> None:
         self._call(lambda: self._book.arm(fault))

@@ -59,10 +59,10 @@ def _handle(
     elif FaultKind.FAIL in before:
         request.answer(handler.refuse(request, before[FaultKind.FAIL].error_code))
     else:
-        _do_work(handler, request, faults)
+        _carry_out(handler, request, faults)
 
 
-def _do_work(handler: Handler, request: Request, faults: Sequence[Fault]) -> None:
+def _carry_out(handler: Handler, request: Request, faults: Sequence[Fault]) -> None:
     again = None
     if any(fault.kind is FaultKind.DUPLICATE for fault in faults):
         again = request.shadow(_Unheard(), _owned_body(request.body))

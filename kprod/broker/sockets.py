@@ -104,7 +104,7 @@ class SocketStream:
 
     def __init__(self, raw: socket.socket, peer: str) -> None:
         """Take over an accepted socket."""
-        raw.setblocking(False)
+        raw.settimeout(0)
         with contextlib.suppress(OSError):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
@@ -156,7 +156,7 @@ class SocketListener:
     def _bound(self, port: int) -> socket.socket:
         raw = socket.socket(self._family, socket.SOCK_STREAM)
         try:
-            raw.setblocking(False)
+            raw.settimeout(0)
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             raw.bind((self._host, port))
         except BaseException:
@@ -195,8 +195,8 @@ class SocketNetwork:
         """Make the selector and its wake-up pair."""
         self._selector = selectors.DefaultSelector()
         self._wake_in, self._wake_out = socket.socketpair()
-        self._wake_in.setblocking(False)
-        self._wake_out.setblocking(False)
+        self._wake_in.settimeout(0)
+        self._wake_out.settimeout(0)
         self._selector.register(self._wake_out, selectors.EVENT_READ, None)
         self._ready: list[Ready] = []
         self._watching: dict[Stream | Listener, tuple[socket.socket, int]] = {}

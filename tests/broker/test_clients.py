@@ -17,7 +17,7 @@ from kprod.record.reader import read_batches
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 COUNT = 200
-HEADERS = [("trace", b"1"), ("empty", b"")]
+HEADERS: list[tuple[str, str | bytes | None]] = [("trace", b"1"), ("empty", b"")]
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ def test_confluent_consumer_reads_by_assignment(cluster: EmbeddedCluster) -> Non
             for index in range(3)
         ]
     )
-    received: dict[int, list[tuple[bytes, bytes]]] = {0: [], 1: [], 2: []}
+    received: dict[int | None, list[tuple[Any, Any]]] = {0: [], 1: [], 2: []}
     for _ in range(3 * COUNT):
         message = consumer.poll(20)
         assert message is not None

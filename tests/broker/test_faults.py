@@ -129,9 +129,7 @@ def test_rewrite_changes_the_answer() -> None:
 def test_rewrite_request_changes_what_the_broker_reads() -> None:
     """A flipped last byte is a wrong checksum to the broker."""
     world = World()
-    world.cluster.faults.rewrite_request(
-        ApiKey.PRODUCE, lambda frame: frame.replace(b"v0", b"v1")
-    )
+    world.cluster.faults.rewrite_request(ApiKey.PRODUCE, lambda frame: frame.replace(b"v0", b"v1"))
 
     assert world.client().produced(batch())["error_code"] == ErrorCode.CORRUPT_MESSAGE
 
@@ -199,4 +197,4 @@ def test_every_api_can_fail(api: ApiKey, version: int, body: dict[str, object]) 
     answer = world.client().ask(api, version, body)
 
     assert "77" in str(answer)
-    assert world.cluster.failures == []
+    assert not world.cluster.failures

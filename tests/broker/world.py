@@ -57,7 +57,7 @@ class Client:
         correlation_id = self.send(api, version, body)
         return self.answers()[correlation_id]
 
-    def produce(  # noqa: PLR0913  # a request's own fields, by keyword
+    def produce(  # a request's own fields, by keyword
         self,
         records: bytes | None,
         *,
@@ -83,7 +83,7 @@ class Client:
             },
         )
 
-    def produced(self, records: bytes | None, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+    def produced(self, records: bytes | None, **options: Any) -> dict[str, Any]:
         """Send one batch and take the partition's answer."""
         correlation_id = self.produce(records, **options)
         return part(self.answers()[correlation_id])
@@ -124,7 +124,7 @@ class Client:
             },
         )
 
-    def fetched(self, offset: int, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+    def fetched(self, offset: int, **options: Any) -> dict[str, Any]:
         """Fetch and take the partition's answer."""
         correlation_id = self.fetch(offset, **options)
         return part(self.answers()[correlation_id])
@@ -174,7 +174,7 @@ def part(answer: dict[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def batch(count: int = 1, **fields: Any) -> bytes:  # noqa: ANN401  # BatchFields
+def batch(count: int = 1, **fields: Any) -> bytes:  # BatchFields
     """A batch of small records, stamped with the world's wall clock."""
     wanted: BatchFields = {**fields}  # type: ignore[typeddict-item]  # checked by the oracle
     rows = [(TIMESTAMP_MS, b"k%d" % index, b"v%d" % index, ()) for index in range(count)]

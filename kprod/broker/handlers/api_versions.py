@@ -60,12 +60,13 @@ class ApiVersionsHandler(Handler):
         """An answer without ranges."""
         return {"error_code": code, "api_keys": []}
 
-    def answer_unknown_version(self, request: Request) -> None:
-        """Case A."""
-        own = {
-            "api_key": int(self.api_key),
-            "min_version": self.versions[0],
-            "max_version": self.versions[1],
-        }
-        body = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": [own]}
-        request.answer_in_version(body, 0)
+
+def answer_unknown_version(request: Request) -> None:
+    """Case A."""
+    own = {
+        "api_key": int(ApiVersionsHandler.api_key),
+        "min_version": ApiVersionsHandler.versions[0],
+        "max_version": ApiVersionsHandler.versions[1],
+    }
+    body = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": [own]}
+    request.answer_in_version(body, 0)

@@ -48,10 +48,11 @@ class CreateTopicsHandler(Handler):
         }
         topics = []
         for entry in entries:
+            if entry["name"] in repeated:
+                text = "the name is twice in the request"
+                topics.append(_refused(entry, ErrorCode.INVALID_REQUEST, text))  # case D
+                continue
             try:
-                if entry["name"] in repeated:
-                    message = "the name is twice in the request"
-                    raise Refused(ErrorCode.INVALID_REQUEST, message)  # case D
                 topics.append(self._made(request, entry))
             except Refused as refused:
                 topics.append(_refused(entry, refused.code, refused.text))

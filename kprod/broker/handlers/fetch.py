@@ -9,8 +9,11 @@ Behaviour.
     E. The first batch of the answer comes whatever its size; after it `max_bytes` and
        `partition_max_bytes` hold.
     F. Fewer than `min_bytes` and no error: it waits, as `delayed.fetch` says.
-Versions: 4 to 17. Fetch sessions: a session id of 0 is answered, so every fetch is a full one
-(KIP-227 allows it); a request for a session is FETCH_SESSION_ID_NOT_FOUND.
+    G. A batch of zstd goes to version 10 and above: else UNSUPPORTED_COMPRESSION_TYPE.
+    H. Versions 0 to 3 get message sets; see `log.legacy`.
+Versions: 0 to 17; 0 to 3 as Kafka 3.9 served them. Fetch sessions: a session id of 0 is answered,
+so every fetch is a full one (KIP-227 allows it); a request for a session is
+FETCH_SESSION_ID_NOT_FOUND.
 Left out: followers of other processes, aborted transactions, diverging epochs, tiered storage.
 Source: Kafka KafkaApis.handleFetchRequest, ReplicaManager.readFromLog.
 """
@@ -19,19 +22,26 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from kprod._core.layout import BatchAttributes, BatchLayout
 from kprod.broker.delayed.fetch import DelayedFetch, WaitingRead, is_readable
 from kprod.broker.handlers.handler import Handler
+from kprod.broker.log.legacy import lowered
 from kprod.broker.refusal import Refused
 from kprod.broker.replication import Partition
 from kprod.broker.request import Body, Request
 from kprod.broker.state import ClusterState
+from kprod.model import Codec
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 
+_FIRST_VERSION_WITH_BATCHES = 4
+_FIRST_VERSION_WITH_ZSTD = 10
 _FIRST_VERSION_WITH_LEADERS = 12
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _FIRST_VERSION_WITH_ENDPOINTS = 16
 _NO_EPOCH = -1
+# The low byte of a batch's attributes, where the codec is.
+_CODEC_AT = BatchLayout.ATTRIBUTES_OFFSET + 1
 _MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -55,7 +65,7 @@ class FetchHandler(Handler):
     """Reads batches."""
 
     api_key = ApiKey.FETCH
-    versions = (4, 17)
+    versions = (0, 17)
     advertised = versions
 
     def __init__(self, state: ClusterState) -> None:
@@ -136,8 +146,8 @@ class FetchHandler(Handler):
                 answer = _partition_answer(wanted)
                 if not wanted.code and wanted.partition is not None:
                     pieces = _pieces(wanted, left, is_first=is_first)
-                    answer["records"] = b"".join(pieces)
-                    left -= len(answer["records"])
+                    _give(request, answer, pieces)
+                    left -= sum(map(len, pieces))
                     is_first = is_first and not pieces
                 elif wanted.partition is not None and wanted.code in _MOVED:
                     self._tell_leader(request, wanted.partition, answer)
@@ -204,6 +214,21 @@ def _pieces(wanted: _Wanted, left: int, *, is_first: bool) -> list[memoryview]:
     if pieces and not is_first and len(pieces[0]) > left:
         return []  # case E: only the answer's first batch may pass the limit
     return pieces
+
+
+def _give(request: Request, answer: dict[str, Any], pieces: list[memoryview]) -> None:
+    """Cases G and H: put the batches into the answer, in the format that the client knows."""
+    if request.api_version < _FIRST_VERSION_WITH_ZSTD and any(map(_is_zstd, pieces)):
+        answer["error_code"] = int(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        return
+    encoded = b"".join(pieces)
+    if request.api_version < _FIRST_VERSION_WITH_BATCHES:
+        encoded = lowered(encoded, api_version=request.api_version)
+    answer["records"] = encoded
+
+
+def _is_zstd(batch: memoryview) -> bool:
+    return batch[_CODEC_AT] & BatchAttributes.CODEC_MASK == Codec.ZSTD
 
 
 def _partition_answer(wanted: _Wanted) -> dict[str, Any]:

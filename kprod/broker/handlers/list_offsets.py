@@ -6,7 +6,8 @@ Behaviour.
     B. A time: the first record stamped then or later; −1 and −1 when there is none.
     C. Unknown partition, other leader, leader epoch: as in Fetch.
     D. Any other negative timestamp: UNSUPPORTED_VERSION for the partition.
-Versions: 1 to 10.
+    E. Version 0 answers a list: the offset, and the log's start if two or more are asked for.
+Versions: 0 to 10; 0 as Kafka 3.9 served it.
 Left out: transactions; the last stable offset is the high watermark.
 Source: Kafka KafkaApis.handleListOffsetRequest, UnifiedLog.fetchOffsetByTimestamp.
 """
@@ -42,7 +43,7 @@ class ListOffsetsHandler(Handler):
     """Finds offsets."""
 
     api_key = ApiKey.LIST_OFFSETS
-    versions = (1, 10)
+    versions = (0, 10)
     advertised = versions
 
     def __init__(self, state: ClusterState) -> None:
@@ -82,6 +83,8 @@ class ListOffsetsHandler(Handler):
             found = self._looked_up(request, name, entry)
         except Refused as refused:
             return {"partition_index": index, "error_code": refused.code}
+        if request.api_version == 0:
+            return {"partition_index": index, "old_style_offsets": self._list(name, entry, found)}
         answer = {
             "partition_index": index,
             "error_code": int(ErrorCode.NONE),
@@ -91,6 +94,12 @@ class ListOffsetsHandler(Handler):
         if request.api_version >= _FIRST_VERSION_WITH_LEADER_EPOCH:
             answer["leader_epoch"] = found.leader_epoch
         return answer
+
+    def _list(self, name: str, entry: Mapping[str, Any], found: _Found) -> list[int]:
+        partition = self._state.topics.partition(name, entry["partition_index"])
+        start = found.offset if partition is None else partition.log.log_start_offset
+        offsets = sorted({max(found.offset, start), start}, reverse=True)
+        return offsets[: max(entry["max_num_offsets"], 0)]
 
     def _looked_up(self, request: Request, name: str, entry: Mapping[str, Any]) -> _Found:
         partition = self._state.topics.partition(name, entry["partition_index"])

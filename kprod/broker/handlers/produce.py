@@ -11,7 +11,8 @@ Behaviour.
        the batch, as `delayed.produce` says, at most `timeout_ms`.
     G. acks=0: no answer; any error closes the connection, which is all a client can be told.
     H. All logs together would pass `log_bytes_max`: KAFKA_STORAGE_ERROR.
-Versions: 3 to 13; advertised from 0 (KAFKA-18659).
+    I. Versions 0 to 2 bring message sets, which are converted; see `log.legacy`.
+Versions: 0 to 13; 0 to 2 as Kafka 3.9 served them.
 Left out: transactions.
 Source: Kafka KafkaApis.handleProduceRequest, ReplicaManager.appendRecords.
 """
@@ -20,15 +21,17 @@ from typing import Any, NamedTuple
 
 from kprod.broker.delayed.produce import DelayedProduce, WaitingAppend
 from kprod.broker.handlers.handler import Handler
+from kprod.broker.log.legacy import raised_batches
 from kprod.broker.log.validation import validated_batch
 from kprod.broker.refusal import Refused
-from kprod.broker.replication import Partition
+from kprod.broker.replication import Appended, Partition
 from kprod.broker.request import Body, Request
 from kprod.broker.state import ClusterState
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 
 _ACKS = (-1, 0, 1)
+_FIRST_VERSION_WITH_BATCHES = 3
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _FIRST_VERSION_WITH_LEADERS = 10
 # A batch smaller than this share of its request is copied out, so that the request's other
@@ -47,8 +50,8 @@ class ProduceHandler(Handler):
     """Appends batches."""
 
     api_key = ApiKey.PRODUCE
-    versions = (3, 13)
-    advertised = (0, 13)
+    versions = (0, 13)
+    advertised = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""
@@ -120,35 +123,42 @@ class ProduceHandler(Handler):
     def _appended(
         self, request: Request, partition: Partition, records: memoryview | None
     ) -> _Part:
-        state = self._state
         if partition.leader_id != request.node_id:
             message = f"broker {request.node_id} does not lead {partition.name}"
             raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, message)  # case C
+        if request.api_version < _FIRST_VERSION_WITH_BATCHES:
+            batches = raised_batches(records, api_version=request.api_version)
+        else:
+            batches = [_owned(records)]
+        placed = [self._placed(request, partition, it) for it in batches]
+        answer = {
+            "index": partition.name.partition,
+            "error_code": int(ErrorCode.NONE),
+            "base_offset": placed[0].base_offset,
+            "log_append_time_ms": placed[0].log_append_time_ms,
+            "log_start_offset": partition.log.log_start_offset,
+        }
+        required = placed[-1].last_offset + 1
+        if request.body["acks"] != -1 or partition.high_watermark >= required:
+            return _Part(answer, None)
+        return _Part(answer, WaitingAppend(partition, request.node_id, required, answer))
+
+    def _placed(self, request: Request, partition: Partition, encoded: memoryview) -> Appended:
+        state = self._state
         timestamp_ms = state.clock.timestamp_ms()
         batch = validated_batch(
-            records,
+            encoded,
             partition.config,
-            api_version=request.api_version,
+            api_version=max(request.api_version, _FIRST_VERSION_WITH_BATCHES),
             timestamp_ms=timestamp_ms,
         )
         if state.log_bytes + batch.size_bytes > state.config.log_bytes_max:
             message = f"the logs have {state.log_bytes} bytes; the limit is log_bytes_max"
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, message)  # case H
-        acks = request.body["acks"]
         size_before = partition.log.size_bytes
-        appended = partition.append(batch, _owned(records), timestamp_ms, acks=acks)
+        appended = partition.append(batch, encoded, timestamp_ms, acks=request.body["acks"])
         state.log_bytes += partition.log.size_bytes - size_before
-        answer = {
-            "index": partition.name.partition,
-            "error_code": int(ErrorCode.NONE),
-            "base_offset": appended.base_offset,
-            "log_append_time_ms": appended.log_append_time_ms,
-            "log_start_offset": partition.log.log_start_offset,
-        }
-        required = appended.last_offset + 1
-        if acks != -1 or partition.high_watermark >= required:
-            return _Part(answer, None)
-        return _Part(answer, WaitingAppend(partition, request.node_id, required, answer))
+        return appended
 
     def _with_leaders(self, request: Request, body: dict[str, Any]) -> Body:
         """Case C: who leads instead, for each partition that this broker does not lead."""

@@ -5,8 +5,10 @@ import struct
 import pytest
 
 from kprod.broker import EmbeddedConfig
+from kprod.model import Codec
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
+from kprod.record.message_set import write_message_set
 from tests.broker.world import TIMESTAMP_MS, World, batch, part
 
 NO_RECORDS = batch(0)
@@ -222,11 +224,45 @@ def test_retention_drops_the_oldest() -> None:
     assert client.fetched(6)["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_message_sets_become_batches(version: int) -> None:
+    """Versions 0 to 2 bring the older formats; the log holds V2."""
+    world = World()
+    magic = 1 if version == 2 else 0
+    rows = [(index, TIMESTAMP_MS, b"k", b"v%d" % index) for index in range(3)]
+    records = write_message_set(rows, magic=magic, codec=Codec.GZIP)
+
+    answers = [world.client().produced(records, version=version) for _ in range(2)]
+
+    stored = world.cluster.records("orders")[0]
+    assert [answer["base_offset"] for answer in answers] == [0, 3]
+    assert [(it.offset, it.value) for it in stored] == [
+        (index, b"v%d" % (index % 3)) for index in range(6)
+    ]
+    assert {it.timestamp_ms for it in stored} == {TIMESTAMP_MS if magic else -1}
+
+
+@pytest.mark.parametrize(
+    ("records", "version", "code"),
+    [
+        (None, 2, ErrorCode.INVALID_RECORD),
+        (batch(), 2, ErrorCode.INVALID_RECORD),
+        (write_message_set([(0, 1, None, b"v")], magic=1), 1, ErrorCode.INVALID_RECORD),
+        (write_message_set([(0, 1, None, b"v")], magic=1)[:-1], 2, ErrorCode.INVALID_RECORD),
+        (damaged(write_message_set([(0, 1, None, b"v")], magic=0), 26), 0, 2),
+        (write_message_set([(0, 1, None, b"v")], magic=1), 3, ErrorCode.INVALID_RECORD),
+    ],
+)
+def test_a_format_belongs_to_its_versions(records: bytes | None, version: int, code: int) -> None:
+    """Neither a newer format in an old request nor an older one in a new, nor damage."""
+    assert World().client().produced(records, version=version)["error_code"] == code
+
+
 def test_a_version_not_served_closes_the_connection() -> None:
-    """Produce 0 to 2 are advertised for old clients and refused, as Kafka 4 does."""
+    """What the broker does not advertise it does not answer."""
     world = World()
     client = world.client()
 
-    client.produce(None, version=2)
+    client.send_frame(struct.pack(">hhih", ApiKey.PRODUCE, 99, 1, -1) + b"\0")
 
     assert client.stream.closed

@@ -1,0 +1,170 @@
+"""What runs the brokers of a cluster: their state, their network, one step after another.
+
+The engine knows nothing of threads. `EmbeddedCluster` puts one around it, or lets its user step.
+
+Thread-safety: the thread that steps.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from kprod.broker.config import EmbeddedConfig
+from kprod.broker.connection import Connection
+from kprod.broker.dispatch import Dispatcher
+from kprod.broker.faults import FaultBook
+from kprod.broker.framing import SCRATCH_BYTES
+from kprod.broker.refusal import Refused
+from kprod.broker.replication import Partition
+from kprod.broker.server import EmbeddedBroker
+from kprod.broker.sockets import Network
+from kprod.broker.state import ClusterState
+from kprod.broker.topics import Topic
+from kprod.clock import Clock
+from kprod.protocol.error_table import ErrorCode
+
+_LOG = logging.getLogger(__name__)
+_FAILURES_MAX = 10
+
+
+class Engine:
+    """Brokers and what they share.
+
+    Attributes:
+        state: What all brokers know.
+        faults: The armed ones.
+        throttles: Milliseconds that clients are told to wait, by API key.
+        brokers: By id; none before `open`.
+        connection_count: Open connections of all brokers.
+        failures: What went wrong inside, at most ten.
+    """
+
+    __slots__ = (
+        "_config",
+        "_dispatcher",
+        "_network",
+        "brokers",
+        "connection_count",
+        "failures",
+        "faults",
+        "state",
+        "throttles",
+    )
+
+    def __init__(self, config: EmbeddedConfig, clock: Clock, node_ids: list[int]) -> None:
+        """Describe the brokers; nothing is bound yet."""
+        self._config = config
+        self._network: Network | None = None
+        self.state = ClusterState(config, clock, node_ids)
+        self.faults = FaultBook()
+        self._dispatcher = Dispatcher(self.state, self.faults)
+        self.throttles = self._dispatcher.throttles
+        self.brokers: list[EmbeddedBroker] = []
+        self.connection_count = 0
+        self.failures: list[Exception] = []
+
+    def open(self, network: Network, topics: Mapping[str, int]) -> None:
+        """Bind every broker's port, then make the topics.
+
+        Args:
+            network: The socket layer.
+            topics: Partitions by topic.
+
+        Raises:
+            OSError: A port cannot be had; those that were bound are given up.
+            Refused: A topic cannot be made.
+        """
+        self._network = network
+        scratch = memoryview(bytearray(SCRATCH_BYTES))
+        try:
+            for node_id in self.state.topics.node_ids:
+                broker = EmbeddedBroker(
+                    node_id, config=self._config, network=network, host=self, scratch=scratch
+                )
+                self.brokers.append(broker)
+                self.state.nodes[node_id] = broker.node
+            for name, partition_count in topics.items():
+                self.state.create_topic(name, partition_count=partition_count)
+        except BaseException:
+            self.close()
+            raise
+
+    def step(self, now_ms: int) -> None:
+        """Fire what is due, then read, handle and write what is ready; never waits.
+
+        Args:
+            now_ms: Monotonic milliseconds, not below those of the last step.
+        """
+        self.state.timer.advance(now_ms)
+        if self._network is not None:
+            for watcher, readable, writable in self._network.take_ready():
+                watcher.on_ready(readable=readable, writable=writable)
+
+    def wait(self, now_ms: int) -> None:
+        """Block until something arrives, something is due, or `wake` is called."""
+        due_ms = self.state.timer.next_expiry_ms
+        if self._network is not None:
+            self._network.wait(None if due_ms is None else max(due_ms - now_ms, 0))
+
+    def wake(self) -> None:
+        """End a `wait`, from any thread."""
+        if self._network is not None:
+            self._network.wake()
+
+    def close(self) -> None:
+        """Close every connection and give up the ports."""
+        for broker in self.brokers:
+            broker.close()
+        if self._network is not None:
+            self._network.close()
+            self._network = None
+
+    def topic(self, name: str) -> Topic:
+        """Look a topic up.
+
+        Returns:
+            The topic.
+
+        Raises:
+            Refused: There is none.
+        """
+        topic = self.state.topics.get(name)
+        if topic is None:
+            message = f"there is no topic {name!r}"
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        return topic
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """Look a partition up.
+
+        Returns:
+            The partition.
+
+        Raises:
+            Refused: There is none.
+        """
+        partition = self.state.topics.partition(topic, index)
+        if partition is None:
+            message = f"there is no partition {topic}-{index}"
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        return partition
+
+    def stall(self, node_id: int, stalled: bool) -> None:  # noqa: FBT001  # a callback's argument
+        """Let a broker stand still, or go on."""
+        if stalled:
+            self.brokers[node_id].stall()
+        else:
+            self.brokers[node_id].resume()
+
+    def take_request(self, frame: bytearray, connection: Connection, node_id: int) -> None:
+        """Handle one request; brokers call it."""
+        self._dispatcher.take(frame, connection, node_id)
+
+    def after(self, delay_ms: int, action: Callable[[], object]) -> None:
+        """Run something later; brokers call it."""
+        self.state.after(delay_ms, action)
+
+    def report(self, error: Exception) -> None:
+        """Keep a failure of the brokers' own; brokers call it."""
+        _LOG.error("the embedded broker failed", exc_info=error)
+        if len(self.failures) < _FAILURES_MAX:
+            self.failures.append(error)

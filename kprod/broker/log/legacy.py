@@ -1,0 +1,76 @@
+"""Message sets (formats V0 and V1) on their way into a V2 log, and batches on their way out.
+
+A log here holds V2 batches only, so what an old client sends is converted when it is appended, and
+what it fetches when it is read.
+
+Rules.
+    Produce 0 and 1 bring magic 0, Produce 2 magic 0 or 1: else INVALID_RECORD.
+    A message cut off at the end is left out; nothing whole at all: INVALID_RECORD.
+    Fetch 0 and 1 get magic 0, Fetch 2 and 3 magic 1; zstd cannot be sent to either.
+
+Thread-safety: functions of their arguments.
+Source: Kafka LogValidator and RecordsUtil.downConvert (3.9.1).
+"""
+
+from kprod._core.batch_rewrite import rewrite_offsets
+from kprod._core.layout import BatchLayout, Magic
+from kprod.broker.refusal import Refused
+from kprod.errors import CorruptRecord, LocalProtocolError, UnsupportedCodec
+from kprod.protocol.error_table import ErrorCode
+from kprod.record.conversion import down_convert, up_convert
+
+PRODUCE_VERSION_WITH_MAGIC_1 = 2
+FETCH_VERSION_WITH_MAGIC_1 = 2
+
+
+def raised_batches(records: memoryview | None, *, api_version: int) -> list[memoryview]:
+    """Convert a message set to batches, each as if a new client had sent it.
+
+    Args:
+        records: As in the request.
+        api_version: Of the Produce request, 0 to 2.
+
+    Returns:
+        At least one batch, writable, with base offset 0.
+
+    Raises:
+        Refused: The bytes are no message set that this version may bring.
+    """
+    if not records or len(records) <= BatchLayout.MAGIC_OFFSET:
+        message = "there is no message"
+        raise Refused(ErrorCode.INVALID_RECORD, message)
+    magic = records[BatchLayout.MAGIC_OFFSET]
+    newest = Magic.MAGIC_V1 if api_version >= PRODUCE_VERSION_WITH_MAGIC_1 else Magic.MAGIC_V0
+    if magic > newest:
+        message = f"Produce version {api_version} takes magic {newest:d} at most, not {magic}"
+        raise Refused(ErrorCode.INVALID_RECORD, message)
+    try:
+        raised = [memoryview(bytearray(it)) for it in up_convert(records, base_offset=0)]
+    except (CorruptRecord, LocalProtocolError) as error:
+        raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    if not raised:
+        message = f"{len(records)} bytes hold no whole message"
+        raise Refused(ErrorCode.INVALID_RECORD, message)
+    for batch in raised:
+        rewrite_offsets(batch, 0, -1)
+    return raised
+
+
+def lowered(encoded: bytes, *, api_version: int) -> bytes:
+    """Convert whole batches to a message set.
+
+    Args:
+        encoded: As the log holds them.
+        api_version: Of the Fetch request, 0 to 3.
+
+    Returns:
+        The message set.
+
+    Raises:
+        Refused: A batch cannot be sent in the older format.
+    """
+    magic = Magic.MAGIC_V1 if api_version >= FETCH_VERSION_WITH_MAGIC_1 else Magic.MAGIC_V0
+    try:
+        return down_convert(encoded, magic, check_crc=False)
+    except UnsupportedCodec as error:
+        raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from error
