@@ -112,15 +112,33 @@ def _read_frames(
     """Read frame after frame to the end."""
     position = 0
     for _ in range(_FRAMES_MAX):
-        frame = context.decompressobj()
-        while not frame.eof:
-            piece = view[position : position + _SLICE_BYTES]
-            if not piece:
-                msg = f"zstd: the block ends inside a frame, after {len(view)} bytes"
-                raise CorruptRecord(msg)
-            output.add(frame.decompress(piece))
-            position += len(piece) - len(frame.unused_data)
+        position = _read_frame(context, view, position, output)
         if position == len(view):
             return output.joined()
     msg = f"zstd: more than {_FRAMES_MAX} frames in one block"
     raise CorruptRecord(msg)
+
+
+def _read_frame(
+    context: zstandard.ZstdDecompressor, view: memoryview, position: int, output: BoundedOutput
+) -> int:
+    """Decompress the frame at `position` and return where it ends."""
+    parameters = zstandard.get_frame_parameters(view[position : position + _SLICE_BYTES])
+    remaining_bytes = output.remaining_bytes
+    frame = context.decompressobj()
+    while not frame.eof:
+        piece = view[position : position + _SLICE_BYTES]
+        if not piece:
+            msg = f"zstd: the block ends inside a frame, after {len(view)} bytes"
+            raise CorruptRecord(msg)
+        output.add(frame.decompress(piece))
+        position += len(piece) - len(frame.unused_data)
+    # The library lets a wrong size pass when the last block is empty. A skippable frame, which has
+    # no window, gives the size of what is skipped.
+    frame_bytes = remaining_bytes - output.remaining_bytes
+    declared_bytes = parameters.content_size
+    is_declared = parameters.window_size and declared_bytes != zstandard.CONTENTSIZE_UNKNOWN
+    if is_declared and declared_bytes != frame_bytes:
+        msg = f"zstd: a frame of {frame_bytes} bytes declares {declared_bytes}"
+        raise CorruptRecord(msg)
+    return position

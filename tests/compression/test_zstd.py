@@ -76,6 +76,21 @@ def test_content_size_that_lies(declared_bytes: int) -> None:
         zstd.decompress(frame, LIMIT_BYTES)
 
 
+@pytest.mark.parametrize("declared_bytes", [1, 1 << 20, 1 << 40])
+def test_empty_frame_that_declares_a_size(declared_bytes: int) -> None:
+    """The library lets an empty last block end a frame early; the size still counts."""
+    frame = b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", declared_bytes) + b"\x01\x00\x00"
+    with pytest.raises(CorruptRecord, match="zstd"):
+        zstd.decompress(frame, LIMIT_BYTES)
+
+
+def test_skippable_frame() -> None:
+    """A skippable frame between others says nothing."""
+    skipped = b"\x50\x2a\x4d\x18" + struct.pack("<I", 5) + b"other"
+    packed = zstd.compress(b"one", 3) + skipped + _streamed(b"two")
+    assert zstd.decompress(packed, LIMIT_BYTES) == b"onetwo"
+
+
 def test_bomb_of_repeated_bytes() -> None:
     """Blocks of 4 bytes that yield 128 KiB each stop at the bound."""
     repeated = ((128 << 10) << 3 | 2).to_bytes(3, "little") + b"\x00"

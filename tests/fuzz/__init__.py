@@ -1,0 +1,1 @@
+"""Fuzzing of everything that decodes bytes from strangers; `python -m tests.fuzz` runs it."""
