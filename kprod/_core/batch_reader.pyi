@@ -14,7 +14,7 @@ class BatchReader:
         buffer: _Buffer,
         *,
         check_crc: bool = True,
-        decompress: Callable[[int, memoryview], bytes] | None = None,
+        decompress: Callable[[int, memoryview], _Buffer] | None = None,
         batch_bytes_max: int = 2_147_483_647,
     ) -> None: ...
     @property

@@ -15,7 +15,7 @@ KAFKA-3160.
 
 import struct
 
-import lz4.frame  # type: ignore[import-untyped]  # ships no types
+import lz4.frame
 import xxhash
 
 from kprod.compression.limits import BoundedOutput, Buffer

@@ -13,7 +13,7 @@ Source: xerial SnappyOutputStream; google/snappy format_description.txt (2011-10
 
 import struct
 
-import snappy  # type: ignore[import-untyped]  # ships no types
+import snappy
 
 from kprod.compression.limits import BoundedOutput, Buffer
 from kprod.errors import CorruptRecord

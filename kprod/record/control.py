@@ -1,7 +1,7 @@
 """Control batches: the markers that end a transaction in a partition's log.
 
-A marker is a batch of one record whose key says commit or abort and whose value carries the epoch of
-the transaction coordinator that wrote it. Applications never see them.
+A marker is a batch of one record whose key says commit or abort and whose value carries the epoch
+of the transaction coordinator that wrote it. Applications never see them.
 
 Thread-safety: pure functions.
 Source: Kafka ControlRecordType, EndTransactionMarker and MemoryRecords.writeEndTransactionalMarker

@@ -2,7 +2,7 @@
 
 import struct
 import tracemalloc
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +11,9 @@ from kprod.compression import decompress
 from kprod.errors import CorruptRecord
 from tests.oracle import record_v2
 from tests.oracle.crc32c import crc32c
+
+if TYPE_CHECKING:
+    from tests.fuzz.target import Walk
 
 # Decoded and CRC-checked by kafka-python.
 GOLDEN_PLAIN = bytes.fromhex(
@@ -188,7 +191,7 @@ def test_every_single_byte_wrong() -> None:
 
 def test_without_checksum_only_corrupt_record() -> None:
     """Without the checksum a damaged batch reads differently or is corrupt, and nothing else."""
-    outcomes = set()
+    outcomes: set[int] = set()
     for place in range(len(GOLDEN_PLAIN)):
         for byte in range(256):
             buffer = bytearray(GOLDEN_PLAIN)
@@ -288,7 +291,7 @@ START = b"\x00\x00\x00"  # attributes, both deltas
 def test_impossible_records(records: bytes, reason: str) -> None:
     """Each way in which a record cannot be, on all three paths over it."""
     batch = _one(_sealed(GOLDEN_PLAIN, records, count=1))
-    paths: list[Callable[[], object]] = [
+    paths: list[Walk] = [
         lambda: list(batch),
         lambda: list(batch.tuples()),
         batch.check_records,
@@ -303,7 +306,7 @@ def test_fewer_records_than_counted() -> None:
     records = _record(START + NULL * 2 + b"\x00")
     padded = _record(START + b"\x14" + bytes(10) + NULL + b"\x00")
     batch = _one(_sealed(GOLDEN_PLAIN, records + padded, count=3))
-    found = []
+    found: list[object] = []
     with pytest.raises(CorruptRecord, match="record 2 of 3: a varint is cut off"):
         found.extend(batch)
     assert len(found) == 2
@@ -397,5 +400,5 @@ def test_only_the_reader_makes_batches() -> None:
 @pytest.mark.parametrize("candidate", [list, 5, type("WithFields", (tuple,), {})])
 def test_registered_types_are_plain_tuples(candidate: type[tuple[object, ...]]) -> None:
     """Only tuples without further fields can be made as records."""
-    with pytest.raises(TypeError, match="tuple|fields"):
+    with pytest.raises(TypeError, match=r"tuple|fields"):
         register_types(candidate, tuple)

@@ -1,6 +1,7 @@
 """Rewriting a batch where it lies."""
 
 import struct
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -8,6 +9,9 @@ from kprod._core.batch_reader import BatchReader
 from kprod._core.batch_rewrite import rewrite_crc, rewrite_log_append_time, rewrite_offsets
 from kprod.errors import CorruptRecord
 from tests.oracle import record_v2
+
+if TYPE_CHECKING:
+    from tests.fuzz.target import Walk
 
 ROWS = [(1_000, b"k", b"v", ()), (1_005, None, b"w", ())]
 
@@ -50,11 +54,12 @@ def test_not_a_whole_batch(length: int) -> None:
     """A buffer that does not begin with a whole batch is left alone."""
     buffer = bytearray(record_v2.encode_batch(ROWS)[:length])
     before = bytes(buffer)
-    for rewrite in (
+    rewrites: list[Walk] = [
         lambda: rewrite_offsets(buffer, 1, 1),
         lambda: rewrite_log_append_time(buffer, 1),
         lambda: rewrite_crc(buffer),
-    ):
+    ]
+    for rewrite in rewrites:
         with pytest.raises(CorruptRecord, match=f"{length} bytes do not begin"):
             rewrite()
     assert buffer == before

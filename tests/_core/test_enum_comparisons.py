@@ -17,7 +17,7 @@ def _members(source: str) -> set[str]:
     return {name for body in NAMED_ENUM.findall(source) for name in MEMBER.findall(body)}
 
 
-MEMBERS = set().union(*(_members(path.read_text()) for path in SOURCES))
+MEMBERS = set().union(*(_members(path.read_text(encoding="utf-8")) for path in SOURCES))
 
 
 def test_members_are_found() -> None:
@@ -29,5 +29,5 @@ def test_members_are_found() -> None:
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
 def test_no_enum_in_a_chained_comparison(source: Path) -> None:
     """In `A <= size <= b` with A of a named enum, Cython casts `size` to it, and -1 is large."""
-    chains = [match.group() for match in CHAIN.finditer(source.read_text())]
+    chains = [match.group() for match in CHAIN.finditer(source.read_text(encoding="utf-8"))]
     assert [chain for chain in chains if MEMBERS & set(re.findall(r"\w+", chain))] == []

@@ -95,7 +95,7 @@ def test_bomb_of_repeated_bytes() -> None:
     """Blocks of 4 bytes that yield 128 KiB each stop at the bound."""
     repeated = ((128 << 10) << 3 | 2).to_bytes(3, "little") + b"\x00"
     frame = b"\x28\xb5\x2f\xfd\x00\x38" + repeated * 5_000
-    with pytest.raises(CorruptRecord, match="grow past 67108864|grow past 20"):
+    with pytest.raises(CorruptRecord, match="grow past 20"):
         zstd.decompress(frame, 64 << 20)
 
 
@@ -110,8 +110,10 @@ def test_checksum_is_checked() -> None:
 
 def test_dictionary_is_refused() -> None:
     """A frame that needs a dictionary cannot be read."""
-    samples = [f"sample {number} of many {number * 7}".encode() for number in range(2_000)]
+    samples: list[bytes | bytearray | memoryview] = [
+        f"sample {number} of many {number * 7}".encode() for number in range(2_000)
+    ]
     dictionary = zstandard.train_dictionary(1_000, samples)
-    frame = zstandard.ZstdCompressor(dict_data=dictionary).compress(samples[0])
+    frame = zstandard.ZstdCompressor(dict_data=dictionary).compress(b"sample 0 of many 0")
     with pytest.raises(CorruptRecord, match="zstd"):
         zstd.decompress(frame, LIMIT_BYTES)

@@ -1,9 +1,9 @@
 """Run the fuzz targets against a sanitized build.
 
-    python -m tests.fuzz                        every target for a minute, then its planted bug
-    python -m tests.fuzz --target batch --seconds 600 --no-planted
-    python -m tests.fuzz --grow                 also add inputs of new behaviour to the corpora
-    python -m tests.fuzz --replay FILE --target batch
+python -m tests.fuzz                        every target for a minute, then its planted bug
+python -m tests.fuzz --target batch --seconds 600 --no-planted
+python -m tests.fuzz --grow                 also add inputs of new behaviour to the corpora
+python -m tests.fuzz --replay FILE --target batch
 """
 
 import argparse
@@ -85,7 +85,7 @@ def _child(
     command += ["--seconds", str(options.seconds), "--seed", str(options.seed)]
     if options.replay:
         command += ["--replay", str(options.replay.resolve())]
-    done = subprocess.run(  # noqa: S603 - our own interpreter
+    done = subprocess.run(
         command,
         cwd=tree,
         env=build.environment(tree),

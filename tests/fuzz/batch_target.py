@@ -7,7 +7,7 @@ from kprod._core.batch_reader import BatchReader, RecordBatch
 from kprod._core.batch_rewrite import rewrite_log_append_time, rewrite_offsets
 from kprod.compression import decompress
 from kprod.errors import CorruptRecord
-from tests.fuzz.target import INTERESTING, FindingError, Target, exact, planted, signature
+from tests.fuzz.target import INTERESTING, FindingError, Target, Walk, exact, planted, signature
 from tests.oracle import codecs, record_v2
 
 # Only small outputs: the sanitizer slows everything.
@@ -70,7 +70,7 @@ def record_number(rng: random.Random, content: bytes) -> bytes:
     codec, body = opened
     place = rng.randrange(len(body))
     end = place
-    while end < len(body) - 1 and body[end] >= 0x80:  # noqa: PLR2004 - the continuation bit
+    while end < len(body) - 1 and body[end] >= 0x80:
         end += 1
     near = rng.randrange(-3, 4) + (body[place] >> 1)
     number = rng.choice((*INTERESTING, near, near, near))
@@ -108,23 +108,27 @@ def _close(content: bytes, codec: int, body: bytes) -> bytes:
 
 def check(content: bytes) -> str:
     """Read everything in every way; the ways must agree, and only CorruptRecord may be raised."""
-    outcomes = [_rewrite(content)]
+    outcomes: list[str] = []
     reader = BatchReader(exact(content), check_crc=False, decompress=_decompress)
     try:
-        for batch in reader:
-            outcomes.append(_read(batch))
+        outcomes.extend(_read(batch) for batch in reader)
     except CorruptRecord as error:
         outcomes.append(signature(error))
     if not 0 <= reader.position <= len(content):
         msg = f"position {reader.position} in {len(content)} bytes"
         raise FindingError(msg)
-    return " | ".join(outcomes[:3])
+    return " | ".join([_rewrite(content), *outcomes[:2]])
 
 
 def _read(batch: RecordBatch) -> str:
     outcomes = []
     batch.has_valid_crc()
-    for walk in (batch.check_records, lambda: len(list(batch)), lambda: len(list(batch.tuples()))):
+    walks: tuple[Walk, ...] = (
+        batch.check_records,
+        lambda: list(batch),
+        lambda: list(batch.tuples()),
+    )
+    for walk in walks:
         try:
             walk()
         except CorruptRecord as error:

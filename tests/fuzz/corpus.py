@@ -3,7 +3,8 @@
 from pathlib import Path
 
 DIRECTORY = Path(__file__).parent / "corpus"
-_INPUT_BYTES_MAX = 600
+_INPUT_BYTES_MAX = 400
+_INPUTS_MAX = 200
 
 
 def load(name: str) -> list[bytes]:
@@ -17,6 +18,9 @@ def load(name: str) -> list[bytes]:
 def save(name: str, inputs: list[bytes]) -> None:
     """Add inputs to a target's corpus, short ones only."""
     wanted = {content for content in [*load(name), *inputs] if 0 < len(content) <= _INPUT_BYTES_MAX}
-    lines = [content.hex() for content in sorted(wanted, key=lambda some: (len(some), some))]
+    ordered = sorted(wanted, key=lambda some: (len(some), some))
+    # Every so many of the sorted ones, so that all lengths stay.
+    step = max(1, len(ordered) // _INPUTS_MAX)
+    lines = [content.hex() for content in ordered[::step]]
     DIRECTORY.mkdir(exist_ok=True)
     (DIRECTORY / f"{name}.hex").write_text("\n".join(lines) + "\n", encoding="ascii")

@@ -11,8 +11,12 @@ import resource
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.fuzz.target import INTERESTING, Mutator, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 INPUT_BYTES_MAX = 64 * 1024
 POOL_MAX = 2_000
@@ -40,7 +44,9 @@ def _number(rng: random.Random, content: bytes) -> bytes:
     if len(content) < width:
         return content
     place = rng.randrange(len(content) - width + 1)
-    raw = (rng.choice(INTERESTING) & (256**width - 1)).to_bytes(width, rng.choice(("big", "little")))
+    raw = (rng.choice(INTERESTING) & ((1 << 8 * width) - 1)).to_bytes(
+        width, rng.choice(("big", "little"))
+    )
     return content[:place] + raw + content[place + width :]
 
 
@@ -69,8 +75,10 @@ PLAIN += (_double,)
 def mutate(rng: random.Random, target: Target, content: bytes) -> bytes:
     """Change an input a few times, mostly with regard to its structure."""
     for _ in range(rng.randrange(1, _CHANGES_MAX)):
-        structured = target.mutators and rng.random() < 0.7  # noqa: PLR2004 - a matter of taste
-        content = rng.choice(target.mutators if structured else PLAIN)(rng, content)
+        structured = target.mutators and rng.random() < 0.7
+        mutators: Sequence[Mutator] = target.mutators if structured else PLAIN
+        mutator: Mutator = rng.choice(mutators)
+        content = mutator(rng, content)
     return content[:INPUT_BYTES_MAX]
 
 
@@ -106,7 +114,7 @@ def run(target: Target, corpus: list[bytes], seconds: float, seed: int, record: 
         seed: Of the random choices.
         record: File for the input under check.
     """
-    rng = random.Random(seed)  # noqa: S311 - not for secrets
+    rng = random.Random(seed)
     recorder = Recorder(record)
     pool = [content for content in [*target.seeds(), *corpus] if len(content) <= INPUT_BYTES_MAX]
     seen: dict[str, bytes] = {}
@@ -127,11 +135,13 @@ def run(target: Target, corpus: list[bytes], seconds: float, seed: int, record: 
                 pool.append(content)
     peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(
-        json.dumps({
-            "executions": executions,
-            "outcomes": len(seen),
-            "peak_mib": peak_kib // 1024,
-            "kept": {outcome: content.hex() for outcome, content in seen.items()},
-        }),
+        json.dumps(
+            {
+                "executions": executions,
+                "outcomes": len(seen),
+                "peak_mib": peak_kib // 1024,
+                "kept": {outcome: content.hex() for outcome, content in seen.items()},
+            }
+        ),
         file=sys.stdout,
     )

@@ -56,5 +56,5 @@ def test_later_versions() -> None:
 )
 def test_malformed(key: bytes | None, value: bytes | None) -> None:
     """Short keys and values and negative versions are corrupt."""
-    with pytest.raises(CorruptRecord, match="control record|marker"):
+    with pytest.raises(CorruptRecord, match=r"control record|marker"):
         decode_marker(Record(0, 0, key, value))

@@ -13,8 +13,14 @@ ROWS = [(5, b"k", b"v", [("h", b"x")]), (6, None, None, [])]
 @pytest.mark.parametrize("codec", range(5))
 def test_ordinary_batch(codec: int) -> None:
     """A sound batch of every codec passes, idempotent and transactional ones too."""
-    fields: BatchFields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
-    buffer = record_v2.encode_batch(ROWS, codec=codec, is_transactional=True, **fields)
+    buffer = record_v2.encode_batch(
+        ROWS,
+        codec=codec,
+        is_transactional=True,
+        producer_id=1,
+        producer_epoch=0,
+        base_sequence=0,
+    )
     assert produced_batch(buffer, api_version=7).record_count == 2
     assert produced_batch(record_v2.encode_batch(ROWS), api_version=3).record_count == 2
 
@@ -64,7 +70,7 @@ def test_gap_inside() -> None:
 
 
 def test_zstd_before_version_7() -> None:
-    """zstd needs Produce version 7."""
+    """Zstd needs Produce version 7."""
     buffer = record_v2.encode_batch(ROWS, codec=4)
     with pytest.raises(UnsupportedCodec, match="Produce version 6"):
         produced_batch(buffer, api_version=6)
