@@ -7,7 +7,7 @@ from functools import partial
 from itertools import starmap
 from typing import cast
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kprod._core.batch_reader import BatchReader, RecordBatch
@@ -61,7 +61,6 @@ def _encode(chosen: Chosen) -> bytes:
 
 
 @given(chosen=batches, tail=st.binary(max_size=11))
-@settings(max_examples=300, deadline=None)
 def test_same_as_the_reference(chosen: Chosen, tail: bytes) -> None:
     """Whatever the reference writes reads the same, field by field and record by record."""
     buffer = _encode(chosen)
@@ -85,7 +84,6 @@ def test_same_as_the_reference(chosen: Chosen, tail: bytes) -> None:
     damage=st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), max_size=4),
     cut=st.integers(0, 40),
 )
-@settings(max_examples=300, deadline=None)
 def test_damage_is_corrupt_or_read(
     chosen: Chosen,
     damage: list[tuple[int, int]],
@@ -129,7 +127,6 @@ def _reads(walk: Callable[[], object]) -> bool:
 
 
 @given(chosen=batches, size=st.integers(1, 97))
-@settings(max_examples=100, deadline=None)
 def test_fed_in_pieces(chosen: Chosen, size: int) -> None:
     """A stream fed piece by piece gives the batches of the whole, each as soon as it is there."""
     buffer = _encode(chosen)
@@ -146,7 +143,6 @@ def test_fed_in_pieces(chosen: Chosen, size: int) -> None:
 
 
 @given(numbers=st.tuples(*[st.integers(-(2**31), 2**31 - 1)] * 2), place=st.integers(0, 15))
-@settings(max_examples=200, deadline=None)
 def test_any_header_number(numbers: tuple[int, int], place: int) -> None:
     """Any two 32-bit numbers anywhere in the header are corrupt or read."""
     buffer = bytearray(record_v2.encode_batch([(0, b"k", b"v", [("h", None)])] * 3))
