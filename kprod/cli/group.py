@@ -10,7 +10,12 @@ from types import MappingProxyType
 
 import click
 
-COMMANDS: Mapping[str, str] = MappingProxyType({"dump": "kprod.cli.dump"})
+COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "produce": "kprod.cli.produce",
+        "dump": "kprod.cli.dump",
+    }
+)
 """Name of each command to its module, in which the command has the same name."""
 
 
@@ -34,7 +39,13 @@ class LazyGroup(click.Group):
         return command if isinstance(command, click.Command) else None
 
 
-@click.group(cls=LazyGroup)
+COMPLETION = (
+    'Shell completion: eval "$(_KPROD_COMPLETE=bash_source kprod)", or zsh_source; for fish:'
+    " _KPROD_COMPLETE=fish_source kprod | source."
+)
+
+
+@click.group(cls=LazyGroup, epilog=COMPLETION)
 @click.version_option(package_name="kprod")
 def main() -> None:
     """Produce to Kafka, and look at what is in it."""

@@ -1,0 +1,189 @@
+"""`kprod produce` with a producer that keeps what it is given."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kprod.cli import main
+from kprod.cli import produce as subject
+from kprod.cli.lines import LineFormat
+from kprod.errors import BufferTimeout, DeliveryTimeout, KprodError, RecordTooLarge
+
+Delivered = Callable[[None, KprodError | None], object]
+Outcome = KprodError | BaseException | None
+
+
+class Sent(NamedTuple):
+    """What was handed over."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    partition: int | None
+
+
+class KeepingProducer:
+    """A producer that delivers when it is closed.
+
+    Args:
+        refusals: Error raised by `send` for a value.
+        failures: Error delivered for a value.
+    """
+
+    def __init__(
+        self,
+        refusals: dict[bytes, BaseException] | None = None,
+        failures: dict[bytes, KprodError] | None = None,
+    ) -> None:
+        self.sent: list[Sent] = []
+        self.closings: list[float | None] = []
+        self.closing_error: BaseException | None = None
+        self._refusals = refusals or {}
+        self._failures = failures or {}
+        self._waiting: list[tuple[Delivered, KprodError | None]] = []
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        headers: list[tuple[str, bytes | None]] | None = None,
+        partition: int | None = None,
+        on_delivery: Any = None,
+    ) -> object:
+        """Keep the record, or refuse it."""
+        if (value or b"") in self._refusals:
+            raise self._refusals[value or b""]
+        self.sent.append(Sent(topic, key, value, headers or [], partition))
+        self._waiting.append((on_delivery, self._failures.get(value or b"")))
+        return None
+
+    def close(self, timeout: float | None = None) -> int:
+        """Deliver everything, unless told to fail."""
+        self.closings.append(timeout)
+        if self.closing_error is not None:
+            error, self.closing_error = self.closing_error, None
+            raise error
+        while self._waiting:
+            on_delivery, failure = self._waiting.pop(0)
+            on_delivery(None, failure)
+        return 0
+
+
+@pytest.fixture
+def producer(monkeypatch: pytest.MonkeyPatch) -> KeepingProducer:
+    """The producer that the command opens."""
+    keeping = KeepingProducer()
+    monkeypatch.setattr(subject, "_open_producer", lambda _: keeping)
+    return keeping
+
+
+def invoke(*arguments: str, stdin: bytes) -> Result:
+    """Run the command on an input."""
+    command = ["produce", "-b", "localhost:1", "-t", "orders", *arguments]
+    return CliRunner().invoke(main, command, input=stdin)
+
+
+def produce(producer: KeepingProducer, lines: Iterator[bytes] | list[bytes]) -> int:
+    """Run without the command line."""
+    run = subject.ProduceRun(producer, subject.Target("orders", None, []), LineFormat())
+    return run.run(lines, flush_timeout_s=3)
+
+
+def test_lines_become_records(producer: KeepingProducer) -> None:
+    """Each line is a value."""
+    result = invoke(stdin=b"one\ntwo\n\nlast")
+    assert result.exit_code == 0
+    assert [sent.value for sent in producer.sent] == [b"one", b"two", b"", b"last"]
+    assert {(sent.topic, sent.key, sent.partition) for sent in producer.sent} == {
+        ("orders", None, None)
+    }
+    assert result.stderr == "4 records delivered, 0 failed\n"
+    assert producer.closings == [None]
+
+
+def test_options_of_kcat(producer: KeepingProducer) -> None:
+    """Keys, delimiters, headers, nulls, partition."""
+    result = invoke(
+        *("-K", r"\t", "-D", ";", "-Z", "-p", "3", "-H", "a=1=2", "-H", "b", "-k", "fixed"),
+        stdin=b"k\tv;w;\t",
+    )
+    assert result.exit_code == 0
+    headers = [("a", b"1=2"), ("b", None)]
+    assert producer.sent == [
+        Sent("orders", b"k", b"v", headers, 3),
+        Sent("orders", b"fixed", b"w", headers, 3),
+        Sent("orders", None, None, headers, 3),
+    ]
+
+
+def test_failed_deliveries_are_counted() -> None:
+    """Equal errors are one line; the exit code says that something failed."""
+    failures: dict[bytes, KprodError] = {
+        b"a": DeliveryTimeout("late"),
+        b"b": DeliveryTimeout("late"),
+    }
+    assert produce(KeepingProducer(failures=failures), [b"a", b"b", b"c"]) == 1
+
+
+def test_a_record_that_is_too_large_does_not_end_the_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The next may fit."""
+    keeping = KeepingProducer(refusals={b"big": RecordTooLarge("big")})
+    assert produce(keeping, [b"big", b"small"]) == 1
+    assert [sent.value for sent in keeping.sent] == [b"small"]
+    assert capsys.readouterr().err == "1 × big\n1 records delivered, 1 failed\n"
+
+
+def test_other_errors_end_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """The next record would wait as long for the same."""
+    keeping = KeepingProducer(refusals={b"x": BufferTimeout("no memory")})
+    assert produce(keeping, [b"a", b"x", b"b"]) == 1
+    assert [sent.value for sent in keeping.sent] == [b"a"]
+    assert keeping.closings == [None]
+    assert "no memory" in capsys.readouterr().err
+
+
+def interrupted(*lines: bytes) -> Iterator[bytes]:
+    """Yield lines, then press Ctrl-C."""
+    yield from lines
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_flushes_and_reports(capsys: pytest.CaptureFixture[str]) -> None:
+    """What was handed over is delivered, within the limit."""
+    keeping = KeepingProducer()
+    assert produce(keeping, interrupted(b"a", b"b")) == 130
+    assert keeping.closings == [3]
+    assert "2 records delivered, 0 failed" in capsys.readouterr().err
+
+
+def test_ctrl_c_twice_gives_up(capsys: pytest.CaptureFixture[str]) -> None:
+    """A second Ctrl-C closes at once; failures then are counted as any."""
+    keeping = KeepingProducer(failures={b"b": DeliveryTimeout("closed")})
+    keeping.closing_error = KeyboardInterrupt()
+    assert produce(keeping, interrupted(b"a", b"b")) == 130
+    assert keeping.closings == [3, 0]
+    assert "1 records delivered, 1 failed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["-D", ""], ["-X", "linger_ms"], ["-X", "no_such_setting=1"], ["-z", "brotli"], ["-p", "-1"]],
+)
+def test_wrong_usage(arguments: list[str]) -> None:
+    """One line, and exit code 2; no producer is left."""
+    result = invoke(*arguments, stdin=b"")
+    assert result.exit_code == 2
+    assert "Error" in result.stderr
+
+
+def test_topic_and_bootstrap_are_needed() -> None:
+    """There is no default cluster."""
+    assert CliRunner().invoke(main, ["produce", "-t", "x"]).exit_code == 2
+    assert CliRunner().invoke(main, ["produce", "-b", "x:1"]).exit_code == 2
