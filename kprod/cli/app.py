@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from kprod.cli.group import LazyGroup
 from kprod.errors import KprodError
 
 EXIT_FAILED = 1
@@ -17,6 +18,10 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 _PARTITIONS_MAX = 100_000
+_COMPLETION = (
+    'Shell completion: eval "$(_KPROD_COMPLETE=bash_source kprod)", likewise zsh_source; fish:'
+    " _KPROD_COMPLETE=fish_source kprod | source"
+)
 
 
 def _parse_topics(
@@ -41,6 +46,9 @@ def _parse_topics(
 
 
 @click.group(
+    cls=LazyGroup,
+    lazy={"dump": "kprod.cli.dump", "produce": "kprod.cli.produce"},
+    epilog=_COMPLETION,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     no_args_is_help=False,
     invoke_without_command=True,

@@ -65,15 +65,19 @@ class DumpStyle(NamedTuple):
     is_flag=True,
     help="Check checksums, structure and offsets; exit with 1 if anything is wrong.",
 )
-def dump(files: tuple[str, ...], *, deep: bool, as_json: bool, verify: bool) -> None:
+def dump(files: tuple[str, ...], *, deep: bool, as_json: bool, verify: bool) -> int:
     """Print the batches in log segments of any record format.
 
     FILE is a segment of a broker's log (00000000000000000000.log), or - for standard input. Fields
     are those of kafka-dump-log. The exit code is 1 when a log cannot be followed to its end.
-    """
+    \f
+
+    Returns:
+        The exit code.
+    """  # noqa: D301 - click ends the help at \f
     style = DumpStyle(deep=deep, as_json=as_json, verify=verify)
     sound = [LogPrinter(name, style).print_log(_windows(name)) for name in files]
-    sys.exit(0 if all(sound) else EXIT_DAMAGED)
+    return 0 if all(sound) else EXIT_DAMAGED
 
 
 class LogPrinter:

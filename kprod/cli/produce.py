@@ -1,14 +1,14 @@
-r"""`kprod produce`: send lines to a topic, as `kcat -P` does.
+"""`kprod produce`: send lines to a topic, as `kcat -P` does.
 
-Lines are sent as they come, so a terminal or a pipe that never ends works. Ctrl-C flushes what was
-handed over, within a limit, and says how much was delivered; a second Ctrl-C gives up.
+Lines are sent as they come, so a terminal or a pipe that never ends works. Ctrl-C or SIGTERM
+flushes what was handed over, within a limit, and says how much was delivered; another Ctrl-C gives
+up.
 
 Thread-safety: a command; delivery callbacks count on the producer's thread, and the counts are read
 when the producer is closed.
 Source: kcat 1.7's manual for the options.
 """
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol, TypedDict, Unpack
@@ -101,16 +101,19 @@ class ProduceOptions(TypedDict):
     help="How long Ctrl-C waits for what was handed over.",
 )
 @click.argument("file", default="-", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-def produce(**options: Unpack[ProduceOptions]) -> None:
-    r"""Send the lines of FILE, or of standard input, as records.
+def produce(**options: Unpack[ProduceOptions]) -> int:
+    """Send the lines of FILE, or of standard input, as records.
 
-    Delimiters may be written with \n, \t, \0 and \xNN. The exit code is 1 when a record was not
+    Delimiters may be written with \\n, \\t, \\0 and \\xNN. The exit code is 1 when a record was not
     delivered, 130 after Ctrl-C.
     \f
 
+    Returns:
+        The exit code.
+
     Raises:
         BadParameter: A delimiter is empty.
-    """
+    """  # noqa: D301 - click ends the help at \f
     target = Target(options["topic"], options["partition"], _headers(options["header"]))
     line_format = LineFormat(
         key=None if options["key"] is None else options["key"].encode(),
@@ -124,7 +127,7 @@ def produce(**options: Unpack[ProduceOptions]) -> None:
     with click.open_file(options["file"], "rb") as stream:
         # `read1` returns what there is, so that a terminal's lines do not wait for more.
         read = getattr(stream, "read1", stream.read)
-        sys.exit(run.run(split_lines(read, delimiter), flush_timeout_s=options["flush_timeout"]))
+        return run.run(split_lines(read, delimiter), flush_timeout_s=options["flush_timeout"])
 
 
 class ProduceRun:
@@ -162,6 +165,9 @@ class ProduceRun:
 
         Returns:
             The exit code.
+
+        Raises:
+            SystemExit: That ended the run.
         """
         try:
             self._send_all(lines)
@@ -170,6 +176,10 @@ class ProduceRun:
             self._flush_interrupted(flush_timeout_s)
             self._report()
             return EXIT_INTERRUPTED
+        except SystemExit:
+            self._flush_interrupted(flush_timeout_s)
+            self._report()
+            raise
         return self._report()
 
     def _send_all(self, lines: Iterable[bytes]) -> None:

@@ -20,7 +20,16 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["--help"], ["-h"], ["demo", "--help"], ["broker", "-h"]]
+    "arguments",
+    [
+        [],
+        ["--help"],
+        ["-h"],
+        ["demo", "--help"],
+        ["broker", "-h"],
+        ["dump", "-h"],
+        ["produce", "-h"],
+    ],
 )
 def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Help is an answer, not an error, and so is a call without a command."""

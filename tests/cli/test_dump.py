@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from kprod.cli import dump as subject
-from kprod.cli import main
+from tests.cli import running
 from tests.oracle import message_set, record_v2
 from tests.plugins.vectors import DIRECTORY
 
@@ -18,7 +18,7 @@ NEXT = record_v2.encode_batch([(5, b"k", b"w", [])], base_offset=1)
 
 def run(*arguments: str, stdin: bytes | None = None) -> Result:
     """Run the command."""
-    return CliRunner().invoke(main, ["dump", *arguments], input=stdin)
+    return running.run("dump", *arguments, stdin=stdin)
 
 
 @pytest.fixture
@@ -128,10 +128,3 @@ def test_a_missing_file_is_a_usage_error() -> None:
     """Exit code 2, as for every command used wrongly."""
     assert run("no-such-file").exit_code == 2
     assert run().exit_code == 2
-
-
-def test_help_lists_commands() -> None:
-    """Commands are found without being imported first."""
-    result = CliRunner().invoke(main, ["--help"])
-    assert "dump" in result.stdout
-    assert CliRunner().invoke(main, ["no-such-command"]).exit_code == 2

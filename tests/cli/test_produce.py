@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from kprod.cli import main
 from kprod.cli import produce as subject
 from kprod.cli.lines import LineFormat
 from kprod.errors import BufferTimeout, DeliveryTimeout, KprodError, RecordTooLarge
+from tests.cli import running
 
 Delivered = Callable[[None, KprodError | None], object]
 Outcome = KprodError | BaseException | None
@@ -84,8 +84,7 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> KeepingProducer:
 
 def invoke(*arguments: str, stdin: bytes) -> Result:
     """Run the command on an input."""
-    command = ["produce", "-b", "localhost:1", "-t", "orders", *arguments]
-    return CliRunner().invoke(main, command, input=stdin)
+    return running.run("produce", "-b", "localhost:1", "-t", "orders", *arguments, stdin=stdin)
 
 
 def produce(producer: KeepingProducer, lines: Iterator[bytes] | list[bytes]) -> int:
@@ -172,6 +171,20 @@ def test_ctrl_c_twice_gives_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert "1 records delivered, 1 failed" in capsys.readouterr().err
 
 
+def terminated(*lines: bytes) -> Iterator[bytes]:
+    """Yield lines, then get SIGTERM."""
+    yield from lines
+    raise SystemExit(143)
+
+
+def test_sigterm_flushes_too() -> None:
+    """The exit code stays the signal's."""
+    keeping = KeepingProducer()
+    with pytest.raises(SystemExit, match="143"):
+        produce(keeping, terminated(b"a"))
+    assert keeping.closings == [3]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["-D", ""], ["-X", "linger_ms"], ["-X", "no_such_setting=1"], ["-z", "brotli"], ["-p", "-1"]],
@@ -180,10 +193,10 @@ def test_wrong_usage(arguments: list[str]) -> None:
     """One line, and exit code 2; no producer is left."""
     result = invoke(*arguments, stdin=b"")
     assert result.exit_code == 2
-    assert "Error" in result.stderr
+    assert result.stderr.startswith("kprod: ")
 
 
 def test_topic_and_bootstrap_are_needed() -> None:
     """There is no default cluster."""
-    assert CliRunner().invoke(main, ["produce", "-t", "x"]).exit_code == 2
-    assert CliRunner().invoke(main, ["produce", "-b", "x:1"]).exit_code == 2
+    assert running.run("produce", "-t", "x").exit_code == 2
+    assert running.run("produce", "-b", "x:1").exit_code == 2
