@@ -1,6 +1,7 @@
 """librdkafka's batches read by kprod, and kprod's by librdkafka, through the embedded broker."""
 
 from collections.abc import Iterator
+from itertools import starmap
 from typing import TypeAlias
 
 import confluent_kafka
@@ -39,6 +40,11 @@ def cluster() -> Iterator[EmbeddedCluster]:
         yield running
 
 
+def _header(name: str, content: str | bytes | None) -> tuple[str, bytes | None]:
+    assert not isinstance(content, str)
+    return name, content
+
+
 class Theirs:
     """A librdkafka producer, and what it has sent so far."""
 
@@ -57,14 +63,17 @@ class Theirs:
         """Send rows; return what kprod finds in the log behind those of earlier calls."""
         for timestamp_ms, key, value, headers in sent:
             self._producer.produce(
-                self._topic, value, key, timestamp=timestamp_ms, headers=list(headers)
+                self._topic, value, key, timestamp=timestamp_ms, headers=[*headers]
             )
         assert self._producer.flush(LIMIT_S) == 0
         (batches,) = self._cluster.batches(self._topic).values()
         records = list(read_records(b"".join(batches)))
         start, self._count = self._count, len(records)
         assert [record.offset for record in records] == list(range(len(records)))
-        return [tuple(record[1:]) for record in records[start:]]
+        return [
+            (record.timestamp_ms, record.key, record.value, tuple(record.headers))
+            for record in records[start:]
+        ]
 
     def close(self) -> None:
         """End it."""
@@ -96,7 +105,7 @@ class Ours:
                 message.timestamp()[1],
                 message.key(),
                 message.value(),
-                tuple(message.headers() or ()),
+                tuple(starmap(_header, message.headers() or ())),
             )
             for message in messages
         ]

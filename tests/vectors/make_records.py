@@ -1,4 +1,7 @@
-"""Write record vectors made by other Python clients' record code, as JSON beside this file.
+"""Write record vectors made by other clients' record code, as JSON beside this file.
+
+librdkafka's record code is reached only by sending, so its batches are what the embedded broker
+got; the broker fills in the leader's epoch, outside the checksum, and keeps the rest.
 
 Run from the repository's root, with the clients installed: `python tests/vectors/make_records.py
 2026-11-21`, the date being the one to put into the files. `MakeRecords.java` makes the third file.
@@ -13,8 +16,12 @@ from typing import Any, NamedTuple
 
 import aiokafka.record.default_records as aiokafka_v2
 import aiokafka.record.legacy_records as aiokafka_legacy
+import confluent_kafka
 import kafka.record.default_records as kafka_python_v2
 import kafka.record.legacy_records as kafka_python_legacy
+
+from kprod.broker import EmbeddedCluster
+from kprod.model import Codec
 
 HERE = Path(__file__).parent
 COMMAND = "python tests/vectors/make_records.py"
@@ -100,20 +107,39 @@ def vector(name: str, magic: int, codec: int, raw: bytes) -> dict[str, object]:
     return {"name": name, "magic": magic, "codec": codec, "hex": raw.hex(), "records": rows}
 
 
-def write(client: Client, date: str) -> None:
-    """Write the client's file."""
-    head = {
-        "client": client.name,
-        "version": importlib.metadata.version(client.name),
-        "command": COMMAND,
-        "date": date,
-    }
-    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in vectors(client))
+def librdkafka_vectors() -> Iterator[dict[str, object]]:
+    """Yield one vector per codec, plain and idempotent."""
+    names = [f"{codec.name}-{kind}" for codec in Codec for kind in ("plain", "idempotent")]
+    with EmbeddedCluster(1, dict.fromkeys(names, 1)) as cluster:
+        for name in names:
+            codec, _, kind = name.partition("-")
+            producer = confluent_kafka.Producer(
+                {
+                    "bootstrap.servers": cluster.bootstrap_servers,
+                    "compression.type": codec.lower(),
+                    "enable.idempotence": kind == "idempotent",
+                    "queue.buffering.max.ms": 500,
+                }
+            )
+            for timestamp_ms, key, value, headers in RECORDS:
+                producer.produce(name, value, key, timestamp=timestamp_ms, headers=[*headers])
+            producer.flush(30)
+            producer.close()
+            raw = b"".join(cluster.batches(name)[0])
+            yield vector(kind, 2, Codec[codec], raw)
+
+
+def write(name: str, version: str, date: str, rows: Iterator[dict[str, object]]) -> None:
+    """Write a client's file."""
+    head = {"client": name, "version": version, "command": COMMAND, "date": date}
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     opening = json.dumps(head, indent=0)[:-2]
-    path = HERE / f"records_{client.name.replace('-', '_')}.json"
+    path = HERE / f"records_{name.replace('-', '_')}.json"
     path.write_text(f'{opening},\n"vectors": [\n{lines}\n]\n}}\n', encoding="utf-8")
 
 
 if __name__ == "__main__":
+    today = sys.argv[1]
     for each in CLIENTS:
-        write(each, sys.argv[1])
+        write(each.name, importlib.metadata.version(each.name), today, vectors(each))
+    write("librdkafka", confluent_kafka.libversion()[0], today, librdkafka_vectors())
