@@ -57,15 +57,17 @@ test-pythons:  ## run the quick tests on the other installed CPythons (3.11 to 3
 kafka: $(VENV)/.built  ## start an Apache Kafka and print its address
 	$(PY) -m tests.plugins.kafka run $(KAFKA)
 
-kafka-fetch: $(VENV)/.built  ## get Apache Kafka into the cache, for tests without a network
-	$(PY) -m tests.plugins.kafka fetch
+fuzz: $(VENV)/.built  ## search for counterexamples, far longer than the tests do
+	KPROD_HYPOTHESIS_PROFILE=fuzz $(PYTEST) --timeout 3600 -m "not kafka" $(shell find tests -name '*_properties.py')
 
 fuzz: $(VENV)/.built  ## fuzz every decoder in a sanitized build, a minute each (FUZZ="--seconds 600")
 	$(PY) -m tests.fuzz $(FUZZ)
 
 long: $(VENV)/.built  ## run the tests that are too long for make test, and 5,000 examples each
 	$(PYTEST) --timeout 3600 -m long
-	KPROD_HYPOTHESIS_PROFILE=long $(PYTEST) --timeout 3600 -m "not kafka" $(shell find tests -name '*_properties.py')
+	KPROD_HYPOTHESIS_PROFILE=long $(PYTEST) --timeout 3600 $(LONG_PROPERTIES)
+# Tests that draw 5,000 examples there, new ones each time.
+LONG_PROPERTIES := tests/_core/test_message_set_properties.py tests/record
 
 bench: $(VENV)/.built  ## run the benchmarks, small sizes (BENCH= for the full ones)
 	@for program in $$(grep -l '__main__' benchmarks/[a-z]*.py); do \

@@ -1,7 +1,7 @@
 """How many examples Hypothesis tries: chosen by `KPROD_HYPOTHESIS_PROFILE`, shown in the header.
 
-`default` is the same examples on every run, so that a red run means a change; `long` draws new
-ones. No deadline: the machine may be busy, and no test here is about time.
+`default` is the same examples on every run, so that a red run means a change; `long` and `fuzz`
+draw new ones. No deadline: the machine may be busy, and no test here is about time.
 """
 
 import os
@@ -26,6 +26,7 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("fuzz", settings.get_profile("long"), max_examples=50_000)
 settings.load_profile(os.environ.get(ENVIRONMENT_VARIABLE, "default"))
 
 
