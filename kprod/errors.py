@@ -9,7 +9,7 @@ All errors survive `pickle` (Spark executors send them home): an error is made a
 message alone, and its attributes travel in the instance's dictionary.
 
 Thread-safety: immutable after construction, apart from `persistence`, which is set once.
-Source: KIP-467 and librdkafka's `rd_kafka_message_status` for the idea of persistence.
+Source: KIP-467 and librdkafka's rd_kafka_message_status for the idea of persistence.
 """
 
 import enum

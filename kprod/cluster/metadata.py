@@ -363,7 +363,7 @@ class Metadata:
         """Block an application thread until there is an answer newer than `version`.
 
         Args:
-            version: As `add_topic` or a `request_` method returned it.
+            version: As `add_topic` or a request method returned it.
             timeout_ms: Longest wait, at least 0.
 
         Returns:

@@ -4,7 +4,7 @@ Since KIP-219 a broker answers first and then stops reading; a client that sends
 it had better keep its batches and let them grow. Older versions waited before they answered.
 
 Thread-safety: functions of their arguments.
-Source: KIP-219; `shouldClientThrottle` of the request types (clients 4.3.1).
+Source: KIP-219; shouldClientThrottle of the request types (clients 4.3.1).
 """
 
 from collections.abc import Mapping

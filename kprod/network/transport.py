@@ -40,7 +40,7 @@ class Transport(Protocol):
         """Write from several places at once.
 
         Args:
-            pieces: At most `IOV_MAX`, in order.
+            pieces: At most IOV_MAX, in order.
 
         Returns:
             Bytes taken; 0 when the socket is full.

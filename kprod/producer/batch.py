@@ -10,9 +10,9 @@ Source: Kafka ProducerBatch (clients 4.3.1); KAFKA-19012; kprod's departures 1, 
 
 from typing import TYPE_CHECKING
 
-from kprod._core.future import BatchResult
 from kprod._core.batch import BatchBuilder
 from kprod._core.chunks import ChunkChain
+from kprod._core.future import BatchResult
 from kprod.compression import Buffer
 from kprod.errors import KprodError, Persistence
 

@@ -4,7 +4,7 @@ Such records stick to one partition until its batch is closed, full or drained; 
 drawn, with weights that favour partitions whose queues are short. So batches are whole, and a slow
 broker gets less.
 
-Thread-safety: `next_partition` any thread, under the interpreter lock.
+Thread-safety: `TopicQueues.draw` any thread, under the interpreter lock.
 Source: KIP-480 for the moment of change, KIP-794 for the weights; kprod's departure 13.
 """
 

@@ -8,9 +8,9 @@ Thread-safety: the sender's.
 Source: KIP-126; Kafka ProducerBatch.split (clients 4.3.1), KAFKA-5340, KAFKA-5700.
 """
 
-from kprod._core.future import BatchResult
 from kprod._core.batch import AppendResult
 from kprod._core.chunks import ChunkChain, ChunkPool
+from kprod._core.future import BatchResult
 from kprod._core.layout import BatchLayout
 from kprod.errors import LocalProtocolError
 from kprod.model import Record

@@ -89,7 +89,9 @@ class Purgatory(Generic[Operation]):
     ) -> None:
         """Start empty."""
         if purge_interval < 1:
-            message = f"purge_interval of purgatory {name!r} must be at least 1, got {purge_interval}"
+            message = (
+                f"purge_interval of purgatory {name!r} must be at least 1, got {purge_interval}"
+            )
             raise ValueError(message)
         self.name = name
         self._timer = timer

@@ -76,7 +76,9 @@ class SystemTimer:
         self._wakes_at_ms = _FOREVER
         self._closed = False
         self._reaper = threading.Thread(target=self._reap, name=f"{name}-reaper", daemon=True)
-        self._executor = threading.Thread(target=self._execute, name=f"{name}-executor", daemon=True)
+        self._executor = threading.Thread(
+            target=self._execute, name=f"{name}-executor", daemon=True
+        )
         self._reaper.start()
         self._executor.start()
 

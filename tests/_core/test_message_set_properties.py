@@ -66,7 +66,7 @@ def test_writer_and_reader_agree_with_the_reference(
     cut=st.integers(0, 2_000),
     wrapped=st.booleans(),
 )
-def test_damage_gives_corrupt_record_or_need_more(  # noqa: PLR0917 - given by Hypothesis by name
+def test_damage_gives_corrupt_record_or_need_more(
     rows: list[Row],
     magic: int,
     changes: list[tuple[int, int]],

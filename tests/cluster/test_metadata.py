@@ -40,7 +40,7 @@ def make(**changes: Any) -> Metadata:
             **changes,
         }
     )
-    return Metadata(settings, source=random.Random(3))  # noqa: S311 - jitter
+    return Metadata(settings, source=random.Random(3))
 
 
 def asked(metadata: Metadata, now_ms: int) -> set[str] | None:

@@ -21,7 +21,7 @@ BUILD = ["-c", "from setuptools import setup; setup()", "-q", "build_ext", "--in
 
 def run(command: Sequence[str], tree: Path) -> subprocess.CompletedProcess[str]:
     """Run a command in the copy."""
-    return subprocess.run(  # noqa: S603 - commands of our own
+    return subprocess.run(
         command, cwd=tree, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
 
@@ -41,9 +41,14 @@ def outcome(mutant: dict[str, Any]) -> str:
             return "patch does not apply"
         if ".pyx" in patch.read_text("utf-8") and run([sys.executable, *BUILD], tree).returncode:
             return "does not build"
-        tests = run([sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *mutant["test"]], tree)
+        tests = run(
+            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *mutant["test"]],
+            tree,
+        )
         # 1 is "tests failed"; any other code means that they were not run.
-        return {0: "NOT FOUND", 1: "found"}.get(tests.returncode, f"pytest: exit code {tests.returncode}")
+        return {0: "NOT FOUND", 1: "found"}.get(
+            tests.returncode, f"pytest: exit code {tests.returncode}"
+        )
 
 
 def main(names: Sequence[str]) -> int:

@@ -305,7 +305,7 @@ class World:
         self.resolver = ScriptedResolver()
         self.transports: list[MemoryTransport] = []
         self.refused: dict[str, OSError] = {}  # by address, at connect
-        self.metadata = Metadata(config.metadata_settings(), source=random.Random(seed))  # noqa: S311 - jitter
+        self.metadata = Metadata(config.metadata_settings(), source=random.Random(seed))
         self._connect = functools.partial(self._make_transport, gathers)
         doors = NetworkDoors(selector=self.selector, resolver=self.resolver, connect=self._connect)
         self.client = NetworkClient(
@@ -314,7 +314,7 @@ class World:
             doors,
             clock=self.clock,
             timer=self.timer,
-            source=random.Random(seed),  # noqa: S311 - jitter
+            source=random.Random(seed),
         )
         self.outcomes: list[Outcome] = []
 

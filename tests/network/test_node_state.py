@@ -14,7 +14,7 @@ from kprod.network.node_state import TRANSITIONS, ConnectionState, NodeState
 def make(seed: int = 5) -> NodeState:
     """A node that was never connected to."""
     config = ClientConfig(bootstrap_servers=parse_addresses("a:1"))
-    return NodeState(config.network_settings(), random.Random(seed))  # noqa: S311 - jitter
+    return NodeState(config.network_settings(), random.Random(seed))
 
 
 def test_the_way_to_ready() -> None:

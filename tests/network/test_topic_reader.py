@@ -33,9 +33,7 @@ def reader_of(cluster: LogCluster, **fields: Any) -> TopicReader:
     """A reader of the cluster's topic."""
     fields.setdefault("topic", cluster.topic)
     topic = fields.pop("topic")
-    return TopicReader(
-        cluster.bootstrap, topic, clock=cluster.clock, doors=cluster.doors, **fields
-    )
+    return TopicReader(cluster.bootstrap, topic, clock=cluster.clock, doors=cluster.doors, **fields)
 
 
 def read(cluster: LogCluster, **fields: Any) -> dict[int, list[tuple[int, bytes | None]]]:
@@ -51,7 +49,9 @@ def once(api_key: ApiKey, answer: dict[str, Any] | str, *, after: int = 0) -> Ru
     """Answer one request of a kind, the one behind `after` others, in another way."""
     seen: list[int] = []
 
-    def rule(_cluster: LogCluster, _node_id: int, request: PeerRequest) -> dict[str, Any] | str | None:
+    def rule(
+        _cluster: LogCluster, _node_id: int, request: PeerRequest
+    ) -> dict[str, Any] | str | None:
         if request.api_key != api_key:
             return None
         seen.append(1)
@@ -142,7 +142,7 @@ def test_an_answer_that_begins_before_the_offset() -> None:
 def test_old_formats_are_read() -> None:
     """A log that began before record batches."""
     log = Log()
-    log.entries.append((0, 0, encode_message(0, 5, b"k", b"old", magic=1)))
+    log.entries.append((0, 0, encode_message((0, 5, b"k", b"old"), magic=1)))
     log.append(b"new")
 
     assert read(LogCluster(log)) == {0: [(0, b"old"), (1, b"new")]}

@@ -22,7 +22,7 @@ def test_other_clients_message_sets(vector: RecordVector) -> None:
     codec=strategies.codecs_legacy,
     base_offset=strategies.base_offsets,
 )
-def test_other_clients_read_the_reference(  # noqa: PLR0917 - given by Hypothesis by name
+def test_other_clients_read_the_reference(
     reader: other_clients.Reader,
     records: list[tuple[int, bytes | None, bytes | None]],
     magic: int,

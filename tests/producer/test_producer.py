@@ -26,7 +26,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 
 def _producer(cluster: EmbeddedCluster, **settings: object) -> kprod.Producer:
-    return kprod.Producer(bootstrap_servers=cluster.bootstrap_servers, **settings)
+    return kprod.Producer({"bootstrap.servers": cluster.bootstrap_servers, **settings})
 
 
 def _log(cluster: EmbeddedCluster, topic: str = "orders") -> dict[int, list[Record]]:
@@ -243,9 +243,9 @@ def test_many_threads_send_to_one_producer(cluster: EmbeddedCluster) -> None:
     log = _log(cluster)
     for partition in range(4):
         values = [record.value for record in log[partition]]
-        for thread in range(8):
-            mine = [v for v in values if v is not None and v.startswith(b"%d:" % thread)]
-            assert mine == [b"%d:%d" % (thread, n) for n in range(500) if n % 4 == partition]
+        for name in range(8):
+            mine = [v for v in values if v is not None and v.startswith(b"%d:" % name)]
+            assert mine == [b"%d:%d" % (name, n) for n in range(500) if n % 4 == partition]
 
 
 def test_a_small_buffer_blocks_and_everything_arrives(cluster: EmbeddedCluster) -> None:

@@ -46,7 +46,7 @@ class Runner:
         self.found_fault = found_fault
         self.timer = timer
         self.clock = clock
-        self.random = random.Random(seed)  # noqa: S311 - no secret
+        self.random = random.Random(seed)
         self.ran = threading.Semaphore(0)
         self.task = TimerTask(self.run)
         self.faults: list[str] = []
@@ -90,7 +90,6 @@ class Runner:
         if self.ran.acquire(blocking=False):
             self.faults.append("the task ran twice")
 
-
     def burst(self) -> None:
         """Wait for the millisecond at which the reaper wakes, and add just then."""
         self.add(1)
@@ -119,11 +118,11 @@ class LineSwitcher:
     def __init__(self, module_path: str | None, seed: int) -> None:
         """Pause in this module."""
         self.module_path = module_path
-        self.random = random.Random(seed)  # noqa: S311 - no secret
+        self.random = random.Random(seed)
         self.never = threading.Lock()
         self.never.acquire()
 
-    def __call__(self, frame: FrameType, event: str, _argument: object) -> Any:  # noqa: ANN401 - its type
+    def __call__(self, frame: FrameType, event: str, _argument: object) -> Any:
         """Trace a frame of the module, and no other."""
         if frame.f_code.co_filename != self.module_path:
             return None
@@ -185,7 +184,9 @@ def stress(seconds: float, seed: int = 1) -> list[str]:
     threading.settrace(LineSwitcher(system_timer.__file__, seed))
     timer = SystemTimer(clock)
     found_fault = threading.Event()
-    runners = [Runner(timer, clock, found_fault, seed * 1_000 + index) for index in range(THREAD_COUNT)]
+    runners = [
+        Runner(timer, clock, found_fault, seed * 1_000 + index) for index in range(THREAD_COUNT)
+    ]
     faults: list[str] = []
     until_ms = clock.now_ms() + int(seconds * 1_000)
     rounds: list[Callable[[], None]] = [
