@@ -57,8 +57,8 @@ test-pythons:  ## run the quick tests on the other installed CPythons (3.11 to 3
 kafka: $(VENV)/.built  ## start an Apache Kafka and print its address
 	$(PY) -m tests.plugins.kafka run $(KAFKA)
 
-fuzz: $(VENV)/.built  ## fuzz every decoder in a sanitized build, a minute each (FUZZ="--seconds 600")
-	$(PY) -m tests.fuzz $(FUZZ)
+fuzz: $(VENV)/.built  ## search for counterexamples, far longer than the tests do
+	KPROD_HYPOTHESIS_PROFILE=long $(PYTEST) --timeout 3600 -m "not kafka" $(shell find tests -name '*_properties.py')
 
 long: $(VENV)/.built  ## run the tests that are too long for make test, and 5,000 examples each
 	$(PYTEST) --timeout 3600 -m long

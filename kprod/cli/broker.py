@@ -4,26 +4,72 @@ Thread-safety: the main thread; the cluster has one of its own.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import click
 
 from kprod.broker import EmbeddedCluster, EmbeddedConfig
 
+_PARTITIONS_MAX = 100_000
 
-def run_broker(*, port: int, brokers: int, topics: Mapping[str, int]) -> None:
+
+def _parse_topics(
+    context: click.Context, parameter: click.Parameter, values: Sequence[str]
+) -> dict[str, int]:
+    """Return partitions by topic; a name alone has one."""
+    topics: dict[str, int] = {}
+    for value in values:
+        name, colon, count = value.partition(":")
+        if not name:
+            raise click.BadParameter(f"{value!r} names no topic", context, parameter)
+        if not colon:
+            count = "1"
+        if not (count.isascii() and count.isdecimal() and 1 <= int(count[:9]) <= _PARTITIONS_MAX):
+            raise click.BadParameter(
+                f"{value!r} needs a number of partitions, 1 to {_PARTITIONS_MAX}",
+                context,
+                parameter,
+            )
+        topics[name] = int(count)
+    return topics
+
+
+@click.command()
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    help="Of the first broker, the others follow; by default any that are free.",
+)
+@click.option(
+    "--brokers", "broker_count", type=click.IntRange(1, 100), default=1, show_default=True
+)
+@click.option(
+    "--topic",
+    "topics",
+    metavar="NAME:PARTITIONS",
+    multiple=True,
+    callback=_parse_topics,
+    help="Made at the start; may be repeated.",
+)
+def broker(port: int, broker_count: int, topics: Mapping[str, int]) -> None:
+    """Run a broker in miniature, in memory, until interrupted."""
+    run_broker(port=port, broker_count=broker_count, topics=topics)
+
+
+def run_broker(*, port: int, broker_count: int, topics: Mapping[str, int]) -> None:
     """Run a cluster until the process is interrupted.
 
     Args:
         port: Of the first broker, the others follow; 0 takes free ones.
-        brokers: How many, 1 to 100.
+        broker_count: How many, 1 to 100.
         topics: Partitions by topic, made at once.
 
     Raises:
         ConfigError: A number is out of bounds.
         OSError: A port is taken.
     """
-    with EmbeddedCluster(brokers, topics, config=EmbeddedConfig(port=port)) as cluster:
+    with EmbeddedCluster(broker_count, topics, config=EmbeddedConfig(port=port)) as cluster:
         # The address alone on standard output, for scripts.
         click.echo(cluster.bootstrap_servers)
         click.echo("in memory, on loopback, for tests; Ctrl-C ends it", err=True)

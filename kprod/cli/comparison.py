@@ -3,7 +3,7 @@
 Thread-safety: one thread.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from kprod.model import Record, RecordMetadata
 
@@ -37,22 +37,20 @@ class Comparison:
             self.different_count += 1  # two records cannot be in one place
         offsets[metadata.offset] = index
 
-    def compare(self, partition: int, records: Iterable[Record]) -> None:
-        """Tick off records that were read back.
+    def compare(self, partition: int, record: Record) -> None:
+        """Tick off a record that was read back.
 
         Args:
-            partition: Where they were read.
-            records: In any order; a record that nobody sent is counted as surplus.
+            partition: Where it was read.
+            record: One that nobody sent is counted as surplus.
         """
-        offsets = self._places.get(partition, {})
-        for record in records:
-            index = offsets.pop(record.offset, None)
-            if index is None:
-                self.surplus_count += 1
-            elif (record.key, record.value) != self._sent[index]:
-                self.different_count += 1
-            else:
-                self.verified[partition] = self.verified.get(partition, 0) + 1
+        index = self._places.get(partition, {}).pop(record.offset, None)
+        if index is None:
+            self.surplus_count += 1
+        elif (record.key, record.value) != self._sent[index]:
+            self.different_count += 1
+        else:
+            self.verified[partition] = self.verified.get(partition, 0) + 1
 
     @property
     def verified_count(self) -> int:

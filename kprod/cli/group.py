@@ -10,6 +10,15 @@ from typing import Any
 
 import click
 
+COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "demo": "kprod.cli.demo",
+        "broker": "kprod.cli.broker",
+        "dump": "kprod.cli.dump",
+    }
+)
+"""Name of each command to its module, in which the command has the same name."""
+
 
 class LazyGroup(click.Group):
     """A group, some of whose commands are named by their modules.
@@ -34,3 +43,16 @@ class LazyGroup(click.Group):
             return super().get_command(ctx, cmd_name)
         command = getattr(importlib.import_module(module_name), cmd_name)
         return command if isinstance(command, click.Command) else None
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="kprod", prog_name="kprod", message="%(prog)s %(version)s")
+@click.pass_context
+def main(context: click.Context) -> None:
+    """Produce to Kafka, and look at what is in it."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())

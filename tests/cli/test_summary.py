@@ -30,7 +30,7 @@ def test_percentile_is_the_nearest_rank(
 def _whole() -> Comparison:
     comparison = Comparison([(b"UA", b"value")])
     comparison.acknowledge(0, RecordMetadata("flights", 3, 0, 0, 2, 5))
-    comparison.compare(3, [Record(0, 0, b"UA", b"value")])
+    comparison.compare(3, Record(0, 0, b"UA", b"value"))
     return comparison
 
 

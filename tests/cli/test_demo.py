@@ -1,0 +1,78 @@
+"""The demonstration's parts over an embedded broker: send, acknowledge, read back, compare."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from kprod.broker import EmbeddedCluster
+from kprod.cli import app, demo
+from kprod.cli.comparison import Comparison
+from kprod.cli.flights import FlightsMissing
+from kprod.cli.topic_creation import create_topic
+from kprod.errors import BrokerError
+
+FLIGHTS = [(f"carrier-{n % 7}".encode(), f'{{"flight":{n}}}'.encode() * 5) for n in range(5_000)]
+
+
+def _ignore(count: int) -> None:
+    assert count >= 0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    """Three brokers."""
+    with EmbeddedCluster(3) as running:
+        yield running
+
+
+def test_what_is_sent_is_read_back(cluster: EmbeddedCluster) -> None:
+    """A topic is made, every record sent, acknowledged, read back and found equal."""
+    create_topic(cluster.bootstrap_servers, "there-and-back", 6)
+    sending, futures = demo.send_all(cluster.bootstrap_servers, "there-and-back", FLIGHTS, _ignore)
+    comparison = Comparison(FLIGHTS)
+    sending = demo.acknowledge_all(futures, comparison, sending)
+    batch_count = demo.compare_all(cluster.bootstrap_servers, "there-and-back", comparison, _ignore)
+    assert comparison.is_whole
+    assert sending.failure_count == 0
+    assert len(sending.latencies_ns) == len(FLIGHTS) // demo.SAMPLE_EVERY
+    assert 1 <= batch_count <= len(FLIGHTS)
+
+
+def test_a_record_that_is_lost_is_found_out(cluster: EmbeddedCluster) -> None:
+    """A log cut behind the producer's back fails the comparison."""
+    create_topic(cluster.bootstrap_servers, "cut", 1)
+    sending, futures = demo.send_all(cluster.bootstrap_servers, "cut", FLIGHTS[:100], _ignore)
+    comparison = Comparison(FLIGHTS[:100])
+    demo.acknowledge_all(futures, comparison, sending)
+    cluster.delete_topic("cut")
+    cluster.create_topic("cut", 1)
+    demo.compare_all(cluster.bootstrap_servers, "cut", comparison, _ignore)
+    assert not comparison.is_whole
+    assert comparison.missing_count == 100
+
+
+def test_a_topic_that_exists_is_not_made_again(cluster: EmbeddedCluster) -> None:
+    """The cluster's refusal is passed on, with the topic's name."""
+    create_topic(cluster.bootstrap_servers, "taken", 2)
+    with pytest.raises(BrokerError, match="taken"):
+        create_topic(cluster.bootstrap_servers, "taken", 2)
+    assert cluster.describe("taken", 1).log_end_offset == 0
+
+
+def test_the_command_ends_by_what_was_verified(
+    cluster: EmbeddedCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """0 if every record came back; 1, with one line, if there is no table."""
+    monkeypatch.setattr(demo, "read_flights", lambda _: iter(FLIGHTS[:200]))
+    monkeypatch.setattr(demo, "find_flights", lambda: None)
+    assert app.run(["demo", "--bootstrap", cluster.bootstrap_servers]) == 0
+    assert capsys.readouterr().out.endswith("verified: 200 of 200\n")
+
+    def missing() -> None:
+        raise FlightsMissing("no table")
+
+    monkeypatch.setattr(demo, "find_flights", missing)
+    assert app.run(["demo"]) == 1
+    assert capsys.readouterr().err == "kprod: no table\n"
