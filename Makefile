@@ -62,7 +62,8 @@ fuzz: $(VENV)/.built  ## search for counterexamples, far longer than the tests d
 
 long: $(VENV)/.built  ## run the tests that are too long for make test, and 5,000 examples each
 	$(PYTEST) --timeout 3600 -m long
-	KPROD_HYPOTHESIS_PROFILE=long $(PYTEST) --timeout 3600 $(LONG_PROPERTIES)
+	KPROD_HYPOTHESIS_PROFILE=long $(PYTEST) --timeout 3600 -o faulthandler_timeout=3600 \
+	  $(LONG_PROPERTIES)
 # Tests that draw 5,000 examples there, new ones each time.
 LONG_PROPERTIES := tests/_core/test_message_set_properties.py tests/record
 
