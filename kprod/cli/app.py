@@ -6,7 +6,7 @@ Thread-safety: the main thread.
 import errno
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import click
 

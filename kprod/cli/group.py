@@ -1,12 +1,12 @@
-"""A group of commands that stand in modules of their own, imported when they are wanted.
+"""The `kprod` command: one file per subcommand, loaded when it is called.
 
-Thread-safety: the main thread.
+Thread-safety: commands run once, in one thread.
 Source: click's documentation on loading subcommands lazily.
 """
 
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from types import MappingProxyType
 
 import click
 
@@ -15,39 +15,41 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "demo": "kprod.cli.demo",
         "broker": "kprod.cli.broker",
         "dump": "kprod.cli.dump",
+        "produce": "kprod.cli.produce",
     }
 )
 """Name of each command to its module, in which the command has the same name."""
 
+_COMPLETION = (
+    'Shell completion: eval "$(_KPROD_COMPLETE=bash_source kprod)", likewise zsh_source; fish:'
+    " _KPROD_COMPLETE=fish_source kprod | source"
+)
+
 
 class LazyGroup(click.Group):
-    """A group, some of whose commands are named by their modules.
+    """A group that imports a command's module when the command is wanted."""
 
-    Args:
-        lazy: Name of each such command to its module, in which the command has the same name.
-        settings: What `click.Group` takes.
-    """
-
-    def __init__(self, *, lazy: Mapping[str, str], **settings: Any) -> None:  # noqa: ANN401
-        super().__init__(**settings)
-        self._lazy = lazy
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         """Return the names of all commands, in the order of help."""
-        return sorted([*super().list_commands(ctx), *self._lazy])
+        return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of that name; None when there is none."""
-        module_name = self._lazy.get(cmd_name)
-        if module_name is None:
-            return super().get_command(ctx, cmd_name)
-        command = getattr(importlib.import_module(module_name), cmd_name)
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
+        """Return the command of that name; None when there is none.
+
+        Args:
+            ctx: Not looked at.
+            cmd_name: As typed.
+        """
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
         return command if isinstance(command, click.Command) else None
 
 
 @click.group(
     cls=LazyGroup,
     invoke_without_command=True,
+    epilog=_COMPLETION,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="kprod", prog_name="kprod", message="%(prog)s %(version)s")

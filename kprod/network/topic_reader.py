@@ -73,7 +73,11 @@ class ReaderOptions:
 
 
 class TopicReader:
-    """Iterates `(partition, record)` over a topic."""
+    """Iterates `(partition, record)` over a topic.
+
+    Attributes:
+        batch_count: Record batches (or messages of older formats) that were read so far.
+    """
 
     __slots__ = (
         "_arrived",
@@ -88,6 +92,7 @@ class TopicReader:
         "_positions",
         "_source",
         "_topic",
+        "batch_count",
     )
 
     def __init__(
@@ -138,6 +143,7 @@ class TopicReader:
         self._busy_nodes: set[int] = set()
         self._last_progress_ms = self._clock.now_ms()
         self._error: KprodError | None = None
+        self.batch_count = 0
 
     def __enter__(self) -> Self:
         """Return the reader itself."""
@@ -353,6 +359,7 @@ class TopicReader:
         """Give the records of one partition's answer that were not given yet."""
         entries = read_entries(records, check_crc=self._options.check_crc)
         while (entry := self._next_entry(position, entries)) is not None:
+            self.batch_count += _last_offset_of(entry) >= position.next_offset
             for record in _records_of(entry):
                 if record.offset >= (position.end_offset or 0):
                     break

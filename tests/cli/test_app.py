@@ -21,16 +21,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        [],
-        ["--help"],
-        ["-h"],
-        ["demo", "--help"],
-        ["broker", "-h"],
-        ["dump", "-h"],
-        ["produce", "-h"],
-    ],
+    "arguments", [[], ["--help"], ["-h"], ["demo", "--help"], ["broker", "-h"]]
 )
 def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Help is an answer, not an error, and so is a call without a command."""

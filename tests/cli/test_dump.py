@@ -7,7 +7,7 @@ import pytest
 from click.testing import Result
 
 from kprod.cli import dump as subject
-from kprod.cli.group import main
+from tests.cli import running
 from tests.oracle import message_set, record_v2
 from tests.plugins.vectors import DIRECTORY
 
