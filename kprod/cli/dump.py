@@ -1,4 +1,4 @@
-"""`kprod dump`: print the batches and records of log segments, as kafka-dump-log does.
+"""`kprod dump`: print the batches and records of log segments or a topic, as kafka-dump-log does.
 
 Files are read in windows, so a segment of any size takes the memory of a window and its largest
 entry. What is wrong with a log goes to standard error, what is in it to standard output.
@@ -10,15 +10,16 @@ Source: Kafka DumpLogSegments (tools 4.3.1) for fields and texts.
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from kprod.errors import CorruptRecord
+from kprod.network.topic_reader import ReaderOptions, TopicReader
 from kprod.record.description import (
     RECORD_INDENT,
     as_json,
@@ -26,6 +27,7 @@ from kprod.record.description import (
     describe_entry,
     describe_records,
 )
+from kprod.record.entries import LogEntry
 from kprod.record.scan import LocatedEntry, LogScanner
 from kprod.record.verification import LogVerifier
 
@@ -50,13 +52,33 @@ class DumpStyle(NamedTuple):
     verify: bool = False
 
 
+class DumpOptions(TypedDict):
+    """The command's options."""
+
+    files: tuple[str, ...]
+    topic: str | None
+    bootstrap: str | None
+    partition: tuple[int, ...]
+    deep: bool
+    as_json: bool
+    verify: bool
+
+
 @click.command()
 @click.argument(
     "files",
     nargs=-1,
-    required=True,
-    metavar="FILE...",
+    metavar="[FILE...]",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+)
+@click.option("--topic", "-t", help="Read a topic instead of files.")
+@click.option("--bootstrap", "-b", metavar="HOST:PORT,...", help="Brokers to ask for the topic.")
+@click.option(
+    "--partition",
+    "-p",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Of the topic; all if none.",
 )
 @click.option("--deep", is_flag=True, help="Print the records of each batch too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per batch.")
@@ -65,8 +87,8 @@ class DumpStyle(NamedTuple):
     is_flag=True,
     help="Check checksums, structure and offsets; exit with 1 if anything is wrong.",
 )
-def dump(files: tuple[str, ...], *, deep: bool, as_json: bool, verify: bool) -> int:
-    """Print the batches in log segments of any record format.
+def dump(**options: Unpack[DumpOptions]) -> int:
+    """Print the batches in log segments of any record format, or in a topic.
 
     FILE is a segment of a broker's log (00000000000000000000.log), or - for standard input. Fields
     are those of kafka-dump-log. The exit code is 1 when a log cannot be followed to its end.
@@ -74,17 +96,64 @@ def dump(files: tuple[str, ...], *, deep: bool, as_json: bool, verify: bool) -> 
 
     Returns:
         The exit code.
+
+    Raises:
+        UsageError: Neither files nor a topic with its brokers were named, or both.
     """  # noqa: D301 - click ends the help at \f
-    style = DumpStyle(deep=deep, as_json=as_json, verify=verify)
-    sound = [LogPrinter(name, style).print_log(_windows(name)) for name in files]
+    style = DumpStyle(deep=options["deep"], as_json=options["as_json"], verify=options["verify"])
+    files, topic, bootstrap = options["files"], options["topic"], options["bootstrap"]
+    if bool(files) == bool(topic):
+        raise click.UsageError("name either files or a --topic")
+    if topic is None:
+        sound = [LogPrinter(name, style).print_log(_windows(name)) for name in files]
+    elif bootstrap is None:
+        raise click.UsageError("--topic needs --bootstrap")
+    else:
+        sound = dump_topic(bootstrap, topic, options["partition"], style=style)
     return 0 if all(sound) else EXIT_DAMAGED
+
+
+def dump_topic(
+    bootstrap: str, topic: str, partitions: Sequence[int], *, style: DumpStyle
+) -> list[bool]:
+    """Print a topic, one partition after the other.
+
+    Args:
+        bootstrap: Brokers to ask.
+        topic: Must exist.
+        partitions: Which; none for all.
+        style: What to print.
+
+    Returns:
+        For each partition what `LogPrinter.print_entries` returned.
+
+    Raises:
+        KprodError: The topic cannot be read.
+    """
+    with TopicReader(bootstrap, topic, partitions=partitions or None) as reader:
+        known = sorted(reader.ranges())
+    sound = []
+    options = ReaderOptions(check_crc=False)  # damage is printed, not raised
+    for partition in known:
+        printer = LogPrinter(f"{topic}-{partition}", style)
+        with TopicReader(bootstrap, topic, partitions=[partition], options=options) as reader:
+            sound.append(printer.print_entries(_located(entry for _, entry in reader.entries())))
+    return sound
+
+
+def _located(entries: Iterator[LogEntry]) -> Iterator[LocatedEntry]:
+    """Count positions from the first entry: a topic's reader is not told those in the segments."""
+    position = 0
+    for entry in entries:
+        yield LocatedEntry(position, entry)
+        position += entry.size_bytes
 
 
 class LogPrinter:
     """Prints one log, and what is wrong with it.
 
     Args:
-        name: What to call the log: its file name.
+        name: What to call the log: its file name, or topic and partition.
         style: What to print.
     """
 
@@ -100,27 +169,45 @@ class LogPrinter:
             # Records may hold characters that the terminal's encoding lacks.
             self._out.reconfigure(errors="backslashreplace")
 
-    def print_log(self, pieces: Iterator[bytes]) -> bool:
-        """Print everything.
+    def print_log(self, pieces: Iterable[bytes]) -> bool:
+        """Print a segment.
 
         Args:
-            pieces: The log's bytes, in order.
+            pieces: Its bytes, in order.
 
         Returns:
             Whether it could be followed to the end and, if that was asked for, nothing is wrong.
         """
         scanner = LogScanner()
+        return self.print_entries(
+            (located for piece in pieces for located in scanner.feed(piece)), scanner
+        )
+
+    def print_entries(
+        self, entries: Iterator[LocatedEntry], scanner: LogScanner | None = None
+    ) -> bool:
+        """Print a log.
+
+        Args:
+            entries: In order.
+            scanner: Where they come from, which knows what is left behind the last.
+
+        Returns:
+            Whether it could be followed to the end and, if that was asked for, nothing is wrong.
+        """
         entry_count = 0
+        position = 0
         self._print_head()
         try:
-            for piece in pieces:
-                for located in scanner.feed(piece):
-                    entry_count += 1
-                    self._print_entry(located)
+            for located in entries:
+                entry_count += 1
+                position = located.position + located.entry.size_bytes
+                self._print_entry(located)
         except CorruptRecord as error:
-            self._complain(scanner.position, str(error))
+            self._complain(position, str(error))
             return False
-        self._print_tail(scanner)
+        if scanner is not None:
+            self._print_tail(scanner)
         if self._style.verify:
             summary = f"{entry_count:,} entries, {self._problem_count:,} problems"
             click.echo(f"{self._name}: {summary}", err=True)
@@ -155,7 +242,7 @@ class LogPrinter:
                 self._out.write(f"{RECORD_INDENT}{as_text(fields)}\n")
 
     def _print_json(self, located: LocatedEntry) -> None:
-        line = {"file": self._name} | as_json(describe_entry(*located))
+        line = {"log": self._name} | as_json(describe_entry(*located))
         records: list[dict[str, object]] = []
         try:
             if self._style.deep:

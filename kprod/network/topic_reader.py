@@ -174,6 +174,22 @@ class TopicReader:
                 yield from self._read(position, records)
             self._turn()
 
+    def entries(self) -> Iterator[tuple[int, LogEntry]]:
+        """Read on as iteration does, but give batches and messages as they are in the log.
+
+        Yields:
+            Partition and entry, markers of transactions too. Records of an entry may lie before
+            where reading began, or behind the end.
+
+        Raises:
+            KprodError: As for iteration.
+        """
+        self._find_positions()
+        while self._arrived or not all(position.is_finished for position in self._positions):
+            while self._arrived:
+                yield from self._read_entries(*self._arrived.popleft())
+            self._turn()
+
     def ranges(self) -> Mapping[int, tuple[int, int]]:
         """Find out what there is to read, before reading it.
 
@@ -367,6 +383,18 @@ class TopicReader:
                     position.advance(record.offset + 1)
                     yield position.partition, record
             position.advance(_last_offset_of(entry) + 1)
+            self._last_progress_ms = self._clock.now_ms()
+
+    def _read_entries(
+        self, position: ReadingPosition, records: memoryview
+    ) -> Iterator[tuple[int, LogEntry]]:
+        """Give the entries of one partition's answer that were not given yet."""
+        entries = read_entries(records, check_crc=self._options.check_crc)
+        while (entry := self._next_entry(position, entries)) is not None:
+            last_offset = _last_offset_of(entry)
+            if last_offset >= position.next_offset and not position.is_finished:
+                position.advance(last_offset + 1)
+                yield position.partition, entry
             self._last_progress_ms = self._clock.now_ms()
 
     def _next_entry(

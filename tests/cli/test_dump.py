@@ -1,11 +1,14 @@
 """`kprod dump` on files: what it prints, and how it ends."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
+from kprod import Producer
+from kprod.broker import EmbeddedCluster
 from kprod.cli import dump as subject
 from tests.cli import running
 from tests.oracle import message_set, record_v2
@@ -54,7 +57,7 @@ def test_json_is_one_object_per_batch(segment: Path) -> None:
     lines = [json.loads(line) for line in run("--json", "--deep", str(segment)).stdout.splitlines()]
     assert [line["baseOffset"] for line in lines] == [0, 1]
     assert [record["payload"] for line in lines for record in line["records"]] == ["v", "w"]
-    assert lines[0]["file"] == str(segment)
+    assert lines[0]["log"] == str(segment)
     shallow = json.loads(run("--json", str(segment)).stdout.splitlines()[0])
     assert "records" not in shallow
 
@@ -128,3 +131,48 @@ def test_a_missing_file_is_a_usage_error() -> None:
     """Exit code 2, as for every command used wrongly."""
     assert run("no-such-file").exit_code == 2
     assert run().exit_code == 2
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    """A topic of two partitions, with three records in the first and one in the second."""
+    with EmbeddedCluster(1, {"orders": 2}) as running_cluster:
+        with Producer(bootstrap_servers=running_cluster.bootstrap_servers) as producer:
+            for partition, value in ((0, b"a"), (0, b"b"), (1, b"c"), (0, b"d")):
+                producer.send("orders", value, partition=partition)
+                producer.flush()
+        yield running_cluster
+
+
+def test_a_topic(cluster: EmbeddedCluster) -> None:
+    """Partitions one after the other, each like a file."""
+    result = run("--deep", "--verify", "-b", cluster.bootstrap_servers, "-t", "orders")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    heads = [line for line in lines if line.startswith("Dumping")]
+    assert heads == ["Dumping orders-0", "Dumping orders-1"]
+    payloads = [line.rpartition("payload: ")[2] for line in lines if line.startswith("|")]
+    assert payloads == ["a", "b", "d", "c"]
+    assert "orders-0: 3 entries, 0 problems" in result.stderr
+
+
+def test_one_partition_of_a_topic(cluster: EmbeddedCluster) -> None:
+    """As JSON, with positions from the first batch read."""
+    result = run("--json", "-b", cluster.bootstrap_servers, "-t", "orders", "-p", "0")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [row["baseOffset"] for row in rows] == [0, 1, 2]
+    assert [row["position"] for row in rows] == [0, rows[0]["size"], 2 * rows[0]["size"]]
+    assert {row["log"] for row in rows} == {"orders-0"}
+
+
+def test_an_unknown_partition(cluster: EmbeddedCluster) -> None:
+    """One line, exit code 1."""
+    result = run("-b", cluster.bootstrap_servers, "-t", "orders", "-p", "7")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("kprod: ")
+
+
+@pytest.mark.parametrize("arguments", [[], ["-t", "orders"], ["-t", "orders", __file__]])
+def test_files_or_a_topic(arguments: list[str]) -> None:
+    """Not none, not both, and a topic has brokers."""
+    assert run(*arguments).exit_code == 2

@@ -131,6 +131,17 @@ def test_gaps_and_markers_are_passed_over() -> None:
     assert read(LogCluster(log)) == {0: [(0, b"a"), (4, b"c"), (9, b"d")]}
 
 
+def test_entries_are_given_as_they_are() -> None:
+    """Batches and old messages, markers too, each once."""
+    log = Log()
+    log.entries.append((0, 0, encode_message((0, 5, b"k", b"old"), magic=1)))
+    log.append(b"a", b"b")
+    log.append(b"marker", base_offset=7, is_control=True, is_transactional=True)
+    with reader_of(LogCluster(log)) as reader:
+        found = [(partition, entry.magic) for partition, entry in reader.entries()]
+    assert found == [(0, 1), (0, 2), (0, 2)]
+
+
 def test_an_answer_that_begins_before_the_offset() -> None:
     """A batch is given whole; records below the position are skipped."""
     log = log_of([b"a", b"b", b"c"])
