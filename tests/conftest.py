@@ -1,6 +1,7 @@
 """The list of plugins; fixtures live in them."""
 
 pytest_plugins: list[str] = [
+    "pytester",
     "tests.plugins.kafka",
     "tests.plugins.leaks",
     "tests.plugins.properties",

@@ -354,9 +354,11 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
         self._inbox.adopt()
         started.set()
         try:
+            self.step(self._clock.now_ms())
+            # Asked after the step: it may have taken the wake-up of `close` off the network.
             while not self._stopping:
-                self.step(self._clock.now_ms())
                 self._engine.wait(self._clock.now_ms())
+                self.step(self._clock.now_ms())
         except Exception as error:  # noqa: BLE001  # `close` raises it in the caller's thread
             self._engine.report(error)
         finally:

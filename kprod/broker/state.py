@@ -11,13 +11,15 @@ from collections.abc import Callable, Hashable
 
 from kprod._core.wheel import TimerTask
 from kprod.broker.config import EmbeddedConfig, TopicConfig
-from kprod.broker.delayed.purgatory import Purgatory
+from kprod.broker.delayed.fetch import DelayedFetch
+from kprod.broker.delayed.produce import DelayedProduce
 from kprod.broker.refusal import Refused
 from kprod.broker.replication import NO_LEADER, Partition
 from kprod.broker.topics import Topic, TopicRegistry
 from kprod.clock import Clock
 from kprod.model import Node, TopicPartition
 from kprod.protocol.error_table import ErrorCode
+from kprod.timer.purgatory import Purgatory
 from kprod.timer.timer import Timer
 
 CLUSTER_ID = "kprod-embedded-cluster"
@@ -61,8 +63,8 @@ class ClusterState:
         self.nodes: dict[int, Node] = {}
         self._alive = set(node_ids)
         self.topics = TopicRegistry(node_ids, self._make_partition)
-        self.waiting_produces = Purgatory(self.timer)
-        self.waiting_fetches = Purgatory(self.timer)
+        self.waiting_produces = Purgatory[DelayedProduce]("produce", self.timer)
+        self.waiting_fetches = Purgatory[DelayedFetch]("fetch", self.timer)
         self.forgotten_topics: set[str] = set()
         self.log_bytes = 0
         self._next_producer_id = _FIRST_PRODUCER_ID

@@ -162,13 +162,20 @@ def test_a_failure_inside_is_raised_at_the_end() -> None:
         world.cluster.close()
 
 
-def test_fixtures_work(pytester: pytest.Pytester) -> None:
+def test_it_closes_however_early() -> None:
+    """A cluster that is closed as soon as it runs does not sleep through it."""
+    for _ in range(50):
+        with EmbeddedCluster(brokers=1):
+            pass
+
+    assert "kprod-broker" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_fixtures_work(pytester: pytest.Pytester, pytestconfig: pytest.Config) -> None:
     """A test of a user gets a running cluster from the plugin."""
     pytester.makepyfile(
         """
         import pytest
-        pytest_plugins = ["kprod.broker.pytest_plugin"]
-
         @pytest.fixture
         def kprod_cluster_options():
             return {"brokers": 1, "topics": {"orders": 2}}
@@ -179,6 +186,10 @@ def test_fixtures_work(pytester: pytest.Pytester) -> None:
         """
     )
 
-    result = pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:cacheprovider")
+    # Where kprod is installed its entry point has loaded the plugin already.
+    installed = pytestconfig.pluginmanager.has_plugin("kprod")
+    options = [] if installed else ["-p", "kprod.broker.pytest_plugin"]
+
+    result = pytester.runpytest_inprocess(*options, "-p", "no:randomly")
 
     result.assert_outcomes(passed=1)

@@ -14,8 +14,8 @@ Source: Kafka DelayedFetch.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kprod.broker.delayed.purgatory import DelayedOperation
 from kprod.broker.replication import Partition
+from kprod.timer.purgatory import DelayedOperation
 
 
 class WaitingRead(NamedTuple):
@@ -76,9 +76,6 @@ class DelayedFetch(DelayedOperation):
     def on_complete(self) -> None:
         """Answer."""
         self._finish()
-
-    def on_expire(self) -> None:
-        """Nothing beyond `on_complete`."""
 
 
 def is_readable(partition: Partition, offset: int) -> bool:

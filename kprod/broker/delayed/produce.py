@@ -14,9 +14,9 @@ Source: Kafka DelayedProduce and Partition.checkEnoughReplicasReachOffset.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from kprod.broker.delayed.purgatory import DelayedOperation
 from kprod.broker.replication import Partition
 from kprod.protocol.error_table import ErrorCode
+from kprod.timer.purgatory import DelayedOperation
 
 
 class WaitingAppend(NamedTuple):
@@ -64,9 +64,6 @@ class DelayedProduce(DelayedOperation):
         for append in self._waiting:
             _fail(append, ErrorCode.REQUEST_TIMED_OUT)
         self._finish()
-
-    def on_expire(self) -> None:
-        """Nothing beyond `on_complete`."""
 
 
 def _settled(append: WaitingAppend) -> bool:

@@ -1,7 +1,7 @@
 """Sequences and epochs: what a partition accepts, repeats and refuses."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kprod.protocol.error_table import ErrorCode
@@ -109,6 +109,7 @@ def test_a_follower_behind_becomes_leader() -> None:
     assert sent(world.client(1), 1) == (ErrorCode.NONE, 1)
 
 
+@settings(max_examples=40)
 @given(attempts=st.lists(st.tuples(st.integers(0, 6), st.integers(1, 3)), max_size=25))
 def test_the_log_holds_each_sequence_once_and_in_order(attempts: list[tuple[int, int]]) -> None:
     """Whatever batches a producer tries, what is accepted is a run of sequences from the first."""
