@@ -135,21 +135,25 @@ cdef inline void _put(object target, Py_ssize_t index, object item) noexcept:
     PyTuple_SET_ITEM(target, index, item)
 
 
-cdef object _header_key(const HeaderFields* header, object recent):
-    """The key as text: `recent` itself where it is the same, since headers repeat their keys."""
-    cdef Py_ssize_t length
-    cdef const char* recent_start
-    if recent is not None:
-        recent_start = PyUnicode_AsUTF8AndSize(recent, &length)
-        if length == header.key_length and memcmp(recent_start, header.key, length) == 0:
-            return recent
+cdef object _decode_key(const HeaderFields* header):
     try:
         return PyUnicode_DecodeUTF8(<const char*>header.key, header.key_length, NULL)
     except UnicodeDecodeError as error:
         raise CorruptRecord(f"a header key is not UTF-8: {error}") from error
 
 
-cdef object _make_header(object header_type, object key, object value):
+cdef inline object _header_key(const HeaderFields* header, PyObject* recent):
+    """The key as text: `recent` itself where it is the same, since headers repeat their keys."""
+    cdef Py_ssize_t length
+    cdef const char* recent_start
+    if recent != NULL:
+        recent_start = PyUnicode_AsUTF8AndSize(<object>recent, &length)
+        if length == header.key_length and memcmp(recent_start, header.key, length) == 0:
+            return <object>recent
+    return _decode_key(header)
+
+
+cdef inline object _make_header(object header_type, object key, object value):
     if header_type is tuple:
         made = (key, value)
     else:
@@ -170,15 +174,16 @@ cdef tuple _make_headers(const RecordFields* fields, object header_type, tuple r
     cdef Fault fault
     cdef int32_t index
     cdef Py_ssize_t recent_count = PyTuple_GET_SIZE(recent)
+    cdef PyObject* recent_key
     cdef tuple headers = PyTuple_New(fields.header_count)
     for index in range(fields.header_count):
         # Read again with all checks, since the bytes may have changed since the first time.
         fault = read_header(&at, fields.end, &header)
         if fault != FAULT_NONE:
             raise CorruptRecord(FAULT_TEXTS[fault])
-        recent_key = None
+        recent_key = NULL
         if index < recent_count:
-            recent_key = <object>PyTuple_GET_ITEM(<object>PyTuple_GET_ITEM(recent, index), 0)
+            recent_key = PyTuple_GET_ITEM(<object>PyTuple_GET_ITEM(recent, index), 0)
         key = _header_key(&header, recent_key)
         value = _nullable_bytes(header.value, header.value_length)
         _put(headers, index, _make_header(header_type, key, value))
@@ -199,7 +204,7 @@ cdef int _check_header_keys(const RecordFields* fields) except -1:
         for place in range(header.key_length):
             seen |= header.key[place]
         if seen >= 0x80:
-            _header_key(&header, None)
+            _decode_key(&header)
     return 0
 
 

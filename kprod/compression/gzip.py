@@ -16,9 +16,9 @@ from kprod.errors import CorruptRecord
 NAME = "gzip"
 # zlib's number for a 32 KiB window in a gzip wrapper.
 _GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
-_SLICE_BYTES = 64 * 1024
-# Nobody writes batches of many members; without a bound an empty one costs a copy of a slice.
-_MEMBERS_MAX = 1_024
+_SLICE_BYTES = 1024 * 1024
+# Nobody writes batches of many members; without a bound each empty one costs a copy of a slice.
+_MEMBERS_MAX = 128
 
 
 def compress(payload: Buffer, level: int) -> bytes:

@@ -46,6 +46,8 @@ _LIBRARY_HIGH_LEVEL_MAX = 12
 
 _STEP_BYTES_MIN = 64 * 1024
 _STEP_BYTES_MAX = 1024 * 1024
+# A byte of a block yields at most 255.
+_EXPANSION_MAX = 255
 # Typical records shrink less than this, so that one step reads a whole block.
 _STEP_RATIO = 8
 
@@ -120,6 +122,9 @@ def decompress(payload: Buffer, limit_bytes: int, *, check_header: bool = True) 
     view = memoryview(payload)
     output = BoundedOutput(NAME, len(view), limit_bytes)
     header = _checked_header(view)
+    is_small = len(view) * _EXPANSION_MAX <= output.allowed_bytes
+    if check_header and is_small and not header[_FLG_OFFSET] & _FLG_CONTENT_SIZE:
+        return _read_whole(view)
     if not check_header:
         header[-1] = _header_checksum(header[_FLG_OFFSET:-1])
     context = lz4.frame.create_decompression_context()
@@ -133,6 +138,19 @@ def decompress(payload: Buffer, limit_bytes: int, *, check_header: bool = True) 
         msg = f"lz4: {len(view) - end} bytes follow the end of the frame"
         raise CorruptRecord(msg)
     return output.joined()
+
+
+def _read_whole(view: memoryview) -> bytes:
+    """Read a frame in one call: it cannot pass the bound, and declares no size to allocate."""
+    try:
+        whole, read_bytes = lz4.frame.decompress(view, return_bytes_read=True)
+    except RuntimeError as error:
+        msg = f"lz4: {error}"
+        raise CorruptRecord(msg) from error
+    if read_bytes != len(view):
+        msg = f"lz4: {len(view) - read_bytes} bytes follow the end of the frame"
+        raise CorruptRecord(msg)
+    return bytes(whole)
 
 
 def _header_checksum(covered: Buffer) -> int:

@@ -23,9 +23,9 @@ def test_header_and_level() -> None:
 
 def test_several_members() -> None:
     """Members after one another read as one, as RFC 1952 has it, also when they span slices."""
-    first, second = random.Random(4).randbytes(200_000), b"second"
+    first, second = random.Random(4).randbytes(2_200_000), b"second"
     packed = gzip.compress(first, 1) + gzip.compress(b"", 1) + gzip.compress(second, 9)
-    assert gzip.decompress(packed, LIMIT_BYTES) == first + second
+    assert gzip.decompress(packed, 4 << 20) == first + second
 
 
 def test_member_with_optional_fields() -> None:
@@ -38,8 +38,8 @@ def test_member_with_optional_fields() -> None:
 
 def test_too_many_members() -> None:
     """A block of endless empty members is refused rather than followed."""
-    with pytest.raises(CorruptRecord, match="1024 members"):
-        gzip.decompress(gzip.compress(b"", 1) * 1_025, LIMIT_BYTES)
+    with pytest.raises(CorruptRecord, match="128 members"):
+        gzip.decompress(gzip.compress(b"", 1) * 129, LIMIT_BYTES)
 
 
 @pytest.mark.parametrize("place", [-1, -5])
