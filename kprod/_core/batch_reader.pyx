@@ -196,8 +196,8 @@ cdef int _check_header_keys(const RecordFields* fields) except -1:
     cdef HeaderFields header
     cdef const uint8_t* at = fields.headers
     cdef uint8_t seen
-    cdef int32_t index, place
-    for index in range(fields.header_count):
+    cdef int32_t _index, place
+    for _index in range(fields.header_count):
         if read_header(&at, fields.end, &header) != FAULT_NONE:
             raise CorruptRecord("a record changed while it was read")
         seen = 0
@@ -286,7 +286,8 @@ cdef class BatchReader:
         size = LOG_OVERHEAD_BYTES + <int64_t>load_int32(start + BATCH_LENGTH_OFFSET)
         if remaining >= BATCH_HEAD_BYTES and (start + MAGIC_OFFSET)[0] != MAGIC_V2:
             raise CorruptRecord(
-                f"batch at byte {self.position}: magic {(start + MAGIC_OFFSET)[0]}, only 2 is read here")
+                f"batch at byte {self.position}: magic {(start + MAGIC_OFFSET)[0]}, "
+                "only 2 is read here")
         if size < BATCH_OVERHEAD_BYTES or size > self._batch_bytes_max:
             raise CorruptRecord(
                 f"batch at byte {self.position}: {size} bytes, "
