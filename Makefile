@@ -34,7 +34,7 @@ lint: $(VENV)/.built  ## check style, types, stubs and layers
 	$(BIN)/cython-lint kprod
 	$(BIN)/lint-imports --no-logo
 	$(PY) -m mypy
-	$(PY) -m mypy.stubtest --ignore-disjoint-bases --ignore-unused-allowlist \
+	$(PY) -m mypy.stubtest --mypy-config-file pyproject.toml --ignore-disjoint-bases --ignore-unused-allowlist \
 	  --allowlist tests/stubtest_allow.txt $(MODULES)
 
 format: $(VENV)/.built  ## write the style that lint asks for, as far as a tool can
