@@ -13,7 +13,8 @@ MODULES := $(subst /,.,$(basename $(shell find kprod -name '*.pyx' | sort)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint format docs lock test-quick test-pythons kafka kafka-fetch fuzz long bench clean
+.PHONY: help setup demo test lint format docs lock test-quick test-pythons kafka kafka-fetch fuzz long mutants \
+  timer-stress bench clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -57,8 +58,8 @@ test-pythons:  ## run the quick tests on the other installed CPythons (3.11 to 3
 kafka: $(VENV)/.built  ## start an Apache Kafka and print its address
 	$(PY) -m tests.plugins.kafka run $(KAFKA)
 
-fuzz: $(VENV)/.built  ## search for counterexamples, far longer than the tests do
-	KPROD_HYPOTHESIS_PROFILE=long $(PYTEST) --timeout 3600 -m "not kafka" $(shell find tests -name '*_properties.py')
+fuzz: $(VENV)/.built  ## fuzz every decoder in a sanitized build, a minute each (FUZZ="--seconds 600")
+	$(PY) -m tests.fuzz $(FUZZ)
 
 long: $(VENV)/.built  ## run the tests that are too long for make test, and 5,000 examples each
 	$(PYTEST) --timeout 3600 -m long
@@ -66,6 +67,12 @@ long: $(VENV)/.built  ## run the tests that are too long for make test, and 5,00
 	  $(LONG_PROPERTIES)
 # Tests that draw 5,000 examples there, new ones each time.
 LONG_PROPERTIES := tests/_core/test_message_set_properties.py tests/record
+
+mutants: $(VENV)/.built  ## plant faults and see that the tests find each
+	$(PY) tests/mutants/run.py
+
+timer-stress: $(VENV)/.built  ## eight threads at one timer for 20 s, threads switched every microsecond
+	$(PY) -m tests.timer.system_timer_stress --seconds 20
 
 bench: $(VENV)/.built  ## run the benchmarks, small sizes (BENCH= for the full ones)
 	@for program in $$(grep -l '__main__' benchmarks/[a-z]*.py); do \

@@ -1,15 +1,16 @@
 """Where operations wait for what happens to the keys they watch.
 
-A shard, of 512, is a lock and a map from keys to watch lists. `check_and_complete` takes a list under
-the shard's lock and tries its operations without it, each under its own. A completed operation leaves
-its lists at once, so what is held is what is live; the purge, on a beat of 200 ms once more than
-`purge_interval` operations were watched and are over, drops keys that nobody watches any more.
+A shard, of 512, is a lock and a map from keys to watch lists. `check_and_complete` takes a list
+under the shard's lock and tries its operations without it, each under its own. A completed
+operation leaves its lists at once, so what is held is what is live; the purge, on a beat of 200 ms
+once more than `purge_interval` operations were watched and are over, drops keys that nobody watches
+any more.
 
-Why the operation's lock is held from the first try to the second. No event between the first try and
-the registration may be lost, so there is a second try. If the lock were free between them, another
-thread could take it in `check_and_complete` and wait inside `try_complete` for a lock that waits for
-the first thread: three threads, none of which moves. One rule is left to callers: never call
-`check_and_complete` while holding an exclusive lock that `try_complete` may need.
+Why the operation's lock is held from the first try to the second. No event between the first try
+and the registration may be lost, so there is a second try. If the lock were free between them,
+another thread could take it in `check_and_complete` and wait inside `try_complete` for a lock that
+waits for the first thread: three threads, none of which moves. One rule is left to callers: never
+call `check_and_complete` while holding an exclusive lock that `try_complete` may need.
 
 Invariants.
     An operation is in the timer, or in a list, only while it is not completed.
@@ -138,8 +139,12 @@ class Purgatory(Generic[Operation]):
                 return True
             try:
                 self._watch(operation, keys)
-                if _try(operation):
+                if operation.completed:
+                    return False  # by whoever made the keys: nobody else can have its lock
+                if operation.try_complete():
                     return True
+                self._delayed[id(operation)] = operation
+                operation.places.append(self._delayed)
             except BaseException:
                 operation.leave()
                 raise
@@ -193,9 +198,7 @@ class Purgatory(Generic[Operation]):
             self._estimated_count = len(self._delayed)
         for shard in self._shards:
             for key, found in list(shard.lists.items()):
-                for operation in list(found.values()):
-                    if operation.completed:
-                        operation.leave()
+                _sweep(found)
                 if not found:
                     _drop_if_empty(shard, key)
 
@@ -205,26 +208,25 @@ class Purgatory(Generic[Operation]):
 
     def _watch(self, operation: Operation, keys: Iterable[Hashable]) -> None:
         """Add an operation to the lists of its keys; the caller has its lock."""
-        count = 0
+        token, places, shards = id(operation), operation.places, self._shards
         for key in keys:
             if operation.completed:
-                break  # by whoever makes the keys: nobody else can have its lock
-            shard = self._shard_of(key)
+                return
+            shard = shards[hash(key) % SHARD_COUNT]
             with shard.lock:
-                operation.enter(shard.lists.setdefault(key, {}))
-            count += 1
-        if not count:
+                found = shard.lists.get(key)
+                if found is None:
+                    found = shard.lists[key] = {}
+                places.append(found)
+                found[token] = operation
+        if not places:
             message = f"an operation watched in purgatory {self.name!r} needs at least one key"
             raise ValueError(message)
         with self._count_lock:
             self._estimated_count += 1
 
     def _delay(self, operation: Operation) -> None:
-        """Add a watched operation to the timer, unless it is over by now."""
-        with operation.lock:
-            if operation.completed:
-                return
-            operation.enter(self._delayed)
+        """Add a watched operation to the timer."""
         try:
             self._timer.add(operation.delay_ms, operation)
             if not self._beat.pending:
@@ -250,6 +252,13 @@ class Purgatory(Generic[Operation]):
 def _try(operation: DelayedOperation) -> bool:
     with operation.lock:
         return not operation.completed and operation.try_complete()
+
+
+def _sweep(found: dict[int, DelayedOperation]) -> None:
+    """Take the completed operations out of a list, and out of all others."""
+    for operation in list(found.values()):
+        if operation.completed:
+            operation.leave()
 
 
 def _drop_if_empty(shard: _Shard, key: Hashable) -> None:

@@ -1,12 +1,12 @@
 """A timer with threads of its own, for a program that has no loop to drive one.
 
-Two threads. The reaper moves the time and sleeps until the next bucket comes up, for ever when there
-is none. The executor runs what is due, one task after the other, outside the lock: a slow task delays
-the tasks behind it and never the clock. A due task that the executor has not reached can still be
-cancelled.
+Two threads. The reaper moves the time and sleeps until the next bucket comes up, for ever when
+there is none. The executor runs what is due, one task after the other, outside the lock: a slow
+task delays the tasks behind it and never the clock. A due task that the executor has not reached
+can still be cancelled.
 
-The wake-up. Whoever adds a deadline earlier than the one that the reaper sleeps for must wake it. That
-check, and the reaper's own from its look at the queue until it sleeps, are under the one lock:
+The wake-up. Whoever adds a deadline earlier than the one that the reaper sleeps for must wake it.
+That check, and the reaper's own from its look at the queue until it sleeps, are under the one lock:
 otherwise a task added between look and sleep is noticed when something else happens, or never.
 
 Invariants.
@@ -15,8 +15,9 @@ Invariants.
     After `shutdown` nothing is pending.
 
 Thread-safety: any thread, tasks included.
-Source: Kafka's SystemTimer.java and SystemTimerReaper.java (server-util, 4.x). Its read-write lock and
-200 ms beat are not needed: one lock costs less than the interpreter does, and no wake-up is lost.
+Source: Kafka's SystemTimer.java and SystemTimerReaper.java (server-util, 4.x). Its read-write lock
+and 200 ms beat are not needed: one lock costs less than the interpreter does, and no wake-up is
+lost.
 """
 
 import threading
@@ -48,8 +49,8 @@ class SystemTimer:
         tick_ms: How coarse it is, at least 1.
         wheel_size: Buckets a level; at least 2.
 
-    Thread-safety: any thread. `_lock` guards `_wheel`, `_wakes_at_ms` and `_closed`; tasks leave the wheel
-    by `TimerTask.cancel` too, which the interpreter lock guards.
+    Thread-safety: any thread. `_lock` guards `_wheel`, `_wakes_at_ms` and `_closed`; tasks leave
+    the wheel by `TimerTask.cancel` too, which the interpreter lock guards.
     """
 
     __slots__ = (

@@ -22,8 +22,8 @@ _logger = logging.getLogger(__name__)
 class Timer(TimingWheel):
     """A wheel that fires.
 
-    `add`, `add_at`, `schedule`, `next_expiry_ms`, `clear` and `len` are the wheel's own, so that they
-    cost no interpreted call.
+    `add`, `add_at`, `schedule`, `next_expiry_ms`, `clear` and `len` are the wheel's own, so that
+    they cost no interpreted call.
 
     Args:
         now_ms: Monotonic milliseconds; 0 ≤ now_ms.

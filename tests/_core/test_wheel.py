@@ -2,11 +2,14 @@
 
 import gc
 import weakref
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 
 from kprod._core.wheel import TimerTask, TimingWheel, WheelLevel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 INT64_MAX = 2**63 - 1
 
@@ -72,7 +75,7 @@ def test_task_of_350_ms_passes_through_level_two() -> None:
 
 
 def test_ticks_of_a_second_share_a_bucket() -> None:
-    """Of tasks due at 0, 1, 1 and 3 s the first is due at once and the next two come up together."""
+    """Of tasks due at 0, 1, 1 and 3 s one is due at once and two come up together."""
     wheel = TimingWheel(0, tick_ms=1_000, wheel_size=8)
     at_once, first, second, last = (wheel.schedule(ms, nothing) for ms in (0, 1_000, 1_000, 3_000))
     assert wheel.lowest.occupied() == [(1, 1_000, 2), (3, 3_000, 1)]
@@ -86,7 +89,7 @@ def test_ticks_of_a_second_share_a_bucket() -> None:
 
 
 def test_ticks_of_ten_seconds() -> None:
-    """35, 36 and 38 s share bucket 31–40; 100 s is in level two; 700 s comes from level three to 691–700."""
+    """35, 36, 38 s share bucket 31–40; 100 s is in level two; 700 s falls from three to 691–700."""
     wheel = TimingWheel(0, tick_ms=10_000, wheel_size=8)
     early = [wheel.schedule(seconds * 1_000, nothing) for seconds in (35, 36, 38)]
     wheel.schedule(100_000, nothing)
@@ -133,7 +136,7 @@ def test_delivery_timeout_cascades_at_most_three_times() -> None:
 
 
 def test_expiration_is_rounded_up_to_a_tick() -> None:
-    """With ticks of 10 ms a task of 1 ms waits for the end of the tick, since it may not be early."""
+    """With ticks of 10 ms a task of 1 ms waits for the tick's end: it may not be early."""
     wheel = TimingWheel(5, tick_ms=10)
     task = wheel.schedule(1, nothing)
     assert task.expiration_ms == 10
@@ -279,7 +282,7 @@ def test_time_out_of_range_is_refused(now_ms: int) -> None:
 )
 def test_arguments_out_of_range_are_refused(now_ms: int, tick_ms: int, wheel_size: int) -> None:
     """Every argument of a wheel has its bounds."""
-    with pytest.raises(ValueError, match="must be from|starts at"):
+    with pytest.raises(ValueError, match=r"must be from|starts at"):
         TimingWheel(now_ms, tick_ms=tick_ms, wheel_size=wheel_size)
 
 

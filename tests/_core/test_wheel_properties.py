@@ -1,6 +1,7 @@
 """The wheel against a sorted list: any mix of add, cancel, add again, advance."""
 
-from collections.abc import Hashable
+
+from typing import TYPE_CHECKING
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -8,6 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kprod._core.wheel import TimerTask, TimingWheel
 from tests.oracle.timer_heap import SortedListTimer
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
 
 DELAYS_MS = st.one_of(
     st.integers(-5, 45),
@@ -72,7 +76,7 @@ class WheelMachine(RuleBasedStateMachine):
             self.move_to(next_ms)
 
     def move_to(self, now_ms: int) -> None:
-        """Advance both and compare: never early, at most a tick late, each once, in order of ticks."""
+        """Advance both: never early, at most a tick late, each once, in order of ticks."""
         tick_ms = self.wheel.tick_ms
         self.wheel.advance(now_ms)
         fired: list[Hashable] = [self.tasks.index(task) for task in iter(self.wheel.pop_due, None)]

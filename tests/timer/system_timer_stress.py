@@ -1,13 +1,13 @@
 """Eight threads at one `SystemTimer`, with the interpreter switching threads every microsecond.
 
-Three kinds of round take turns. In a *mix* every thread adds, moves and cancels its own task, and knows
-after each step how often the task must have run. In a *relay* one task at a time is on its way and
-each adds the next, so that a wake-up that is lost is never made good by another and the relay stops.
-In a *burst* all threads add at once, while the reaper wakes and sleeps, and then only wait: nobody
-makes good the loss of the last one.
+Three kinds of round take turns. In a *mix* every thread adds, moves and cancels its own task, and
+knows after each step how often the task must have run. In a *relay* one task at a time is on its
+way and each adds the next, so that a wake-up that is lost is never made good by another and the
+relay stops. In a *burst* all threads add at once, while the reaper wakes and sleeps, and then only
+wait: nobody makes good the loss of the last one.
 
-A short switch interval alone seldom hits a gap of two lines. So every thread is also traced, and now
-and then pauses between two lines of the timer's own module, as if it had been switched there.
+A short switch interval alone seldom hits a gap of two lines. So every thread is also traced, and
+now and then pauses between two lines of the timer's own module, as if it had been switched there.
 
 Run as a script for longer: `python -m tests.timer.system_timer_stress --seconds 20`.
 """
@@ -18,6 +18,7 @@ import random
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -161,7 +162,7 @@ def relay(runners: list[Runner]) -> None:
     for index, runner in enumerate(runners):
         runner.then = turns[(index + 1) % len(runners)].release
     turns[0].release()
-    in_threads([lambda index=index: leg(index) for index in range(len(runners))])  # type: ignore[misc]
+    in_threads([partial(leg, index) for index in range(len(runners))])
     if not runners[0].found_fault.is_set():
         wait_for(turns[0], runners[0].found_fault)
     for runner in runners:
@@ -213,5 +214,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=20.0)
     found = stress(parser.parse_args().seconds)
-    print("\n".join(found) or "no fault found")  # noqa: T201 - a script
+    print("\n".join(found) or "no fault found")
     sys.exit(bool(found))

@@ -109,8 +109,8 @@ def test_three_threads_do_not_deadlock() -> None:
     """A watcher that reads, a writer that waits for it, a checker that must read behind the writer.
 
     The watcher is a reader and registers the operation. The writer then waits for it, and keeps new
-    readers out. The checker finds the operation: if it could take the operation's lock, it would wait
-    in the condition for the writer, and the watcher, in its second try, for the checker.
+    readers out. The checker finds the operation: if it could take the operation's lock, it would
+    wait in the condition for the writer, and the watcher, in its second try, for the checker.
     """
     state, reached = WriterFirstLock(), threading.Event()
     operation = HeldReading(state, reached)
@@ -120,7 +120,7 @@ def test_three_threads_do_not_deadlock() -> None:
     met: list[bool] = []
 
     def keys() -> Iterator[str]:
-        """Between the registration and the second try, let the other two come as far as they can."""
+        """Between the registration and the second try, let the others come as far as they can."""
         yield "first"
         writer.start()
         met.append(state.writer_wants.wait(LIMIT_S))
