@@ -1,22 +1,23 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The hierarchical timing wheel: deadlines that are added and cancelled in O(1), at once.
 
 Why a wheel. Most deadlines of a client are cancelled, not met. A heap pays O(log n) to insert and
-keeps what was cancelled until it comes up; a bucket that is a doubly linked list forgets it at once.
+keeps what was cancelled until it comes up; a bucket that is a linked list forgets it at once.
 
 How. The lowest level has `wheel_size` buckets of one tick. What lies beyond its interval goes to an
 overflow level, made when first needed, whose tick is that whole interval. A bucket that holds
-something stands in a heap by the instant at which its range starts, so the heap has tens of entries,
-not millions. When the bucket of a higher level comes up, what it holds is spread over the lower ones.
+something stands in a heap by the instant at which its range starts, so the heap has tens of
+entries, not millions. When the bucket of a higher level comes up, what it holds is spread over the
+lower ones.
 
-The entry is the task: being in a list costs no memory of its own, and `cancel` needs no search. Links
-are bare pointers, and the list owns a reference to each task: to unlink one then writes to its
-neighbours without reading them, which is what counts when a million wait. The list shows its tasks to
-the cycle collector itself, so a wheel that was dropped with tasks in it is freed.
+The entry is the task: being in a list costs no memory of its own, and `cancel` needs no search.
+Links are bare pointers, and the list owns a reference to each task: to unlink one then writes to
+its neighbours without reading them, which is what counts when a million wait. The list shows its
+tasks to the cycle collector itself, so a wheel that was dropped with tasks in it is freed.
 
 Invariants.
     A task is in exactly one list (a bucket, the due list, the firing list), or in none.
-    `len(wheel)` is the number of tasks in lists; each of them points to the wheel, the others to none.
+    `len(wheel)` is the number of tasks in lists; they point to the wheel, the others to none.
     A bucket stands in the queue at most once: when its expiration changes, never when it fills.
     Every bucket in the queue expires after each level's current time.
     Expirations are whole ticks, rounded up, so that nothing fires early.
@@ -24,8 +25,9 @@ Invariants.
 Complexity: add O(levels), cancel O(1), advance O(due buckets + tasks in them).
 Thread-safety: under the interpreter lock; no method lets go of it half way, except `fire`, between
 tasks. One owner advances and fires.
-Source: G. Varghese, A. Lauck, "Hashed and Hierarchical Timing Wheels" (1987); Kafka's TimingWheel.java,
-TimerTaskList.java and SystemTimer.java (server-common, 4.x) for the rules, without their locks.
+Source: G. Varghese, A. Lauck, "Hashed and Hierarchical Timing Wheels" (1987); Kafka's
+TimingWheel.java, TimerTaskList.java and SystemTimer.java (server-common, 4.x) for the rules,
+without their locks.
 """
 
 cimport cython
@@ -83,7 +85,7 @@ cdef class TimerTask:
 
     @property
     def expiration_ms(self):
-        """When it fires or fired, monotonic milliseconds, a whole tick; −1 if it was never added."""
+        """When it fires or fired, monotonic milliseconds, a whole tick; −1 if never added."""
         return self._expiration_ms
 
     cpdef bint cancel(self) noexcept:
@@ -179,14 +181,14 @@ cdef int _clear_list(PyObject* tasks) noexcept:
     return 0
 
 
-# Every cycle through a wheel passes from a list to a task, so this is where cycles are cut. The wheel,
-# its levels and their buckets stay whole until they are freed: the queue borrows from them.
+# Every cycle through a wheel passes from a list to a task, so this is where cycles are cut. The
+# wheel, its levels and their buckets stay whole until they are freed: the queue borrows from them.
 (<PyTypeObject*>TimerTaskList).tp_traverse = <traverseproc>_traverse_list
 (<PyTypeObject*>TimerTaskList).tp_clear = <inquiry>_clear_list
 
 
 cdef class DelayQueue:
-    """A heap of buckets by expiration, each in it at most once, so it never outgrows their number."""
+    """A heap of buckets by expiration, each at most once, so it never outgrows their number."""
 
     def __dealloc__(self):
         free(self._heap)
@@ -333,7 +335,7 @@ cdef class TimingWheel:
 
     @property
     def next_expiry_ms(self):
-        """When `advance` next has something to do, monotonic milliseconds; None when nothing waits."""
+        """When `advance` next has work, monotonic milliseconds; None when nothing waits."""
         return self.now_ms if self.has_due else self.next_bucket_ms
 
     cpdef TimerTask schedule(self, object delay_ms, object callback):
@@ -376,7 +378,7 @@ cdef class TimingWheel:
         """Let a task fire at an instant; as `add`, but absolute.
 
         Args:
-            deadline_ms: Monotonic milliseconds; what is not later than the timer's time is due at once.
+            deadline_ms: Monotonic milliseconds; what is not after the timer's time is due at once.
             task: Not pending in another timer.
 
         Raises:
@@ -386,7 +388,8 @@ cdef class TimingWheel:
         cdef int64_t deadline = PyLong_AsLongLongAndOverflow(deadline_ms, &overflow)
         if overflow > 0 or deadline > INT64_MAX - self.tick_ms:
             raise ValueError(
-                f"deadline_ms={deadline_ms} is beyond the timer's range: at most {INT64_MAX - self.tick_ms}"
+                f"deadline_ms={deadline_ms} is beyond the timer's range: at most "
+                f"{INT64_MAX - self.tick_ms}"
             )
         if overflow < 0:
             deadline = self.now_ms
@@ -401,8 +404,8 @@ cdef class TimingWheel:
         if overflow < 0:
             return self.now_ms
         raise ValueError(
-            f"delay_ms={delay_ms} at {self.now_ms} is beyond the timer's range: deadlines are at most "
-            f"{INT64_MAX - self.tick_ms}"
+            f"delay_ms={delay_ms} at {self.now_ms} is beyond the timer's range: deadlines are at "
+            f"most {INT64_MAX - self.tick_ms}"
         )
 
     cdef int _insert(self, int64_t deadline_ms, TimerTask task) except -1:
@@ -412,7 +415,7 @@ cdef class TimingWheel:
         if task is None:
             raise TypeError("task must be a TimerTask, not None")
         if task._wheel != NULL and task._wheel != <void*>self:
-            raise ValueError("the task waits in another timer: cancel it there before adding it here")
+            raise ValueError("the task waits in another timer: cancel it there before adding it")
         if deadline_ms > expiration_ms:
             over = deadline_ms % self.tick_ms
             expiration_ms = deadline_ms if over == 0 else deadline_ms + (self.tick_ms - over)
@@ -434,7 +437,9 @@ cdef class TimingWheel:
         while expiration_ms - level.current_ms >= level.interval_ms:
             if level.overflow_wheel is None:
                 self._queue._reserve(level.wheel_size)
-                level.overflow_wheel = WheelLevel(level.interval_ms, level.wheel_size, level.current_ms)
+                level.overflow_wheel = WheelLevel(
+                    level.interval_ms, level.wheel_size, level.current_ms
+                )
             level = level.overflow_wheel
         return level
 

@@ -30,8 +30,7 @@ class DelayedOperation(TimerTask):
     Args:
         delay_ms: How long it may wait, from when it is watched.
         lock: Guards the operation, re-entrant. Operations that change one thing, such as the
-        members
-            of one group, may share that thing's lock; by default each has its own.
+            members of one group, may share that thing's lock; by default each has its own.
 
     Thread-safety: any thread. `lock` guards `completed` and whatever `try_complete` looks at.
     """
