@@ -66,3 +66,4 @@ cdef class TimingWheel:
     cdef WheelLevel _level_for(self, int64_t expiration_ms)
     cdef void _place(self, TimerTask task, WheelLevel level) noexcept
     cdef int _flush(self, TimerTaskList bucket) except -1
+    cdef void _cancel_all(self) noexcept

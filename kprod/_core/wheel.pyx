@@ -304,8 +304,10 @@ cdef class TimingWheel:
 
     def __dealloc__(self):
         # Tasks that outlive the wheel must not point to it. What a task's end runs cannot reach it.
+        # No attribute is looked up: at interpreter exit a subclass may be cleared before its
+        # instances, and a lookup that failed would leave the tasks with a pointer to freed memory.
         if self._firing is not None:
-            self.clear()
+            self._cancel_all()
 
     def __len__(self):
         return self._count
@@ -566,6 +568,10 @@ cdef class TimingWheel:
             How many there were.
         """
         cdef Py_ssize_t cancelled = self._count
+        self._cancel_all()
+        return cancelled
+
+    cdef void _cancel_all(self) noexcept:
         cdef WheelLevel level = self.lowest
         self._due._cancel_all()
         self._firing._cancel_all()
@@ -573,4 +579,3 @@ cdef class TimingWheel:
             for bucket in level._buckets:
                 (<TimerTaskList>bucket)._cancel_all()
             level = level.overflow_wheel
-        return cancelled
