@@ -42,7 +42,9 @@ class Log:
     def append(self, *values: bytes, **fields: Any) -> None:
         """Put one batch of records behind the others."""
         base = fields.pop("base_offset", self.end_offset)
-        rows = [(1_000 + base + index, b"key", value, []) for index, value in enumerate(values)]
+        rows: list[tuple[int, bytes, bytes, list[tuple[str, bytes | None]]]] = [
+            (1_000 + base + index, b"key", value, []) for index, value in enumerate(values)
+        ]
         batch = encode_batch(rows, base_offset=base, **fields)
         deltas = fields.get("offset_deltas", range(len(values)))
         self.entries.append((base, base + list(deltas)[-1], batch))

@@ -273,7 +273,7 @@ def test_corrupt_records_are_an_error_with_the_place() -> None:
     log = log_of([b"a"], [b"b"])
     first, last, batch = log.entries[1]
     log.entries[1] = (first, last, batch[:-1] + b"\xff")
-    given = []
+    given: list[bytes | None] = []
 
     with (
         reader_of(LogCluster(log)) as reader,
