@@ -39,6 +39,7 @@ from kprod.errors import (
 from kprod.model import Node, Record
 from kprod.network.client import NetworkClient
 from kprod.network.reading_position import BACKOFF, ReadingPosition
+from kprod.network.reading_requests import fetch_body, list_offsets_body
 from kprod.network.request import ClientRequest, Outcome
 from kprod.network.surroundings import NetworkDoors, system_doors
 from kprod.protocol.api import ApiKey
@@ -285,11 +286,18 @@ class TopicReader:
             # Which partition comes first is served first: take turns.
             shift = self._source.randrange(len(positions))
             asked = positions[shift:] + positions[:shift]
-            api_key, versions, body = ApiKey.FETCH, _FETCH_VERSIONS, self._fetch_body(asked)
+            api_key, versions = ApiKey.FETCH, _FETCH_VERSIONS
+            body = fetch_body(
+                self._topic,
+                asked,
+                wait_ms=self._options.fetch_wait_ms,
+                bytes_max=self._options.fetch_bytes_max,
+                partition_bytes_max=self._options.partition_fetch_bytes_max,
+            )
         else:
             asked = [each for each in positions if each.wanted_timestamp == timestamp]
             api_key, versions = ApiKey.LIST_OFFSETS, _LIST_OFFSETS_VERSIONS
-            body = self._list_offsets_body(asked, timestamp)
+            body = list_offsets_body(self._topic, asked, timestamp)
         self._busy_nodes.add(node.node_id)
         self._client.send(
             ClientRequest(
@@ -301,30 +309,6 @@ class TopicReader:
             ),
             now_ms,
         )
-
-    def _list_offsets_body(self, asked: list[ReadingPosition], timestamp: int) -> dict[str, Any]:
-        partitions = [
-            {"partition_index": position.partition, "timestamp": timestamp} for position in asked
-        ]
-        return {"replica_id": -1, "topics": [{"name": self._topic, "partitions": partitions}]}
-
-    def _fetch_body(self, asked: list[ReadingPosition]) -> dict[str, Any]:
-        partitions = [
-            {
-                "partition": position.partition,
-                "fetch_offset": position.next_offset,
-                "partition_max_bytes": self._options.partition_fetch_bytes_max,
-            }
-            for position in asked
-        ]
-        return {
-            "replica_id": -1,
-            "max_wait_ms": self._options.fetch_wait_ms,
-            "min_bytes": 1,
-            "max_bytes": self._options.fetch_bytes_max,
-            "session_epoch": -1,  # no fetch session: each request stands alone
-            "topics": [{"topic": self._topic, "partitions": partitions}],
-        }
 
     def _on_complete(self, outcome: Outcome) -> None:
         self._busy_nodes.discard(outcome.node_id)
