@@ -9,7 +9,13 @@ Thread-safety: one thread.
 Source: Kafka's protocol guide for ListOffsets' special timestamps.
 """
 
+import itertools
+from collections.abc import Iterator
+
+from kprod._core.message_set import MessageEntry
 from kprod.cluster.backoff import ExponentialBackoff
+from kprod.model import Record
+from kprod.record.entries import LogEntry
 
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
@@ -76,6 +82,42 @@ class ReadingPosition:
         self.next_offset = max(self.next_offset, next_offset)
         self.failures = 0
 
+    def unread(self, entry: LogEntry) -> Iterator[Record]:
+        """Give an entry's records that were not given yet, and advance with each.
+
+        Args:
+            entry: A whole one of this partition.
+
+        Yields:
+            Records below the end; none of a transaction marker.
+        """
+        for record in _records_of(entry):
+            if record.offset >= (self.end_offset or 0):
+                break
+            if record.offset >= self.next_offset:
+                self.advance(record.offset + 1)
+                yield record
+        self.advance(last_offset_of(entry) + 1)
+
     def begin_again(self) -> None:
         """Ask for both ends again: the log no longer has what was asked for."""
         self.start_offset = self.end_offset = None
+
+
+def last_offset_of(entry: LogEntry) -> int:
+    """Where an entry ends.
+
+    Args:
+        entry: A batch, or a message of an old format with whatever it wraps.
+
+    Returns:
+        The offset of its last record.
+    """
+    return entry.offset if isinstance(entry, MessageEntry) else entry.last_offset
+
+
+def _records_of(entry: LogEntry) -> Iterator[Record]:
+    """An entry's records, whatever its format; none of a transaction marker."""
+    if isinstance(entry, MessageEntry):
+        return itertools.starmap(Record, entry)
+    return iter(()) if entry.is_control else iter(entry)

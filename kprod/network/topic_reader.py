@@ -15,14 +15,12 @@ Source: Kafka's Fetcher and OffsetFetcher (clients 4.3.1); FetchRequest.json, wh
 know topics by name.
 """
 
-import itertools
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from kprod._core.message_set import MessageEntry
 from kprod.clock import Clock, SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config import ClientConfig
@@ -38,7 +36,7 @@ from kprod.errors import (
 )
 from kprod.model import Node, Record
 from kprod.network.client import NetworkClient
-from kprod.network.reading_position import BACKOFF, ReadingPosition
+from kprod.network.reading_position import BACKOFF, ReadingPosition, last_offset_of
 from kprod.network.reading_requests import fetch_body, list_offsets_body
 from kprod.network.request import ClientRequest, Outcome
 from kprod.network.surroundings import NetworkDoors, system_doors
@@ -359,14 +357,9 @@ class TopicReader:
         """Give the records of one partition's answer that were not given yet."""
         entries = read_entries(records, check_crc=self._options.check_crc)
         while (entry := self._next_entry(position, entries)) is not None:
-            self.batch_count += _last_offset_of(entry) >= position.next_offset
-            for record in _records_of(entry):
-                if record.offset >= (position.end_offset or 0):
-                    break
-                if record.offset >= position.next_offset:
-                    position.advance(record.offset + 1)
-                    yield position.partition, record
-            position.advance(_last_offset_of(entry) + 1)
+            self.batch_count += last_offset_of(entry) >= position.next_offset
+            for record in position.unread(entry):
+                yield position.partition, record
             self._last_progress_ms = self._clock.now_ms()
 
     def _read_entries(
@@ -375,7 +368,7 @@ class TopicReader:
         """Give the entries of one partition's answer that were not given yet."""
         entries = read_entries(records, check_crc=self._options.check_crc)
         while (entry := self._next_entry(position, entries)) is not None:
-            last_offset = _last_offset_of(entry)
+            last_offset = last_offset_of(entry)
             if last_offset >= position.next_offset and not position.is_finished:
                 position.advance(last_offset + 1)
                 yield position.partition, entry
@@ -402,14 +395,3 @@ class TopicReader:
             f"nothing was read from topic {self._topic!r} for {self._options.timeout_ms} ms;"
             f" {len(stuck)} partitions are unfinished ({where}): {self._metadata.trouble()}"
         )
-
-
-def _records_of(entry: LogEntry) -> Iterator[Record]:
-    """An entry's records, whatever its format; none of a transaction marker."""
-    if isinstance(entry, MessageEntry):
-        return itertools.starmap(Record, entry)
-    return iter(()) if entry.is_control else iter(entry)
-
-
-def _last_offset_of(entry: LogEntry) -> int:
-    return entry.offset if isinstance(entry, MessageEntry) else entry.last_offset
