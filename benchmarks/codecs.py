@@ -29,7 +29,7 @@ Pack = Callable[[bytes], object]
 
 def payload(size_bytes: int) -> bytes:
     """Make documents as applications send them."""
-    rng = random.Random(20)  # noqa: S311 - not for secrets
+    rng = random.Random(20)
     words = [rng.randbytes(6).hex() for _ in range(400)]
     documents = []
     total = 0

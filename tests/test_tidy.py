@@ -36,7 +36,6 @@ KEPT_TOGETHER: dict[str, str] = {
     "kprod/_core/batch_reader.pyx": "batch and record views read the same buffer inline",
     "kprod/_core/message_set.pyx": "builder and reader of one small format, inline both",
     "kprod/_core/wheel.pyx": "buckets and wheels link tasks through each other's fields",
-    "kprod/broker/cluster.py": "all that a test does to a cluster, in the one object it holds",
     "kprod/cluster/metadata.py": "one lock, one policy: what to ask, and what an answer changes",
     "kprod/network/connection.py": "one connection's life from address to answer",
     "kprod/producer/producer.py": "the public face, with the wiring of what is behind it",

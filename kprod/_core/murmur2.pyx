@@ -18,7 +18,9 @@ cdef uint32_t murmur2_bytes(const unsigned char* key, Py_ssize_t size) noexcept 
     cdef uint32_t word
     cdef Py_ssize_t left = size
     while left >= 4:
-        word = key[0] | (<uint32_t>key[1] << 8) | (<uint32_t>key[2] << 16) | (<uint32_t>key[3] << 24)
+        word = (
+            key[0] | (<uint32_t>key[1] << 8) | (<uint32_t>key[2] << 16) | (<uint32_t>key[3] << 24)
+        )
         word *= <uint32_t>MULTIPLIER
         word ^= word >> ROTATION_BITS
         hash_value = (hash_value * <uint32_t>MULTIPLIER) ^ (word * <uint32_t>MULTIPLIER)

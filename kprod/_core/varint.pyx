@@ -43,7 +43,9 @@ def decode_varint(const unsigned char[::1] buffer not None) -> tuple[int, int]:
     cdef const unsigned char* start = &buffer[0] if buffer.shape[0] else NULL
     cdef const unsigned char* end = take_varint(start, start + buffer.shape[0], &value)
     if end == NULL:
-        raise CorruptRecord(f"no 32-bit varint in the first {buffer.shape[0]} bytes; at most 5 are allowed")
+        raise CorruptRecord(
+            f"no 32-bit varint in the first {buffer.shape[0]} bytes; at most 5 are allowed"
+        )
     return value, end - start
 
 
@@ -60,5 +62,7 @@ def decode_varlong(const unsigned char[::1] buffer not None) -> tuple[int, int]:
     cdef const unsigned char* start = &buffer[0] if buffer.shape[0] else NULL
     cdef const unsigned char* end = take_varlong(start, start + buffer.shape[0], &value)
     if end == NULL:
-        raise CorruptRecord(f"no 64-bit varint in the first {buffer.shape[0]} bytes; at most 10 are allowed")
+        raise CorruptRecord(
+            f"no 64-bit varint in the first {buffer.shape[0]} bytes; at most 10 are allowed"
+        )
     return value, end - start

@@ -1,6 +1,5 @@
 """The wheel against a sorted list: any mix of add, cancel, add again, advance."""
 
-
 from typing import TYPE_CHECKING
 
 from hypothesis import settings

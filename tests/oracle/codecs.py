@@ -6,8 +6,8 @@ Source: Kafka common/compress (clients 4.3.1), xerial SnappyOutputStream, the LZ
 import struct
 import zlib
 
-import lz4.frame  # type: ignore[import-untyped]
-import snappy  # type: ignore[import-untyped]
+import lz4.frame
+import snappy
 import xxhash
 import zstandard
 
