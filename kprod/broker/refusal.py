@@ -3,6 +3,8 @@
 Thread-safety: immutable.
 """
 
+from collections.abc import Mapping
+
 from kprod.errors import KprodError
 from kprod.protocol.error_table import ErrorCode
 
@@ -29,3 +31,25 @@ class Refused(KprodError):
     def __str__(self) -> str:
         """The code's name and the text."""
         return f"{ErrorCode(self.code).name}: {self.text}"
+
+
+class RefusedByLog(Refused):
+    """A batch came as far as the partition's log, and breaks a rule of it.
+
+    Attributes:
+        record_texts: Why, by the index of a record in its batch, where single records are wrong
+            (KIP-467).
+    """
+
+    def __init__(
+        self, code: int, text: str = "", record_texts: Mapping[int, str] | None = None
+    ) -> None:
+        """Say no.
+
+        Args:
+            code: Not `NONE`.
+            text: Why.
+            record_texts: Why, by record; none if the batch is wrong as a whole.
+        """
+        super().__init__(code, text)
+        self.record_texts = dict(record_texts or {})

@@ -27,7 +27,7 @@ from kprod.broker.config import TopicConfig
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.log.producer_state import ProducerStates
 from kprod.broker.log.stored_batch import StoredBatch
-from kprod.broker.refusal import Refused
+from kprod.broker.refusal import Refused, RefusedByLog
 from kprod.model import TopicPartition
 from kprod.protocol.error_table import ErrorCode
 from kprod.record.reader import read_batches
@@ -118,6 +118,11 @@ class Partition:
         self.isr: list[int] = alive or list(nodes[:1])
         self.leader_id = alive[0] if alive else NO_LEADER
 
+    @property
+    def has_enough_in_sync(self) -> bool:
+        """Whether acks=all may append; more than all replicas are never asked for (KIP-966)."""
+        return len(self.isr) >= min(self.config.min_insync_replicas, len(self.replicas))
+
     def append(
         self, batch: RecordBatch, encoded: memoryview, timestamp_ms: int, *, acks: int
     ) -> Appended:
@@ -127,27 +132,27 @@ class Partition:
             batch: What was validated.
             encoded: The same bytes, writable; the log keeps them.
             timestamp_ms: Wall clock, for topics that stamp on append.
-            acks: −1 demands `min_insync_replicas` before anything is written.
+            acks: −1 demands enough in-sync replicas before anything is written.
 
         Returns:
             Its place; for a duplicate the place of the first.
 
         Raises:
-            Refused: Too few in-sync replicas, or a wrong epoch or sequence.
+            RefusedByLog: Too few in-sync replicas, or a wrong epoch or sequence.
         """
-        if acks == -1 and len(self.isr) < self.config.min_insync_replicas:
+        if acks == -1 and not self.has_enough_in_sync:
             message = (
                 f"{len(self.isr)} in-sync replicas of {self.name}, "
                 f"{self.config.min_insync_replicas} needed (min.insync.replicas)"
             )
-            raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS, message)
+            raise RefusedByLog(ErrorCode.NOT_ENOUGH_REPLICAS, message)
         if batch.producer_id >= 0:
             known = self.producers.duplicate_of(batch)
             if known is not None:
                 return Appended(known.base_offset, known.last_offset, known.timestamp_ms)
             code, text = self.producers.check(batch)
             if code != ErrorCode.NONE:
-                raise Refused(code, text)
+                raise RefusedByLog(code, text)
         log_append_time_ms = -1
         if self.config.message_timestamp_type == "LogAppendTime":
             rewrite_log_append_time(encoded, timestamp_ms)

@@ -73,7 +73,7 @@ def _settled(append: WaitingAppend) -> bool:
         return True
     if partition.high_watermark < append.required_offset:
         return False
-    if len(partition.isr) < partition.config.min_insync_replicas:
+    if not partition.has_enough_in_sync:
         _fail(append, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)  # case B
     return True
 

@@ -5,25 +5,31 @@ Behaviour.
     B. An unknown partition: UNKNOWN_TOPIC_OR_PARTITION; an unknown id: UNKNOWN_TOPIC_ID.
     C. Another broker leads: NOT_LEADER_OR_FOLLOWER; from version 10 with the leader, and its
        address (KIP-951).
-    D. The batch breaks a rule of `log.validation`: that rule's error, with its text from version 8.
+    D. The batch breaks a rule of `log.validation`: that rule's error, from version 8 with the
+       records that are wrong, and with a text, where Kafka often has none. A rule of the log itself
+       leaves `log_start_offset` in the answer.
     E. A duplicate of one of the producer's last five batches: no error, and the first's offset.
     F. acks=−1 and too few in sync: NOT_ENOUGH_REPLICAS; it waits until all in-sync replicas have
        the batch, as `delayed.produce` says, at most `timeout_ms`.
     G. acks=0: no answer; any error closes the connection, which is all a client can be told.
     H. All logs together would pass `log_bytes_max`: KAFKA_STORAGE_ERROR.
     I. Versions 0 to 2 bring message sets, which are converted; see `log.legacy`.
+    J. A transactional batch without a transactional id: TRANSACTIONAL_ID_AUTHORIZATION_FAILED for
+       every partition.
 Versions: 0 to 13; 0 to 2 as Kafka 3.9 served them.
 Left out: transactions.
 Source: Kafka KafkaApis.handleProduceRequest, ReplicaManager.appendRecords.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from kprod._core.layout import BatchAttributes, BatchLayout, Magic
 from kprod.broker.delayed.produce import DelayedProduce, WaitingAppend
 from kprod.broker.handlers.handler import Handler
 from kprod.broker.log.legacy import raised_batches
 from kprod.broker.log.validation import validated_batch
-from kprod.broker.refusal import Refused
+from kprod.broker.refusal import Refused, RefusedByLog
 from kprod.broker.replication import Appended, Partition
 from kprod.broker.request import Body, Request
 from kprod.broker.state import ClusterState
@@ -37,6 +43,8 @@ _FIRST_VERSION_WITH_LEADERS = 10
 # A batch smaller than this share of its request is copied out, so that the request's other
 # batches are not kept alive by it.
 _ADOPTED_SHARE = 2
+# The low byte of a batch's attributes, where all that is known stands.
+_ATTRIBUTES_AT = BatchLayout.ATTRIBUTES_OFFSET + 1
 
 
 class _Part(NamedTuple):
@@ -62,6 +70,10 @@ class ProduceHandler(Handler):
         acks = request.body["acks"]
         if acks not in _ACKS:
             request.answer(self.refuse(request, ErrorCode.INVALID_REQUIRED_ACKS))  # case A
+            return
+        if request.body["transactional_id"] is None and _has_transactional_batch(request.body):
+            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            request.answer(self.refuse(request, code))  # case J
             return
         responses: list[dict[str, Any]] = []
         waiting: list[WaitingAppend] = []
@@ -100,9 +112,19 @@ class ProduceHandler(Handler):
 
     def _append(self, request: Request, topic: dict[str, Any], entry: dict[str, Any]) -> _Part:
         index = entry["index"]
+        log_start_offset = -1
         try:
             partition = self._found(request, topic, index)
+            log_start_offset = partition.log.log_start_offset
             return self._appended(request, partition, entry["records"])
+        except RefusedByLog as refused:
+            answer = _refused(index, refused)
+            answer["log_start_offset"] = log_start_offset
+            answer["record_errors"] = [
+                {"batch_index": number, "batch_index_error_message": text}
+                for number, text in refused.record_texts.items()
+            ]
+            return _Part(answer, None)
         except Refused as refused:
             return _Part(_refused(index, refused), None)
 
@@ -152,6 +174,7 @@ class ProduceHandler(Handler):
             api_version=max(request.api_version, _FIRST_VERSION_WITH_BATCHES),
             timestamp_ms=timestamp_ms,
         )
+        encoded = encoded[: batch.size_bytes]  # without a cut-off batch behind it
         if state.log_bytes + batch.size_bytes > state.config.log_bytes_max:
             message = f"the logs have {state.log_bytes} bytes; the limit is log_bytes_max"
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, message)  # case H
@@ -205,6 +228,23 @@ def _refused(index: int, refused: Refused) -> dict[str, Any]:
         "log_start_offset": -1,
         "error_message": refused.text or None,
     }
+
+
+def _has_transactional_batch(body: Mapping[str, Any]) -> bool:
+    return any(
+        _is_transactional(entry["records"])
+        for topic in body["topic_data"]
+        for entry in topic["partition_data"]
+    )
+
+
+def _is_transactional(records: memoryview | None) -> bool:
+    return (
+        records is not None
+        and len(records) >= BatchLayout.BATCH_OVERHEAD_BYTES
+        and records[BatchLayout.MAGIC_OFFSET] == Magic.MAGIC_V2
+        and bool(records[_ATTRIBUTES_AT] & BatchAttributes.TRANSACTIONAL_MASK)
+    )
 
 
 def _owned(records: memoryview | None) -> memoryview:

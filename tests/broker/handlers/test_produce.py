@@ -10,6 +10,8 @@ from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 from kprod.record.message_set import write_message_set
 from tests.broker.world import TIMESTAMP_MS, World, batch, part
+from tests.oracle.crc32c import crc32c
+from tests.oracle.record_v2 import encode_batch
 
 NO_RECORDS = batch(0)
 
@@ -21,11 +23,21 @@ def damaged(records: bytes, at: int) -> bytes:
 
 def recounted(records: bytes, count: int) -> bytes:
     """A batch that claims another number of records, with a right checksum."""
-    from tests.oracle.crc32c import crc32c  # noqa: PLC0415  # slow, wanted here only
+    return _sealed(records[:57] + struct.pack(">i", count) + records[61:])
 
-    covered = bytearray(records[21:])
-    covered[36:40] = struct.pack(">i", count)
-    return records[:17] + struct.pack(">I", crc32c(bytes(covered))) + bytes(covered)
+
+def resealed(records: bytes, *, attributes: int) -> bytes:
+    """A batch with other attributes, with a right checksum."""
+    return _sealed(records[:21] + struct.pack(">h", attributes) + records[23:])
+
+
+def stamped(*timestamps_ms: int) -> bytes:
+    """A batch with a record for each timestamp."""
+    return encode_batch([(timestamp_ms, b"k", b"v", []) for timestamp_ms in timestamps_ms])
+
+
+def _sealed(records: bytes) -> bytes:
+    return records[:17] + struct.pack(">I", crc32c(records[21:])) + records[21:]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +48,7 @@ def recounted(records: bytes, count: int) -> bytes:
         (b"\0" * 10, ErrorCode.INVALID_RECORD),
         (batch()[:-1], ErrorCode.INVALID_RECORD),
         (batch() + batch(), ErrorCode.INVALID_RECORD),
-        (batch() + b"\0", ErrorCode.INVALID_RECORD),
+        (batch() + b"\0" * 20, ErrorCode.CORRUPT_MESSAGE),
         (damaged(batch(), -1 % len(batch())), ErrorCode.CORRUPT_MESSAGE),
         (damaged(batch(), 17), ErrorCode.CORRUPT_MESSAGE),
         (batch()[:16] + b"\x01" + batch()[17:], ErrorCode.INVALID_RECORD),
@@ -50,7 +62,10 @@ def recounted(records: bytes, count: int) -> bytes:
         (batch(producer_id=7, producer_epoch=0), ErrorCode.INVALID_RECORD),
         (batch(producer_id=7, base_sequence=0), ErrorCode.INVALID_RECORD),
         (batch(is_log_append_time=True), ErrorCode.INVALID_TIMESTAMP),
-        (batch(max_timestamp_ms=TIMESTAMP_MS + 3_600_001), ErrorCode.INVALID_TIMESTAMP),
+        (stamped(TIMESTAMP_MS, TIMESTAMP_MS + 3_600_001), ErrorCode.INVALID_TIMESTAMP),
+        (resealed(batch(), attributes=5), ErrorCode.UNKNOWN_SERVER_ERROR),
+        (resealed(batch(), attributes=Codec.GZIP), ErrorCode.UNKNOWN_SERVER_ERROR),
+        (batch(is_transactional=True), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     ],
 )
 def test_a_broken_batch_is_refused(records: bytes | None, code: int) -> None:
@@ -61,8 +76,53 @@ def test_a_broken_batch_is_refused(records: bytes | None, code: int) -> None:
 
     assert answer["error_code"] == code
     assert answer["base_offset"] == -1
-    assert answer["error_message"]
+    assert answer["error_message"] or code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert world.cluster.records("orders") == {0: []}
+
+
+def test_a_rule_of_the_log_tells_where_the_log_begins() -> None:
+    """As in Kafka, which knows it only when the log itself refused."""
+    client = World().client()
+
+    assert client.produced(batch(base_offset=5))["log_start_offset"] == 0
+    assert client.produced(damaged(batch(), 17))["log_start_offset"] == -1
+
+
+def test_records_stamped_too_far_ahead_are_named() -> None:
+    """By index, each with a text (KIP-467)."""
+    late = TIMESTAMP_MS + 3_600_001
+
+    answer = World().client().produced(stamped(TIMESTAMP_MS, late, TIMESTAMP_MS, late + 5))
+
+    assert [error["batch_index"] for error in answer["record_errors"]] == [1, 3]
+    assert all(error["batch_index_error_message"] for error in answer["record_errors"])
+
+
+def test_only_records_are_held_to_the_time() -> None:
+    """A header that claims more than the records is no reason to refuse them."""
+    ahead = batch(max_timestamp_ms=TIMESTAMP_MS + 3_600_001)
+
+    assert World().client().produced(ahead)["error_code"] == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("tail", [b"\0", batch()[:-1]])
+def test_a_batch_cut_off_behind_the_first_is_left_away(tail: bytes) -> None:
+    """What cannot be told from a batch still arriving does no harm, and is not kept."""
+    world = World()
+
+    assert world.client().produced(batch() + tail)["error_code"] == ErrorCode.NONE
+    (stored,) = world.cluster.batches("orders")[0]
+    assert stored[16:] == batch()[16:]
+
+
+def test_more_in_sync_replicas_than_there_are_replicas_are_not_asked_for() -> None:
+    """A topic with one replica takes acks=all, whatever `min.insync.replicas` says."""
+    world = World()
+    settings = {"min.insync.replicas": "2"}
+    world.cluster.create_topic("single", replication_factor=1, settings=settings)
+    leader = world.cluster.describe("single", 0).leader_id
+
+    assert world.client(leader).produced(batch(), topic="single")["error_code"] == ErrorCode.NONE
 
 
 def test_a_good_batch_gets_the_next_offset() -> None:
