@@ -7,13 +7,14 @@ Behaviour.
     C. The client's leader epoch is older: FENCED_LEADER_EPOCH; newer: UNKNOWN_LEADER_EPOCH.
     D. The offset is below the log's start or above its end: OFFSET_OUT_OF_RANGE.
     E. The first batch of the answer comes whatever its size; after it `max_bytes` and
-       `partition_max_bytes` hold.
+       `partition_max_bytes` hold, for whole batches: Kafka fills them up with a cut-off one.
     F. Fewer than `min_bytes` and no error: it waits, as `delayed.fetch` says.
-    G. A batch of zstd goes to version 10 and above: else UNSUPPORTED_COMPRESSION_TYPE.
+    G. A batch of zstd goes to version 10 and above: else UNSUPPORTED_COMPRESSION_TYPE. Kafka 4
+       sends it to clients too old to read it.
     H. Versions 0 to 3 get message sets; see `log.legacy`.
-Versions: 0 to 17; 0 to 3 as Kafka 3.9 served them. Fetch sessions: a session id of 0 is answered,
-so every fetch is a full one (KIP-227 allows it); a request for a session is
-FETCH_SESSION_ID_NOT_FOUND.
+    I. A session id of 0 is answered, so every fetch is a full one (KIP-227 allows it). To go on
+       with a session is FETCH_SESSION_ID_NOT_FOUND; to begin one or to end one is answered.
+Versions: 0 to 18; 0 to 3 as Kafka 3.9 served them.
 Left out: followers of other processes, aborted transactions, diverging epochs, tiered storage.
 Source: Kafka KafkaApis.handleFetchRequest, ReplicaManager.readFromLog.
 """
@@ -40,6 +41,7 @@ _FIRST_VERSION_WITH_LEADERS = 12
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _FIRST_VERSION_WITH_ENDPOINTS = 16
 _NO_EPOCH = -1
+_FULL_FETCH_EPOCHS = (0, -1)  # a session begins, or ends
 # The low byte of a batch's attributes, where the codec is.
 _CODEC_AT = BatchLayout.ATTRIBUTES_OFFSET + 1
 _MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
@@ -65,7 +67,7 @@ class FetchHandler(Handler):
     """Reads batches."""
 
     api_key = ApiKey.FETCH
-    versions = (0, 17)
+    versions = (0, 18)
     advertised = versions
 
     def __init__(self, state: ClusterState) -> None:
@@ -74,7 +76,7 @@ class FetchHandler(Handler):
 
     def handle(self, request: Request) -> None:
         """Read, now or when there is enough."""
-        if request.body["session_id"] != 0:
+        if request.body["session_epoch"] not in _FULL_FETCH_EPOCHS:  # case I
             body = {"error_code": ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "responses": []}
             request.answer(body)
             return
@@ -143,7 +145,7 @@ class FetchHandler(Handler):
         for topic in topics:
             answers = []
             for wanted in topic.wanted:
-                answer = _partition_answer(wanted)
+                answer = _partition_answer(request, wanted)
                 if not wanted.code and wanted.partition is not None:
                     pieces = _pieces(wanted, left, is_first=is_first)
                     _give(request, answer, pieces)
@@ -231,7 +233,7 @@ def _is_zstd(batch: memoryview) -> bool:
     return batch[_CODEC_AT] & BatchAttributes.CODEC_MASK == Codec.ZSTD
 
 
-def _partition_answer(wanted: _Wanted) -> dict[str, Any]:
+def _partition_answer(request: Request, wanted: _Wanted) -> dict[str, Any]:
     partition = wanted.partition
     known = partition is not None and not wanted.code
     return {
@@ -240,5 +242,6 @@ def _partition_answer(wanted: _Wanted) -> dict[str, Any]:
         "high_watermark": partition.high_watermark if known and partition else -1,
         "last_stable_offset": partition.high_watermark if known and partition else -1,
         "log_start_offset": partition.log.log_start_offset if known and partition else -1,
+        "aborted_transactions": [] if request.body["isolation_level"] else None,
         "records": b"",
     }

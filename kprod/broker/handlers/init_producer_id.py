@@ -2,7 +2,7 @@
 
 Behaviour.
     A. Without a transactional id any broker gives a new id with epoch 0, whatever id and epoch
-       the client had.
+       the client had; an id without an epoch, or the other way round, is INVALID_REQUEST.
     B. An empty transactional id is answered with INVALID_REQUEST.
     C. A transactional id is answered with COORDINATOR_NOT_AVAILABLE.
 Versions: 0 to 5.
@@ -15,6 +15,8 @@ from kprod.broker.request import Body, Request
 from kprod.broker.state import ClusterState
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
+
+_NOTHING = -1
 
 
 class InitProducerIdHandler(Handler):
@@ -31,6 +33,10 @@ class InitProducerIdHandler(Handler):
     def handle(self, request: Request) -> None:
         """Answer at once."""
         transactional_id = request.body["transactional_id"]
+        had_id = request.body["producer_id"] != _NOTHING
+        if had_id != (request.body["producer_epoch"] != _NOTHING):
+            request.answer(self.refuse(request, ErrorCode.INVALID_REQUEST))  # case A
+            return
         if transactional_id is None:
             producer_id = self._state.new_producer_id()
             request.answer({"producer_id": producer_id, "producer_epoch": 0})  # case A

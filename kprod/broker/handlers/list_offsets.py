@@ -2,16 +2,19 @@
 
 Behaviour.
     A. −2 earliest, −1 latest (the high watermark), −3 the largest timestamp (from version 7),
-       −4 earliest local, the same as −2 here (from 8), −5 latest tiered: none (from 9).
+       −4 earliest local, the same as −2 here (from 8), −5 latest tiered and −6 earliest to be
+       tiered: none (from 9 and 11).
     B. A time: the first record stamped then or later; −1 and −1 when there is none.
     C. Unknown partition, other leader, leader epoch: as in Fetch.
     D. Any other negative timestamp: UNSUPPORTED_VERSION for the partition.
     E. Version 0 answers a list: the offset, and the log's start if two or more are asked for.
-Versions: 0 to 10; 0 as Kafka 3.9 served it.
+    F. A partition twice in a request: INVALID_REQUEST.
+Versions: 0 to 11; 0 as Kafka 3.9 served it.
 Left out: transactions; the last stable offset is the high watermark.
 Source: Kafka KafkaApis.handleListOffsetRequest, UnifiedLog.fetchOffsetByTimestamp.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -26,9 +29,15 @@ from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 from kprod.record.reader import read_batches
 
-_LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _LATEST_TIERED = -1, -2, -3, -4, -5
+_LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL = -1, -2, -3, -4
+_LATEST_TIERED, _EARLIEST_TO_BE_TIERED = -5, -6
 _FIRST_VERSION_WITH_LEADER_EPOCH = 4
-_FIRST_VERSION_WITH = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9}
+_FIRST_VERSION_WITH = {
+    _MAX_TIMESTAMP: 7,
+    _EARLIEST_LOCAL: 8,
+    _LATEST_TIERED: 9,
+    _EARLIEST_TO_BE_TIERED: 11,
+}
 
 
 class _Found(NamedTuple):
@@ -43,7 +52,7 @@ class ListOffsetsHandler(Handler):
     """Finds offsets."""
 
     api_key = ApiKey.LIST_OFFSETS
-    versions = (0, 10)
+    versions = (0, 11)
     advertised = versions
 
     def __init__(self, state: ClusterState) -> None:
@@ -53,12 +62,7 @@ class ListOffsetsHandler(Handler):
     def handle(self, request: Request) -> None:
         """Answer at once."""
         topics = [
-            {
-                "name": topic["name"],
-                "partitions": [
-                    self._one(request, topic["name"], entry) for entry in topic["partitions"]
-                ],
-            }
+            {"name": topic["name"], "partitions": self._all(request, topic)}
             for topic in request.body["topics"]
         ]
         request.answer({"topics": topics})
@@ -76,6 +80,16 @@ class ListOffsetsHandler(Handler):
             for topic in request.body["topics"]
         ]
         return {"topics": topics}
+
+    def _all(self, request: Request, topic: Mapping[str, Any]) -> list[dict[str, Any]]:
+        counts = Counter(entry["partition_index"] for entry in topic["partitions"])
+        entries = {entry["partition_index"]: entry for entry in topic["partitions"]}
+        return [
+            self._one(request, topic["name"], entry)
+            if counts[index] == 1
+            else {"partition_index": index, "error_code": int(ErrorCode.INVALID_REQUEST)}  # case F
+            for index, entry in entries.items()
+        ]
 
     def _one(self, request: Request, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
         index = entry["partition_index"]
@@ -121,7 +135,7 @@ def _found(partition: Partition, timestamp: int) -> _Found:
     if timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
         first = log.batches()[0].leader_epoch if log.batches() else partition.leader_epoch
         return _Found(log.log_start_offset, -1, first)
-    if timestamp == _LATEST_TIERED:
+    if timestamp in {_LATEST_TIERED, _EARLIEST_TO_BE_TIERED}:
         return _Found()
     if timestamp == _MAX_TIMESTAMP:
         latest = log.latest_batch(partition.high_watermark)

@@ -1,7 +1,8 @@
 """Metadata: the brokers, and the leaders of the topics that are asked for.
 
 Behaviour.
-    A. No list of topics (version 0: an empty one) asks for all topics.
+    A. No list of topics (version 0: an empty one) asks for all topics. One that is in the list
+       twice is described once.
     B. An unknown topic is made when the cluster's `auto_create_topics` and, from version 4, the
        request allow it. It is in the same answer, complete; Kafka answers
        UNKNOWN_TOPIC_OR_PARTITION once and the client asks again.
@@ -48,7 +49,8 @@ class MetadataHandler(Handler):
             topics = [self._described(topic) for topic in self._state.topics]  # case A
         else:
             may_create = self._may_create(request)
-            topics = [self._one(entry, may_create=may_create) for entry in wanted]
+            different = {(entry["name"], entry["topic_id"]): entry for entry in wanted}
+            topics = [self._one(entry, may_create=may_create) for entry in different.values()]
         request.answer(self._answer(topics))
 
     def refuse(self, request: Request, code: int) -> Body:

@@ -1,0 +1,79 @@
+"""Fetch, ListOffsets, Metadata, InitProducerId: corners that clients seldom come near."""
+
+import pytest
+
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+from tests.broker.world import World, batch, part
+
+
+@pytest.mark.parametrize(
+    ("session_id", "session_epoch", "code"),
+    [
+        (0, 0, ErrorCode.NONE),
+        (0, -1, ErrorCode.NONE),
+        (5, -1, ErrorCode.NONE),
+        (5, 1, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        (0, 1, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+    ],
+)
+def test_a_fetch_session_begins_or_ends(session_id: int, session_epoch: int, code: int) -> None:
+    """Both are full fetches; there is no session to go on with."""
+    body = {"session_id": session_id, "session_epoch": session_epoch, "topics": []}
+
+    answer = World().client().ask(ApiKey.FETCH, 12, body)
+
+    assert (answer["error_code"], answer["session_id"]) == (code, 0)
+
+
+def test_aborted_transactions_are_told_to_those_who_ask() -> None:
+    """The list is null where uncommitted records are read too, as in Kafka."""
+    client = World().client()
+    client.produced(batch())
+    entry = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}
+    body = {
+        "min_bytes": 1,
+        "max_bytes": 1_000,
+        "session_epoch": -1,
+        "topics": [{"topic": "orders", "partitions": [entry]}],
+    }
+
+    told = [
+        part(client.ask(ApiKey.FETCH, 12, {**body, "isolation_level": level})) for level in (0, 1)
+    ]
+
+    assert [it["aborted_transactions"] for it in told] == [None, []]
+
+
+def test_a_partition_twice_in_list_offsets_is_refused() -> None:
+    """It is answered once."""
+    entry = {"partition_index": 0, "timestamp": -1}
+    body = {"topics": [{"name": "orders", "partitions": [entry, entry]}]}
+
+    (topic,) = World().client().ask(ApiKey.LIST_OFFSETS, 5, body)["topics"]
+
+    (answer,) = topic["partitions"]
+    assert answer["error_code"] == ErrorCode.INVALID_REQUEST
+
+
+def test_a_topic_twice_in_metadata_is_described_once() -> None:
+    """The answer is about topics, not about the question."""
+    body = {"topics": [{"name": "orders"}, {"name": "orders"}]}
+
+    (topic,) = World().client().ask(ApiKey.METADATA, 9, body)["topics"]
+
+    assert topic["name"] == "orders"
+
+
+@pytest.mark.parametrize(("producer_id", "producer_epoch"), [(5, -1), (-1, 3)])
+def test_half_an_identity_is_refused(producer_id: int, producer_epoch: int) -> None:
+    """A producer id goes with an epoch."""
+    body = {
+        "transaction_timeout_ms": 1_000,
+        "producer_id": producer_id,
+        "producer_epoch": producer_epoch,
+    }
+
+    answer = World().client().ask(ApiKey.INIT_PRODUCER_ID, 4, body)
+
+    assert answer["error_code"] == ErrorCode.INVALID_REQUEST
