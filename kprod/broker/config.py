@@ -14,6 +14,25 @@ _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+_TOPIC_BOUNDS = {
+    "min.insync.replicas": (1, _INT32_MAX),
+    "max.message.bytes": (0, _INT32_MAX),
+    "retention.bytes": (-_INT64_MAX - 1, _INT64_MAX),
+    "message.timestamp.after.max.ms": (0, _INT64_MAX),
+}
+_KAFKA_TOPIC_SETTINGS = frozenset(
+    """
+    cleanup.policy compression.gzip.level compression.lz4.level compression.type
+    compression.zstd.level delete.retention.ms file.delete.delay.ms flush.messages flush.ms
+    follower.replication.throttled.replicas index.interval.bytes
+    leader.replication.throttled.replicas local.retention.bytes local.retention.ms
+    max.compaction.lag.ms max.message.bytes message.timestamp.after.max.ms
+    message.timestamp.before.max.ms message.timestamp.type min.cleanable.dirty.ratio
+    min.compaction.lag.ms min.insync.replicas preallocate remote.log.copy.disable
+    remote.log.delete.on.disable remote.storage.enable retention.bytes retention.ms segment.bytes
+    segment.index.bytes segment.jitter.ms segment.ms unclean.leader.election.enable
+    """.split()
+)
 
 
 def _setting(default: int, lowest: int, highest: int) -> int:
@@ -129,12 +148,16 @@ class TopicConfig:
             A new value.
 
         Raises:
-            ConfigError: A value cannot be read. Names of Kafka's that have no meaning here are
-                accepted, so that scripts written for Kafka run.
+            ConfigError: A value cannot be read or is out of bounds, or Kafka has no such setting.
+                Names of Kafka's that have no meaning here are accepted, so that scripts written for
+                Kafka run.
         """
         known = {field.name: field.type for field in dataclasses.fields(self)}
         changes: dict[str, int | str] = {}
         for dotted, text in overrides.items():
+            if dotted not in _KAFKA_TOPIC_SETTINGS:
+                message = f"there is no setting {dotted!r} of a topic"
+                raise ConfigError(message)
             name = dotted.replace(".", "_")
             if text is None or name not in known:
                 continue
@@ -154,8 +177,13 @@ class TopicConfig:
 
 
 def _integer(name: str, text: str) -> int:
+    lowest, highest = _TOPIC_BOUNDS[name]
     try:
-        return int(text)
+        value = int(text)
     except ValueError:
         message = f"{name}={text!r} is not an integer"
         raise ConfigError(message) from None
+    if not lowest <= value <= highest:
+        message = f"{name}={value} is not within {lowest} and {highest}"
+        raise ConfigError(message)
+    return value

@@ -46,12 +46,14 @@ def test_topics_are_made_grown_described_and_deleted(cluster: EmbeddedCluster) -
         ("ok", 0, 1, {}),
         ("ok", 1, 4, {}),
         ("ok", 1, 1, {"retention.bytes": "many"}),
+        ("ok", 1, 1, {"max.message.bytes": "-1"}),
+        ("ok", 1, 1, {"retention.bites": "1"}),
     ],
 )
 def test_impossible_topics_are_refused(
     cluster: EmbeddedCluster, name: str, partitions: int, replicas: int, settings: dict[str, str]
 ) -> None:
-    """Illegal name, no partitions, more replicas than brokers, a setting that is no number."""
+    """Illegal name, no partitions, more replicas than brokers, settings that make no sense."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=settings)
 

@@ -6,11 +6,11 @@ Behaviour.
     C. An assignment of replicas must be for partitions 0 to n−1, all alike in size, and excludes
        the two numbers: else INVALID_REPLICA_ASSIGNMENT or INVALID_REQUEST.
     D. A name twice in one request: INVALID_REQUEST for both.
-    E. A setting's value that cannot be read: INVALID_CONFIG. Settings that mean nothing here are
-       accepted.
+    E. A setting that Kafka does not have, or a value that cannot be read or is out of bounds:
+       INVALID_CONFIG. Settings of Kafka's that mean nothing here are accepted, whatever the value.
     F. `validate_only` checks and makes nothing.
 Versions: 2 to 7.
-Left out: the made topic's settings in the answer.
+Left out: the made topic's settings in the answer, and its numbers and id when only checked.
 Source: Kafka ReplicationControlManager.createTopics.
 """
 
@@ -26,6 +26,7 @@ from kprod.errors import ConfigError
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 
+_FIRST_VERSION_WITH_NUMBERS = 5
 _FIRST_VERSION_WITH_TOPIC_IDS = 7
 
 
@@ -73,9 +74,10 @@ class CreateTopicsHandler(Handler):
             assignment=_assignment(entry),
             dry_run=request.body["validate_only"],
         )
-        answer: dict[str, Any] = {"name": entry["name"], "error_code": int(ErrorCode.NONE)}
+        answer = _refused(entry, ErrorCode.NONE, None)
         if topic is not None and request.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
             answer["topic_id"] = topic.topic_id
+        if topic is not None and request.api_version >= _FIRST_VERSION_WITH_NUMBERS:
             answer["num_partitions"] = len(topic.partitions)
             answer["replication_factor"] = topic.replication_factor
         return answer
@@ -96,4 +98,4 @@ def _assignment(entry: Mapping[str, Any]) -> list[list[int]] | None:
 
 
 def _refused(entry: Mapping[str, Any], code: int, text: str | None) -> dict[str, Any]:
-    return {"name": entry["name"], "error_code": code, "error_message": text}
+    return {"name": entry["name"], "error_code": int(code), "error_message": text}
