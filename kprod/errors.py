@@ -64,6 +64,10 @@ class UnknownPartition(RecordError):
     """The topic exists and has no such partition."""
 
 
+class Purged(KprodError):
+    """The record was dropped by `purge` before it was sent."""
+
+
 class KprodTimeout(KprodError, TimeoutError):
     """Something did not happen within the time allowed."""
 

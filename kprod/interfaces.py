@@ -76,7 +76,7 @@ class Interceptor(Protocol):
         """Return the record to send, the same or another; in the caller's thread."""
 
     def on_acknowledgement(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
-        """Take note of an outcome: exactly one argument is None; in the sender thread."""
+        """Take note of an accepted record's outcome; exactly one is None; in the sender thread."""
 
     def close(self) -> None:
         """Release what it holds; called once, after the last acknowledgement."""

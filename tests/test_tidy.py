@@ -38,7 +38,6 @@ KEPT_TOGETHER: dict[str, str] = {
     "kprod/_core/wheel.pyx": "buckets and wheels link tasks through each other's fields",
     "kprod/cluster/metadata.py": "one lock, one policy: what to ask, and what an answer changes",
     "kprod/network/connection.py": "one connection's life from address to answer",
-    "kprod/network/topic_reader.py": "one reader's turns: ask, take in, give out",
     "kprod/producer/producer.py": "the public face, with the wiring of what is behind it",
 }
 

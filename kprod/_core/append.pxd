@@ -4,6 +4,10 @@ from kprod._core.batch cimport BatchBuilder, RecordFields
 from kprod._core.chunks cimport ChunkPool
 from kprod._core.clock cimport SystemClock
 from kprod._core.future cimport BatchResult, RecordFuture
+from kprod._core.key_hash cimport KeyHash
+
+
+cdef class SendPath
 
 
 cdef class PartitionHead:
@@ -15,19 +19,18 @@ cdef class PartitionHead:
     cdef readonly BatchBuilder builder
     cdef readonly BatchResult result
 
+    cdef bint enter(self, object batch, SendPath path) except -1
+
 
 cdef class TopicHead:
     cdef readonly str name
+    # Never shrinks, so that a number once checked against `partition_count` stays a valid index.
     cdef public list queues
+    cdef public Py_ssize_t partition_count
     cdef public Py_ssize_t sticky
-
-
-cdef class SendOptions:
-    cdef readonly int64_t max_block_ms
-    cdef readonly Py_ssize_t record_bytes_max
-    cdef readonly bint has_serializers
-    cdef readonly bint has_partitioner
-    cdef readonly bint ignores_keys
+    # Partitions that take turns, all when empty, and whose turn it is.
+    cdef public list turns
+    cdef Py_ssize_t _turn
 
 
 cdef class SendPath:
@@ -40,9 +43,12 @@ cdef class SendPath:
     cdef SystemClock _clock
     cdef Py_ssize_t _record_bytes_max
     cdef int64_t _max_block_ms
+    cdef bint _has_interceptors
     cdef bint _has_serializers
     cdef bint _has_partitioner
-    cdef bint _ignores_keys
+    cdef bint _takes_turns
+    cdef KeyHash _key_hash
+    cdef Py_ssize_t _hashed_key_bytes_min
 
     cdef RecordFuture _append(self, TopicHead head, Py_ssize_t index, RecordFields* record, int64_t waited_ms, object on_delivery)
     cdef int _extend(self, PartitionHead queue, BatchBuilder builder, int64_t* waited_ms) except -1
@@ -51,3 +57,4 @@ cdef class SendPath:
     cdef int _seal_full(self, PartitionHead queue, BatchBuilder builder) except -1
     cdef int _post(self, PartitionHead queue) except -1
     cdef Py_ssize_t _partition_index(self, TopicHead head, RecordFields* record, object partition, int64_t* waited_ms) except -2
+    cdef Py_ssize_t _next_turn(self, TopicHead head) except -2

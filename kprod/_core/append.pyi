@@ -24,24 +24,10 @@ class PartitionHead:
 class TopicHead:
     name: str
     queues: list[Any]
+    partition_count: int
     sticky: int
+    turns: list[int]
     def __init__(self, name: str, queues: list[Any]) -> None: ...
-
-class SendOptions:
-    max_block_ms: int
-    record_bytes_max: int
-    has_serializers: bool
-    has_partitioner: bool
-    ignores_keys: bool
-    def __init__(
-        self,
-        *,
-        max_block_ms: int,
-        record_bytes_max: int,
-        has_serializers: bool = False,
-        has_partitioner: bool = False,
-        ignores_keys: bool = False,
-    ) -> None: ...
 
 class SendPath:
     topics: dict[str, TopicHead]
@@ -55,7 +41,7 @@ class SendPath:
         clock: SystemClock,
         inbox: deque[Any],
         topics: dict[str, TopicHead],
-        options: SendOptions,
+        rules: Any,
     ) -> None: ...
     def send(
         self,
@@ -74,4 +60,7 @@ class SendPath:
     def roll_sticky(self, head: TopicHead) -> None: ...
     def choose_partition(self, head: TopicHead, key: Any, value: Any) -> int: ...
     def serialize(self, topic: str, key: Any, value: Any, headers: Any) -> tuple[Any, Any, Any]: ...
+    def intercept(
+        self, record: tuple[Any, Any, Any, Any, Any, Any], on_delivery: Any
+    ) -> tuple[Any, Any, Any, Any, Any, Any, Any]: ...
     def too_large_text(self, topic: str, size_bytes: int) -> str: ...

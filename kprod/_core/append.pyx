@@ -21,19 +21,21 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_SIZE
-from cpython.object cimport PyObject
+from cpython.object cimport PyCallable_Check, PyObject
+from cpython.unicode cimport PyUnicode_CheckExact, PyUnicode_FromObject
 from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.batch cimport APPENDED, BATCH_FULL, NEED_CHUNKS, BatchBuilder, RecordFields, encode_header_section
 from kprod._core.chunks cimport Chunk, ChunkChain, ChunkPool, MemoryWaiter
 from kprod._core.clock cimport SystemClock
 from kprod._core.future cimport BatchResult, RecordFuture
+from kprod._core.key_hash cimport KeyHash, hash_key
 from kprod._core.layout cimport BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES_MAX
-from kprod._core.murmur2 cimport murmur2_bytes
 
 from collections import deque
+from operator import index as index_of
 
-from kprod.errors import RecordTooLarge
+from kprod.errors import LocalProtocolError, RecordTooLarge
 
 cdef enum:
     NO_BATCH = 100
@@ -42,6 +44,8 @@ cdef enum:
     LENGTHS_BYTES_MAX = 10
 
 cdef const unsigned char* NO_HEADERS = b"\x00"
+cdef object INT64_MAX = 2**63 - 1
+
 
 cdef class PartitionHead:
     """One partition's queue as the send path sees it: its batches, the last of them maybe open.
@@ -66,10 +70,14 @@ cdef class PartitionHead:
         Returns:
             False when another thread has opened one meanwhile; then nothing changes.
         """
+        return self.enter(batch, None)
+
+    cdef bint enter(self, object batch, SendPath path) except -1:
+        """As `open`; also False when the path refuses records by now."""
         cdef BatchBuilder builder = batch.builder
         cdef BatchResult result = batch.result
         with cython.critical_section(self):
-            if self.builder is not None:
+            if self.builder is not None or (path is not None and path.refusal is not None):
                 return False
             self.batches.append(batch)
             self.builder = builder
@@ -91,35 +99,17 @@ cdef class TopicHead:
     """What the send path needs of a topic: its partitions' queues and the sticky partition.
 
     Attributes:
-        queues: One `PartitionHead` for each partition, by number.
+        queues: One `PartitionHead` for each partition, by number; never shrinks.
+        partition_count: How many of them the topic has now.
         sticky: Where records without key and partition go now.
+        turns: Partitions that records go to in turn, where they do; all when empty.
     """
 
     def __init__(self, str name not None, list queues not None):
         self.name = name
         self.queues = queues
-
-
-cdef class SendOptions:
-    """What a send path must know of its producer's settings.
-
-    Args:
-        max_block_ms: Longest a `send` may wait, for metadata and memory together.
-        record_bytes_max: Upper bound of a record's encoded size.
-        has_serializers: Whether `serialize` must see each record.
-        has_partitioner: Whether `choose_partition` must see each record without partition.
-        ignores_keys: Whether records with a key go where records without one go.
-    """
-
-    def __init__(
-        self, *, int64_t max_block_ms, Py_ssize_t record_bytes_max, bint has_serializers=False,
-        bint has_partitioner=False, bint ignores_keys=False,
-    ):
-        self.max_block_ms = max_block_ms
-        self.record_bytes_max = record_bytes_max
-        self.has_serializers = has_serializers
-        self.has_partitioner = has_partitioner
-        self.ignores_keys = ignores_keys
+        self.partition_count = len(queues)
+        self.turns = []
 
 
 cdef class SendPath:
@@ -130,26 +120,26 @@ cdef class SendPath:
         clock: Stamps records.
         inbox: A deque where partitions with a new or full batch are posted for the sender.
         topics: `TopicHead` by name, of the topics that are known; `open_topic` adds to it.
-        options: From the settings.
+        rules: What is checked, asked and chosen for each record.
     """
 
-    def __init__(
-        self, ChunkPool pool not None, SystemClock clock not None, inbox, dict topics not None,
-        SendOptions options not None,
-    ):
+    def __init__(self, ChunkPool pool not None, SystemClock clock not None, inbox, dict topics not None, rules):
         self._pool = pool
         self._clock = clock
         self.inbox = inbox
         self.topics = topics
         self.wake = None
-        self._max_block_ms = options.max_block_ms
-        self._record_bytes_max = options.record_bytes_max
-        self._has_serializers = options.has_serializers
-        self._has_partitioner = options.has_partitioner
-        self._ignores_keys = options.ignores_keys
+        self._max_block_ms = rules.max_block_ms
+        self._record_bytes_max = rules.record_bytes_max
+        self._has_interceptors = rules.has_interceptors
+        self._has_serializers = rules.has_serializers
+        self._has_partitioner = rules.has_partitioner
+        self._takes_turns = rules.takes_turns
+        self._key_hash = <KeyHash>rules.key_hash
+        self._hashed_key_bytes_min = rules.hashed_key_bytes_min
 
     def send(
-        self, str topic not None, value=None, key=None, headers=None, partition=None, timestamp_ms=None,
+        self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None,
         on_delivery=None,
     ):
         """Hand over one record; it is sent in the background.
@@ -171,8 +161,9 @@ cdef class SendPath:
             A `RecordFuture`.
 
         Raises:
-            TypeError: A value or key that is not bytes-like, or malformed headers.
-            ValueError: A negative partition or timestamp.
+            TypeError: An argument of a wrong type, such as a value that is not bytes-like.
+            ValueError: A negative partition or timestamp, or an illegal topic name.
+            SerializationError: A serializer raised.
             RecordTooLarge: The record exceeds `max_request_size` or `buffer_memory`.
             UnknownTopic: The cluster does not know the topic, and does not create it.
             UnknownPartition: The topic has no such partition.
@@ -194,6 +185,14 @@ cdef class SendPath:
         cdef PyObject* found
         if self.refusal is not None:
             raise self.refusal()
+        if self._has_interceptors:
+            topic, value, key, headers, partition, timestamp_ms, on_delivery = self.intercept(
+                (topic, value, key, headers, partition, timestamp_ms), on_delivery
+            )
+        if not PyUnicode_CheckExact(topic):
+            topic = _plain_text(topic)
+        if on_delivery is not None and not PyCallable_Check(on_delivery):
+            raise TypeError(f"on_delivery must be callable or None, got {type(on_delivery).__name__}")
         found = PyDict_GetItem(self.topics, topic)
         if found != NULL:
             head = <TopicHead>found
@@ -206,41 +205,19 @@ cdef class SendPath:
 
         record.headers = NO_HEADERS
         record.headers_bytes = 1
-        record.key = record.value = NULL
-        record.key_bytes = record.value_bytes = -1
-        if headers:
+        if headers is not None:
             section = encode_header_section(headers)
             record.headers = <const unsigned char*>PyBytes_AS_STRING(section)
             record.headers_bytes = PyBytes_GET_SIZE(section)
         try:
-            if value is not None:
-                if PyBytes_CheckExact(value):
-                    record.value = <const unsigned char*>PyBytes_AS_STRING(value)
-                    record.value_bytes = PyBytes_GET_SIZE(value)
-                else:
-                    _view(value, &value_view, "value")
-                    value_is_viewed = True
-                    record.value = <const unsigned char*>value_view.buf
-                    record.value_bytes = value_view.len
-            if key is not None:
-                if PyBytes_CheckExact(key):
-                    record.key = <const unsigned char*>PyBytes_AS_STRING(key)
-                    record.key_bytes = PyBytes_GET_SIZE(key)
-                else:
-                    _view(key, &key_view, "key")
-                    key_is_viewed = True
-                    record.key = <const unsigned char*>key_view.buf
-                    record.key_bytes = key_view.len
+            value_is_viewed = _expose(value, &value_view, &record.value, &record.value_bytes, "value")
+            key_is_viewed = _expose(key, &key_view, &record.key, &record.key_bytes, "key")
             if timestamp_ms is None:
                 record.timestamp_ms = self._clock.timestamp_ms()
             else:
-                record.timestamp_ms = timestamp_ms
-                if record.timestamp_ms < 0:
-                    raise ValueError(f"timestamp_ms must be >= 0, got {timestamp_ms}")
+                record.timestamp_ms = _whole(timestamp_ms, "timestamp_ms")
             if self._has_partitioner and partition is None:
                 partition = self.choose_partition(head, key, value)
-            if partition is None and (key is None or self._ignores_keys):
-                return self._append(head, -1, &record, waited_ms, on_delivery)
             return self._append(
                 head, self._partition_index(head, &record, partition, &waited_ms), &record, waited_ms, on_delivery
             )
@@ -253,21 +230,36 @@ cdef class SendPath:
     cdef Py_ssize_t _partition_index(
         self, TopicHead head, RecordFields* record, object partition, int64_t* waited_ms
     ) except -2:
-        """The partition given, or the key's among all partitions."""
-        cdef Py_ssize_t index
+        """The partition given, or the key's among all, or the next in turn; −1 is the sticky one."""
+        cdef int64_t index
         cdef int64_t started_ms
         if partition is None:
+            if self._takes_turns:
+                return self._next_turn(head)
+            if record.key_bytes < self._hashed_key_bytes_min:
+                return -1
             return <Py_ssize_t>(
-                (murmur2_bytes(record.key, record.key_bytes) & 0x7FFFFFFF) % <unsigned int>PyList_GET_SIZE(head.queues)
+                hash_key(self._key_hash, record.key, record.key_bytes) % <unsigned int>head.partition_count
             )
-        index = partition
-        if index < 0:
-            raise ValueError(f"partition must be >= 0, got {index}")
-        if index >= PyList_GET_SIZE(head.queues):
+        index = _whole(partition, "partition")
+        if index >= head.partition_count:
             started_ms = self._clock.now_ms()
             self.await_partition(head, index, self._max_block_ms - waited_ms[0])
             waited_ms[0] += self._clock.now_ms() - started_ms
-        return index
+            if index >= PyList_GET_SIZE(head.queues):
+                raise LocalProtocolError(f"partition {index} of {head.name!r} was awaited and has no queue")
+        return <Py_ssize_t>index
+
+    cdef Py_ssize_t _next_turn(self, TopicHead head) except -2:
+        cdef Py_ssize_t turn
+        cdef list turns
+        with cython.critical_section(head):
+            turn = head._turn
+            head._turn += 1
+            turns = head.turns
+        if not turns:
+            return turn % head.partition_count
+        return turns[turn % PyList_GET_SIZE(turns)]
 
     cdef RecordFuture _append(
         self, TopicHead head, Py_ssize_t index, RecordFields* record, int64_t waited_ms, object on_delivery
@@ -281,8 +273,10 @@ cdef class SendPath:
         cdef BatchResult result
         cdef RecordFuture future
         cdef tuple entry = None
+        cdef list callbacks = None
         cdef int outcome
         cdef bint is_sticky = index < 0
+        cdef bint is_small
         cdef Py_ssize_t bound_bytes = (
             <Py_ssize_t>BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES_MAX + LENGTHS_BYTES_MAX
             + max(record.key_bytes, 0) + max(record.value_bytes, 0) + record.headers_bytes
@@ -295,6 +289,7 @@ cdef class SendPath:
         future._value_bytes = <int32_t>record.value_bytes
         if on_delivery is not None:
             entry = (future, on_delivery, True)
+            callbacks = []
         while True:
             if is_sticky:
                 index = head.sticky
@@ -307,26 +302,35 @@ cdef class SendPath:
                 elif builder is None:
                     outcome = NO_BATCH
                 else:
+                    # The callback first: putting it there is the one step that can fail.
+                    if entry is not None:
+                        if result._callbacks is None:
+                            result._callbacks = callbacks
+                        result._callbacks.append(entry)
                     outcome = builder.append(record)
                     if outcome == APPENDED:
                         future._result = result
                         future._index = builder.record_count - 1
-                        if entry is not None:
-                            if result._callbacks is None:
-                                result._callbacks = []
-                            result._callbacks.append(entry)
+                    elif entry is not None:
+                        del result._callbacks[PyList_GET_SIZE(result._callbacks) - 1]
             if outcome == APPENDED:
-                if future._index == 0 or builder.size_bytes >= builder.limit_bytes:
+                if future._index == 0:
+                    result.created_ms = self._clock.now_ms()
+                    self._post(queue)
+                elif builder.size_bytes >= builder.limit_bytes:
                     self._post(queue)
                 return future
             if outcome == NEED_CHUNKS:
                 self._extend(queue, builder, &waited_ms)
             elif outcome == BATCH_FULL:
                 self._seal_full(queue, builder)
-                if is_sticky:
+                if index == head.sticky:
                     self.roll_sticky(head)
             elif outcome == NO_BATCH:
-                self._open(queue, self._take(1, False, &waited_ms))
+                # Enough for the whole record: who opens a batch and then waits for more would hold
+                # memory that another does not get.
+                is_small = bound_bytes <= self._pool.small_chunk_bytes
+                self._open(queue, self._take(bound_bytes, not is_small, &waited_ms))
             else:
                 raise self.refusal()
 
@@ -344,13 +348,18 @@ cdef class SendPath:
     cdef int _extend(self, PartitionHead queue, BatchBuilder builder, int64_t* waited_ms) except -1:
         """Lengthen the open batch by what its record misses, all chunks or none."""
         cdef list chunks = self._take(builder.missing_bytes, True, waited_ms)
-        cdef Chunk chunk
-        with cython.critical_section(queue):
-            if queue.builder is not None:
+        cdef Py_ssize_t last
+        try:
+            with cython.critical_section(queue):
                 builder = queue.builder
-                for chunk in chunks:
-                    builder.extend(chunk)
-                return 0
+                if builder is not None:
+                    for last in range(PyList_GET_SIZE(chunks) - 1, -1, -1):
+                        builder.extend(chunks[last])
+                        del chunks[last]
+                    return 0
+        except MemoryError:
+            self._pool.give_back_chunks(chunks)
+            raise
         # The batch was drained meanwhile; the chunks begin the next one.
         return self._open(queue, chunks)
 
@@ -385,27 +394,37 @@ cdef class SendPath:
 
     cdef int _open(self, PartitionHead queue, list chunks) except -1:
         """Open a batch on these chunks; they go back unless it came to own them."""
-        cdef ChunkChain chain = ChunkChain(self._pool, chunks)
+        cdef ChunkChain chain
+        try:
+            chain = ChunkChain(self._pool, chunks)
+        except MemoryError:
+            self._pool.give_back_chunks(chunks)
+            raise
         try:
             batch = self.make_batch(queue, chain)
+            if queue.enter(batch, self):
+                return 0
         except BaseException:
             chain.release()
             raise
-        if not queue.open(batch):
-            chain.release()
+        chain.release()
         return 0
 
     cdef int _post(self, PartitionHead queue) except -1:
-        """Tell the sender, and wake it if it sleeps. Built-ins only: no bytecode, no signals."""
+        """Tell the sender, and wake it if it sleeps.
+
+        Built-ins only, a deque and a socket: no bytecode runs between an append and the return of
+        its future, so no signal handler does.
+        """
         self.inbox.append(queue)
         if self.sender_sleeps and self.wake is not None:
             # Cleared first: cleared after the call it could undo the sender's next falling asleep.
             self.sender_sleeps = False
             try:
                 self.wake()
-            except BaseException:
-                self.sender_sleeps = True
-                raise
+            except OSError:
+                # Full: it will wake. Closed: there is nobody to wake.
+                pass
         return 0
 
     # What the compiled path leaves to Python. Arguments that end in `timeout_ms` may be <= 0:
@@ -436,7 +455,19 @@ cdef class SendPath:
         raise NotImplementedError
 
     def serialize(self, topic, key, value, headers):
-        """Run serializers and interceptors; returns key, value, headers."""
+        """Run serializers; returns key, value, headers."""
+        raise NotImplementedError
+
+    def intercept(self, record, on_delivery):
+        """Show a record to the interceptors.
+
+        Args:
+            record: Topic, value, key, headers, partition, timestamp_ms.
+            on_delivery: The callback that `send` was given.
+
+        Returns:
+            The same seven, as they shall be.
+        """
         raise NotImplementedError
 
     def too_large_text(self, topic, size_bytes):
@@ -444,11 +475,45 @@ cdef class SendPath:
         raise NotImplementedError
 
 
-cdef int _view(object given, Py_buffer* view, str role) except -1:
+cdef inline bint _expose(
+    object given, Py_buffer* view, const unsigned char** at, Py_ssize_t* size, str role
+) except -1:
+    """Where the bytes of a value or key lie; True when `view` must be released."""
+    if given is None:
+        at[0] = NULL
+        size[0] = -1
+        return False
+    if PyBytes_CheckExact(given):
+        at[0] = <const unsigned char*>PyBytes_AS_STRING(given)
+        size[0] = PyBytes_GET_SIZE(given)
+        return False
     if not PyObject_CheckBuffer(given):
         remedy = f"encode it ({role}.encode())" if isinstance(given, str) else "serialize it"
         raise TypeError(
             f"{role} must be bytes-like or None, got {type(given).__name__}: {remedy}, or set {role}_serializer"
         )
     PyObject_GetBuffer(given, view, PyBUF_SIMPLE)
-    return 0
+    at[0] = <const unsigned char*>view.buf
+    size[0] = view.len
+    return True
+
+
+cdef object _plain_text(object topic):
+    """An exact str: looking up anything else could run its own code."""
+    if not isinstance(topic, str):
+        raise TypeError(f"topic must be str, got {type(topic).__name__}")
+    return PyUnicode_FromObject(topic)
+
+
+cdef int64_t _whole(object given, str role) except -1:
+    """A number that is not negative and fits 64 bits."""
+    cdef object number
+    try:
+        number = index_of(given)
+    except TypeError:
+        raise TypeError(f"{role} must be int or None, got {type(given).__name__}") from None
+    if number < 0:
+        raise ValueError(f"{role} must be >= 0, got {number}")
+    if number > INT64_MAX:
+        raise ValueError(f"{role} must fit 64 bits, got {number}")
+    return number

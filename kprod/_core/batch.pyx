@@ -16,6 +16,7 @@ Thread-safety: none of its own; appends run inside the partition's critical sect
 Source: Kafka DefaultRecordBatch, DefaultRecord, MemoryRecordsBuilder (clients 4.3.1).
 """
 
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int16_t, int32_t, int64_t
@@ -224,10 +225,11 @@ cdef class BatchBuilder:
 
     def seal(self) -> None:
         """Take no more records, and give back the chunks that none has reached."""
-        if not self.sealed:
-            self.sealed = True
-            self._spare_bytes = 0
-            self.chain.trim(self._piece_index + 1)
+        with cython.critical_section(self):
+            if not self.sealed:
+                self.sealed = True
+                self._spare_bytes = 0
+                self.chain.trim(self._piece_index + 1)
 
     def records(self) -> bytes:
         """A copy of the records, uncompressed, without the batch's header."""
@@ -358,7 +360,12 @@ cdef bytes encode_header_section(object headers):
     cdef bytearray section = bytearray()
     cdef unsigned char scratch[RECORD_HEAD_BYTES_MAX]
     cdef Py_ssize_t count = 0
-    pairs = list(headers.items()) if hasattr(headers, "items") else list(headers)
+    try:
+        pairs = list(headers.items() if hasattr(headers, "items") else headers)
+    except TypeError:
+        raise TypeError(
+            f"headers must be pairs of str and bytes-like, or a mapping of them, got {type(headers).__name__}"
+        ) from None
     for pair in pairs:
         name, value = _checked_header(pair)
         section += scratch[:put_varint(scratch, <int32_t>len(name)) - scratch]

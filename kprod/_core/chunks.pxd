@@ -25,7 +25,7 @@ cdef class ChunkPool:
     cdef list _large
     cdef list _line
     cdef Chunk try_take(self, bint large)
-    cdef Chunk make(self, bint large)
+    cdef Chunk make(self, bint large, int64_t granted_bytes=*)
     cdef int put_away(self, Chunk chunk) except -1
     cdef int give_back_chunks(self, list chunks) except -1
     cdef int join_line(self, MemoryWaiter waiter) except -1
@@ -39,6 +39,7 @@ cdef class MemoryWaiter:
     cdef readonly bint large
     cdef readonly int64_t wanted_bytes
     cdef readonly int64_t granted_bytes
+    cdef readonly bint settled
     cdef readonly bint closed
     cdef object _lock
     cdef int settle(self, bint closed) except -1

@@ -105,27 +105,25 @@ cdef class ChunkPool:
     cdef Chunk try_take(self, bint large):
         """A chunk, or None when the total is lent out or someone waits in line."""
         cdef Py_ssize_t size = self.large_chunk_bytes if large else self.small_chunk_bytes
+        cdef Chunk chunk
         with cython.critical_section(self):
             if self.has_waiters or self.lent_bytes + size > self.capacity_bytes:
                 return None
+            chunk = self.make(large)
             self.lent_bytes += size
-            return self.make(large)
+            return chunk
 
-    cdef Chunk make(self, bint large):
-        """A chunk whose bytes are already counted as lent."""
+    cdef Chunk make(self, bint large, int64_t granted_bytes=0):
+        """A chunk, which the caller counts as lent, or of whose size it was granted already."""
         cdef Py_ssize_t size = self.large_chunk_bytes if large else self.small_chunk_bytes
         cdef list free = self._large if large else self._small
         cdef list other = self._small if large else self._large
         if free:
             self.cached_bytes -= size
             return <Chunk>free.pop()
-        while other and self.lent_bytes + self.cached_bytes > self.capacity_bytes:
+        while other and self.lent_bytes - granted_bytes + size + self.cached_bytes > self.capacity_bytes:
             self.cached_bytes -= (<Chunk>other.pop()).capacity_bytes
-        try:
-            return Chunk(size)
-        except MemoryError:
-            self.lent_bytes -= size
-            raise
+        return Chunk(size)
 
     cdef int put_away(self, Chunk chunk) except -1:
         """Take one lent chunk back into its free list."""
@@ -133,11 +131,11 @@ cdef class ChunkPool:
             memset(chunk.memory, POISON, chunk.capacity_bytes)
         with cython.critical_section(self):
             self.lent_bytes -= chunk.capacity_bytes
-            self.cached_bytes += chunk.capacity_bytes
             if chunk.capacity_bytes == self.large_chunk_bytes:
                 self._large.append(chunk)
             else:
                 self._small.append(chunk)
+            self.cached_bytes += chunk.capacity_bytes
         return 0
 
     cdef int join_line(self, MemoryWaiter waiter) except -1:
@@ -162,14 +160,19 @@ cdef class ChunkPool:
         return 0
 
     cdef list claim(self, MemoryWaiter waiter):
-        """Turn a satisfied waiter's bytes into chunks."""
+        """Turn a satisfied waiter's bytes into chunks, all or none."""
         cdef list chunks = []
         cdef Chunk chunk
-        with cython.critical_section(self):
-            while waiter.granted_bytes > 0:
-                chunk = self.make(waiter.large)
-                waiter.granted_bytes -= chunk.capacity_bytes
-                chunks.append(chunk)
+        try:
+            with cython.critical_section(self):
+                while waiter.granted_bytes > 0:
+                    chunk = self.make(waiter.large, waiter.granted_bytes)
+                    waiter.granted_bytes -= chunk.capacity_bytes
+                    chunks.append(chunk)
+        except MemoryError:
+            # What is left of the grant goes back with the waiter's place.
+            self.give_back_chunks(chunks)
+            raise
         return chunks
 
     cdef int _serve_line(self) except -1:
@@ -257,12 +260,15 @@ cdef class MemoryWaiter:
             timeout_s: Seconds, at least 0.
 
         Returns:
-            False when the time is over.
+            False when the time is over; True at once, however often it is asked, when satisfied.
         """
+        if self.settled:
+            return True
         return self._lock.acquire(True, timeout_s)
 
     cdef int settle(self, bint closed) except -1:
         self.closed = closed
+        self.settled = True
         self._lock.release()
         return 0
 

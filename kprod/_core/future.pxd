@@ -10,6 +10,8 @@ cdef class BatchResult:
     cdef readonly int64_t base_offset
     cdef readonly int64_t log_append_time_ms
     cdef readonly object error
+    # When its first record came, monotonic; linger and delivery timeout count from here.
+    cdef public int64_t created_ms
     cdef dict _record_errors
     cdef list _callbacks
     cdef bint _callbacks_unordered

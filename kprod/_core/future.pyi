@@ -1,6 +1,6 @@
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, final
 
 from kprod.errors import KprodError
 from kprod.model import RecordMetadata
@@ -21,6 +21,7 @@ class BatchResult:
     base_offset: int
     log_append_time_ms: int
     error: KprodError | None
+    created_ms: int
     def __init__(self, topic: str, partition: int) -> None: ...
     def complete(
         self,
@@ -33,6 +34,7 @@ class BatchResult:
     def failed_count(self, record_count: int) -> int: ...
     def forward(self, children: Iterable[tuple[int, BatchResult]]) -> None: ...
 
+@final
 class RecordFuture:
     def __init__(self) -> None: ...
     def done(self) -> bool: ...

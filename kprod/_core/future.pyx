@@ -1,15 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What became of a batch, and of each of its records: shared results and small futures.
+"""What became of a batch, and of each record in it.
 
-A future is a few words and not tracked by the garbage collector: it knows its batch's shared result
-and its index there. The result keeps a future only when it has a callback to call. No result refers
-to chunks, so a kept future keeps no buffer memory.
+Futures are a few words and not tracked by the garbage collector: a future knows its batch's shared
+result and its index there. The result keeps a future only when it has a callback to call. No
+result refers to chunks, so a kept future keeps no buffer memory.
 
-A result is done first, so that `done()` in a callback is true; then its callbacks run in record
-order; then it is finished, and whoever waits is woken.
-
-Thread-safety: any thread may wait and add callbacks; results are completed by the sender.
-Source: Kafka ProduceRequestResult, FutureRecordMetadata (clients 4.3.1); KIP-126 for the forwards.
+Thread-safety: results are settled by the sender; everything else any thread.
+Source: Kafka ProduceRequestResult, FutureRecordMetadata (clients 4.3.1).
 """
 
 cimport cython
@@ -87,6 +84,7 @@ cdef class BatchResult:
                 callbacks.sort(key=_index_of_entry)
             for entry in callbacks:
                 _call_back(entry)
+            callbacks = None
         self.finished = True
         self._wake_waiters()
         return True
@@ -156,8 +154,10 @@ cdef class BatchResult:
         self._wake_waiters()
 
     cdef int _wake_waiters(self) except -1:
-        cdef list waiters = self._waiters
-        self._waiters = None
+        cdef list waiters
+        with cython.critical_section(self):
+            waiters = self._waiters
+            self._waiters = None
         if waiters is not None:
             for lock in waiters:
                 lock.release()
@@ -182,7 +182,11 @@ cdef int _call_back(tuple entry) except -1:
             else:
                 entry[1](None, error)
     except BaseException as raised:
-        _report_callback_error(raised)
+        try:
+            _report_callback_error(raised)
+        except BaseException:
+            # A logging handler that raises must not keep the other records from their outcome.
+            pass
     return 0
 
 
@@ -210,8 +214,10 @@ cdef class RecordFuture:
 
     cdef BatchResult _settled_by(self):
         """The result that answers for this record, past all splits so far."""
-        while self._result._forwards is not None:
-            self._descend(self._result._forwards)
+        if self._result._forwards is not None:
+            with cython.critical_section(self):
+                while self._result._forwards is not None:
+                    self._descend(self._result._forwards)
         return self._result
 
     cdef object _metadata(self, BatchResult result):
@@ -333,6 +339,7 @@ cdef bint _wait_once(BatchResult result, object seconds, bint until_finished) ex
         # Only this call can be interrupted by a signal handler that raises.
         return lock.acquire(True, seconds)
     finally:
-        waiters = result._waiters
-        if waiters is not None and lock in waiters:
-            waiters.remove(lock)
+        with cython.critical_section(result):
+            waiters = result._waiters
+            if waiters is not None and lock in waiters:
+                waiters.remove(lock)

@@ -226,6 +226,29 @@ class Function:
         return f"a callable{named} or None"
 
 
+class InterceptorList:
+    """Objects with the three methods of an interceptor."""
+
+    __slots__ = ()
+
+    def convert(self, value: object) -> tuple[object, ...]:
+        """Return the objects; a text is never imported."""
+        if not isinstance(value, (list, tuple)):
+            raise ValueError(f"must be {self.describe()}, not {shown(value)}")
+        for entry in value:
+            for method in ("on_send", "on_acknowledgement", "close"):
+                if isinstance(entry, type) or not callable(getattr(entry, method, None)):
+                    raise ValueError(
+                        f"must be {self.describe()}, and {shown(entry)} is not one: an object"
+                        f" with {method}()"
+                    )
+        return tuple(value)
+
+    def describe(self) -> str:
+        """Return what is accepted."""
+        return "a list of interceptors"
+
+
 class SecretText:
     """A password; errors never show it."""
 

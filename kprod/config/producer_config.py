@@ -17,9 +17,11 @@ from kprod.config.client_config import DELAY, TIMEOUT, ClientConfig
 from kprod.config.kinds import (
     AcksKind,
     Choice,
+    ClientId,
     CodecKind,
     Flag,
     Function,
+    InterceptorList,
     Level,
     Whole,
 )
@@ -32,7 +34,7 @@ from kprod.config.slices import (
     PartitionerSettings,
     SenderSettings,
 )
-from kprod.interfaces import Partitioner, Serializer
+from kprod.interfaces import Interceptor, Partitioner, Serializer
 from kprod.model import Acks, Codec
 
 _FOREVER = 2**31 - 1
@@ -195,11 +197,24 @@ class ProducerConfig(ClientConfig):
         default=None,
         metadata=row(
             "partitioner.class",
-            Function(names=("murmur2",)),
+            Function(
+                names=(
+                    "murmur2",
+                    "consistent",
+                    "consistent_random",
+                    "fnv1a",
+                    "fnv1a_random",
+                    "round_robin",
+                )
+            ),
             Group.PARTITIONING,
             "Called as `partitioner(key, all_partitions, available)` for a record that "
             "names no partition. None or 'murmur2': murmur2 of the key, as Kafka; "
-            "without a key, one partition per batch, chosen by load.",
+            "without a key, one partition per batch, chosen by load. 'consistent' (CRC-32) and "
+            "'fnv1a' are librdkafka's and send records without a key to one partition; with "
+            "'_random' those, and for 'consistent_random' empty keys too, go as with 'murmur2'. "
+            "'round_robin' gives each partition that has a leader a record in turn. "
+            "Keys do not matter then.",
         ),
     )
     partitioner_ignore_keys: bool = field(
@@ -231,6 +246,26 @@ class ProducerConfig(ClientConfig):
             unit="ms",
         ),
     )
+    partitioner_rack_aware: bool = field(
+        default=False,
+        metadata=row(
+            "partitioner.rack.aware",
+            Flag(),
+            Group.PARTITIONING,
+            "Records without a key go to partitions led from `client_rack`, while there are "
+            "any. Spares traffic between zones, and evens nothing out.",
+        ),
+    )
+    client_rack: str = field(
+        default="",
+        metadata=row(
+            "client.rack",
+            ClientId(),
+            Group.PARTITIONING,
+            "Where this client runs, in the words of the brokers' `broker.rack`. "
+            "`partitioner_rack_aware` needs it.",
+        ),
+    )
     key_serializer: Serializer | None = field(
         default=None,
         metadata=row(
@@ -247,6 +282,16 @@ class ProducerConfig(ClientConfig):
             Function(),
             Group.PARTITIONING,
             "Called with each value, returns bytes. None: values are bytes already.",
+        ),
+    )
+
+    interceptors: tuple[Interceptor, ...] = field(
+        default=(),
+        metadata=row(
+            "interceptor.classes",
+            InterceptorList(),
+            Group.PARTITIONING,
+            "Objects that see every record on its way in and every outcome on its way out.",
         ),
     )
 

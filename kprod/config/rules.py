@@ -48,7 +48,17 @@ def settle(given: Mapping[str, object], defaults: Mapping[str, object]) -> dict[
     for first, longest in _BACKOFFS:
         _settle_backoff(values, given, first, longest)
     _settle_idempotence(values, given)
+    _check_rack(values)
     return values
+
+
+def _check_rack(values: Mapping[str, Any]) -> None:
+    # .get: a client that does not produce has no such settings.
+    if values.get("partitioner_rack_aware") and not values["client_rack"].strip():
+        raise ConfigError(
+            "partitioner_rack_aware=True needs client_rack: name the rack that this client is in,"
+            " in the words of the brokers' broker.rack"
+        )
 
 
 def _settle_batch_size(values: dict[str, Any], given: Mapping[str, object]) -> None:

@@ -72,6 +72,8 @@ class PartitionerSettings:
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
     partitioner_availability_timeout_ms: int
+    partitioner_rack_aware: bool
+    client_rack: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

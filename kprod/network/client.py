@@ -18,7 +18,7 @@ Source: Kafka's NetworkClient (clients 4.3.1); KIP-219, KIP-899, KIP-1102.
 
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from kprod.clock import Clock
@@ -284,6 +284,11 @@ class NetworkClient:
     def wakeup(self) -> None:
         """End the present or the next `poll`'s sleep; any thread."""
         self._around.doors.selector.wakeup()
+
+    @property
+    def waker(self) -> Callable[[], object]:
+        """As `wakeup`, of built-ins only, for one who knows that `poll` sleeps; see `Selector`."""
+        return self._around.doors.selector.waker
 
     def disconnect(self, node_id: int) -> None:
         """Close a connection; its requests complete as disconnected in the next `poll`.

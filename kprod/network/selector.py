@@ -1,11 +1,10 @@
 """Sleep until a socket is ready, a time has passed, or another thread has something to do.
 
-Waking costs the waking thread a system call, so it is made only when the client really sleeps: at
-most one byte is ever in the pipe.
+Waking costs the waking thread a system call, so it is made only when the client really sleeps.
 
 Invariants.
     A `wakeup` after a `select` returned ends the next `select` at once.
-    At most one byte is in the socket pair.
+    A byte in the socket pair ends one `select`, which takes it out.
 
 Thread-safety: `wakeup` from any thread; the rest belongs to the client's thread. `_lock` guards
 `_woken`, `_sleeping` and the writing of the byte. It is re-entrant: a finalizer that runs inside
@@ -15,13 +14,16 @@ Source: Kafka's Selector.wakeup; socketpair(2). A TCP emulation of the pair is n
 """
 
 import contextlib
+import functools
 import selectors
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any, Protocol
 
 EVENT_READ = selectors.EVENT_READ
 EVENT_WRITE = selectors.EVENT_WRITE
+_DRAIN_BYTES = 4096
 
 
 class Watched(Protocol):
@@ -54,6 +56,14 @@ class Selector(Protocol):
 
     def wakeup(self) -> None:
         """End the present sleep, or the next one."""
+
+    @property
+    def waker(self) -> Callable[[], object]:
+        """As `wakeup`, for a caller that knows of the sleep.
+
+        Built-ins only, so that no signal handler runs in the middle. May raise `OSError`, which
+        means that the selector wakes already, or is closed.
+        """
 
     def close(self) -> None:
         """Give up all descriptors of its own."""
@@ -96,7 +106,10 @@ class SystemSelector:
             ready = self._selector.select(timeout_ms / 1000)
         finally:
             self._settle()
-        return [(key.data, events) for key, events in ready if key.data is not None]
+        owned = [(key.data, events) for key, events in ready if key.data is not None]
+        if len(owned) < len(ready):
+            self._drain()
+        return owned
 
     def wakeup(self) -> None:
         """See `Selector.wakeup`."""
@@ -107,6 +120,11 @@ class SystemSelector:
                 with contextlib.suppress(OSError):  # closed meanwhile: no one is left to wake
                     self._wake_writer.send(b"\0")
             self._woken = True
+
+    @property
+    def waker(self) -> Callable[[], object]:
+        """See `Selector.waker`."""
+        return functools.partial(self._wake_writer.send, b"\0")
 
     def close(self) -> None:
         """See `Selector.close`."""
@@ -120,7 +138,11 @@ class SystemSelector:
         """Forget the waking that has just been served."""
         with self._lock:
             if self._sleeping and self._woken:
-                with contextlib.suppress(BlockingIOError):
-                    self._wake_reader.recv(16)
+                self._drain()
             self._sleeping = False
             self._woken = False
+
+    def _drain(self) -> None:
+        """Take out what wakes; whatever it announced is seen before the next sleep."""
+        with contextlib.suppress(BlockingIOError):
+            self._wake_reader.recv(_DRAIN_BYTES)

@@ -15,7 +15,6 @@ Thread-safety: the sender's, apart from `make_batch`, `topic_queues`, `ask_for_s
 Source: Kafka RecordAccumulator (clients 4.3.1) for what must hold; KAFKA-13834, KAFKA-16226.
 """
 
-import random
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -29,7 +28,8 @@ from kprod.cluster.metadata import Metadata
 from kprod.config import AccumulatorSettings
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.partition_queue import NO_NODE, PartitionQueue
-from kprod.producer.partitioner import TopicQueues
+from kprod.producer.partitioner import StickyPartitioner
+from kprod.producer.topic_queues import TopicQueues
 from kprod.timer.timer import Timer, TimerTask
 
 
@@ -44,7 +44,7 @@ class RecordAccumulator:
         "_rings",
         "_routed_snapshot",
         "_settings",
-        "_source",
+        "_sticky",
         "_sweep_wanted",
         "_timer",
         "_topics_lock",
@@ -59,7 +59,7 @@ class RecordAccumulator:
         *,
         clock: Clock,
         timer: Timer,
-        source: random.Random,
+        sticky: StickyPartitioner,
         on_expired: Callable[[ProducerBatch], object],
     ) -> None:
         """Begin without topics.
@@ -69,16 +69,16 @@ class RecordAccumulator:
             metadata: Who leads what.
             clock: Read when a batch is opened.
             timer: The sender's.
-            source: Draws sticky partitions.
+            sticky: Draws sticky partitions.
             on_expired: Called by the timer with a batch whose delivery deadline has passed.
         """
         self._settings = settings
         self._metadata = metadata
         self._clock = clock
         self._timer = timer
-        self._source = source
+        self._sticky = sticky
         self._on_expired = on_expired
-        self._topics_lock = threading.Lock()  # guards: growth of `topics` and of their queues
+        self._topics_lock = threading.RLock()  # guards: growth of `topics` and of their queues
         self._rings: dict[int, deque[PartitionQueue]] = {}
         self._leaderless: dict[PartitionQueue, None] = {}
         self._routed_snapshot = metadata.snapshot
@@ -92,12 +92,16 @@ class RecordAccumulator:
         """Make a topic's queues, or those that it lacks."""
         with self._topics_lock:
             head = self.topics.get(topic)
-            if not isinstance(head, TopicQueues):
-                head = TopicQueues(topic, partition_count)
-                self.roll_sticky(head)
-                self.topics[topic] = head
-            head.grow(partition_count)
-            return head
+            if isinstance(head, TopicQueues):
+                head.grow(partition_count)
+                return head
+            head = TopicQueues(topic, partition_count)
+            head.topic_id = self._metadata.snapshot.topic_id_of(topic)
+            self._settle_choice(head)
+            # Not an assignment: a finalizer that ran in here may have sent to this very topic.
+            made = self.topics.setdefault(topic, head)
+            assert isinstance(made, TopicQueues)  # noqa: S101 - nobody else puts heads there
+            return made
 
     def make_batch(self, queue: PartitionQueue, chain: ChunkChain) -> ProducerBatch:
         """Make a batch on a chain, for records from now on."""
@@ -105,12 +109,7 @@ class RecordAccumulator:
 
     def roll_sticky(self, head: TopicQueues) -> None:
         """Draw another partition for records without key."""
-        snapshot = self._metadata.snapshot
-        head.sticky = head.draw(
-            self._source,
-            self._clock.now_ms(),
-            lambda partition: snapshot.leader_of(head.name, partition) is not None,
-        )
+        self._sticky.roll(head)
 
     def ask_for_sweep(self) -> None:
         """Let the sender's next turn make every batch that has records due."""
@@ -126,6 +125,14 @@ class RecordAccumulator:
         ]
 
     # The sender.
+
+    def forget_nodes_but(self, node_ids: list[int]) -> None:
+        """Note that no other node has anything to take."""
+        self._sticky.forget_nodes_but(node_ids)
+
+    def note_node(self, node_id: int, now_ms: int, *, takes: bool) -> None:
+        """Note whether a ready node can take a request now."""
+        self._sticky.note_node(node_id, now_ms, takes=takes)
 
     @property
     def has_undrained(self) -> bool:
@@ -154,12 +161,17 @@ class RecordAccumulator:
             if queue.sendable_batch is not None:
                 self.mark_ready(queue)
 
-    def route(self) -> None:
-        """Move ready queues to their leaders' rings, if the picture of the cluster is new."""
+    def route(self) -> list[PartitionQueue]:
+        """Follow the cluster, if the picture of it is new: queues of topics, rings of leaders.
+
+        Returns:
+            Queues of partitions that do not exist any more; what is in them cannot be sent.
+        """
         snapshot = self._metadata.snapshot
         if snapshot is self._routed_snapshot:
-            return
+            return []
         self._routed_snapshot = snapshot
+        gone = self._follow_topics()
         moved = list(self._leaderless)
         self._leaderless.clear()
         for node_id, ring in self._rings.items():
@@ -171,6 +183,26 @@ class RecordAccumulator:
         for queue in moved:
             queue.ring_node_id = NO_NODE
             self.mark_ready(queue)
+        return gone
+
+    def _follow_topics(self) -> list[PartitionQueue]:
+        gone: list[PartitionQueue] = []
+        for name, topic in self._metadata.snapshot.topics.items():
+            head = self.topics.get(name)
+            if isinstance(head, TopicQueues):
+                with self._topics_lock:
+                    gone += head.follow(topic)
+                    self._settle_choice(head)
+        return gone
+
+    def _settle_choice(self, head: TopicQueues) -> None:
+        """Let records without key go to partitions that there are, led ones if there are any."""
+        if self._sticky.takes_turns:
+            leader_of = self._metadata.snapshot.leader_of
+            led = [p for p in range(head.partition_count) if leader_of(head.name, p) is not None]
+            head.turns = led if len(led) < head.partition_count else []
+        if head.sticky >= head.partition_count or head.name not in self.topics:
+            self._sticky.roll(head)
 
     def mark_ready(self, queue: PartitionQueue) -> None:
         """Put a queue into its leader's ring, or among the leaderless; twice is as good as once."""
@@ -218,12 +250,18 @@ class RecordAccumulator:
                 self.mark_ready(queue)
         return drained
 
+    def retire(self, batch: ProducerBatch) -> None:
+        """Let no more records into a batch that is about to be settled.
+
+        A record that came after would have a future without an outcome of its own.
+        """
+        if batch.queue.builder is batch.builder:
+            batch.queue.seal()
+
     def forget(self, batch: ProducerBatch) -> None:
         """Take a batch that is done out of its queue and let go of its memory."""
-        queue = batch.queue
-        if queue.builder is batch.builder:
-            queue.seal()
-        queue.remove(batch)
+        self.retire(batch)
+        batch.queue.remove(batch)
         batch.release()
 
     def replace(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
@@ -246,8 +284,8 @@ class RecordAccumulator:
             fail: Settles a batch.
         """
         for queue in self._queues():
-            queue.seal()
             for batch in list(queue.batches):
+                self.retire(batch)
                 fail(batch)
                 self.forget(batch)
 

@@ -32,7 +32,6 @@ class ProducerBatch:
         queue: Where it stands.
         builder: Its bytes.
         result: What its futures share.
-        created_ms: Monotonic; linger and delivery timeout count from here.
         is_due: Sendable though not full: lingered, flushed, or memory is short.
         attempts: Requests that carried it so far.
         in_flight: In a request that is not complete.
@@ -45,7 +44,6 @@ class ProducerBatch:
         "attempts",
         "base_sequence",
         "builder",
-        "created_ms",
         "in_flight",
         "is_armed",
         "is_due",
@@ -65,7 +63,7 @@ class ProducerBatch:
         self.queue = queue
         self.builder = BatchBuilder(chain, limit_bytes)
         self.result = BatchResult(queue.topic, queue.partition)
-        self.created_ms = now_ms
+        self.result.created_ms = now_ms
         self.is_armed = False
         self.is_due = False
         self.is_released = False
@@ -82,6 +80,11 @@ class ProducerBatch:
     def record_count(self) -> int:
         """Records so far."""
         return self.builder.record_count
+
+    @property
+    def created_ms(self) -> int:
+        """When its first record came, monotonic; linger and delivery timeout count from here."""
+        return self.result.created_ms
 
     @property
     def is_done(self) -> bool:

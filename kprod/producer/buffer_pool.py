@@ -31,6 +31,11 @@ class BufferPool(ChunkPool):
         self._settings = settings
         self._on_shortage = on_shortage
 
+    @property
+    def usable_bytes(self) -> int:
+        """The most that one record can get: whole large chunks."""
+        return self.capacity_bytes // self.large_chunk_bytes * self.large_chunk_bytes
+
     def wait_for(self, waiter: MemoryWaiter, timeout_ms: int) -> None:
         """Wait until a waiter that stands in line is satisfied.
 
@@ -42,20 +47,24 @@ class BufferPool(ChunkPool):
             BufferTimeout: No memory in time, or `on_buffer_full` is "raise".
             ClosedError: The pool closed, before or during the wait.
         """
-        if self._settings.on_buffer_full == "raise" and not waiter.wait(0):
+        if not waiter.wait(0):
             self._on_shortage()
-            raise BufferTimeout(self._text(waiter, "on_buffer_full is 'raise'"))
-        if self._settings.on_buffer_full != "raise":
-            self._on_shortage()
-            if not waiter.wait(max(timeout_ms, 0) / 1000):
-                limit = f"none came free within max_block_ms={self._settings.max_block_ms}"
-                raise BufferTimeout(self._text(waiter, limit))
+            may_wait = self._settings.on_buffer_full != "raise"
+            if not may_wait or not waiter.wait(max(timeout_ms, 0) / 1000):
+                raise BufferTimeout(self._text(waiter, may_wait=may_wait))
         if waiter.closed:
             raise ClosedError("the producer was closed while a send waited for memory")
 
-    def _text(self, waiter: MemoryWaiter, why: str) -> str:
+    def _text(self, waiter: MemoryWaiter, *, may_wait: bool) -> str:
+        if may_wait:
+            why = f"no more came free within max_block_ms={self._settings.max_block_ms}"
+            remedy = "raise buffer_memory or max_block_ms"
+        else:
+            why = "on_buffer_full is 'raise'"
+            remedy = "raise buffer_memory, or let sends wait (on_buffer_full='block')"
+        available_bytes = self.available_bytes + waiter.granted_bytes
         return (
-            f"a record needs {waiter.wanted_bytes} more bytes of buffer, {self.available_bytes} of"
-            f" buffer_memory={self.capacity_bytes} are available and {self.waiter_count} sends wait;"
-            f" {why}. Send slower, or raise buffer_memory or max_block_ms"
+            f"a record needs {waiter.wanted_bytes} more bytes of buffer; {available_bytes} of"
+            f" buffer_memory={self.capacity_bytes} are available, {self.waiter_count} sends wait"
+            f" for some, and {why}. Send slower, or {remedy}"
         )

@@ -19,7 +19,14 @@ from kprod.cluster.backoff import ExponentialBackoff
 from kprod.cluster.metadata import Metadata
 from kprod.cluster.snapshot import LeaderHint
 from kprod.config import SenderSettings
-from kprod.errors import BrokerError, DeliveryTimeout, Disconnected, KprodError
+from kprod.errors import (
+    BrokerError,
+    DeliveryTimeout,
+    Disconnected,
+    KprodError,
+    Purged,
+    UnknownPartition,
+)
 from kprod.model import Node
 from kprod.network.request import Outcome
 from kprod.producer.accumulator import RecordAccumulator
@@ -107,16 +114,40 @@ class Delivery:
             topic_names: Names by topic id, as they were when the request was made.
             outcome: Of the request.
         """
-        if outcome.error is not None:
+        try:
+            if outcome.error is not None:
+                for batch in batches:
+                    self._unanswered(batch, outcome.error, was_written=outcome.was_written)
+            elif outcome.body is None:
+                for batch in batches:
+                    self._succeed(batch, -1, -1)
+            else:
+                self._answered(batches, topic_names, outcome.body)
+        finally:
             for batch in batches:
-                self._unanswered(batch, outcome.error, was_written=outcome.was_written)
-        elif outcome.body is None:
-            for batch in batches:
-                self._succeed(batch, -1, -1)
-        else:
-            self._answered(batches, topic_names, outcome.body)
-        for batch in batches:
-            batch.builder.chain.release()
+                batch.builder.chain.release()
+
+    def purge(self) -> int:
+        """Fail every record that is certainly not in the log and not on its way.
+
+        Returns:
+            How many records.
+        """
+        count = 0
+        for queue in self._accumulator.queues():
+            for batch in list(queue.batches):
+                if batch.in_flight or batch.maybe_persisted:
+                    continue
+                self._accumulator.retire(batch)
+                count += batch.record_count
+                self._fail(batch, Purged("the record was purged before it was sent"))
+        return count
+
+    def fail_gone(self, queue: PartitionQueue) -> None:
+        """End what waits for a partition that does not exist any more."""
+        for batch in list(queue.batches):
+            if not batch.in_flight:
+                self._fail(batch, _gone_error(queue))
 
     def expire(self, batch: ProducerBatch) -> None:
         """End a batch whose delivery deadline has passed, in flight or not."""
@@ -126,7 +157,7 @@ class Delivery:
         leader = self._metadata.snapshot.leader_of(batch.queue.topic, batch.queue.partition)
         reason = "is in flight" if batch.in_flight else f"was tried {batch.attempts} times"
         if leader is None:
-            reason += f"; the partition has no leader: {self._metadata.trouble(batch.queue.topic)}"
+            reason += f"; {self._why_leaderless(batch.queue)}"
         text = (
             f"{batch.record_count} records for {batch.queue.topic} partition {batch.queue.partition}"
             f" were not acknowledged {waited}: the batch {reason}"
@@ -138,6 +169,12 @@ class Delivery:
             batch.maybe_persisted = True
             queue.rewind_later()
         self._fail(batch, DeliveryTimeout(text))
+
+    def _why_leaderless(self, queue: PartitionQueue) -> str:
+        count = self._metadata.snapshot.partition_count(queue.topic)
+        if count is not None and queue.partition >= count:
+            return f"the topic has {count} partitions now, and no partition {queue.partition}"
+        return f"the partition has no leader: {self._metadata.trouble(queue.topic)}"
 
     def _answered(
         self,
@@ -252,6 +289,9 @@ class Delivery:
     def _retry(self, batch: ProducerBatch, error: KprodError) -> None:
         queue = batch.queue
         queue.rewind_later()
+        if queue.is_gone:
+            self._fail(batch, _gone_error(queue))
+            return
         if batch.attempts > self._settings.retries:
             self._fail(batch, _copy(error))
             return
@@ -278,6 +318,7 @@ class Delivery:
         queue = batch.queue
         if batch.has_sequence:
             self._identity.want_bump(f"a batch of {queue.topic}-{queue.partition} failed: {error}")
+        self._accumulator.retire(batch)
         batch.fail(error, record_errors)
         self._accumulator.forget(batch)
         if queue.in_flight_count:
@@ -294,6 +335,13 @@ def _record_errors(error: BrokerError, answer: Mapping[str, Any]) -> dict[int, K
         )
         for entry in listed
     } or None
+
+
+def _gone_error(queue: PartitionQueue) -> KprodError:
+    return UnknownPartition(
+        f"partition {queue.partition} of {queue.topic!r} is gone: the topic was deleted and made"
+        f" anew with {queue.head.partition_count} partitions"
+    )
 
 
 def _copy(error: KprodError) -> KprodError:

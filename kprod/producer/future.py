@@ -14,7 +14,8 @@ import queue
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kprod._core.future import RecordFuture, register
+from kprod._core import future as compiled
+from kprod._core.future import RecordFuture
 from kprod.clock import SystemClock
 from kprod.errors import KprodTimeout
 from kprod.model import RecordMetadata
@@ -138,7 +139,7 @@ def _report_callback_error(error: BaseException) -> None:
     _logger.error("A delivery callback raised; the other callbacks run", exc_info=error)
 
 
-register(
+compiled.register(
     make_metadata=RecordMetadata,
     report_callback_error=_report_callback_error,
     await_future=_await_future,

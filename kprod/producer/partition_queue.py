@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections import deque
 
     from kprod.producer.batch import ProducerBatch
-    from kprod.producer.partitioner import TopicQueues
+    from kprod.producer.topic_queues import TopicQueues
 
 NO_NODE = -1
 
@@ -40,6 +40,7 @@ class PartitionQueue(PartitionHead):
         may_pipeline: A batch succeeded at `sent_to` since the last error.
         must_rewind: A sent batch failed; send nothing until the rest is answered.
         is_backing_off: Waits for its retry back-off.
+        is_gone: The topic was made anew without this partition.
         next_sequence: For the next batch without one.
     """
 
@@ -50,6 +51,7 @@ class PartitionQueue(PartitionHead):
         "head",
         "in_flight_count",
         "is_backing_off",
+        "is_gone",
         "may_pipeline",
         "must_rewind",
         "next_sequence",
@@ -67,6 +69,7 @@ class PartitionQueue(PartitionHead):
         self.may_pipeline = False
         self.must_rewind = False
         self.is_backing_off = False
+        self.is_gone = False
         self.next_sequence = 0
 
     @property

@@ -4,63 +4,178 @@ Such records stick to one partition until its batch is closed, full or drained; 
 drawn, with weights that favour partitions whose queues are short. So batches are whole, and a slow
 broker gets less.
 
-Thread-safety: `TopicQueues.draw` any thread, under the interpreter lock.
-Source: KIP-480 for the moment of change, KIP-794 for the weights; kprod's departure 13.
+Left out of the draw, unless that leaves nobody, in this order: partitions whose leader is not
+known; those whose leader has taken nothing for `partitioner_availability_timeout_ms` while it had
+something to take; with `partitioner_rack_aware`, those led from another rack than `client_rack`.
+
+Thread-safety: `roll` any thread, under the interpreter lock; `note_node` the sender.
+Source: KIP-480 for the moment of change, KIP-794 for weights and availability, KIP-1123 for racks;
+kprod's departure 13.
 """
 
 import bisect
 import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from kprod._core.append import TopicHead
-from kprod.producer.partition_queue import PartitionQueue
+from kprod._core.key_hash import KeyHash
+from kprod.clock import Clock
+from kprod.cluster.metadata import Metadata
+from kprod.config import PartitionerSettings
+from kprod.producer.topic_queues import TopicQueues
 
-WEIGHTS_LIFE_MS = 20  # weighing ten thousand queues for each batch would cost more than it gains
+# Weighing ten thousand queues for each batch would cost more than it gains.
+WEIGHTS_LIFE_MS = 20
+WEIGHED_PER_MS = 50
+
+NULL_KEY_BYTES = -1
+NEVER_HASHED_BYTES = 2**31
 
 
-class TopicQueues(TopicHead):
-    """A topic's queues, and the weights by which the next sticky partition is drawn."""
+class KeyRule(NamedTuple):
+    """Which keys decide a record's partition, and how.
 
-    queues: list[PartitionQueue]
+    Attributes:
+        key_hash: Its remainder is the partition.
+        bytes_min: Shorter keys decide nothing; a null key counts as −1.
+    """
 
-    __slots__ = ("_candidates", "_cumulated_weights", "_weighed_at_ms")
+    key_hash: KeyHash
+    bytes_min: int
 
-    def __init__(self, name: str, partition_count: int) -> None:
-        super().__init__(name, [])
-        self.grow(partition_count)
-        self._candidates: list[int] = []
-        self._cumulated_weights: list[int] = []
-        self._weighed_at_ms = -WEIGHTS_LIFE_MS
 
-    def grow(self, partition_count: int) -> None:
-        """Make queues for partitions that were added."""
-        for partition in range(len(self.queues), partition_count):
-            self.queues.append(PartitionQueue(self, partition))
+KEY_RULES: Mapping[str, KeyRule] = {
+    "murmur2": KeyRule(KeyHash.MURMUR2, 0),
+    "consistent": KeyRule(KeyHash.CRC32, NULL_KEY_BYTES),
+    "consistent_random": KeyRule(KeyHash.CRC32, 1),
+    "fnv1a": KeyRule(KeyHash.FNV1A, NULL_KEY_BYTES),
+    "fnv1a_random": KeyRule(KeyHash.FNV1A, 0),
+}
+"""The partitioners by name. Those but the first are librdkafka's, null and empty keys included."""
 
-    def draw(self, source: random.Random, now_ms: int, has_leader: Callable[[int], bool]) -> int:
-        """Draw a partition for the records to come.
+ROUND_ROBIN = "round_robin"
+
+
+def key_rule(settings: PartitionerSettings) -> KeyRule:
+    """Say which keys decide.
+
+    Args:
+        settings: Of partitioning.
+
+    Returns:
+        The named partitioner's rule; Kafka's own for none.
+    """
+    name = settings.partitioner if isinstance(settings.partitioner, str) else "murmur2"
+    rule = KEY_RULES.get(name, KEY_RULES["murmur2"])
+    if settings.partitioner_ignore_keys:
+        return rule._replace(bytes_min=NEVER_HASHED_BYTES)
+    return rule
+
+
+class _Weights(NamedTuple):
+    """What is drawn from, and when it was weighed."""
+
+    candidates: list[int]
+    cumulated: list[int]
+    weighed_at_ms: int
+
+
+class StickyPartitioner:
+    """Draws the next partition for records that nothing binds to one."""
+
+    __slots__ = ("_clock", "_held_since_ms", "_metadata", "_settings", "_source", "_weights")
+
+    def __init__(
+        self,
+        settings: PartitionerSettings,
+        metadata: Metadata,
+        *,
+        clock: Clock,
+        source: random.Random,
+    ) -> None:
+        """Begin.
 
         Args:
+            settings: Of partitioning.
+            metadata: Who leads what, from which rack.
+            clock: Weights are kept for a while.
             source: Of randomness.
-            now_ms: Monotonic.
-            has_leader: Whether a partition can be sent to; those that cannot are left out, unless
-                that leaves none.
-
-        Returns:
-            A partition's number.
         """
-        if now_ms - self._weighed_at_ms >= WEIGHTS_LIFE_MS:
-            self._weigh(has_leader)
-            self._weighed_at_ms = now_ms
-        drawn = source.randrange(self._cumulated_weights[-1])
-        return self._candidates[bisect.bisect_right(self._cumulated_weights, drawn)]
+        self._settings = settings
+        self._metadata = metadata
+        self._clock = clock
+        self._source = source
+        self._held_since_ms: dict[int, int] = {}
+        self._weights: dict[str, _Weights] = {}
 
-    def _weigh(self, has_leader: Callable[[int], bool]) -> None:
-        everyone = range(len(self.queues))
-        self._candidates = [p for p in everyone if has_leader(p)] or list(everyone)
-        lengths = [len(self.queues[p].batches) for p in self._candidates]
+    @property
+    def takes_turns(self) -> bool:
+        """Whether records go to the partitions in turn instead."""
+        return self._settings.partitioner == ROUND_ROBIN
+
+    def roll(self, head: TopicQueues) -> None:
+        """Draw another partition for a topic.
+
+        Args:
+            head: Has at least one partition.
+        """
+        weights = self._weights.get(head.name)
+        now_ms = self._clock.now_ms()
+        life_ms = WEIGHTS_LIFE_MS + head.partition_count // WEIGHED_PER_MS
+        if (
+            weights is None
+            or now_ms - weights.weighed_at_ms >= life_ms
+            or weights.candidates[-1] >= head.partition_count
+        ):
+            weights = self._weights[head.name] = self._weigh(head, now_ms)
+        drawn = self._source.randrange(weights.cumulated[-1])
+        head.sticky = weights.candidates[bisect.bisect_right(weights.cumulated, drawn)]
+
+    def note_node(self, node_id: int, now_ms: int, *, takes: bool) -> None:
+        """Note whether a node that has something to take can take it.
+
+        Args:
+            node_id: Any.
+            now_ms: Monotonic.
+            takes: False while it is not connected, throttled or full.
+        """
+        if takes:
+            self._held_since_ms.pop(node_id, None)
+        else:
+            self._held_since_ms.setdefault(node_id, now_ms)
+
+    def forget_nodes_but(self, node_ids: list[int]) -> None:
+        """A node with nothing to take cannot be slow.
+
+        Args:
+            node_ids: Nodes that have something to take.
+        """
+        for node_id in self._held_since_ms.keys() - node_ids:
+            del self._held_since_ms[node_id]
+
+    def _weigh(self, head: TopicQueues, now_ms: int) -> _Weights:
+        candidates = self._candidates(head, now_ms)
+        if not self._settings.partitioner_adaptive_partitioning_enable:
+            return _Weights(candidates, list(range(1, len(candidates) + 1)), now_ms)
+        lengths = [len(head.queues[partition].batches) for partition in candidates]
         longest = max(lengths)
-        self._cumulated_weights = list(
-            itertools.accumulate(longest + 1 - length for length in lengths)
-        )
+        weights = itertools.accumulate(longest + 1 - length for length in lengths)
+        return _Weights(candidates, list(weights), now_ms)
+
+    def _candidates(self, head: TopicQueues, now_ms: int) -> list[int]:
+        """Partitions to draw from, ascending, at least one."""
+        snapshot = self._metadata.snapshot
+        everyone = range(head.partition_count)
+        led = [(p, snapshot.leader_of(head.name, p)) for p in everyone]
+        leaders = {p: leader for p, leader in led if leader is not None}
+        timeout_ms = self._settings.partitioner_availability_timeout_ms
+        if timeout_ms:
+            held = self._held_since_ms
+            slow = {n for n, since_ms in list(held.items()) if now_ms - since_ms > timeout_ms}
+            leaders = {p: n for p, n in leaders.items() if n.node_id not in slow} or leaders
+        if self._settings.partitioner_rack_aware:
+            rack = self._settings.client_rack
+            near = {partition: node for partition, node in leaders.items() if node.rack == rack}
+            leaders = near or leaders
+        return list(leaders) or list(everyone)

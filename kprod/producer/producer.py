@@ -7,43 +7,44 @@ Thread-safety: `Producer` may be used by any number of threads.
 Source: Kafka KafkaProducer (clients 4.3.1); kprod's departures 11, 14, 19 to 21.
 """
 
-import atexit
 import itertools
 import logging
 import os
 import random
-import re
 import threading
-import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Self, SupportsIndex
 
-from kprod._core.append import SendOptions, SendPath, TopicHead
+from kprod._core.append import SendPath, TopicHead
 from kprod._core.chunks import ChunkChain, MemoryWaiter
+from kprod._core.future import BatchResult
 from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config import NetworkSettings, ProducerConfig
 from kprod.errors import (
     ClosedError,
     KprodError,
-    MetadataTimeout,
     ProducerForked,
     SerializationError,
     UnknownPartition,
-    UnknownTopic,
 )
 from kprod.network.client import NetworkClient
 from kprod.network.surroundings import NetworkDoors, system_doors
 from kprod.producer import future as _future  # registers the future's bridges
+from kprod.producer import lifetime
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.buffer_pool import BufferPool
 from kprod.producer.delivery import Delivery
+from kprod.producer.interceptors import Interceptors, OnDelivery
 from kprod.producer.partition_queue import PartitionQueue
-from kprod.producer.partitioner import TopicQueues
+from kprod.producer.partitioner import ROUND_ROBIN, StickyPartitioner, key_rule
+from kprod.producer.send_rules import SendRules
 from kprod.producer.sender import Sender
+from kprod.producer.topic_opener import TopicOpener
+from kprod.producer.topic_queues import TopicQueues
 from kprod.producer.transaction.manager import TransactionManager
 from kprod.timer.timer import Timer
 
@@ -51,15 +52,12 @@ __all__ = ["Producer"]
 
 _logger = logging.getLogger(__name__)
 _numbers = itertools.count(1)
-_open_producers: "weakref.WeakSet[Producer]" = weakref.WeakSet()
 _FOREVER_S = -1.0
 del _future
-EXIT_FLUSH_S = 5.0  # what an exiting interpreter may wait for unsent records
+PURGE_SLICE_S = 0.2
 CLOSE_GRACE_S = (
     0.4  # for the sender's last turn; close returns within its timeout and half a second
 )
-TOPIC_NAME_BYTES_MAX = 249  # Kafka's Topic.MAX_NAME_LENGTH: the log directory's name must fit
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,20 +114,39 @@ class Producer(SendPath):
             self._metadata,
             clock=world.clock,
             timer=self._timer,
-            source=world.source,
+            sticky=StickyPartitioner(
+                config.partitioner_settings(),
+                self._metadata,
+                clock=world.clock,
+                source=world.source,
+            ),
             on_expired=self._expire,
         )
+        self._opener = TopicOpener(
+            self._metadata,
+            self._accumulator,
+            clock=world.clock,
+            wake=self._wake,
+            max_block_ms=config.max_block_ms,
+        )
+        self._interceptors = Interceptors(config.interceptors)
+        rule = key_rule(config.partitioner_settings())
+        # A record must fit whole chunks, or it would wait for memory that there never is.
+        usable_bytes = self._pool.usable_bytes
         super().__init__(
             self._pool,
             world.clock,
             self._accumulator.inbox,
             self._accumulator.topics,
-            SendOptions(
+            SendRules(
                 max_block_ms=config.max_block_ms,
-                record_bytes_max=min(config.max_request_size, config.buffer_memory),
+                record_bytes_max=min(config.max_request_size, usable_bytes),
+                has_interceptors=bool(config.interceptors),
                 has_serializers=bool(config.key_serializer or config.value_serializer),
                 has_partitioner=callable(config.partitioner),
-                ignores_keys=config.partitioner_ignore_keys,
+                takes_turns=config.partitioner == ROUND_ROBIN,
+                key_hash=rule.key_hash,
+                hashed_key_bytes_min=rule.bytes_min,
             ),
         )
         self._wire_up()
@@ -137,7 +154,7 @@ class Producer(SendPath):
         self._is_closed = False
         self._is_stopping = False
         self._thread: threading.Thread | None = None
-        _open_producers.add(self)
+        lifetime.watch(self)
         if world.is_threaded:
             name = f"kprod-sender-{self.client_id}"
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -177,7 +194,7 @@ class Producer(SendPath):
             source=world.source,
             sleeps=self._note_sleep,
         )
-        self.wake = self._client.wakeup
+        self.wake = self._client.waker
 
     def flush(self, timeout: float | None = None) -> int:
         """Send everything that was handed over before this call, without waiting for linger.
@@ -195,6 +212,42 @@ class Producer(SendPath):
         if threading.current_thread() is self._thread:
             raise KprodError("flush() inside a delivery callback would wait for itself")
         return self._flush(timeout)
+
+    def purge(self) -> int:
+        """Drop every record that is certainly not in the log and not on its way there.
+
+        Their futures fail with `Purged`, as not persisted. What is in flight, or may be in the log,
+        goes on.
+
+        Returns:
+            How many records were dropped.
+
+        Raises:
+            ClosedError: The producer is closed, or was made in a parent process.
+        """
+        if self.refusal is not None:
+            raise self.refusal()
+        if self._thread is None or threading.current_thread() is self._thread:
+            return self._delivery.purge()
+        purged = BatchResult("", 0)
+        counts: list[int] = []
+
+        def purge() -> None:
+            try:
+                counts.append(self._delivery.purge())
+            finally:
+                purged.complete()
+
+        self._sender.call_soon(purge)
+        self._wake()
+        # The sender may end just now, without another turn.
+        while not purged.wait_finished(PURGE_SLICE_S) and self._thread.is_alive():
+            pass
+        return sum(counts)
+
+    def refuse_in_child(self) -> None:
+        """Take no more records; called in a forked child."""
+        self.refusal = _forked_error
 
     def close(self, timeout: float | None = None) -> int:
         """Flush, then end the sender and all connections. Later sends raise `ClosedError`.
@@ -225,7 +278,7 @@ class Producer(SendPath):
         finally:
             self._is_stopping = True
             self._wake()
-            _open_producers.discard(self)
+            lifetime.unwatch(self)
         if self._thread is None:
             self._stop()
         elif not is_own_thread:
@@ -268,25 +321,11 @@ class Producer(SendPath):
 
     def open_topic(self, topic: str, timeout_ms: int) -> TopicHead:
         """Wait until the topic's partitions are known."""
-        _check_topic_name(topic)
-        count = self._await_metadata(topic, timeout_ms, lambda count: count is not None)
-        return self._accumulator.topic_queues(topic, count)
+        return self._opener.open(topic, self._patience_ms(timeout_ms))
 
     def await_partition(self, head: TopicHead, partition: int, timeout_ms: int) -> None:
         """Refresh once; the partition may be new."""
-        clock = self._world.clock
-        version = self._metadata.request_update()
-        self._wake()
-        started_ms = clock.now_ms()
-        try:
-            self._metadata.wait_for_update(version, max(timeout_ms, 0))
-        except MetadataTimeout as error:
-            raise UnknownPartition(self._no_partition_text(head, partition)) from error
-        count = self._metadata.snapshot.partition_count(head.name) or 0
-        _logger.debug("Asked for partition %d in %d ms", partition, clock.now_ms() - started_ms)
-        if partition >= count:
-            raise UnknownPartition(self._no_partition_text(head, partition))
-        self._accumulator.topic_queues(head.name, count)
+        self._opener.await_partition(head, partition, self._patience_ms(timeout_ms))
 
     def make_batch(self, queue: PartitionQueue, chain: ChunkChain) -> ProducerBatch:
         """Make a batch on this chain."""
@@ -294,9 +333,7 @@ class Producer(SendPath):
 
     def wait_for_memory(self, waiter: MemoryWaiter, timeout_ms: int) -> None:
         """Wait in the pool's line."""
-        if threading.current_thread() is self._thread and not waiter.wait(0):
-            timeout_ms = 0  # a callback must not wait for memory that only its own thread frees
-        self._pool.wait_for(waiter, timeout_ms)
+        self._pool.wait_for(waiter, self._patience_ms(timeout_ms))
 
     def roll_sticky(self, head: TopicHead) -> None:
         """Draw another partition for records without key."""
@@ -306,12 +343,12 @@ class Producer(SendPath):
     def choose_partition(self, head: TopicHead, key: Any, value: Any) -> int:  # noqa: ANN401, ARG002
         """Ask the configured partitioner."""
         snapshot = self._metadata.snapshot
-        everyone = range(len(head.queues))
+        everyone = range(head.partition_count)
         available = [p for p in everyone if snapshot.leader_of(head.name, p) is not None]
         partitioner = self._config.partitioner
         assert callable(partitioner)  # noqa: S101 - has_partitioner says so
         partition = partitioner(key, everyone, available)
-        if partition not in everyone:
+        if not isinstance(partition, SupportsIndex) or partition not in everyone:
             raise UnknownPartition(
                 f"the partitioner chose {partition!r} for topic {head.name!r}, which has partitions"
                 f" 0 to {len(everyone) - 1}"
@@ -334,58 +371,24 @@ class Producer(SendPath):
             ) from error
         return key, value, headers
 
+    def intercept(self, record: tuple[Any, ...], on_delivery: OnDelivery | None) -> tuple[Any, ...]:
+        """Show a record to the interceptors."""
+        return *self._interceptors.on_send(record), self._interceptors.watching(on_delivery)
+
     def too_large_text(self, topic: str, size_bytes: int) -> str:
         """Name both sizes and the setting."""
-        config = self._config
-        setting = "max_request_size"
-        if config.buffer_memory < config.max_request_size:
-            setting = "buffer_memory"
+        setting, limit_bytes = "max_request_size", self._config.max_request_size
+        if self._pool.usable_bytes < limit_bytes:
+            setting, limit_bytes = "buffer_memory", self._config.buffer_memory
         return (
             f"a record for {topic!r} takes up to {size_bytes} bytes encoded, and"
-            f" {setting}={getattr(config, setting)} allows no more; raise it, and the topic's"
-            " max.message.bytes with it, or send less in one record"
+            f" {setting}={limit_bytes} allows no more; raise it, and the topic's max.message.bytes"
+            " with it, or send less in one record"
         )
 
-    def _no_partition_text(self, head: TopicHead, partition: int) -> str:
-        return (
-            f"topic {head.name!r} has {len(head.queues)} partitions, and no partition {partition}"
-        )
-
-    def _await_metadata(
-        self, topic: str, timeout_ms: int, is_enough: Callable[[int | None], bool]
-    ) -> int:
-        """Wait for the topic's partition count; the reason is in the error when it does not come."""
-        clock = self._world.clock
-        ends_ms = clock.now_ms() + timeout_ms
-        version = self._metadata.add_topic(topic, clock.now_ms())
-        while True:
-            count = self._metadata.snapshot.partition_count(topic)
-            if count is not None and is_enough(count):
-                return count
-            error = self._metadata.error_of(topic)
-            if error is not None and not error.retriable:
-                raise UnknownTopic(f"topic {topic!r} cannot be used: {error}") from error
-            left_ms = ends_ms - clock.now_ms()
-            if left_ms <= 0:
-                self._raise_no_metadata(topic, error)
-            self._wake()
-            try:
-                version = self._metadata.wait_for_update(version, left_ms)
-            except MetadataTimeout:
-                self._raise_no_metadata(topic, self._metadata.error_of(topic))
-            self._metadata.request_update_for_topic(topic)
-
-    def _raise_no_metadata(self, topic: str, error: KprodError | None) -> NoReturn:
-        within = f"within max_block_ms={self._config.max_block_ms}"
-        if error is not None:
-            raise UnknownTopic(
-                f"topic {topic!r} did not become known {within}: {error}; create it, or let the"
-                " broker do so (auto.create.topics.enable, allow_auto_create_topics)"
-            ) from error
-        raise MetadataTimeout(
-            f"the partitions of {topic!r} could not be learnt {within}:"
-            f" {self._metadata.trouble(topic)}"
-        )
+    def _patience_ms(self, timeout_ms: int) -> int:
+        """On the sender's own thread nothing waits for what only that thread can bring."""
+        return 0 if threading.current_thread() is self._thread else timeout_ms
 
     # The sender's thread.
 
@@ -409,6 +412,8 @@ class Producer(SendPath):
             ClosedError("the producer was closed before the record was acknowledged")
         )
         self._sender.close()
+        self._sender.make_calls()
+        self._interceptors.close()
 
     def _expire(self, batch: ProducerBatch) -> None:
         self._delivery.expire(batch)
@@ -421,8 +426,7 @@ class Producer(SendPath):
         self.sender_sleeps = sleeps
 
     def _wake(self) -> None:
-        if self.wake is not None:
-            self.wake()
+        self._client.wakeup()
 
 
 def _closed_error() -> KprodError:
@@ -434,36 +438,3 @@ def _forked_error() -> KprodError:
         f"this producer was made in a parent of process {os.getpid()}; threads and connections do"
         " not survive a fork: make a producer in the child"
     )
-
-
-def _check_topic_name(topic: str) -> None:
-    if (
-        not _TOPIC_NAME.fullmatch(topic)
-        or len(topic) > TOPIC_NAME_BYTES_MAX
-        or topic in {".", ".."}
-    ):
-        raise ValueError(
-            f"{topic[:300]!r} is no legal topic name: 1 to {TOPIC_NAME_BYTES_MAX} of the characters"
-            " a-z A-Z 0-9 . _ - and neither '.' nor '..'"
-        )
-
-
-def _refuse_in_child() -> None:
-    for producer in list(_open_producers):
-        producer.refusal = _forked_error
-
-
-def _close_at_exit() -> None:
-    for producer in list(_open_producers):
-        undelivered = producer.close(EXIT_FLUSH_S)
-        if undelivered:
-            _logger.warning(
-                "%s: %d records were not delivered within %s s at exit; call close() or flush()",
-                producer.client_id,
-                undelivered,
-                EXIT_FLUSH_S,
-            )
-
-
-os.register_at_fork(after_in_child=_refuse_in_child)
-atexit.register(_close_at_exit)

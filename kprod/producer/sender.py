@@ -13,6 +13,7 @@ Source: Kafka Sender.runOnce (clients 4.3.1); KAFKA-17862 for expiry before drai
 import logging
 import random
 import uuid
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
@@ -56,6 +57,7 @@ class Sender:
         "_accumulator",
         "_attributes",
         "_backoff",
+        "_calls",
         "_client",
         "_clock",
         "_compress",
@@ -120,6 +122,20 @@ class Sender:
         )
         self._id_failures = 0
         self._id_held_back = False
+        self._calls: deque[Callable[[], object]] = deque()
+
+    def call_soon(self, call: Callable[[], object]) -> None:
+        """Let the sender make a call at the beginning of its next turn; any thread.
+
+        Args:
+            call: Must not raise.
+        """
+        self._calls.append(call)
+
+    def make_calls(self) -> None:
+        """Make the calls that were asked for."""
+        while self._calls:
+            self._calls.popleft()()
 
     def run_once(self, now_ms: int) -> None:
         """One turn.
@@ -127,6 +143,7 @@ class Sender:
         Args:
             now_ms: Monotonic, not below an earlier turn's.
         """
+        self.make_calls()
         self._accumulator.take_inbox(now_ms)
         self._timer.advance(max(now_ms, self._timer.now_ms))
         if self._identity.fatal_error is not None:
@@ -135,7 +152,7 @@ class Sender:
         self._ask_for_leaders(now_ms)
         self._send_ready(now_ms)
         self._sleeps(True)  # noqa: FBT003 - a state
-        timeout_ms = 0 if self._accumulator.inbox else POLL_MAX_MS
+        timeout_ms = 0 if self._accumulator.inbox or self._calls else POLL_MAX_MS
         self._client.poll(min(timeout_ms, self._wait_ms(now_ms)), now_ms)
         self._sleeps(False)  # noqa: FBT003 - a state
 
@@ -220,22 +237,30 @@ class Sender:
         self._id_held_back = False
 
     def _ask_for_leaders(self, now_ms: int) -> None:
-        self._accumulator.route()
+        for queue in self._accumulator.route():
+            self._delivery.fail_gone(queue)
         for topic in self._accumulator.leaderless_topics:
             self._metadata.add_topic(topic, now_ms)
             self._metadata.request_update_for_topic(topic)
 
     def _send_ready(self, now_ms: int) -> None:
         nodes = self._metadata.snapshot.nodes
-        for node_id in self._accumulator.ready_nodes:
+        ready_nodes = self._accumulator.ready_nodes
+        self._accumulator.forget_nodes_but(ready_nodes)
+        for node_id in ready_nodes:
             node = nodes.get(node_id)
-            while node is not None and self._client.ready(node, now_ms):
+            if node is None:
+                continue
+            takes = self._client.ready(node, now_ms)
+            self._accumulator.note_node(node_id, now_ms, takes=takes)
+            while takes:
                 batches = self._accumulator.drain(
                     node_id, self._settings.max_request_size, self._identity.may_send
                 )
                 if not batches:
                     break
                 self._send(node_id, batches, now_ms)
+                takes = self._client.ready(node, now_ms)
 
     def _send(self, node_id: int, batches: Sequence[ProducerBatch], now_ms: int) -> None:
         topics: dict[str, list[ProducerBatch]] = {}

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 import kprod.producer.future  # registers what futures need of the layers above
-from kprod._core.append import PartitionHead, SendOptions, SendPath, TopicHead
+from kprod._core.append import PartitionHead, SendPath, TopicHead
 from kprod._core.batch import BatchBuilder
 from kprod._core.chunks import ChunkChain, ChunkPool, MemoryWaiter
 from kprod._core.future import BatchResult, RecordFuture
 from kprod.clock import ManualClock
 from kprod.errors import BufferTimeout, ClosedError, KprodError, KprodTimeout, RecordTooLarge
 from kprod.model import RecordMetadata
+from kprod.producer.send_rules import SendRules
 from tests.oracle import record_v2
 
 assert kprod.producer.future is not None
@@ -47,7 +48,7 @@ class _Path(SendPath):
             self.clock,
             deque(),
             {},
-            SendOptions(max_block_ms=1000, record_bytes_max=1 << 16, **options),
+            SendRules(max_block_ms=1000, record_bytes_max=1 << 16, **options),
         )
         self.wake = self._count_wake
 
@@ -153,7 +154,7 @@ def test_records_without_key_stick_until_the_batch_is_full() -> None:
 
 def test_keys_can_be_ignored() -> None:
     """With `partitioner_ignore_keys` a keyed record goes where the others go."""
-    path = _Path(ignores_keys=True)
+    path = _Path(hashed_key_bytes_min=1 << 31)
     for number in range(20):
         path.send("orders", b"v", key=b"%d" % number)
     assert len(path.drain(0)) == 20

@@ -141,6 +141,11 @@ class MemorySelector:
         """Count."""
         self.wakeups += 1
 
+    @property
+    def waker(self) -> Callable[[], object]:
+        """Count, too."""
+        return self.wakeup
+
     def close(self) -> None:
         """Note it."""
         self.is_closed = True

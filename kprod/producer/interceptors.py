@@ -1,0 +1,106 @@
+"""The interceptors of a producer, one after the other, and what happens when one fails: a log line.
+
+A record passes `on_send` in their order, before anything else is looked at, in the caller's thread.
+Each accepted record passes `on_acknowledgement` once, before its own callback, in the sender's. A
+record that `send` refuses has no outcome to tell.
+
+Thread-safety: `on_send` any thread; the rest the sender's.
+Source: KIP-42; Kafka ProducerInterceptors (clients 4.3.1) for the isolation of faults.
+"""
+
+import itertools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kprod.errors import KprodError
+from kprod.interfaces import Interceptor, OutgoingRecord
+from kprod.model import Header, RecordMetadata
+
+OnDelivery = Callable[[RecordMetadata | None, KprodError | None], object]
+
+_logger = logging.getLogger(__name__)
+
+
+class Interceptors:
+    """All interceptors as one."""
+
+    __slots__ = ("_chain",)
+
+    def __init__(self, chain: Sequence[Interceptor]) -> None:
+        """Take them in the order in which records pass.
+
+        Args:
+            chain: Any number.
+        """
+        self._chain = tuple(chain)
+
+    def on_send(self, record: tuple[Any, ...]) -> OutgoingRecord:
+        """Show a record to each.
+
+        Args:
+            record: Topic, value, key, headers, partition, timestamp_ms, as `send` was given them.
+
+        Returns:
+            The record to send.
+
+        Raises:
+            TypeError: The headers are not pairs, nor a mapping.
+        """
+        topic, value, key, headers, partition, timestamp_ms = record
+        shown = OutgoingRecord(topic, value, key, _as_headers(headers), partition, timestamp_ms)
+        for interceptor in self._chain:
+            try:
+                shown = OutgoingRecord(*interceptor.on_send(shown))
+            except Exception:
+                _logger.exception("%r failed in on_send; the record goes on", interceptor)
+        return shown
+
+    def watching(self, on_delivery: OnDelivery | None) -> OnDelivery:
+        """Make the callback that tells them of a record's outcome.
+
+        Args:
+            on_delivery: The application's own, called after them.
+
+        Returns:
+            A delivery callback.
+
+        Raises:
+            TypeError: `on_delivery` cannot be called.
+        """
+        if on_delivery is not None and not callable(on_delivery):
+            raise TypeError(
+                f"on_delivery must be callable or None, got {type(on_delivery).__name__}"
+            )
+
+        def tell(metadata: RecordMetadata | None, error: KprodError | None) -> None:
+            for interceptor in self._chain:
+                try:
+                    interceptor.on_acknowledgement(metadata, error)
+                except Exception:
+                    _logger.exception("%r failed in on_acknowledgement", interceptor)
+            if on_delivery is not None:
+                on_delivery(metadata, error)
+
+        return tell
+
+    def close(self) -> None:
+        """Close each."""
+        for interceptor in self._chain:
+            try:
+                interceptor.close()
+            except Exception:
+                _logger.exception("%r failed to close", interceptor)
+
+
+def _as_headers(headers: Any) -> tuple[Header, ...]:  # noqa: ANN401 - as the application gave it
+    if headers is None:
+        return ()
+    try:
+        pairs = headers.items() if isinstance(headers, Mapping) else headers
+        return tuple(itertools.starmap(Header, pairs))
+    except TypeError:
+        raise TypeError(
+            "headers must be pairs of str and bytes-like, or a mapping of them, got"
+            f" {type(headers).__name__}"
+        ) from None

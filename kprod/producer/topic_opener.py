@@ -1,0 +1,138 @@
+"""Waiting for a topic's partitions to be known, within what is left of `max_block_ms`.
+
+Why a topic cannot be used is in the error: the broker's reason, or which address could not be
+reached and why, never one text for all.
+
+Thread-safety: any thread. On the sender's own thread (a delivery callback that sends) nothing
+waits: the answer could not arrive before the callback returns.
+Source: Kafka KafkaProducer.waitOnMetadata (clients 4.3.1); kprod's departures 11 and 20.
+"""
+
+import re
+from collections.abc import Callable
+from typing import NoReturn
+
+from kprod._core.append import TopicHead
+from kprod.clock import Clock
+from kprod.cluster.metadata import Metadata
+from kprod.errors import KprodError, MetadataTimeout, UnknownPartition, UnknownTopic
+from kprod.producer.accumulator import RecordAccumulator
+
+TOPIC_NAME_LENGTH_MAX = 249  # Kafka's Topic.MAX_NAME_LENGTH: the log directory's name must fit
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+class TopicOpener:
+    """Makes a topic's queues once its partitions are known."""
+
+    __slots__ = ("_accumulator", "_clock", "_max_block_ms", "_metadata", "_wake")
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        accumulator: RecordAccumulator,
+        *,
+        clock: Clock,
+        wake: Callable[[], object],
+        max_block_ms: int,
+    ) -> None:
+        """Begin.
+
+        Args:
+            metadata: Told of topics in use.
+            accumulator: Keeps the queues.
+            clock: Measures waits.
+            wake: Makes the sender ask its question now.
+            max_block_ms: For the errors' texts.
+        """
+        self._metadata = metadata
+        self._accumulator = accumulator
+        self._clock = clock
+        self._wake = wake
+        self._max_block_ms = max_block_ms
+
+    def open(self, topic: str, timeout_ms: int) -> TopicHead:
+        """Wait until a topic's partitions are known.
+
+        Args:
+            topic: An exact str.
+            timeout_ms: At most 0 does not wait.
+
+        Returns:
+            Its queues.
+
+        Raises:
+            ValueError: No topic can have this name.
+            UnknownTopic: The cluster does not have it, or forbids it.
+            MetadataTimeout: Nobody could be asked in time.
+        """
+        _check_topic_name(topic)
+        ends_ms = self._clock.now_ms() + timeout_ms
+        version = self._metadata.add_topic(topic, self._clock.now_ms())
+        while True:
+            count = self._metadata.snapshot.partition_count(topic)
+            if count:
+                return self._accumulator.topic_queues(topic, count)
+            error = self._metadata.error_of(topic)
+            if error is not None and not error.retriable:
+                raise UnknownTopic(f"topic {topic!r} cannot be used: {error}") from error
+            self._wake()
+            left_ms = ends_ms - self._clock.now_ms()
+            if left_ms <= 0:
+                self._give_up(topic)
+            try:
+                version = self._metadata.wait_for_update(version, left_ms)
+            except MetadataTimeout:
+                self._give_up(topic)
+            self._metadata.request_update_for_topic(topic)
+
+    def await_partition(self, head: TopicHead, partition: int, timeout_ms: int) -> None:
+        """Refresh once; the partition may be new.
+
+        Args:
+            head: The topic.
+            partition: Not below the known number.
+            timeout_ms: At most 0 does not wait.
+
+        Raises:
+            UnknownPartition: It is not.
+        """
+        version = self._metadata.request_update_for_topic(head.name)
+        self._wake()
+        why = ""
+        try:
+            self._metadata.wait_for_update(version, max(timeout_ms, 0))
+        except MetadataTimeout:
+            why = f" (no newer answer within max_block_ms={self._max_block_ms})"
+        count = self._metadata.snapshot.partition_count(head.name) or 0
+        if partition >= count:
+            raise UnknownPartition(
+                f"topic {head.name!r} has {count or head.partition_count} partitions, and no"
+                f" partition {partition}{why}"
+            )
+        self._accumulator.topic_queues(head.name, count)
+
+    def _give_up(self, topic: str) -> NoReturn:
+        within = f"within max_block_ms={self._max_block_ms}"
+        error: KprodError | None = self._metadata.error_of(topic)
+        if error is not None:
+            raise UnknownTopic(
+                f"topic {topic!r} did not become known {within}: {error}; create it, or let the"
+                " broker do so (auto.create.topics.enable, allow_auto_create_topics)"
+            ) from error
+        raise MetadataTimeout(
+            f"the partitions of {topic!r} could not be learnt {within}:"
+            f" {self._metadata.trouble(topic)}"
+        )
+
+
+def _check_topic_name(topic: str) -> None:
+    if (
+        not _TOPIC_NAME.fullmatch(topic)
+        or len(topic) > TOPIC_NAME_LENGTH_MAX
+        or topic in {".", ".."}
+    ):
+        raise ValueError(
+            f"{topic[:300]!r} is no legal topic name: 1 to {TOPIC_NAME_LENGTH_MAX} of the"
+            " characters a-z A-Z 0-9 . _ - and neither '.' nor '..'"
+        )

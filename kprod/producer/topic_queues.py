@@ -1,0 +1,71 @@
+"""A topic's queues, one per partition, and how they follow what the cluster says of the topic.
+
+A topic may get more partitions, be forgotten for a while, or be deleted and made anew under its
+name. Queues are never thrown away, since each keeps its partition's sequences: whoever forgot them
+would begin at 0 again, and brokers would drop new records as ones they have.
+
+Fewer partitions are believed only when the topic has another id. With the same id they are the
+answer of a broker that lags behind; without ids (old brokers) new records keep away, and what is
+queued waits for its delivery deadline.
+
+A topic made anew knows nothing of this producer, and a partition that does not know a producer
+takes any first sequence. So sequences just go on; only pipelining must wait for a first success, or
+the second of two batches could become the first.
+
+Thread-safety: `follow` by the sender; the accumulator's lock guards growth.
+Source: KIP-516 for topic ids; ProducerAppendInfo.checkSequence (Kafka 4.3.1); kprod's departure 10.
+"""
+
+from kprod._core.append import TopicHead
+from kprod.cluster.snapshot import NO_TOPIC_ID, TopicSnapshot
+from kprod.producer.partition_queue import PartitionQueue
+
+
+class TopicQueues(TopicHead):
+    """The queues of one topic.
+
+    Attributes:
+        topic_id: The newest that is known; all zero where brokers are too old to say.
+    """
+
+    queues: list[PartitionQueue]
+
+    __slots__ = ("topic_id",)
+
+    def __init__(self, name: str, partition_count: int) -> None:
+        super().__init__(name, [])
+        self.topic_id = NO_TOPIC_ID
+        self.grow(partition_count)
+
+    def grow(self, partition_count: int) -> None:
+        """Make queues for partitions that were added; fewer than there are change nothing."""
+        while len(self.queues) < partition_count:
+            queue = PartitionQueue(self, len(self.queues))
+            # A finalizer that ran in there may have grown this very topic.
+            if queue.partition == len(self.queues):
+                self.queues.append(queue)
+        self.partition_count = max(self.partition_count, partition_count)
+
+    def follow(self, topic: TopicSnapshot) -> list[PartitionQueue]:
+        """Take over what a new picture of the cluster says.
+
+        Args:
+            topic: This topic.
+
+        Returns:
+            Queues of partitions that certainly do not exist any more.
+        """
+        has_ids = NO_TOPIC_ID not in {topic.topic_id, self.topic_id}
+        is_made_anew = has_ids and topic.topic_id != self.topic_id
+        if topic.topic_id != NO_TOPIC_ID:
+            self.topic_id = topic.topic_id
+        if is_made_anew:
+            for queue in self.queues:
+                queue.may_pipeline = False
+        if topic.partition_count >= self.partition_count:
+            self.grow(topic.partition_count)
+        elif is_made_anew or not has_ids:
+            self.partition_count = topic.partition_count
+        for queue in self.queues:
+            queue.is_gone = has_ids and queue.partition >= self.partition_count
+        return [queue for queue in self.queues[self.partition_count :] if queue.is_gone]
