@@ -5,4 +5,5 @@ pytest_plugins: list[str] = [
     "tests.plugins.kafka",
     "tests.plugins.leaks",
     "tests.plugins.properties",
+    "tests.plugins.sides",
 ]
