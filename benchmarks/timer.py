@@ -157,25 +157,40 @@ def growth_bytes(make: Callable[[], Rival], pairs: int) -> float:
 
 def benchmark(report: Report) -> None:
     """Fill the report."""
-    for pending in report.pick((1_000, 10_000, 100_000, 1_000_000), (1_000, 10_000)):
-        churn(report, pending)
-    for pending in report.pick((1_000, 10_000, 100_000, 1_000_000), (1_000,)):
-        for name, ratio in (("add and fire", 0.0), ("mix: 9 of 10 cancelled", 0.9)):
-            report.compare(
-                [
-                    Contestant(rival, partial(add_and_fire, RIVALS[rival], pending, ratio))
-                    for rival in RIVALS
-                    if rival != "sched" or pending * ratio <= SCHED_CANCELLED_MAX
-                ],
-                metric=Metric(name, "ns", more_is_better=False, against="timers"),
-                baseline="kprod",
-                rounds=3,
-                at=pending,
-            )
+    part = report.options.extra.part
+    sizes = (1_000, 10_000, 100_000, 1_000_000)
+    if part in {None, "churn"}:
+        for pending in report.pick(sizes, sizes[:2]):
+            churn(report, pending)
+    if part in {None, "fire"}:
+        for count in report.pick(sizes, sizes[:1]):
+            fire(report, count)
+    if part in {None, "memory"}:
+        memory(report)
+
+
+def fire(report: Report, count: int) -> None:
+    """Compare what is added and fired, or mostly cancelled, with that many timers."""
+    for name, ratio in (("add and fire", 0.0), ("mix: 9 of 10 cancelled", 0.9)):
+        report.compare(
+            [
+                Contestant(rival, partial(add_and_fire, make, count, ratio))
+                for rival, make in RIVALS.items()
+                if rival != "sched" or count * ratio <= SCHED_CANCELLED_MAX
+            ],
+            metric=Metric(name, "ns", more_is_better=False, against="timers"),
+            baseline="kprod",
+            rounds=3,
+            at=count,
+        )
+
+
+def memory(report: Report) -> None:
+    """Compare the memory of what is pending, and of what was."""
     pending = report.pick(100_000, 10_000)
-    memory = Metric("memory of a pending timer", "bytes", more_is_better=False)
+    held = Metric("memory of a pending timer", "bytes", more_is_better=False)
     for name, make in RIVALS.items():
-        report.add(memory, name, [bytes_per_pending(make, pending)])
+        report.add(held, name, [bytes_per_pending(make, pending)])
     pairs = report.pick(10_000_000, 100_000)
     growth = Metric(
         f"growth of the process over {pairs:,} adds and cancels", "bytes", more_is_better=False
@@ -209,4 +224,8 @@ def churn(report: Report, pending: int) -> None:
 
 
 if __name__ == "__main__":
-    main("Timers", benchmark)
+    main(
+        "Timers",
+        benchmark,
+        arguments=lambda parser: parser.add_argument("--part", choices=["churn", "fire", "memory"]),
+    )
