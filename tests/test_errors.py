@@ -6,19 +6,21 @@ from collections.abc import Iterator
 import pytest
 
 from kprod import errors
+from kprod.protocol import error_table
 
 
-def _classes(root: type[errors.KprodError]) -> Iterator[type[errors.KprodError]]:
-    yield root
-    for child in root.__subclasses__():
-        yield from _classes(child)
+def _classes() -> Iterator[type[errors.KprodError]]:
+    for module in (errors, error_table):
+        for entry in vars(module).values():
+            if isinstance(entry, type) and issubclass(entry, errors.KprodError):
+                yield entry
 
 
 def _name(error_class: type[errors.KprodError]) -> str:
     return error_class.__name__
 
 
-_ALL: list[type[errors.KprodError]] = sorted(set(_classes(errors.KprodError)), key=_name)
+_ALL: list[type[errors.KprodError]] = sorted(set(_classes()), key=_name)
 
 
 @pytest.mark.parametrize("error_class", _ALL)

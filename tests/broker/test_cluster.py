@@ -171,7 +171,7 @@ def test_it_closes_however_early() -> None:
     assert "kprod-broker" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_fixtures_work(pytester: pytest.Pytester, pytestconfig: pytest.Config) -> None:
+def test_fixtures_work(pytester: pytest.Pytester) -> None:
     """A test of a user gets a running cluster from the plugin."""
     pytester.makepyfile(
         """
@@ -186,10 +186,8 @@ def test_fixtures_work(pytester: pytest.Pytester, pytestconfig: pytest.Config) -
         """
     )
 
-    # Where kprod is installed its entry point has loaded the plugin already.
-    installed = pytestconfig.pluginmanager.has_plugin("kprod")
-    options = [] if installed else ["-p", "kprod.broker.pytest_plugin"]
-
-    result = pytester.runpytest_inprocess(*options, "-p", "no:randomly")
+    # By its module's name, and not a second time by the entry point of an installed kprod.
+    options = ["-p", "no:kprod", "-p", "kprod.broker.pytest_plugin", "-p", "no:randomly"]
+    result = pytester.runpytest_inprocess(*options)
 
     result.assert_outcomes(passed=1)

@@ -108,7 +108,9 @@ def test_without_java_kafka_tests_are_skipped_unless_required(
 ) -> None:
     """A laptop without Java skips them with the reason; the gate fails."""
     (tmp_path / "test_uses_kafka.py").write_text("def test_it(kafka): assert kafka\n", "utf-8")
-    options = ("-p", "tests.plugins.kafka", "-p", "no:randomly", "-ra", "-q", "-c", "/dev/null")
+    settings = tmp_path / "pytest.ini"
+    settings.write_text("[pytest]\n", "utf-8")
+    options = ("-p", "tests.plugins.kafka", "-p", "no:randomly", "-ra", "-q", "-c", str(settings))
     environment = os.environ | {"JAVA_HOME": str(tmp_path), "KPROD_REQUIRE_KAFKA": require}
     run = subprocess.run(
         [sys.executable, "-m", "pytest", *options, "--rootdir", str(tmp_path), str(tmp_path)],

@@ -73,7 +73,9 @@ def test_the_test_that_leaks_fails_and_the_marked_one_does_not(tmp_path: Path) -
         "def test_clean(): pass\n",
         "utf-8",
     )
-    arguments = ("-p", "tests.plugins.leaks", "-p", "no:randomly", "-q", "-c", "/dev/null")
+    settings = tmp_path / "pytest.ini"
+    settings.write_text("[pytest]\n", "utf-8")
+    arguments = ("-p", "tests.plugins.leaks", "-p", "no:randomly", "-q", "-c", str(settings))
     run = subprocess.run(
         [sys.executable, "-m", "pytest", *arguments, "--rootdir", str(tmp_path), str(tmp_path)],
         cwd=ROOT,
