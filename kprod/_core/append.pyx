@@ -360,8 +360,10 @@ cdef class SendPath:
         except MemoryError:
             self._pool.give_back_chunks(chunks)
             raise
-        # The batch was drained meanwhile; the chunks begin the next one.
-        return self._open(queue, chunks)
+        # The batch was drained meanwhile, and another may need more than these. Whoever kept them
+        # and waited for the rest could wait for someone who does the same.
+        self._pool.give_back_chunks(chunks)
+        return 0
 
     cdef list _take(self, Py_ssize_t missing_bytes, bint large, int64_t* waited_ms):
         """Chunks of at least `missing_bytes` together, all or none; waits in line if it must."""

@@ -28,9 +28,9 @@ cdef class ChunkPool:
     cdef Chunk make(self, bint large, int64_t granted_bytes=*)
     cdef int put_away(self, Chunk chunk) except -1
     cdef int give_back_chunks(self, list chunks) except -1
-    cdef int join_line(self, MemoryWaiter waiter) except -1
-    cdef int leave_line(self, MemoryWaiter waiter) except -1
-    cdef list claim(self, MemoryWaiter waiter)
+    cpdef int join_line(self, MemoryWaiter waiter) except -1
+    cpdef int leave_line(self, MemoryWaiter waiter) except -1
+    cpdef list claim(self, MemoryWaiter waiter)
     cdef int _serve_line(self) except -1
 
 

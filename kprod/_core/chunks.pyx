@@ -138,7 +138,7 @@ cdef class ChunkPool:
             self.cached_bytes += chunk.capacity_bytes
         return 0
 
-    cdef int join_line(self, MemoryWaiter waiter) except -1:
+    cpdef int join_line(self, MemoryWaiter waiter) except -1:
         """Stand last in the line for memory."""
         with cython.critical_section(self):
             if self.closed:
@@ -149,7 +149,7 @@ cdef class ChunkPool:
             self._serve_line()
         return 0
 
-    cdef int leave_line(self, MemoryWaiter waiter) except -1:
+    cpdef int leave_line(self, MemoryWaiter waiter) except -1:
         """Give up the waiter's place, and what it was granted and has not claimed."""
         with cython.critical_section(self):
             if waiter in self._line:
@@ -159,7 +159,7 @@ cdef class ChunkPool:
             self._serve_line()
         return 0
 
-    cdef list claim(self, MemoryWaiter waiter):
+    cpdef list claim(self, MemoryWaiter waiter):
         """Turn a satisfied waiter's bytes into chunks, all or none."""
         cdef list chunks = []
         cdef Chunk chunk
