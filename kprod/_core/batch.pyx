@@ -18,8 +18,11 @@ Source: Kafka DefaultRecordBatch, DefaultRecord, MemoryRecordsBuilder (clients 4
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport int16_t, int32_t, int64_t
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.list cimport PyList_CheckExact, PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_CheckExact
+from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
 from kprod._core.chunks cimport Chunk, ChunkChain, Piece
@@ -57,10 +60,19 @@ from kprod.errors import LocalProtocolError
 
 cdef enum:
     INT32_MAX = 0x7FFFFFFF
+    # The length field, which does not count itself and the base offset, is a signed int32.
+    BATCH_BYTES_MAX = 0x7FFFFFFF
+    # A batch's header and all of a record but key, value and headers take less than 128 bytes.
+    RECORD_PARTS_BYTES_MAX = 0x7FFFFFFF - 128
     # Everything of a record before its key: length, attributes, deltas, key length.
     RECORD_HEAD_BYTES_MAX = 32
 
 cdef const unsigned char* NO_HEADERS = b"\x00"
+# The default of `headers`, told from others at once.
+cdef tuple NONE_GIVEN = ()
+cdef object _APPENDED = AppendResult.APPENDED
+cdef object _NEED_CHUNKS = AppendResult.NEED_CHUNKS
+cdef object _BATCH_FULL = AppendResult.BATCH_FULL
 
 
 cdef class BatchBuilder:
@@ -68,13 +80,16 @@ cdef class BatchBuilder:
 
     Args:
         chain: Its memory; the builder's owner is the chain's first holder.
-        limit_bytes: Uncompressed size, header included, past which no second record is taken.
+        limit_bytes: Uncompressed size, header included, past which no second record is taken; at
+            most 2,147,483,647, so that neither the length nor the count of records overflows.
     """
 
     def __cinit__(self, ChunkChain chain not None, Py_ssize_t limit_bytes):
         cdef Py_ssize_t index
         if chain.pieces[0].capacity_bytes < BATCH_OVERHEAD_BYTES:
             raise ValueError(f"a batch's first chunk must hold its header of {BATCH_OVERHEAD_BYTES} bytes")
+        if limit_bytes > BATCH_BYTES_MAX:
+            raise ValueError(f"a batch has at most {BATCH_BYTES_MAX} bytes, got a limit of {limit_bytes}")
         self.chain = chain
         self.limit_bytes = limit_bytes
         self.size_bytes = BATCH_OVERHEAD_BYTES
@@ -90,6 +105,8 @@ cdef class BatchBuilder:
         """Whether the limit is reached, so that no further record would be taken."""
         return self.size_bytes >= self.limit_bytes
 
+    # The interpreter calls a plain method faster than one that knows its signature.
+    @cython.binding(False)
     def try_append(self, int64_t timestamp_ms, key, value, headers=()):
         """Append one record, whole or not at all.
 
@@ -105,40 +122,56 @@ cdef class BatchBuilder:
 
         Raises:
             TypeError: An argument is not of these types.
-            ValueError: A header's key is not valid UTF-8 text, or the batch is sealed.
+            ValueError: A header's key is not valid UTF-8 text, the batch is sealed, or the record
+                is larger than any batch can be.
         """
         cdef RecordFields record
         cdef Py_buffer key_view
         cdef Py_buffer value_view
+        cdef bint key_is_viewed = False
+        cdef bint value_is_viewed = False
         cdef bytes section
-        if self.sealed:
-            raise ValueError("the batch is sealed; open another")
+        cdef AppendResult outcome
         record.timestamp_ms = timestamp_ms
         record.headers = NO_HEADERS
         record.headers_bytes = 1
         record.key = record.value = NULL
         record.key_bytes = record.value_bytes = -1
-        if headers:
+        if headers is not NONE_GIVEN and headers:
             section = encode_header_section(headers)
             record.headers = <const unsigned char*>PyBytes_AS_STRING(section)
-            record.headers_bytes = len(section)
-        if key is not None:
-            PyObject_GetBuffer(key, &key_view, PyBUF_SIMPLE)
-            record.key = <const unsigned char*>key_view.buf
-            record.key_bytes = key_view.len
+            record.headers_bytes = PyBytes_GET_SIZE(section)
         try:
-            if value is not None:
+            if PyBytes_CheckExact(value):
+                record.value = <const unsigned char*>PyBytes_AS_STRING(value)
+                record.value_bytes = PyBytes_GET_SIZE(value)
+            elif value is not None:
                 PyObject_GetBuffer(value, &value_view, PyBUF_SIMPLE)
+                value_is_viewed = True
                 record.value = <const unsigned char*>value_view.buf
                 record.value_bytes = value_view.len
-            try:
-                return self.append(&record)
-            finally:
-                if value is not None:
-                    PyBuffer_Release(&value_view)
+            if PyBytes_CheckExact(key):
+                record.key = <const unsigned char*>PyBytes_AS_STRING(key)
+                record.key_bytes = PyBytes_GET_SIZE(key)
+            elif key is not None:
+                PyObject_GetBuffer(key, &key_view, PyBUF_SIMPLE)
+                key_is_viewed = True
+                record.key = <const unsigned char*>key_view.buf
+                record.key_bytes = key_view.len
+            # Only now: what runs above, such as an iterator of headers, might seal the batch.
+            if self.sealed:
+                raise ValueError("the batch is sealed; open another")
+            _check_size(&record)
+            outcome = self.append(&record)
         finally:
-            if key is not None:
+            if value_is_viewed:
+                PyBuffer_Release(&value_view)
+            if key_is_viewed:
                 PyBuffer_Release(&key_view)
+        # Members made beforehand: turning a number into one costs as much as a small record.
+        if outcome == APPENDED:
+            return _APPENDED
+        return _NEED_CHUNKS if outcome == NEED_CHUNKS else _BATCH_FULL
 
     cdef AppendResult append(self, const RecordFields* record) noexcept:
         """Append one record whose fields the caller has checked; nothing here runs Python code."""
@@ -149,7 +182,8 @@ cdef class BatchBuilder:
         cdef unsigned char* at
         cdef bint contiguous
         if self.record_count > 0:
-            timestamp_delta = record.timestamp_ms - self.base_timestamp_ms
+            # Modulo 2^64, as every reader adds it back.
+            timestamp_delta = <int64_t>(<uint64_t>record.timestamp_ms - <uint64_t>self.base_timestamp_ms)
         body_bytes = (
             1 + varlong_size(timestamp_delta) + varint_size(self.record_count)
             + varint_size(<int32_t>record.key_bytes) + max(record.key_bytes, 0)
@@ -355,33 +389,80 @@ cdef class BatchBuilder:
         self._write_producer(producer_id, producer_epoch, base_sequence)
 
 
+cdef inline int _check_size(const RecordFields* record) except -1:
+    """Refuse a record that no batch could hold: the batch's own length is a signed int32."""
+    # No part reaches 2^62, so that the sum is exact.
+    cdef Py_ssize_t size = max(record.key_bytes, 0) + max(record.value_bytes, 0) + record.headers_bytes
+    if size > RECORD_PARTS_BYTES_MAX:
+        raise ValueError(f"a record of {size} bytes is larger than any batch, {BATCH_BYTES_MAX} bytes")
+    return 0
+
+
 cdef bytes encode_header_section(object headers):
     """The header section of a record, count included; the caller's bytes are copied."""
-    cdef bytearray section = bytearray()
-    cdef unsigned char scratch[RECORD_HEAD_BYTES_MAX]
-    cdef Py_ssize_t count = 0
+    cdef list pairs
+    cdef Py_ssize_t count
+    cdef Py_ssize_t size
+    cdef Py_ssize_t index
+    cdef Py_ssize_t name_bytes
+    cdef const char* name
+    cdef bytes section
+    cdef unsigned char* at
     try:
-        pairs = list(headers.items() if hasattr(headers, "items") else headers)
+        if not PyList_CheckExact(headers) and hasattr(headers, "items"):
+            headers = headers.items()
+        pairs = list(headers)
     except TypeError:
         raise TypeError(
             f"headers must be pairs of str and bytes-like, or a mapping of them, got {type(headers).__name__}"
         ) from None
-    for pair in pairs:
-        name, value = _checked_header(pair)
-        section += scratch[:put_varint(scratch, <int32_t>len(name)) - scratch]
-        section += name
-        if value is None:
-            section += scratch[:put_varint(scratch, -1) - scratch]
-        else:
-            section += scratch[:put_varint(scratch, <int32_t>len(value)) - scratch]
-            section += value
-        count += 1
-        if len(section) > INT32_MAX:
+    count = PyList_GET_SIZE(pairs)
+    size = varint_size(<int32_t>count)
+    # Sizes first, so that the section is allocated once. The texts keep their UTF-8 themselves.
+    for index in range(count):
+        if not _is_plain(<object>PyList_GET_ITEM(pairs, index)):
+            pairs[index] = _checked_header(pairs[index])
+        pair = <tuple>PyList_GET_ITEM(pairs, index)
+        PyUnicode_AsUTF8AndSize(<object>PyTuple_GET_ITEM(pair, 0), &name_bytes)
+        size += varint_size(<int32_t>name_bytes) + name_bytes + _value_size(<object>PyTuple_GET_ITEM(pair, 1))
+        if size > INT32_MAX:
             raise ValueError(f"the headers of one record exceed {INT32_MAX} bytes")
-    return scratch[:put_varint(scratch, <int32_t>count) - scratch] + bytes(section)
+    section = PyBytes_FromStringAndSize(NULL, size)
+    at = put_varint(<unsigned char*>PyBytes_AS_STRING(section), <int32_t>count)
+    for index in range(count):
+        pair = <tuple>PyList_GET_ITEM(pairs, index)
+        name = PyUnicode_AsUTF8AndSize(<object>PyTuple_GET_ITEM(pair, 0), &name_bytes)
+        at = put_varint(at, <int32_t>name_bytes)
+        memcpy(at, name, name_bytes)
+        at = _put_value(at + name_bytes, <object>PyTuple_GET_ITEM(pair, 1))
+    return section
+
+
+cdef inline bint _is_plain(object pair) noexcept:
+    """Whether it is a tuple of a str and bytes or None, which cannot change any more."""
+    if not PyTuple_CheckExact(pair) or PyTuple_GET_SIZE(pair) != 2:
+        return False
+    value = <object>PyTuple_GET_ITEM(pair, 1)
+    return PyUnicode_CheckExact(<object>PyTuple_GET_ITEM(pair, 0)) and (value is None or PyBytes_CheckExact(value))
+
+
+cdef inline Py_ssize_t _value_size(object value) noexcept:
+    """Encoded size of a header's value, its length included."""
+    if value is None:
+        return varint_size(-1)
+    return varint_size(<int32_t>PyBytes_GET_SIZE(value)) + PyBytes_GET_SIZE(value)
+
+
+cdef inline unsigned char* _put_value(unsigned char* at, object value) noexcept:
+    if value is None:
+        return put_varint(at, -1)
+    at = put_varint(at, <int32_t>PyBytes_GET_SIZE(value))
+    memcpy(at, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value))
+    return at + PyBytes_GET_SIZE(value)
 
 
 cdef tuple _checked_header(object pair):
+    """A header as a pair of str and bytes or None, or the error that says what is wrong."""
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise TypeError(f"a header must be a pair (str, bytes-like or None), got {type(pair).__name__}")
     name, value = pair
@@ -396,7 +477,7 @@ cdef tuple _checked_header(object pair):
             raise TypeError(
                 f"the value of header {name!r} must be bytes-like or None, got {type(value).__name__}"
             ) from None
-    return (<str>name).encode("utf-8"), value
+    return name, value
 
 
 def record_size_bound(Py_ssize_t key_bytes, Py_ssize_t value_bytes, Py_ssize_t headers_bytes=1) -> int:

@@ -1,10 +1,17 @@
 """The V2 batch builder against the golden bytes, and its refusals."""
 
+import mmap
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from kprod._core.batch import AppendResult, BatchBuilder, record_size_bound
 from kprod._core.chunks import ChunkPool
 from kprod.errors import LocalProtocolError
+from kprod.model import Record
+from kprod.record.reader import read_records
+from tests.oracle import record_v2
 
 # Decoded and CRC-checked by kafka-python; record_formats 3.3.
 GOLDEN_PLAIN = bytes.fromhex(
@@ -156,3 +163,172 @@ def test_bad_headers_are_refused(headers: object, match: str) -> None:
 def test_size_bound_of_the_known_example() -> None:
     """(k0, v0) is bounded by 89 bytes; record_formats 3.4."""
     assert record_size_bound(2, 2) == 89
+
+
+def test_a_compressed_batch_gets_another_producer() -> None:
+    """The header that stands before the compressed bytes is rewritten, and nothing behind it."""
+    builder = _golden_builder()
+    closed = b"".join(builder.close(attributes=1, compress=lambda _: b"squeezed"))
+    builder.rewrite_producer(4242, 7, 2**31 - 1)
+    rewritten = b"".join(builder.pieces())
+    assert rewritten[57:] == closed[57:]
+    again = _golden_builder().close(
+        producer_id=4242,
+        producer_epoch=7,
+        base_sequence=2**31 - 1,
+        attributes=1,
+        compress=lambda _: b"squeezed",
+    )
+    assert rewritten == b"".join(again)
+
+
+def test_a_compressed_batch_in_a_request_is_not_rewritten() -> None:
+    """Its header is no pooled memory, but a socket reads it all the same."""
+    builder = _golden_builder()
+    closed = b"".join(builder.close(attributes=1, compress=lambda _: b"squeezed"))
+    builder.chain.hold()
+    with pytest.raises(LocalProtocolError, match="held 2 times"):
+        builder.rewrite_producer(4242, 7, 100)
+    assert b"".join(builder.pieces()) == closed
+    builder.chain.release()
+    builder.rewrite_producer(4242, 7, 100)
+    assert b"".join(builder.pieces()) != closed
+
+
+def test_a_batch_whose_memory_went_back_is_not_rewritten() -> None:
+    """Its chunks may belong to another topic's records by now."""
+    builder = _golden_builder()
+    builder.close()
+    builder.chain.release()
+    with pytest.raises(LocalProtocolError, match="held 0 times"):
+        builder.rewrite_producer(4242, 7, 100)
+
+
+def test_an_open_batch_is_not_rewritten() -> None:
+    """Before it is closed a batch has no producer."""
+    builder = _golden_builder()
+    with pytest.raises(LocalProtocolError, match="only a closed"):
+        builder.rewrite_producer(4242, 7, 100)
+    with pytest.raises(LocalProtocolError, match="before it was closed"):
+        builder.pieces()
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_transactional", "is_control"),
+    [(0x10, True, False), (0x20, False, True), (0x30, True, True)],
+)
+def test_transactional_and_control_bits(
+    attributes: int, is_transactional: bool, is_control: bool
+) -> None:
+    """The bits stand where the format has them, and rewriting the producer keeps them."""
+    builder = _golden_builder()
+    builder.close(attributes=attributes)
+    builder.rewrite_producer(4242, 7, 100)
+    (batch,) = record_v2.decode_batches(b"".join(builder.pieces()))
+    assert batch.attributes == attributes
+    assert bool(batch.attributes & 0x10) is is_transactional
+    assert bool(batch.attributes & 0x20) is is_control
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (4242, 7, 100)
+
+
+@pytest.mark.parametrize("later_ms", [BASE_MS - 1, 0, -1, -(2**62), 2**63 - 1])
+def test_timestamps_before_the_first(later_ms: int) -> None:
+    """The first record's timestamp is the base, not the smallest; deltas go either way."""
+    builder = _builder(_pool())
+    builder.try_append(BASE_MS, None, b"a")
+    builder.try_append(later_ms, None, b"b")
+    (batch,) = record_v2.decode_batches(b"".join(builder.close()))
+    assert batch.base_timestamp_ms == BASE_MS
+    assert batch.max_timestamp_ms == max(BASE_MS, later_ms)
+    assert [record.timestamp_ms for record in batch.records] == [BASE_MS, later_ms]
+
+
+def test_widest_delta_of_timestamps() -> None:
+    """From the last millisecond to the first is 65 bits; readers add modulo 2^64."""
+    builder = _builder(_pool())
+    builder.try_append(2**63 - 1, None, b"a")
+    builder.try_append(-(2**63), None, b"b")
+    (record, other) = _read_back(builder)
+    assert (record.timestamp_ms, other.timestamp_ms) == (2**63 - 1, -(2**63))
+
+
+def _read_back(builder: BatchBuilder) -> list[Record]:
+    return list(read_records(b"".join(builder.close())))
+
+
+def test_a_sealed_batch_takes_nothing() -> None:
+    """Not even when sealing happens while the arguments are looked at."""
+    builder = _builder(_pool())
+
+    def sealing_headers() -> Iterator[tuple[str, bytes]]:
+        builder.seal()
+        yield ("h", b"v")
+
+    with pytest.raises(ValueError, match="sealed"):
+        builder.try_append(BASE_MS, b"k", b"v", sealing_headers())
+    assert builder.record_count == 0
+
+
+@pytest.mark.parametrize("headers", [[], [("h", b"v")]])
+@pytest.mark.parametrize("is_key", [True, False])
+def test_a_record_larger_than_any_batch_is_refused(
+    is_key: bool, headers: list[tuple[str, bytes]]
+) -> None:
+    """The batch's length is a signed int32; memory that is never touched stands for the bytes."""
+    builder = _builder(_pool())
+    with mmap.mmap(-1, 2**31 - 1 - 128) as huge:
+        key, value = (huge, b"v") if is_key else (b"k", huge)
+        with pytest.raises(ValueError, match="larger than any batch"):
+            builder.try_append(BASE_MS, key, value, headers)
+    assert (builder.size_bytes, builder.record_count) == (61, 0)
+
+
+def test_a_limit_past_the_format_is_refused() -> None:
+    """A record takes 7 bytes at least, so that this also bounds the count of records."""
+    chain = _pool().try_chain()
+    assert chain is not None
+    with pytest.raises(ValueError, match="at most 2147483647 bytes"):
+        BatchBuilder(chain, 2**31)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("h", b"1"), ("h", None), ("", b""), ("ключ", b"x" * 200)],
+        (("h", b"1"),),
+        iter([("h", b"1"), ["n", None]]),
+        {"h": b"1", "n": None},
+        [["h", bytearray(b"1")], ("v", memoryview(b"view"))],
+        [],
+        None,
+    ],
+)
+def test_headers_of_all_shapes(headers: Any) -> None:
+    """Repeated keys, null and empty values, any bytes-like, lists, iterators and mappings."""
+    pairs = list(headers.items()) if isinstance(headers, dict) else list(headers or ())
+    shape = iter(pairs) if isinstance(headers, Iterator) else headers
+    builder = _builder(_pool(small=1024, large=1024))
+    assert builder.try_append(BASE_MS, None, b"v", shape) is AppendResult.APPENDED
+    (record,) = _read_back(builder)
+    expected = [(name, None if value is None else bytes(value)) for name, value in pairs]
+    assert list(record.headers) == expected
+
+
+def test_a_header_key_that_is_no_text_is_refused() -> None:
+    """A lone surrogate has no UTF-8; the batch is as before."""
+    builder = _builder(_pool())
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        builder.try_append(BASE_MS, None, b"v", [("\ud800", b"v")])
+    assert builder.record_count == 0
+
+
+@pytest.mark.parametrize("role", ["key", "value"])
+def test_what_is_not_bytes_is_refused(role: str) -> None:
+    """Text and numbers are refused, and a buffer that was taken is given back."""
+    builder = _builder(_pool())
+    other = bytearray(b"grows again")
+    arguments: dict[str, Any] = {"key": other, "value": other, role: "text"}
+    with pytest.raises(TypeError, match="bytes-like"):
+        builder.try_append(BASE_MS, **arguments)
+    other += b", so nobody holds it"
+    assert builder.record_count == 0
