@@ -18,13 +18,14 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from report import Contestant, Metric, Report, main
 
 import kprod.producer.future  # registers what futures need of the layers above
-from kprod._core.append import PartitionHead, SendOptions, SendPath, TopicHead
+from kprod._core.append import PartitionHead, SendPath, TopicHead
 from kprod._core.batch import AppendResult, BatchBuilder
 from kprod._core.chunks import ChunkChain, ChunkPool
 from kprod._core.future import BatchResult
 from kprod.clock import SystemClock
 from kprod.compression import compressor
 from kprod.model import Codec
+from kprod.producer.send_rules import SendRules
 
 assert kprod.producer.future is not None  # noqa: S101 - the import is what is wanted
 
@@ -243,7 +244,7 @@ class _Discarding(SendPath):
     """A send path of one partition whose full batches go nowhere."""
 
     def __init__(self) -> None:
-        options = SendOptions(max_block_ms=1_000, record_bytes_max=BATCH_BYTES)
+        options = SendRules(max_block_ms=1_000, record_bytes_max=BATCH_BYTES)
         super().__init__(POOL, SystemClock(), deque(), {}, options)
         self.topics["orders"] = TopicHead("orders", [PartitionHead("orders", 0)])
 

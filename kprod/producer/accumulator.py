@@ -140,6 +140,11 @@ class RecordAccumulator:
         return any(queue.batches for queue in self._queues())
 
     @property
+    def has_news(self) -> bool:
+        """Whether `take_inbox` has something to do."""
+        return bool(self.inbox) or self._sweep_wanted
+
+    @property
     def ready_nodes(self) -> list[int]:
         """Nodes whose rings are not empty."""
         return [node_id for node_id, ring in self._rings.items() if ring]
@@ -298,11 +303,13 @@ class RecordAccumulator:
             yield from list(head.queues)
 
     def _arm_new_batches(self, queue: PartitionQueue, now_ms: int) -> None:
-        """Newest first, until one that is armed. By index, since others append meanwhile."""
-        for index in range(len(queue.batches) - 1, -1, -1):
-            batch = queue.batches[index]
-            if batch.is_armed:
-                return
+        """Oldest first, so that deadlines of the same millisecond pass in the order of sending."""
+        fresh: list[ProducerBatch] = []
+        for index in range(len(queue.batches) - 1, -1, -1):  # others append meanwhile
+            if queue.batches[index].is_armed:
+                break
+            fresh.append(queue.batches[index])
+        for batch in reversed(fresh):
             batch.is_armed = True
             lingered_ms = batch.created_ms + self._settings.linger_ms
             if lingered_ms <= now_ms:

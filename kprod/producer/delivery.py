@@ -4,9 +4,13 @@ Persistence. A batch may be in the log if an attempt of it was written even in p
 answered, or was answered with a code that leaves it open. That never goes back: it decides whether
 a failure says POSSIBLY_PERSISTED, and whether the batch may ever get another sequence.
 
+Order. Of an idempotent partition only the oldest batch is settled. What is answered for a batch
+behind one that must go again is noted in its persistence, and asked again in its turn: so callbacks
+run in the order of sending, and nothing behind a gap counts as sent.
+
 Thread-safety: the sender's.
-Source: Kafka Sender.completeBatch and TransactionManager.canRetry (clients 4.3.1), KIP-467, KIP-951;
-kprod's departures 2, 4, 5 and 18.
+Source: Kafka Sender.completeBatch and TransactionManager.canRetry (clients 4.3.1), KIP-467,
+KIP-951; kprod's departures 2, 4, 5 and 18.
 """
 
 import logging
@@ -30,7 +34,7 @@ from kprod.errors import (
 from kprod.model import Node
 from kprod.network.request import Outcome
 from kprod.producer.accumulator import RecordAccumulator
-from kprod.producer.batch import ProducerBatch
+from kprod.producer.batch import ProducerBatch, own_copy
 from kprod.producer.partition_queue import PartitionQueue
 from kprod.producer.split import split
 from kprod.producer.transaction.manager import TransactionManager
@@ -51,14 +55,22 @@ MAYBE_PERSISTED_CODES = frozenset(
 )
 """Answers after which the batch may be in the log all the same (departure 18; KAFKA-13574)."""
 
+TAKEN_CODES = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+"""Answers that say that the batch is in the log."""
+
 FATAL_CODES = frozenset(
     {
+        ErrorCode.UNSUPPORTED_VERSION,
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         ErrorCode.PRODUCER_FENCED,
     }
 )
+"""Answers after which an idempotent producer cannot go on."""
+
 SEQUENCE_CODES = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+KNOWN_CODES = frozenset(ErrorCode)
+PRODUCE_VERSION_BY_ID = 13  # the first that names topics by id (KIP-516)
 
 
 class Delivery:
@@ -114,17 +126,17 @@ class Delivery:
             topic_names: Names by topic id, as they were when the request was made.
             outcome: Of the request.
         """
-        try:
-            if outcome.error is not None:
-                for batch in batches:
-                    self._unanswered(batch, outcome.error, was_written=outcome.was_written)
-            elif outcome.body is None:
-                for batch in batches:
-                    self._succeed(batch, -1, -1)
-            else:
-                self._answered(batches, topic_names, outcome.body)
-        finally:
-            for batch in batches:
+        answers: Mapping[tuple[str | None, int], Mapping[str, Any]] = {}
+        if outcome.body is not None:
+            answers = _answers_of(outcome.body, topic_names, outcome.version)
+            self._take_leader_hints(answers, outcome.body)
+        for batch in batches:
+            try:
+                self._conclude(batch, answers, outcome)
+            except Exception as error:
+                _logger.exception("The answer for %d records cannot be used", batch.record_count)
+                self._bungle(batch, error)
+            finally:
                 batch.builder.chain.release()
 
     def purge(self) -> int:
@@ -151,16 +163,21 @@ class Delivery:
 
     def expire(self, batch: ProducerBatch) -> None:
         """End a batch whose delivery deadline has passed, in flight or not."""
-        if batch.is_done:
-            return
+        queue = batch.queue
+        while not batch.is_done and queue.batches and queue.batches[0] is not batch:
+            self._expire(queue.batches[0])  # not younger: its deadline is this very millisecond
+        if not batch.is_done:
+            self._expire(batch)
+
+    def _expire(self, batch: ProducerBatch) -> None:
         waited = f"within delivery_timeout_ms={self._settings.delivery_timeout_ms}"
         leader = self._metadata.snapshot.leader_of(batch.queue.topic, batch.queue.partition)
         reason = "is in flight" if batch.in_flight else f"was tried {batch.attempts} times"
         if leader is None:
             reason += f"; {self._why_leaderless(batch.queue)}"
         text = (
-            f"{batch.record_count} records for {batch.queue.topic} partition {batch.queue.partition}"
-            f" were not acknowledged {waited}: the batch {reason}"
+            f"{batch.record_count} records for {batch.queue.topic} partition"
+            f" {batch.queue.partition} were not acknowledged {waited}: the batch {reason}"
         )
         queue = batch.queue
         if batch.in_flight:
@@ -176,26 +193,35 @@ class Delivery:
             return f"the topic has {count} partitions now, and no partition {queue.partition}"
         return f"the partition has no leader: {self._metadata.trouble(queue.topic)}"
 
-    def _answered(
+    def _conclude(
         self,
-        batches: Sequence[ProducerBatch],
-        topic_names: Mapping[Any, str],
-        body: Mapping[str, Any],
+        batch: ProducerBatch,
+        answers: Mapping[tuple[str | None, int], Mapping[str, Any]],
+        outcome: Outcome,
     ) -> None:
-        answers = {
-            (topic_names.get(topic.get("topic_id"), topic.get("name")), answer["index"]): answer
-            for topic in body["responses"]
-            for answer in topic["partition_responses"]
-        }
-        self._take_leader_hints(answers, body)
-        for batch in batches:
-            answer = answers.get((batch.queue.topic, batch.queue.partition))
-            if answer is None:
-                # A partition that the answer leaves out was neither taken nor refused.
-                error = Disconnected("the broker's answer does not mention the partition")
-                self._unanswered(batch, error, was_written=True)
-            else:
-                self._settle(batch, answer)
+        if outcome.error is not None:
+            self._unanswered(batch, outcome.error, was_written=outcome.was_written)
+            return
+        if outcome.body is None:
+            self._succeed(batch, -1, -1)
+            return
+        answer = answers.get((batch.queue.topic, batch.queue.partition))
+        if answer is None:
+            # A partition that the answer leaves out was neither taken nor refused.
+            error = Disconnected("the broker's answer does not mention the partition")
+            self._unanswered(batch, error, was_written=True)
+        else:
+            self._settle(batch, answer)
+
+    def _bungle(self, batch: ProducerBatch, cause: Exception) -> None:
+        """Fail a batch whose answer could not be dealt with, so that its partition goes on."""
+        batch.maybe_persisted = True
+        if batch.in_flight:
+            self._end_attempt(batch)
+        if not batch.is_done:
+            error = KprodError(f"kprod failed on a broker's answer: {cause!r}")
+            error.__cause__ = cause
+            self._fail(batch, error)
 
     def _take_leader_hints(
         self, answers: Mapping[tuple[str | None, int], Mapping[str, Any]], body: Mapping[str, Any]
@@ -216,6 +242,11 @@ class Delivery:
 
     def _settle(self, batch: ProducerBatch, answer: Mapping[str, Any]) -> None:
         code = answer["error_code"]
+        queue = batch.queue
+        is_behind = batch.has_sequence and not batch.is_done and queue.batches[0] is not batch
+        if is_behind and code not in FATAL_CODES:
+            self._note_behind(batch, code)
+            return
         if code == ErrorCode.NONE:
             self._succeed(batch, answer["base_offset"], answer["log_append_time_ms"])
             return
@@ -223,19 +254,16 @@ class Delivery:
             self._succeed(batch, -1, -1)
             return
         error = error_for(code, answer.get("error_message") or "")
-        if code in MAYBE_PERSISTED_CODES:
-            batch.maybe_persisted = True
+        batch.maybe_persisted |= _leaves_open(code)
         if error.refresh_metadata:
             self._metadata.request_update()
-        was_head = batch.queue.batches and batch.queue.batches[0] is batch
         self._end_attempt(batch)
         if batch.is_done:
             return
-        if code in FATAL_CODES:
-            self._identity.fail(error)
-            self._fail(batch, error)
+        if code in FATAL_CODES and batch.has_sequence:
+            self._identity.fail(error)  # the sender's next turn fails everything, in order
         elif code in SEQUENCE_CODES and batch.has_sequence:
-            self._sequence_refused(batch, error, was_head=bool(was_head))
+            self._sequence_refused(batch, error)
         elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
             _logger.info("Splitting %d records for %s", batch.record_count, batch.queue.topic)
             self._accumulator.replace(batch, split(batch))
@@ -244,17 +272,26 @@ class Delivery:
         else:
             self._fail(batch, error, _record_errors(error, answer))
 
-    def _sequence_refused(
-        self, batch: ProducerBatch, error: BrokerError, *, was_head: bool
-    ) -> None:
-        """A batch behind another that failed comes again; at the head the sequences are broken."""
-        if was_head and batch.maybe_persisted:
-            self._fail(batch, error)
+    def _note_behind(self, batch: ProducerBatch, code: int) -> None:
+        """Keep what an answer says of a batch that is not the oldest; it is asked again."""
+        batch.maybe_persisted |= code in TAKEN_CODES or _leaves_open(code)
+        self._end_attempt(batch)
+        batch.queue.rewind_later()
+        self._accumulator.mark_ready(batch.queue)
+
+    def _sequence_refused(self, batch: ProducerBatch, error: BrokerError) -> None:
+        """The oldest batch does not fit the broker's log: the partition's sequences are broken.
+
+        It gets another sequence in the next epoch, if no batch up to the last of unknown fate
+        stands in the way: those could come out of order, or twice, and so they fail.
+        """
+        queue = batch.queue
+        doomed_count = queue.unknown_fate_count
+        if doomed_count and not queue.in_flight_count:
+            for doomed in [queue.batches[index] for index in range(doomed_count)]:
+                self._fail(doomed, own_copy(error))
             return
-        if was_head:
-            self._identity.want_bump(
-                f"{error.name} for {batch.queue.topic}-{batch.queue.partition}"
-            )
+        self._identity.want_bump(f"{error.name} for {queue.topic}-{queue.partition}")
         self._retry(batch, error)
 
     def _unanswered(self, batch: ProducerBatch, error: KprodError, *, was_written: bool) -> None:
@@ -267,13 +304,13 @@ class Delivery:
         if error.retriable:
             self._retry(batch, error)
         else:
-            self._fail(batch, _copy(error))
+            self._fail(batch, own_copy(error))
 
     def _succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
         queue = batch.queue
-        self._end_attempt(batch)
-        if queue.in_flight_count == 0 or not queue.must_rewind:
+        if not queue.must_rewind:
             queue.may_pipeline = True
+        self._end_attempt(batch)
         if not batch.is_done:
             batch.succeed(base_offset, log_append_time_ms)
             self._accumulator.forget(batch)
@@ -293,19 +330,19 @@ class Delivery:
             self._fail(batch, _gone_error(queue))
             return
         if batch.attempts > self._settings.retries:
-            self._fail(batch, _copy(error))
+            self._fail(batch, own_copy(error))
             return
         _logger.debug("Sending %s-%d again: %s", queue.topic, queue.partition, error)
         leader = self._metadata.snapshot.leader_of(queue.topic, queue.partition)
         if leader is not None and leader.node_id != queue.sent_to:
             self._accumulator.mark_ready(queue)  # a new leader need not be spared (KIP-951)
             return
-        queue.is_backing_off = True
+        queue.backoff_count += 1
         delay_ms = self._backoff.wait_ms(batch.attempts - 1, self._source)
         self._timer.add(delay_ms, TimerTask(partial(self._backoff_is_over, queue)))
 
     def _backoff_is_over(self, queue: PartitionQueue) -> None:
-        queue.is_backing_off = False
+        queue.backoff_count -= 1
         self._accumulator.mark_ready(queue)
 
     def _fail(
@@ -316,14 +353,42 @@ class Delivery:
     ) -> None:
         """End a batch for good; the sequences of those behind it cannot go on."""
         queue = batch.queue
+        if queue.builder is batch.builder:
+            queue.seal()  # what a callback or another thread sends now belongs to the next batch
         if batch.has_sequence:
             self._identity.want_bump(f"a batch of {queue.topic}-{queue.partition} failed: {error}")
         self._accumulator.retire(batch)
         batch.fail(error, record_errors)
         self._accumulator.forget(batch)
-        if queue.in_flight_count:
+        if batch.has_sequence and queue.in_flight_count:
             queue.rewind_later()
         self._accumulator.mark_ready(queue)
+
+
+def _leaves_open(code: int) -> bool:
+    """Whether a batch may be in the log in spite of an error.
+
+    Nothing is known of a code that only a newer broker has; it counts as UNKNOWN_SERVER_ERROR.
+
+    Args:
+        code: Of the answer.
+
+    Returns:
+        True if the batch may be there.
+    """
+    return code in MAYBE_PERSISTED_CODES or code not in KNOWN_CODES
+
+
+def _answers_of(
+    body: Mapping[str, Any], topic_names: Mapping[Any, str], version: int
+) -> dict[tuple[str | None, int], Mapping[str, Any]]:
+    """The answers by topic and partition."""
+    by_id = version >= PRODUCE_VERSION_BY_ID
+    return {
+        (topic_names.get(topic["topic_id"]) if by_id else topic["name"], answer["index"]): answer
+        for topic in body["responses"]
+        for answer in topic["partition_responses"]
+    }
 
 
 def _record_errors(error: BrokerError, answer: Mapping[str, Any]) -> dict[int, KprodError] | None:
@@ -342,10 +407,3 @@ def _gone_error(queue: PartitionQueue) -> KprodError:
         f"partition {queue.partition} of {queue.topic!r} is gone: the topic was deleted and made"
         f" anew with {queue.head.partition_count} partitions"
     )
-
-
-def _copy(error: KprodError) -> KprodError:
-    """Each batch gets an error of its own, since each has its own persistence."""
-    again = type(error)(*error.args)
-    again.__dict__.update(error.__dict__)
-    return again

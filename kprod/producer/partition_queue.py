@@ -9,7 +9,8 @@ sends the rest again in order, each with the bytes and the sequence it had.
 Invariants.
     batches[:drain_index] are sent, batches[drain_index:] are not.
     in_flight_count counts the batches whose request is not complete, done ones included.
-    More than one batch is in flight only after a success from the present leader.
+    More than one batch is in flight only after a success from the present leader, in the present
+    epoch: a broker takes any first sequence of a producer that it does not know.
 
 Thread-safety: the sender's, but for what `PartitionHead` shares with sending threads.
 Source: franz-go's recBuf and batchDrainIdx for the idea, its issue 223 for the last invariant.
@@ -39,7 +40,7 @@ class PartitionQueue(PartitionHead):
         sent_to: The node that its batches in flight were sent to.
         may_pipeline: A batch succeeded at `sent_to` since the last error.
         must_rewind: A sent batch failed; send nothing until the rest is answered.
-        is_backing_off: Waits for its retry back-off.
+        backoff_count: Back-offs that run; it waits for the longest.
         is_gone: The topic was made anew without this partition.
         next_sequence: For the next batch without one.
     """
@@ -47,10 +48,10 @@ class PartitionQueue(PartitionHead):
     batches: "deque[ProducerBatch]"
 
     __slots__ = (
+        "backoff_count",
         "drain_index",
         "head",
         "in_flight_count",
-        "is_backing_off",
         "is_gone",
         "may_pipeline",
         "must_rewind",
@@ -68,8 +69,8 @@ class PartitionQueue(PartitionHead):
         self.sent_to = NO_NODE
         self.may_pipeline = False
         self.must_rewind = False
-        self.is_backing_off = False
         self.is_gone = False
+        self.backoff_count = 0
         self.next_sequence = 0
 
     @property
@@ -90,6 +91,19 @@ class PartitionQueue(PartitionHead):
             return batch
         return None
 
+    @property
+    def unknown_fate_count(self) -> int:
+        """How many batches at the head there are up to the last whose fate is unknown.
+
+        Such a batch may be in the log: it keeps its sequence until its fate is known, or fails.
+        """
+        # By index: sending threads may append meanwhile, which would end an iteration.
+        for index in range(len(self.batches) - 1, -1, -1):
+            batch = self.batches[index]
+            if batch.has_sequence and batch.maybe_persisted:
+                return index + 1
+        return 0
+
     def is_gated(self, leader_id: int) -> bool:
         """Whether nothing may be sent now: answers are awaited, or a back-off.
 
@@ -100,7 +114,7 @@ class PartitionQueue(PartitionHead):
             True while a back-off runs, or answers of another leader, of a batch that failed, or of
             the first batch to this leader are awaited.
         """
-        if self.is_backing_off:
+        if self.backoff_count:
             return True
         if self.in_flight_count == 0:
             return False

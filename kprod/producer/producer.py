@@ -14,6 +14,7 @@ import random
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, SupportsIndex
 
@@ -35,7 +36,7 @@ from kprod.network.surroundings import NetworkDoors, system_doors
 from kprod.producer import future as _future  # registers the future's bridges
 from kprod.producer import lifetime
 from kprod.producer.accumulator import RecordAccumulator
-from kprod.producer.batch import ProducerBatch
+from kprod.producer.batch import ProducerBatch, own_copy
 from kprod.producer.buffer_pool import BufferPool
 from kprod.producer.delivery import Delivery
 from kprod.producer.interceptors import Interceptors, OnDelivery
@@ -193,6 +194,7 @@ class Producer(SendPath):
             clock=world.clock,
             source=world.source,
             sleeps=self._note_sleep,
+            refuse=self._refuse,
         )
         self.wake = self._client.waker
 
@@ -424,6 +426,10 @@ class Producer(SendPath):
 
     def _note_sleep(self, sleeps: bool) -> None:  # noqa: FBT001 - a state, told by the sender
         self.sender_sleeps = sleeps
+
+    def _refuse(self, error: KprodError) -> None:
+        if self.refusal is None:
+            self.refusal = partial(own_copy, error)
 
     def _wake(self) -> None:
         self._client.wakeup()

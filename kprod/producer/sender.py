@@ -19,17 +19,17 @@ from functools import partial
 
 from kprod.clock import Clock
 from kprod.cluster.backoff import ExponentialBackoff
-from kprod.cluster.metadata import Metadata
+from kprod.cluster.metadata import NEVER_MS, Metadata
 from kprod.cluster.snapshot import NO_TOPIC_ID
 from kprod.compression import Buffer, compressor
 from kprod.config import CompressionSettings, SenderSettings
 from kprod.errors import ClosedError, KprodError
-from kprod.model import Acks, Codec
+from kprod.model import Acks, Codec, Node
 from kprod.network.client import NetworkClient
 from kprod.network.request import ClientRequest, Outcome
 from kprod.producer.accumulator import RecordAccumulator
-from kprod.producer.batch import ProducerBatch
-from kprod.producer.delivery import Delivery
+from kprod.producer.batch import ProducerBatch, own_copy
+from kprod.producer.delivery import PRODUCE_VERSION_BY_ID, Delivery
 from kprod.producer.transaction.manager import TransactionManager
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import error_for
@@ -45,8 +45,7 @@ _logger = logging.getLogger(__name__)
 
 PRODUCE_VERSION_MIN = 3  # the first with record batches
 PRODUCE_VERSION_MIN_ZSTD = 7  # KIP-110
-PRODUCE_VERSION_BY_NAME = 12  # the last that names topics
-PRODUCE_VERSION_BY_ID = 13  # KIP-516
+PRODUCE_VERSION_BY_NAME = PRODUCE_VERSION_BY_ID - 1
 POLL_MAX_MS = 60_000  # nothing depends on it; a bound on what a lost wake-up could cost
 
 
@@ -64,8 +63,10 @@ class Sender:
         "_delivery",
         "_id_failures",
         "_id_held_back",
+        "_id_wait_ms",
         "_identity",
         "_metadata",
+        "_refuse",
         "_settings",
         "_sleeps",
         "_source",
@@ -86,6 +87,7 @@ class Sender:
         clock: Clock,
         source: random.Random,
         sleeps: Callable[[bool], object],
+        refuse: Callable[[KprodError], object],
     ) -> None:
         """Begin.
 
@@ -102,6 +104,7 @@ class Sender:
             source: For jitter.
             sleeps: Told True before the sender may sleep, False after; sending threads then know
                 whether to wake it.
+            refuse: Told why no record can be sent any more.
         """
         self._settings = settings
         self._attributes = int(compression.compression_type)
@@ -117,11 +120,13 @@ class Sender:
         self._clock = clock
         self._source = source
         self._sleeps = sleeps
+        self._refuse = refuse
         self._backoff = ExponentialBackoff(
             initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
         )
         self._id_failures = 0
         self._id_held_back = False
+        self._id_wait_ms = POLL_MAX_MS
         self._calls: deque[Callable[[], object]] = deque()
 
     def call_soon(self, call: Callable[[], object]) -> None:
@@ -147,13 +152,15 @@ class Sender:
         self._accumulator.take_inbox(now_ms)
         self._timer.advance(max(now_ms, self._timer.now_ms))
         if self._identity.fatal_error is not None:
+            self._refuse(self._identity.fatal_error)
             self.abort(self._identity.fatal_error)
         self._identify(now_ms)
         self._ask_for_leaders(now_ms)
         self._send_ready(now_ms)
         self._sleeps(True)  # noqa: FBT003 - a state
-        timeout_ms = 0 if self._accumulator.inbox or self._calls else POLL_MAX_MS
-        self._client.poll(min(timeout_ms, self._wait_ms(now_ms)), now_ms)
+        timeout_ms = 0 if self._accumulator.has_news or self._calls else POLL_MAX_MS
+        timeout_ms = min(timeout_ms, self._id_wait_ms, self._wait_ms(now_ms))
+        self._client.poll(timeout_ms, now_ms)
         self._sleeps(False)  # noqa: FBT003 - a state
 
     def abort(self, error: KprodError) -> None:
@@ -164,7 +171,7 @@ class Sender:
         """
 
         def fail(batch: ProducerBatch) -> None:
-            batch.fail(type(error)(*error.args))
+            batch.fail(own_copy(error))
 
         self._accumulator.abort(fail)
 
@@ -187,14 +194,22 @@ class Sender:
         ]
         return max(min(waits, default=POLL_MAX_MS), 0)
 
+    def _wait_for_node_ms(self, node: Node | None, now_ms: int) -> int:
+        """How long until it makes a difference to ask again whom to get a producer id from."""
+        if node is not None and self._client.poll_delay_ms(node, now_ms) >= NEVER_MS:
+            return POLL_MAX_MS  # it is being connected to, and says so by an event
+        return max(self._client.next_attempt_in_ms(now_ms), 1)
+
     def _identify(self, now_ms: int) -> None:
         """Get a producer id, or raise the epoch, if it is time."""
         if self._identity.maybe_bump(self._accumulator.queues()):
             self._accumulator.ask_for_sweep()
+        self._id_wait_ms = POLL_MAX_MS
         if not self._identity.wants_producer_id or self._id_held_back:
             return
         node = self._client.least_loaded_node(now_ms)
         if node is None or not self._client.ready(node, now_ms):
+            self._id_wait_ms = self._wait_for_node_ms(node, now_ms)
             return
         self._identity.producer_id_requested()
         body = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kprod._core.chunks import ChunkChain, ChunkPool, MemoryWaiter
+from kprod._core.chunks import ChunkChain, ChunkPool
 from kprod.errors import LocalProtocolError
 
 

@@ -22,7 +22,7 @@ def test_partitions_are_librdkafka_s(key: bytes, count: int) -> None:
 
 @given(st.binary(max_size=300))
 def test_crc32_is_the_checksum_of_that_name(key: bytes) -> None:
-    """zlib computes it, too."""
+    """Zlib computes it, too."""
     assert key_hash(KeyHash.CRC32, key) == zlib.crc32(key)
 
 

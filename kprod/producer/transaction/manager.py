@@ -65,6 +65,11 @@ class TransactionManager:
         """Whether the epoch is to be raised once all fates are known."""
         return self._bump_reason is not None
 
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether batches have sequences."""
+        return self._is_idempotent
+
     def producer_id_requested(self) -> None:
         """Note that InitProducerId is on its way."""
         self._state = move(self._state, IdentityState.INITIALIZING)
@@ -82,15 +87,28 @@ class TransactionManager:
     def fail(self, error: KprodError) -> None:
         """Never send again."""
         self._state = move(self._state, IdentityState.FATAL)
+        self._bump_reason = None
         self.fatal_error = error
 
     def may_send(self, batch: ProducerBatch) -> bool:
-        """Whether a batch may be drained: there is an id, and sequences can go on."""
+        """Whether a batch may be drained: there is an id, and sequences can go on.
+
+        While the epoch waits to be raised only what settles an unknown fate goes out. Anything else
+        would keep requests in flight, and the epoch waiting.
+
+        Args:
+            batch: The oldest unsent one of its queue.
+
+        Returns:
+            False leaves it where it is.
+        """
         if not self._is_idempotent:
             return True
         if self._state is not IdentityState.READY:
             return False
-        return batch.has_sequence if self.bump_is_pending else True
+        if not self.bump_is_pending:
+            return True
+        return batch.has_sequence and batch.queue.unknown_fate_count > 0
 
     def assign(self, batch: ProducerBatch) -> None:
         """Give a drained batch its sequence, unless it has one."""
@@ -117,7 +135,7 @@ class TransactionManager:
         if not self.bump_is_pending:
             return False
         queues = list(queues)
-        if any(queue.in_flight_count or _has_unknown_fate(queue) for queue in queues):
+        if any(queue.in_flight_count or queue.unknown_fate_count for queue in queues):
             return False
         _logger.info(
             "Producer id %d: epoch %d ends: %s",
@@ -132,13 +150,7 @@ class TransactionManager:
             self.producer_epoch += 1
         for queue in queues:
             queue.next_sequence = 0
+            queue.may_pipeline = False
             for index in range(len(queue.batches)):
                 queue.batches[index].base_sequence = NO_SEQUENCE
         return True
-
-
-def _has_unknown_fate(queue: PartitionQueue) -> bool:
-    return any(
-        queue.batches[index].has_sequence and queue.batches[index].maybe_persisted
-        for index in range(len(queue.batches))
-    )
