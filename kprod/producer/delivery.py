@@ -321,6 +321,10 @@ class Delivery:
         queue = batch.queue
         queue.answered(batch)
         if batch.is_done:
+            # It expired in flight. Only now its partition's sequences are known to be broken, and
+            # only now others have to stop for it.
+            if batch.has_sequence:
+                self._identity.want_bump(f"a batch of {queue.topic}-{queue.partition} expired")
             self._accumulator.mark_ready(queue)
 
     def _retry(self, batch: ProducerBatch, error: KprodError) -> None:
@@ -355,7 +359,7 @@ class Delivery:
         queue = batch.queue
         if queue.builder is batch.builder:
             queue.seal()  # what a callback or another thread sends now belongs to the next batch
-        if batch.has_sequence:
+        if batch.has_sequence and not batch.in_flight:
             self._identity.want_bump(f"a batch of {queue.topic}-{queue.partition} failed: {error}")
         self._accumulator.retire(batch)
         batch.fail(error, record_errors)

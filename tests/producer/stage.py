@@ -264,6 +264,7 @@ class Stage:
         self.clock = ManualClock()
         self.held: deque[HeldRequest] = deque()
         self.history: list[HeldRequest] = []
+        self.sent_at_ms: list[int] = []  # of each request in `history`
         self.id_requests: deque[tuple[Peer, PeerRequest]] = deque()
         self.metadata_requests = 0
         self.transports: list[MemoryTransport] = []
@@ -399,5 +400,6 @@ class Stage:
             )
             held = HeldRequest(broker, peer, request, batches)
             self.history.append(held)
+            self.sent_at_ms.append(self.clock.now_ms())
             if request.body["acks"]:
                 self.held.append(held)

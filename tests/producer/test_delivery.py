@@ -2,7 +2,7 @@
 
 import pytest
 
-import kprod
+from kprod import RecordFuture
 from kprod.errors import BrokerError, DeliveryTimeout, KprodError, Persistence
 from kprod.producer import delivery
 from tests.producer.stage import Brokers, Stage, topic_id_of
@@ -132,7 +132,7 @@ def test_a_record_sent_by_the_callback_of_an_expired_batch_is_a_new_one() -> Non
     stage = Stage(delivery_timeout_ms=1_000, request_timeout_ms=500, linger_ms=400)
     stage.brokers.silent.update({1, 2, 3})
     stage.drop_connections()
-    again: list[kprod.RecordFuture] = []
+    again: list[RecordFuture] = []
     stage.producer.send(
         "orders", b"v", partition=0, on_delivery=lambda _, __: again.append(stage.put(b"again"))
     )
