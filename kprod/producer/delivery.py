@@ -248,7 +248,7 @@ class Delivery:
             self._note_behind(batch, code)
             return
         if code == ErrorCode.NONE:
-            self._succeed(batch, answer["base_offset"], answer["log_append_time_ms"])
+            self._succeed(batch, answer["base_offset"], _append_time_ms(batch, answer))
             return
         if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._succeed(batch, -1, -1)
@@ -270,7 +270,8 @@ class Delivery:
         elif error.retriable:
             self._retry(batch, error)
         else:
-            self._fail(batch, error, _record_errors(error, answer))
+            named = _record_errors(error, answer)
+            self._fail(batch, _companions_error(error, named) if named else error, named)
 
     def _note_behind(self, batch: ProducerBatch, code: int) -> None:
         """Keep what an answer says of a batch that is not the oldest; it is asked again."""
@@ -396,14 +397,25 @@ def _answers_of(
 
 
 def _record_errors(error: BrokerError, answer: Mapping[str, Any]) -> dict[int, KprodError] | None:
-    """Errors of the records that the broker names (KIP-467); the rest shares the batch's."""
+    """Errors of the records that the broker names (KIP-467).
+
+    One has the batch's code. Of several only one does, nobody says which: they are INVALID_RECORD.
+    """
     listed = answer.get("record_errors") or ()
+    code = error.code if len(listed) == 1 else ErrorCode.INVALID_RECORD
     return {
-        entry["batch_index"]: error_for(
-            error.code, entry["batch_index_error_message"] or str(error)
-        )
+        entry["batch_index"]: error_for(code, entry["batch_index_error_message"] or str(error))
         for entry in listed
     } or None
+
+
+def _companions_error(error: BrokerError, named: Mapping[int, KprodError]) -> BrokerError:
+    """What the sound records of a refused batch fail with: not the fault of others."""
+    text = (
+        f"nothing is wrong with this record, but its batch was refused ({error.name}) for"
+        f" {len(named)} others, and a batch is written whole or not at all; send it again"
+    )
+    return error_for(ErrorCode.INVALID_RECORD, text)
 
 
 def _gone_error(queue: PartitionQueue) -> KprodError:
@@ -411,3 +423,13 @@ def _gone_error(queue: PartitionQueue) -> KprodError:
         f"partition {queue.partition} of {queue.topic!r} is gone: the topic was deleted and made"
         f" anew with {queue.head.partition_count} partitions"
     )
+
+
+def _append_time_ms(batch: ProducerBatch, answer: Mapping[str, Any]) -> int:
+    """When the broker stamped a batch; −1 if its records keep their own times."""
+    # To a batch that it has already the broker answers with the greatest time in it, whoever
+    # stamped it (Kafka UnifiedLog.append): after a retry that time says nothing.
+    told_ms = int(answer["log_append_time_ms"])
+    if batch.attempts > 1 and told_ms == batch.builder.max_timestamp_ms:
+        return -1
+    return told_ms

@@ -122,7 +122,7 @@ def await_values(side: Side, topic: str, count: int) -> Sequence[bytes | None]:
 
 
 def test_records_that_the_broker_refuses_by_name(side: Side) -> None:
-    """One is stamped too far ahead: it has that error, its companions another, none is written."""
+    """One is stamped too far ahead: it has that error, its companions another; none is written."""
     topic = side.create("late").topic
     now_ms = SystemClock().timestamp_ms()
     with produce(side) as producer:
@@ -132,6 +132,7 @@ def test_records_that_the_broker_refuses_by_name(side: Side) -> None:
         ]
         assert producer.flush(LIMIT_S) == 3
         errors = [future.exception(0) for future in futures]
-    assert code_of(errors[1]) == ErrorCode.INVALID_TIMESTAMP
+    invalid = ErrorCode.INVALID_RECORD
+    assert [code_of(error) for error in errors] == [invalid, ErrorCode.INVALID_TIMESTAMP, invalid]
     assert all(getattr(it, "persistence", None) is Persistence.NOT_PERSISTED for it in errors)
     assert read(side, topic) == []
