@@ -45,9 +45,11 @@ format: $(VENV)/.built  ## write the style that lint asks for, as far as a tool 
 docs: $(VENV)/.built  ## write the generated pages
 	$(PY) -m tools.generate_configuration
 
-# What a second interpreter is asked: everything that needs no Kafka and is not slow.
+# What a second interpreter is asked: all that may differ there, with few examples each; no Kafka,
+# nothing slow, nothing that reads the tree.
 test-quick: $(VENV)/.built
-	$(PYTEST) -q -m "not kafka and not slow and not long"
+	KPROD_HYPOTHESIS_PROFILE=quick $(PYTEST) -q -m "not kafka and not slow and not long" \
+	  --ignore tests/test_tidy.py --ignore tests/test_dependencies.py --ignore tests/plugins
 
 test-pythons:  ## run the quick tests on the other installed CPythons (3.11 to 3.13)
 	@$(PYTHON) tools/find_pythons.py | while read -r version executable; do \

@@ -50,11 +50,16 @@ cdef class SendPath:
     cdef KeyHash _key_hash
     cdef Py_ssize_t _hashed_key_bytes_min
 
-    cdef RecordFuture _append(self, TopicHead head, Py_ssize_t index, RecordFields* record, int64_t waited_ms, object on_delivery)
+    cdef RecordFuture _append(
+        self, TopicHead head, Py_ssize_t index, RecordFields* record, int64_t waited_ms,
+        object on_delivery
+    )
     cdef int _extend(self, PartitionHead queue, BatchBuilder builder, int64_t* waited_ms) except -1
     cdef int _open(self, PartitionHead queue, list chunks) except -1
     cdef list _take(self, Py_ssize_t missing_bytes, bint large, int64_t* waited_ms)
     cdef int _seal_full(self, PartitionHead queue, BatchBuilder builder) except -1
     cdef int _post(self, PartitionHead queue) except -1
-    cdef Py_ssize_t _partition_index(self, TopicHead head, RecordFields* record, object partition, int64_t* waited_ms) except -2
+    cdef Py_ssize_t _partition_index(
+        self, TopicHead head, RecordFields* record, object partition, int64_t* waited_ms
+    ) except -2
     cdef Py_ssize_t _next_turn(self, TopicHead head) except -2

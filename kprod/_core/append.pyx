@@ -25,7 +25,14 @@ from cpython.object cimport PyCallable_Check, PyObject
 from cpython.unicode cimport PyUnicode_CheckExact, PyUnicode_FromObject
 from libc.stdint cimport int32_t, int64_t
 
-from kprod._core.batch cimport APPENDED, BATCH_FULL, NEED_CHUNKS, BatchBuilder, RecordFields, encode_header_section
+from kprod._core.batch cimport (
+    APPENDED,
+    BATCH_FULL,
+    NEED_CHUNKS,
+    BatchBuilder,
+    RecordFields,
+    encode_header_section,
+)
 from kprod._core.chunks cimport Chunk, ChunkChain, ChunkPool, MemoryWaiter
 from kprod._core.clock cimport SystemClock
 from kprod._core.future cimport BatchResult, RecordFuture
@@ -123,7 +130,10 @@ cdef class SendPath:
         rules: What is checked, asked and chosen for each record.
     """
 
-    def __init__(self, ChunkPool pool not None, SystemClock clock not None, inbox, dict topics not None, rules):
+    def __init__(
+        self, ChunkPool pool not None, SystemClock clock not None, inbox, dict topics not None,
+        rules,
+    ):
         self._pool = pool
         self._clock = clock
         self.inbox = inbox
@@ -192,7 +202,9 @@ cdef class SendPath:
         if not PyUnicode_CheckExact(topic):
             topic = _plain_text(topic)
         if on_delivery is not None and not PyCallable_Check(on_delivery):
-            raise TypeError(f"on_delivery must be callable or None, got {type(on_delivery).__name__}")
+            raise TypeError(
+                f"on_delivery must be callable or None, got {type(on_delivery).__name__}"
+            )
         found = PyDict_GetItem(self.topics, topic)
         if found != NULL:
             head = <TopicHead>found
@@ -210,7 +222,9 @@ cdef class SendPath:
             record.headers = <const unsigned char*>PyBytes_AS_STRING(section)
             record.headers_bytes = PyBytes_GET_SIZE(section)
         try:
-            value_is_viewed = _expose(value, &value_view, &record.value, &record.value_bytes, "value")
+            value_is_viewed = _expose(
+                value, &value_view, &record.value, &record.value_bytes, "value"
+            )
             key_is_viewed = _expose(key, &key_view, &record.key, &record.key_bytes, "key")
             if timestamp_ms is None:
                 record.timestamp_ms = self._clock.timestamp_ms()
@@ -219,7 +233,8 @@ cdef class SendPath:
             if self._has_partitioner and partition is None:
                 partition = self.choose_partition(head, key, value)
             return self._append(
-                head, self._partition_index(head, &record, partition, &waited_ms), &record, waited_ms, on_delivery
+                head, self._partition_index(head, &record, partition, &waited_ms), &record,
+                waited_ms, on_delivery
             )
         finally:
             if value_is_viewed:
@@ -230,7 +245,7 @@ cdef class SendPath:
     cdef Py_ssize_t _partition_index(
         self, TopicHead head, RecordFields* record, object partition, int64_t* waited_ms
     ) except -2:
-        """The partition given, or the key's among all, or the next in turn; −1 is the sticky one."""
+        """The partition given, the key's among all, or the next in turn; −1: the sticky one."""
         cdef int64_t index
         cdef int64_t started_ms
         if partition is None:
@@ -239,7 +254,8 @@ cdef class SendPath:
             if record.key_bytes < self._hashed_key_bytes_min:
                 return -1
             return <Py_ssize_t>(
-                hash_key(self._key_hash, record.key, record.key_bytes) % <unsigned int>head.partition_count
+                hash_key(self._key_hash, record.key, record.key_bytes)
+                % <unsigned int>head.partition_count
             )
         index = _whole(partition, "partition")
         if index >= head.partition_count:
@@ -247,7 +263,9 @@ cdef class SendPath:
             self.await_partition(head, index, self._max_block_ms - waited_ms[0])
             waited_ms[0] += self._clock.now_ms() - started_ms
             if index >= PyList_GET_SIZE(head.queues):
-                raise LocalProtocolError(f"partition {index} of {head.name!r} was awaited and has no queue")
+                raise LocalProtocolError(
+                    f"partition {index} of {head.name!r} was awaited and has no queue"
+                )
         return <Py_ssize_t>index
 
     cdef Py_ssize_t _next_turn(self, TopicHead head) except -2:
@@ -262,7 +280,8 @@ cdef class SendPath:
         return turns[turn % PyList_GET_SIZE(turns)]
 
     cdef RecordFuture _append(
-        self, TopicHead head, Py_ssize_t index, RecordFields* record, int64_t waited_ms, object on_delivery
+        self, TopicHead head, Py_ssize_t index, RecordFields* record, int64_t waited_ms,
+        object on_delivery
     ):
         """Append to the partition's open batch, opening or lengthening it as needed.
 
@@ -492,7 +511,8 @@ cdef inline bint _expose(
     if not PyObject_CheckBuffer(given):
         remedy = f"encode it ({role}.encode())" if isinstance(given, str) else "serialize it"
         raise TypeError(
-            f"{role} must be bytes-like or None, got {type(given).__name__}: {remedy}, or set {role}_serializer"
+            f"{role} must be bytes-like or None, got {type(given).__name__}: {remedy}, or set"
+            f" {role}_serializer"
         )
     PyObject_GetBuffer(given, view, PyBUF_SIMPLE)
     at[0] = <const unsigned char*>view.buf

@@ -18,7 +18,12 @@ Source: Kafka DefaultRecordBatch, DefaultRecord, MemoryRecordsBuilder (clients 4
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport (
+    PyBytes_AS_STRING,
+    PyBytes_CheckExact,
+    PyBytes_FromStringAndSize,
+    PyBytes_GET_SIZE,
+)
 from cpython.list cimport PyList_CheckExact, PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_CheckExact
@@ -87,9 +92,13 @@ cdef class BatchBuilder:
     def __cinit__(self, ChunkChain chain not None, Py_ssize_t limit_bytes):
         cdef Py_ssize_t index
         if chain.pieces[0].capacity_bytes < BATCH_OVERHEAD_BYTES:
-            raise ValueError(f"a batch's first chunk must hold its header of {BATCH_OVERHEAD_BYTES} bytes")
+            raise ValueError(
+                f"a batch's first chunk must hold its header of {BATCH_OVERHEAD_BYTES} bytes"
+            )
         if limit_bytes > BATCH_BYTES_MAX:
-            raise ValueError(f"a batch has at most {BATCH_BYTES_MAX} bytes, got a limit of {limit_bytes}")
+            raise ValueError(
+                f"a batch has at most {BATCH_BYTES_MAX} bytes, got a limit of {limit_bytes}"
+            )
         self.chain = chain
         self.limit_bytes = limit_bytes
         self.size_bytes = BATCH_OVERHEAD_BYTES
@@ -183,7 +192,9 @@ cdef class BatchBuilder:
         cdef bint contiguous
         if self.record_count > 0:
             # Modulo 2^64, as every reader adds it back.
-            timestamp_delta = <int64_t>(<uint64_t>record.timestamp_ms - <uint64_t>self.base_timestamp_ms)
+            timestamp_delta = <int64_t>(
+                <uint64_t>record.timestamp_ms - <uint64_t>self.base_timestamp_ms
+            )
         body_bytes = (
             1 + varlong_size(timestamp_delta) + varint_size(self.record_count)
             + varint_size(<int32_t>record.key_bytes) + max(record.key_bytes, 0)
@@ -286,7 +297,8 @@ cdef class BatchBuilder:
         return scratch
 
     def close(
-        self, *, int64_t producer_id=-1, int16_t producer_epoch=-1, int32_t base_sequence=-1, int attributes=0,
+        self, *, int64_t producer_id=-1, int16_t producer_epoch=-1, int32_t base_sequence=-1,
+        int attributes=0,
         compress=None,
     ):
         """Seal the batch and write its header and checksum.
@@ -340,7 +352,9 @@ cdef class BatchBuilder:
     def _write_header(self, int attributes):
         cdef unsigned char* header = self._header_memory()
         store_int64(header + <int>BASE_OFFSET_OFFSET, 0)
-        store_int32(header + <int>BATCH_LENGTH_OFFSET, <int32_t>(self.encoded_bytes - LOG_OVERHEAD_BYTES))
+        store_int32(
+            header + <int>BATCH_LENGTH_OFFSET, <int32_t>(self.encoded_bytes - LOG_OVERHEAD_BYTES)
+        )
         store_int32(header + <int>PARTITION_LEADER_EPOCH_OFFSET, -1)
         header[<int>MAGIC_OFFSET] = MAGIC_V2
         store_int16(header + <int>ATTRIBUTES_OFFSET, <int16_t>attributes)
@@ -373,7 +387,9 @@ cdef class BatchBuilder:
             raise LocalProtocolError("a batch's pieces were asked for before it was closed")
         return list(self._wire_pieces)
 
-    def rewrite_producer(self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence) -> None:
+    def rewrite_producer(
+        self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence
+    ) -> None:
         """Give a closed batch another producer id, epoch and sequence, and its checksum anew.
 
         Raises:
@@ -384,7 +400,8 @@ cdef class BatchBuilder:
             raise LocalProtocolError("only a closed batch's producer can be rewritten")
         if self.chain.holder_count != 1:
             raise LocalProtocolError(
-                f"a batch held {self.chain.holder_count} times cannot be rewritten; its only holder may"
+                f"a batch held {self.chain.holder_count} times cannot be rewritten; its only"
+                " holder may"
             )
         self._write_producer(producer_id, producer_epoch, base_sequence)
 
@@ -392,9 +409,13 @@ cdef class BatchBuilder:
 cdef inline int _check_size(const RecordFields* record) except -1:
     """Refuse a record that no batch could hold: the batch's own length is a signed int32."""
     # No part reaches 2^62, so that the sum is exact.
-    cdef Py_ssize_t size = max(record.key_bytes, 0) + max(record.value_bytes, 0) + record.headers_bytes
+    cdef Py_ssize_t size = (
+        max(record.key_bytes, 0) + max(record.value_bytes, 0) + record.headers_bytes
+    )
     if size > RECORD_PARTS_BYTES_MAX:
-        raise ValueError(f"a record of {size} bytes is larger than any batch, {BATCH_BYTES_MAX} bytes")
+        raise ValueError(
+            f"a record of {size} bytes is larger than any batch, {BATCH_BYTES_MAX} bytes"
+        )
     return 0
 
 
@@ -414,7 +435,8 @@ cdef bytes encode_header_section(object headers):
         pairs = list(headers)
     except TypeError:
         raise TypeError(
-            f"headers must be pairs of str and bytes-like, or a mapping of them, got {type(headers).__name__}"
+            "headers must be pairs of str and bytes-like, or a mapping of them, got"
+            f" {type(headers).__name__}"
         ) from None
     count = PyList_GET_SIZE(pairs)
     size = varint_size(<int32_t>count)
@@ -424,7 +446,8 @@ cdef bytes encode_header_section(object headers):
             pairs[index] = _checked_header(pairs[index])
         pair = <tuple>PyList_GET_ITEM(pairs, index)
         PyUnicode_AsUTF8AndSize(<object>PyTuple_GET_ITEM(pair, 0), &name_bytes)
-        size += varint_size(<int32_t>name_bytes) + name_bytes + _value_size(<object>PyTuple_GET_ITEM(pair, 1))
+        size += varint_size(<int32_t>name_bytes) + name_bytes
+        size += _value_size(<object>PyTuple_GET_ITEM(pair, 1))
         if size > INT32_MAX:
             raise ValueError(f"the headers of one record exceed {INT32_MAX} bytes")
     section = PyBytes_FromStringAndSize(NULL, size)
@@ -443,7 +466,9 @@ cdef inline bint _is_plain(object pair) noexcept:
     if not PyTuple_CheckExact(pair) or PyTuple_GET_SIZE(pair) != 2:
         return False
     value = <object>PyTuple_GET_ITEM(pair, 1)
-    return PyUnicode_CheckExact(<object>PyTuple_GET_ITEM(pair, 0)) and (value is None or PyBytes_CheckExact(value))
+    if not PyUnicode_CheckExact(<object>PyTuple_GET_ITEM(pair, 0)):
+        return False
+    return value is None or PyBytes_CheckExact(value)
 
 
 cdef inline Py_ssize_t _value_size(object value) noexcept:
@@ -464,23 +489,30 @@ cdef inline unsigned char* _put_value(unsigned char* at, object value) noexcept:
 cdef tuple _checked_header(object pair):
     """A header as a pair of str and bytes or None, or the error that says what is wrong."""
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        raise TypeError(f"a header must be a pair (str, bytes-like or None), got {type(pair).__name__}")
+        raise TypeError(
+            f"a header must be a pair (str, bytes-like or None), got {type(pair).__name__}"
+        )
     name, value = pair
     if not isinstance(name, str):
         raise TypeError(f"a header's key must be str, got {type(name).__name__}")
     if value is not None and not isinstance(value, bytes):
         if isinstance(value, str):
-            raise TypeError(f"the value of header {name!r} must be bytes-like or None, got str: encode it first")
+            raise TypeError(
+                f"the value of header {name!r} must be bytes-like or None, got str: encode it first"
+            )
         try:
             value = bytes(memoryview(value))
         except TypeError:
             raise TypeError(
-                f"the value of header {name!r} must be bytes-like or None, got {type(value).__name__}"
+                f"the value of header {name!r} must be bytes-like or None, got"
+                f" {type(value).__name__}"
             ) from None
     return name, value
 
 
-def record_size_bound(Py_ssize_t key_bytes, Py_ssize_t value_bytes, Py_ssize_t headers_bytes=1) -> int:
+def record_size_bound(
+    Py_ssize_t key_bytes, Py_ssize_t value_bytes, Py_ssize_t headers_bytes=1
+) -> int:
     """Upper bound of the size of a batch with this record alone.
 
     Args:
@@ -491,6 +523,7 @@ def record_size_bound(Py_ssize_t key_bytes, Py_ssize_t value_bytes, Py_ssize_t h
     Source: Kafka AbstractRecords.estimateSizeInBytesUpperBound (clients 4.3.1).
     """
     return (
-        BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES_MAX + varint_size(<int32_t>key_bytes) + max(key_bytes, 0)
+        BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES_MAX
+        + varint_size(<int32_t>key_bytes) + max(key_bytes, 0)
         + varint_size(<int32_t>value_bytes) + max(value_bytes, 0) + headers_bytes
     )

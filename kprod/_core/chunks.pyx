@@ -81,7 +81,8 @@ cdef class ChunkPool:
     """
 
     def __init__(
-        self, int64_t capacity_bytes, *, Py_ssize_t small_chunk_bytes=2048, Py_ssize_t large_chunk_bytes=16384,
+        self, int64_t capacity_bytes, *, Py_ssize_t small_chunk_bytes=2048,
+        Py_ssize_t large_chunk_bytes=16384,
         bint poisons=False,
     ):
         if not 64 <= small_chunk_bytes <= large_chunk_bytes <= capacity_bytes:
@@ -121,7 +122,8 @@ cdef class ChunkPool:
         if free:
             self.cached_bytes -= size
             return <Chunk>free.pop()
-        while other and self.lent_bytes - granted_bytes + size + self.cached_bytes > self.capacity_bytes:
+        cdef int64_t used_bytes = self.lent_bytes - granted_bytes + size
+        while other and used_bytes + self.cached_bytes > self.capacity_bytes:
             self.cached_bytes -= (<Chunk>other.pop()).capacity_bytes
         return Chunk(size)
 
@@ -181,7 +183,9 @@ cdef class ChunkPool:
         cdef int64_t grant
         while self._line:
             first = <MemoryWaiter>self._line[0]
-            grant = min(first.wanted_bytes - first.granted_bytes, self.capacity_bytes - self.lent_bytes)
+            grant = min(
+                first.wanted_bytes - first.granted_bytes, self.capacity_bytes - self.lent_bytes
+            )
             self.lent_bytes += grant
             first.granted_bytes += grant
             if first.granted_bytes < first.wanted_bytes:

@@ -56,7 +56,9 @@ cdef class BatchResult:
         self.base_offset = -1
         self.log_append_time_ms = -1
 
-    def complete(self, int64_t base_offset=-1, int64_t log_append_time_ms=-1, error=None, record_errors=None) -> bool:
+    def complete(
+        self, int64_t base_offset=-1, int64_t log_append_time_ms=-1, error=None, record_errors=None
+    ) -> bool:
         """Settle the batch, run its callbacks in record order, then wake who waits.
 
         Args:
@@ -284,7 +286,8 @@ cdef class RecordFuture:
                 seconds = max(deadline_ns - clock.now_ns(), 0) / 1e9
             if not _wait_once(result, seconds, False):
                 raise KprodTimeout(
-                    f"the record for {result.topic!r} partition {result.partition} was not settled within"
+                    f"the record for {result.topic!r} partition {result.partition} was not settled"
+                    " within"
                     f" {timeout} s; it goes on until delivery_timeout_ms ends it"
                 )
             result = self._settled_by()

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Hashes of keys, by the names other clients use, so that a key keeps its partition on the way here.
+"""Hashes of keys, by the names other clients use: a key keeps its partition on the way here.
 
 The partition is always the hash modulo the number of partitions. Murmur2 loses its sign bit for
 that, as in Java; FNV-1a its sign, as in Sarama and librdkafka; CRC-32 is taken as it is.
@@ -25,10 +25,10 @@ cdef uint32_t[256] CRC32_TABLE
 cdef void _fill_table() noexcept:
     cdef uint32_t remainder
     cdef int byte
-    cdef int bit
+    cdef int _bit
     for byte in range(256):
         remainder = <uint32_t>byte
-        for bit in range(8):
+        for _bit in range(8):
             remainder = (remainder >> 1) ^ (<uint32_t>CRC32_POLYNOMIAL if remainder & 1 else 0)
         CRC32_TABLE[byte] = remainder
 

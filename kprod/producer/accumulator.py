@@ -19,8 +19,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
-from kprod._core.append import TopicHead
 from kprod._core.chunks import ChunkChain
 from kprod._core.future import BatchResult
 from kprod.clock import Clock
@@ -32,8 +32,11 @@ from kprod.producer.partitioner import StickyPartitioner
 from kprod.producer.topic_queues import TopicQueues
 from kprod.timer.timer import Timer, TimerTask
 
+if TYPE_CHECKING:
+    from kprod._core.append import TopicHead
 
-class RecordAccumulator:
+
+class RecordAccumulator:  # noqa: PLR0904 - sending threads' half and the sender's
     """Batches, from the append to the drain."""
 
     __slots__ = (

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from kprod._core.batch import BatchBuilder
 from kprod._core.chunks import ChunkChain
 from kprod._core.future import BatchResult
-from kprod.compression import Buffer
 from kprod.errors import KprodError, Persistence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kprod.compression import Buffer
     from kprod.producer.partition_queue import PartitionQueue
     from kprod.timer.timer import TimerTask
 

@@ -400,6 +400,13 @@ def _record_errors(error: BrokerError, answer: Mapping[str, Any]) -> dict[int, K
     """Errors of the records that the broker names (KIP-467).
 
     One has the batch's code. Of several only one does, nobody says which: they are INVALID_RECORD.
+
+    Args:
+        error: The batch's.
+        answer: For its partition.
+
+    Returns:
+        Errors by the record's index; None when the broker names none.
     """
     listed = answer.get("record_errors") or ()
     code = error.code if len(listed) == 1 else ErrorCode.INVALID_RECORD

@@ -8,15 +8,19 @@ Thread-safety: the sender's.
 Source: KIP-126; Kafka ProducerBatch.split (clients 4.3.1), KAFKA-5340, KAFKA-5700.
 """
 
+from typing import TYPE_CHECKING
+
 from kprod._core.batch import AppendResult
 from kprod._core.chunks import ChunkChain, ChunkPool
-from kprod._core.future import BatchResult
 from kprod._core.layout import BatchLayout
 from kprod.errors import LocalProtocolError
 from kprod.model import Record
 from kprod.producer.batch import NO_SEQUENCE, ProducerBatch
 from kprod.producer.transaction.sequences import advance
 from kprod.record.reader import read_records
+
+if TYPE_CHECKING:
+    from kprod._core.future import BatchResult
 
 
 def split(batch: ProducerBatch) -> list[ProducerBatch]:
@@ -27,14 +31,16 @@ def split(batch: ProducerBatch) -> list[ProducerBatch]:
 
     Returns:
         At least two parts, in order, not yet in any queue.
+
+    Raises:
+        LocalProtocolError: An empty part refused a record, which cannot be.
     """
     assert batch.pieces is not None  # noqa: S101 - it came back from a broker
     limit_bytes = (batch.builder.size_bytes + BatchLayout.BATCH_OVERHEAD_BYTES) // 2 + 1
     parts: list[ProducerBatch] = []
     forwards: list[tuple[int, BatchResult]] = []
     sequence = batch.base_sequence
-    index = 0
-    for record in read_records(b"".join(batch.pieces)):
+    for index, record in enumerate(read_records(b"".join(batch.pieces))):
         if not parts or not _try_append(parts[-1], record):
             if parts and sequence != NO_SEQUENCE:
                 sequence = advance(sequence, parts[-1].record_count)
@@ -42,7 +48,6 @@ def split(batch: ProducerBatch) -> list[ProducerBatch]:
             forwards.append((index, parts[-1].result))
             if not _try_append(parts[-1], record):
                 raise LocalProtocolError("an empty batch refused its first record")
-        index += 1
     batch.result.forward(forwards)
     return parts
 

@@ -75,9 +75,11 @@ class _Path(SendPath):
         head.sticky = (head.sticky + 1) % PARTITION_COUNT
 
     def choose_partition(self, head: TopicHead, key: Any, value: Any) -> int:
+        del head, key
         return len(value) % PARTITION_COUNT
 
     def serialize(self, topic: str, key: Any, value: Any, headers: Any) -> tuple[Any, Any, Any]:
+        del topic
         return key, value.encode(), headers
 
     def too_large_text(self, topic: str, size_bytes: int) -> str:
@@ -99,6 +101,12 @@ class _Path(SendPath):
                 records += decoded.records
             batch.builder.chain.release()
         return records
+
+
+def _fill(path: _Path) -> None:
+    """Send more than the pool holds."""
+    for _ in range(100):
+        path.send("orders", b"x" * 100, partition=0)
 
 
 def test_a_record_reaches_its_partition_with_everything() -> None:
@@ -215,8 +223,7 @@ def test_an_exhausted_pool_makes_the_caller_wait_and_fails_with_its_memory_kept(
     """The waiter leaves the line, and what was appended before stays."""
     path = _Path(capacity_bytes=1024)
     with pytest.raises(BufferTimeout):
-        for _ in range(100):
-            path.send("orders", b"x" * 100, partition=0)
+        _fill(path)
     assert path.pool.waiter_count == 0
     assert not path.pool.has_waiters
     count = len(path.drain(0))
@@ -245,8 +252,7 @@ def test_an_interrupted_wait_leaves_no_trace() -> None:
 
     path.while_waiting = interrupt
     with pytest.raises(KeyboardInterrupt):
-        for _ in range(100):
-            path.send("orders", b"x" * 100, partition=0)
+        _fill(path)
     assert path.pool.waiter_count == 0
     path.drain(0)
     assert path.pool.lent_bytes == 0
@@ -257,8 +263,7 @@ def test_closing_the_pool_wakes_the_waiter() -> None:
     path = _Path(capacity_bytes=1024)
     path.while_waiting = path.pool.close
     with pytest.raises(ClosedError):
-        for _ in range(100):
-            path.send("orders", b"x" * 100, partition=0)
+        _fill(path)
 
 
 def test_a_future_resolves_with_its_own_offset_and_sizes() -> None:

@@ -24,7 +24,7 @@ class SortedListTimer:
         return self.deadlines.pop(name, None) is not None
 
     def advance(self, now_ms: int) -> tuple[list[Hashable], list[Hashable]]:
-        """Move the time: the names that must have fired, and those that may have or will within a tick."""
+        """Move the time: names that must have fired, and those that may have within a tick."""
         self.now_ms = now_ms
         due = sorted((d, str(n), n) for n, d in self.deadlines.items() if d <= now_ms)
         must = [name for deadline, _, name in due if deadline <= now_ms - self.tick_ms + 1]

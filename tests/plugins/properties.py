@@ -1,7 +1,8 @@
 """How many examples Hypothesis tries: chosen by `KPROD_HYPOTHESIS_PROFILE`, shown in the header.
 
-`default` is the same examples on every run, so that a red run means a change; `long` and `fuzz`
-draw new ones. No deadline: the machine may be busy, and no test here is about time.
+`default` is the same examples on every run, so that a red run means a change; `quick` is a few of
+them, for a second interpreter; `long` and `fuzz` draw new ones. No deadline: the machine may be
+busy, and no test here is about time.
 """
 
 import os
@@ -13,6 +14,14 @@ ENVIRONMENT_VARIABLE = "KPROD_HYPOTHESIS_PROFILE"
 settings.register_profile(
     "default",
     max_examples=300,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "quick",
+    max_examples=20,
     derandomize=True,
     deadline=None,
     database=None,

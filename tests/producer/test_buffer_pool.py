@@ -150,7 +150,8 @@ def test_who_gives_up_leaves_its_part_to_the_next() -> None:
     path.take(0, 3)
     with pytest.raises(
         BufferTimeout,
-        match=r"needs 32768 more bytes of buffer; 16384 of buffer_memory=65536 are available, 1 sends"
+        match=r"needs 32768 more bytes of buffer; 16384 of buffer_memory=65536 are available,"
+        r" 1 sends"
         r" wait for some, and no more came free within max_block_ms=30\. Send slower, or raise"
         r" buffer_memory or max_block_ms",
     ):

@@ -1,11 +1,15 @@
 """What answers mean: for which batch, in which order batches end, what an odd answer does."""
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from kprod import RecordFuture
 from kprod.errors import BrokerError, DeliveryTimeout, KprodError, Persistence
 from kprod.producer import delivery
 from tests.producer.stage import Brokers, Stage, topic_id_of
+
+if TYPE_CHECKING:
+    from kprod import RecordFuture
 
 NOT_LEADER = 6
 INVALID_RECORD = 87

@@ -9,8 +9,8 @@ Invariants.
     The epoch is raised only while nothing is in flight and no batch's fate is unknown.
 
 Thread-safety: the sender's.
-Source: Kafka TransactionManager (clients 4.3.1), KIP-98, KIP-360, KAFKA-12152; kprod's departures 4,
-5 and 9.
+Source: Kafka TransactionManager (clients 4.3.1), KIP-98, KIP-360, KAFKA-12152; kprod's departures
+4, 5 and 9.
 """
 
 import logging
