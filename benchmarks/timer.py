@@ -64,6 +64,7 @@ class Churn:
 
     def oldest_first(self) -> float:
         """Cost of a step, ns, when the oldest is cancelled."""
+        gc.collect()
         queue = deque(self.handles)
         self.handles.clear()
         elapsed_s = self._timed(queue.popleft, queue.append, self.steps)
@@ -72,6 +73,7 @@ class Churn:
 
     def at_random(self) -> float:
         """Cost of a step, ns, when any is cancelled; the drawing is not timed."""
+        gc.collect()
         elapsed_s, left = 0.0, self.steps
         while left:
             self.generator.shuffle(self.handles)
@@ -85,7 +87,6 @@ class Churn:
     def _timed(self, take: Callable[[], Any], keep: Callable[[Any], object], count: int) -> float:
         rival = self.rival
         add, cancel = rival.add, rival.cancel
-        gc.collect()
         started = time.process_time()
         for begin in range(0, count, TURN_STEPS):
             for delay in self.delays[begin : min(begin + TURN_STEPS, count)]:
@@ -201,7 +202,8 @@ def memory(report: Report) -> None:
 
 def churn(report: Report, pending: int) -> None:
     """Compare the churn at one number of pending timers."""
-    steps = report.pick(200_000, 20_000)
+    # At least as many steps as timers, so that each round has what it takes to compact once.
+    steps = max(report.pick(200_000, 20_000), pending)
     names = [name for name in RIVALS if name != "sched" or pending <= SCHED_PENDING_MAX]
     sides = {
         name: Churn(RIVALS[name], pending, steps if name != "sched" else 200) for name in names
