@@ -13,7 +13,7 @@ MODULES := $(subst /,.,$(basename $(shell find kprod -name '*.pyx' | sort)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint format docs lock test-quick test-pythons kafka kafka-fetch fuzz long mutants \
+.PHONY: help setup demo chaos test lint format docs lock test-quick test-pythons kafka kafka-fetch fuzz long mutants \
   timer-stress bench clean
 
 help:  ## list the commands
@@ -75,6 +75,9 @@ mutants: $(VENV)/.built  ## plant faults and see that the tests find each
 
 timer-stress: $(VENV)/.built  ## eight threads at one timer for 20 s, threads switched every microsecond
 	$(PY) -m tests.timer.system_timer_stress --seconds 20
+
+chaos: $(VENV)/.built  ## kill brokers of an Apache Kafka for ten minutes, then check every record
+	$(PY) -m tests.chaos $(CHAOS)
 
 bench: $(VENV)/.built  ## run the benchmarks, small sizes (BENCH= for the full ones)
 	@for program in $$(grep -l '__main__' benchmarks/[a-z]*.py); do \

@@ -1,0 +1,138 @@
+"""What was sent, what the producer said became of it, and what the log says.
+
+Each record carries its number within its partition. The ledger keeps one integer for each, so that
+millions fit; callbacks write it.
+
+Thread-safety: `open` by one thread, the callbacks by the producer's; read it when both are done.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NamedTuple
+
+from kprod.errors import KprodError, Persistence
+from kprod.model import RecordMetadata
+
+PENDING = -9
+NOT_PERSISTED = -3
+POSSIBLY_PERSISTED = -2
+EXAMPLES_MAX = 10  # of each kind of wrong
+OFFSET_UNKNOWN = -1  # acknowledged as a duplicate
+
+Callback = Callable[[RecordMetadata | None, KprodError | None], None]
+
+
+class Verdict(NamedTuple):
+    """What the comparison with the log found; the lists hold a few examples each."""
+
+    sent: int
+    acknowledged: int
+    possibly_persisted: int
+    not_persisted: int
+    unresolved: int
+    resolved_twice: int
+    lost: list[str]
+    misplaced: list[str]
+    doubled: list[str]
+    out_of_order: list[str]
+    untrue: list[str]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every promise was kept."""
+        wrong = self.lost + self.misplaced + self.doubled + self.out_of_order + self.untrue
+        return not wrong and not self.unresolved and not self.resolved_twice
+
+
+class Ledger:
+    """One entry for each record."""
+
+    def __init__(self, partition_count: int) -> None:
+        """Begin empty."""
+        self.entries = [array("q") for _ in range(partition_count)]
+        self.resolved_twice = 0
+        self.reasons: Counter[str] = Counter()  # of failures
+
+    def open(self, partition: int) -> tuple[int, Callback]:
+        """Enter a record that is about to be sent; its number, and its delivery callback."""
+        entries = self.entries[partition]
+        entries.append(PENDING)
+        number = len(entries) - 1
+        return number, partial(self._settle, entries, number)
+
+    def take_back(self, partition: int) -> None:
+        """Strike the newest record out: `send` raised, so there is no such record."""
+        self.entries[partition].pop()
+
+    def _settle(
+        self,
+        entries: "array[int]",
+        number: int,
+        metadata: RecordMetadata | None,
+        error: KprodError | None,
+    ) -> None:
+        if entries[number] != PENDING:
+            self.resolved_twice += 1
+        if metadata is not None:
+            entries[number] = metadata.offset
+        elif error is not None:
+            is_open = error.persistence is Persistence.POSSIBLY_PERSISTED
+            entries[number] = POSSIBLY_PERSISTED if is_open else NOT_PERSISTED
+            self.reasons[f"{type(error).__name__}: {str(error)[:80]}"] += 1
+
+    def compare(self, logs: Iterable[Iterable[tuple[int, int]]]) -> Verdict:
+        """Hold each partition's log, as (offset, number) in log order, against the entries."""
+        wrong = _Findings()
+        for partition, log in enumerate(logs):
+            found = self._follow(partition, log, wrong)
+            for number, entry in enumerate(self.entries[partition]):
+                if entry >= OFFSET_UNKNOWN and number not in found:
+                    wrong.note("lost", f"{partition}/{number}, acknowledged at {entry}")
+        everything = Counter(
+            entry if entry < OFFSET_UNKNOWN else 0 for entries in self.entries for entry in entries
+        )
+        return Verdict(
+            sent=sum(map(len, self.entries)),
+            acknowledged=everything[0],
+            possibly_persisted=everything[POSSIBLY_PERSISTED],
+            not_persisted=everything[NOT_PERSISTED],
+            unresolved=everything[PENDING],
+            resolved_twice=self.resolved_twice,
+            **wrong.lists,
+        )
+
+    def _follow(
+        self, partition: int, log: Iterable[tuple[int, int]], wrong: "_Findings"
+    ) -> dict[int, int]:
+        """Go through one log; returns the offset of each number."""
+        entries = self.entries[partition]
+        found: dict[int, int] = {}
+        newest = -1
+        for offset, number in log:
+            place = f"{partition}/{number} at {offset}"
+            if number in found:
+                wrong.note("doubled", f"{place} and at {found[number]}")
+                continue
+            if number < newest:
+                wrong.note("out_of_order", f"{place} behind {newest}")
+            newest = max(newest, number)
+            found[number] = offset
+            if entries[number] == NOT_PERSISTED:
+                wrong.note("untrue", f"{place} was said not to be persisted")
+            elif entries[number] not in {offset, OFFSET_UNKNOWN, POSSIBLY_PERSISTED, PENDING}:
+                wrong.note("misplaced", f"{place} was acknowledged at {entries[number]}")
+        return found
+
+
+class _Findings:
+    """A few examples of each kind of wrong."""
+
+    def __init__(self) -> None:
+        kinds = ("lost", "misplaced", "doubled", "out_of_order", "untrue")
+        self.lists: dict[str, list[str]] = {kind: [] for kind in kinds}
+
+    def note(self, kind: str, text: str) -> None:
+        if len(self.lists[kind]) < EXAMPLES_MAX:
+            self.lists[kind].append(text)
