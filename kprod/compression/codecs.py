@@ -5,7 +5,7 @@ a time.
 Source: KIP-390 and Kafka's CompressionType (clients 4.3.1) for codecs and levels.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
@@ -17,6 +17,10 @@ from kprod.model import Codec
 
 _MAGIC_V0 = 0
 _MAGIC_V2 = 2
+
+
+def _copied(payload: Buffer, _limit_bytes: int) -> bytes:
+    return bytes(payload)
 
 
 class LevelRange(NamedTuple):
@@ -45,6 +49,19 @@ LEVELS: Mapping[Codec, LevelRange] = MappingProxyType(
     }
 )
 """Levels per codec, Java's numbers; none and snappy have no level."""
+
+
+_READERS: Sequence[Sequence[Callable[[Buffer, int], bytes]]] = (
+    (
+        _copied,
+        gzip.decompress,
+        snappy.decompress,
+        partial(lz4.decompress, check_header=False),
+    ),
+    (_copied, gzip.decompress, snappy.decompress, lz4.decompress),
+    (_copied, gzip.decompress, snappy.decompress, lz4.decompress, zstd.decompress),
+)
+"""What reads a block, by the batch's format, then by the codec's number."""
 
 
 def compressor(
@@ -126,16 +143,9 @@ def decompress(
         CorruptRecord: Truncated, malformed, followed by garbage, too large, or a codec that the
             format does not have.
     """
-    if codec == Codec.ZSTD and magic >= _MAGIC_V2:
-        return zstd.decompress(payload, limit_bytes)
-    if codec == Codec.LZ4:
-        return lz4.decompress(payload, limit_bytes, check_header=magic > _MAGIC_V0)
-    if codec == Codec.SNAPPY:
-        return snappy.decompress(payload, limit_bytes)
-    if codec == Codec.GZIP:
-        return gzip.decompress(payload, limit_bytes)
-    if codec == Codec.NONE:
-        return bytes(payload)
+    readers = _READERS[magic]
+    if 0 <= codec < len(readers):
+        return readers[codec](payload, limit_bytes)
     msg = f"record format V{magic} has no codec {codec}"
     raise CorruptRecord(msg)
 

@@ -10,7 +10,7 @@ Source: RFC 1952; Kafka GzipCompression (clients 4.3.1) for levels −1 and 1 to
 
 import zlib
 
-from kprod.compression.limits import BoundedOutput, Buffer
+from kprod.compression.limits import BoundedOutput, Buffer, allowed_bytes
 from kprod.errors import CorruptRecord
 
 NAME = "gzip"
@@ -47,6 +47,10 @@ def decompress(payload: Buffer, limit_bytes: int) -> bytes:
     Raises:
         CorruptRecord: Truncated, malformed, followed by garbage, or too large.
     """
+    if len(payload) <= _SLICE_BYTES:
+        whole = _read_only_member(payload, allowed_bytes(len(payload), limit_bytes))
+        if whole is not None:
+            return whole
     view = memoryview(payload)
     output = BoundedOutput(NAME, len(view), limit_bytes)
     position = 0
@@ -56,6 +60,20 @@ def decompress(payload: Buffer, limit_bytes: int) -> bytes:
             return output.joined()
     msg = f"gzip: more than {_MEMBERS_MAX} members in one block"
     raise CorruptRecord(msg)
+
+
+def _read_only_member(payload: Buffer, bound_bytes: int) -> bytes | None:
+    """Read the single member that `payload` is, or None if it is something else."""
+    member = zlib.decompressobj(_GZIP_WINDOW_BITS)
+    try:
+        # One byte over the bound is enough to know; 0 would mean "no bound".
+        whole = member.decompress(payload, bound_bytes + 1)
+    except zlib.error:
+        return None
+    if member.eof and not member.unused_data and len(whole) <= bound_bytes:
+        return whole
+    # Several members, or a corrupt one: the slower way tells which.
+    return None
 
 
 def _read_member(view: memoryview, position: int, output: BoundedOutput) -> int:

@@ -3,7 +3,9 @@
 A few hundred bytes can claim to be gigabytes. Two bounds stop that: an absolute one, and a ratio
 that applies once the output is large, because small honest batches compress extremely well (a batch
 of zeros reaches 16,000 : 1). Both are known before the first byte is decompressed, so each codec
-streams into a `BoundedOutput` and no allocation follows a length that the sender declared.
+streams into a `BoundedOutput` and no allocation follows a length that the sender declared. Where
+a block is so small that it cannot pass its bound, or says a plausible size, one call of the library
+does; that is what most batches are, and the bookkeeping would cost as much as the call.
 
 Invariants.
     A `BoundedOutput` never holds more than `allowed_bytes`.
@@ -13,6 +15,8 @@ Source: the 64 MiB and 1,000 : 1 are kprod's own; Kafka's largest batch is 1 MiB
 (message.max.bytes), so that both leave ample room.
 """
 
+from typing import NoReturn
+
 from kprod.errors import CorruptRecord
 
 Buffer = bytes | bytearray | memoryview
@@ -20,6 +24,28 @@ Buffer = bytes | bytearray | memoryview
 DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
 RATIO_MAX = 1_000
 RATIO_FREE_BYTES = 4 * 1024 * 1024
+
+
+def allowed_bytes(input_bytes: int, limit_bytes: int) -> int:
+    """How large the output of a block may be.
+
+    Args:
+        input_bytes: Size of the whole compressed block; ≥ 0.
+        limit_bytes: Absolute bound on the output; ≥ 0.
+
+    Returns:
+        The absolute bound, or the ratio's where that is smaller.
+    """
+    return min(limit_bytes, max(RATIO_FREE_BYTES, RATIO_MAX * input_bytes))
+
+
+def refuse_output(codec_name: str, input_bytes: int, bound_bytes: int) -> NoReturn:
+    """Say that a block's output would pass its bound."""
+    msg = (
+        f"{codec_name}: {input_bytes} compressed bytes grow past {bound_bytes} bytes, "
+        "the most that is read for a block of this size"
+    )
+    raise CorruptRecord(msg)
 
 
 class BoundedOutput:
@@ -37,8 +63,7 @@ class BoundedOutput:
 
     def __init__(self, codec_name: str, input_bytes: int, limit_bytes: int) -> None:
         """Fix the bound for one block."""
-        ratio_bytes = max(RATIO_FREE_BYTES, RATIO_MAX * input_bytes)
-        self.allowed_bytes = min(limit_bytes, ratio_bytes)
+        self.allowed_bytes = allowed_bytes(input_bytes, limit_bytes)
         self._codec_name = codec_name
         self._input_bytes = input_bytes
         self._pieces: list[bytes] = []
@@ -59,11 +84,7 @@ class BoundedOutput:
             CorruptRecord: The piece would pass the bound.
         """
         if declared_bytes > self.remaining_bytes:
-            msg = (
-                f"{self._codec_name}: {self._input_bytes} compressed bytes grow past "
-                f"{self.allowed_bytes} bytes, the most that is read for a block of this size"
-            )
-            raise CorruptRecord(msg)
+            refuse_output(self._codec_name, self._input_bytes, self.allowed_bytes)
 
     def add(self, piece: bytes) -> None:
         """Take the next piece.

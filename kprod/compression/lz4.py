@@ -26,6 +26,8 @@ FAST_LEVEL = 9
 _FRAME_MAGIC = struct.pack("<I", 0x184D2204)
 _FLG_OFFSET = 4
 _BD_OFFSET = 5
+# What Kafka's writers write: version 1, independent blocks of 64 KiB, its right checksum.
+_KAFKA_HEADER = _FRAME_MAGIC + bytes((0x60, 0x40, 0x82))
 # Magic number, FLG, BD, header checksum; 8 more where the content size is present.
 _HEADER_BYTES_MIN = 7
 _CONTENT_SIZE_BYTES = 8
@@ -119,12 +121,15 @@ def decompress(payload: Buffer, limit_bytes: int, *, check_header: bool = True) 
         CorruptRecord: Truncated, malformed, dependent blocks, reserved bits, followed by garbage,
             or too large.
     """
+    # The ratio's bound is above what lz4 can reach, so that the absolute one decides.
+    is_small = len(payload) * _EXPANSION_MAX <= limit_bytes
+    if is_small and payload[:_HEADER_BYTES_MIN] == _KAFKA_HEADER:
+        return _read_whole(payload)
     view = memoryview(payload)
     output = BoundedOutput(NAME, len(view), limit_bytes)
     header = _checked_header(view)
-    is_small = len(view) * _EXPANSION_MAX <= output.allowed_bytes
     if check_header and is_small and not header[_FLG_OFFSET] & _FLG_CONTENT_SIZE:
-        return _read_whole(view)
+        return _read_whole(payload)
     if not check_header:
         header[-1] = _header_checksum(header[_FLG_OFFSET:-1])
     context = lz4.frame.create_decompression_context()
@@ -140,17 +145,18 @@ def decompress(payload: Buffer, limit_bytes: int, *, check_header: bool = True) 
     return output.joined()
 
 
-def _read_whole(view: memoryview) -> bytes:
+def _read_whole(payload: Buffer) -> bytes:
     """Read a frame in one call: it cannot pass the bound, and declares no size to allocate."""
+    whole: bytes
     try:
-        whole, read_bytes = lz4.frame.decompress(view, return_bytes_read=True)
+        whole, read_bytes = lz4.frame.decompress(payload, return_bytes_read=True)
     except RuntimeError as error:
         msg = f"lz4: {error}"
         raise CorruptRecord(msg) from error
-    if read_bytes != len(view):
-        msg = f"lz4: {len(view) - read_bytes} bytes follow the end of the frame"
+    if read_bytes != len(payload):
+        msg = f"lz4: {len(payload) - read_bytes} bytes follow the end of the frame"
         raise CorruptRecord(msg)
-    return bytes(whole)
+    return whole
 
 
 def _header_checksum(covered: Buffer) -> int:

@@ -5,7 +5,8 @@ written rather than xerial's 32 KiB: each one gives up the interpreter lock once
 behind a busy thread is what costs. Readers take any block size, and a block without framing.
 
 Bounds. A snappy element of 3 bytes yields at most 64, so a block's declared length is refused when
-its compressed bytes cannot reach it; only then does the library allocate.
+its compressed bytes cannot reach it; only then does the library allocate. Those 22 : 1 lie below
+the ratio's bound, so that the absolute one alone is checked.
 
 Thread-safety: any thread; the calls give up the interpreter lock, once per block.
 Source: xerial SnappyOutputStream; google/snappy format_description.txt (2011-10-05).
@@ -15,7 +16,7 @@ import struct
 
 import snappy
 
-from kprod.compression.limits import BoundedOutput, Buffer
+from kprod.compression.limits import Buffer, refuse_output
 from kprod.errors import CorruptRecord
 
 NAME = "snappy"
@@ -26,7 +27,7 @@ _LENGTH = struct.Struct(">i")
 # A copy element of 3 bytes yields 64 bytes: 21.3 : 1, rounded up.
 _EXPANSION_MAX = 22
 _DECLARED_VARINT_BYTES_MAX = 5
-_CONTINUATION_MASK = 0x80
+_VARINT_MASK = 0x7F
 
 
 def compress(payload: Buffer) -> bytes:
@@ -63,20 +64,26 @@ def decompress(payload: Buffer, limit_bytes: int) -> bytes:
         CorruptRecord: Truncated, malformed, or too large.
     """
     view = memoryview(payload)
-    output = BoundedOutput(NAME, len(view), limit_bytes)
-    if view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
-        output.add(_read_block(view, output))
-        return output.joined()
+    if payload[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+        if _declared_bytes(view) > limit_bytes:
+            refuse_output(NAME, len(view), limit_bytes)
+        return _read_block(view)
     position = len(_XERIAL_HEADER)
     if len(view) < position:
         msg = f"snappy: the stream's header has {len(view)} of {position} bytes"
         raise CorruptRecord(msg)
     # The two version numbers are not looked at: some producers write them little endian.
+    pieces: list[bytes] = []
+    remaining_bytes = limit_bytes
     while position < len(view):
         end = _block_end(view, position)
-        output.add(_read_block(view[position + _LENGTH.size : end], output))
+        block = view[position + _LENGTH.size : end]
+        remaining_bytes -= _declared_bytes(block)
+        if remaining_bytes < 0:
+            refuse_output(NAME, len(view), limit_bytes)
+        pieces.append(_read_block(block))
         position = end
-    return output.joined()
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _block_end(view: memoryview, position: int) -> int:
@@ -92,26 +99,27 @@ def _block_end(view: memoryview, position: int) -> int:
     return position + _LENGTH.size + int(length)
 
 
-def _read_block(block: memoryview, output: BoundedOutput) -> bytes:
-    """Decompress one raw block after its declared length was found plausible."""
-    declared_bytes = _declared_bytes(block)
+def _declared_bytes(block: memoryview) -> int:
+    """The length at the head of a raw block, a varint of at most 32 bits, if it is plausible."""
+    declared_bytes = shift = 0
+    for byte in block[:_DECLARED_VARINT_BYTES_MAX]:
+        declared_bytes |= (byte & _VARINT_MASK) << shift
+        if byte <= _VARINT_MASK:
+            break
+        shift += 7
+    else:
+        msg = f"snappy: a block of {len(block)} bytes has no declared length"
+        raise CorruptRecord(msg)
     if declared_bytes > _EXPANSION_MAX * len(block):
         msg = f"snappy: a block of {len(block)} bytes declares {declared_bytes}"
         raise CorruptRecord(msg)
-    output.require(declared_bytes)
+    return declared_bytes
+
+
+def _read_block(block: memoryview) -> bytes:
+    """Decompress one raw block; the library fails unless it has just the declared length."""
     try:
-        return bytes(snappy.uncompress(block))
+        return snappy.uncompress(block)  # type: ignore[no-any-return]
     except snappy.UncompressError as error:
         msg = f"snappy: {error.__cause__ or error}"
         raise CorruptRecord(msg) from error
-
-
-def _declared_bytes(block: memoryview) -> int:
-    """The length at the head of a raw block, an unsigned varint of at most 32 bits."""
-    declared_bytes = 0
-    for index, byte in enumerate(block[:_DECLARED_VARINT_BYTES_MAX]):
-        declared_bytes |= (byte & ~_CONTINUATION_MASK) << (7 * index)
-        if not byte & _CONTINUATION_MASK:
-            return declared_bytes
-    msg = f"snappy: a block of {len(block)} bytes has no declared length"
-    raise CorruptRecord(msg)

@@ -13,9 +13,11 @@ calls give up the interpreter lock.
 Source: RFC 8878; KIP-110; Kafka ZstdCompression (clients 4.3.1) for the levels.
 """
 
+from collections import deque
+
 import zstandard
 
-from kprod.compression.limits import BoundedOutput, Buffer
+from kprod.compression.limits import BoundedOutput, Buffer, allowed_bytes
 from kprod.errors import CorruptRecord
 
 NAME = "zstd"
@@ -26,6 +28,10 @@ _PLAUSIBLE_RATIO = 32
 _PLAUSIBLE_BYTES = 64 * 1024
 # Nobody writes batches of many frames; without a bound an empty one costs a copy of a slice.
 _FRAMES_MAX = 1_024
+
+# Contexts that read a frame in one call, which needs no window: each keeps some 100 KiB. Making one
+# costs as much as reading a small batch. Taking and giving back are single steps of any thread.
+_idle_contexts: deque[zstandard.ZstdDecompressor] = deque(maxlen=4)
 
 
 class Compressor:
@@ -81,35 +87,43 @@ def decompress(payload: Buffer, limit_bytes: int) -> bytes:
     Raises:
         CorruptRecord: Truncated, malformed, followed by garbage, or too large.
     """
-    view = memoryview(payload)
-    output = BoundedOutput(NAME, len(view), limit_bytes)
-    context = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX)
     try:
-        declared_bytes = zstandard.get_frame_parameters(view).content_size
-        plausible_bytes = min(output.allowed_bytes, _PLAUSIBLE_BYTES + _PLAUSIBLE_RATIO * len(view))
-        if 0 < declared_bytes <= plausible_bytes:
-            whole = _read_whole(context, view)
+        if _is_plausible(payload, limit_bytes):
+            whole = _read_whole(payload)
             if whole is not None:
                 return whole
-        return _read_frames(context, view, output)
+        return _read_frames(payload, BoundedOutput(NAME, len(payload), limit_bytes))
     except zstandard.ZstdError as error:
         msg = f"zstd: {error}"
         raise CorruptRecord(msg) from error
 
 
-def _read_whole(context: zstandard.ZstdDecompressor, view: memoryview) -> bytes | None:
-    """Read the single frame that `view` is, or None if it is something else."""
+def _is_plausible(payload: Buffer, limit_bytes: int) -> bool:
+    """Whether the first frame declares a size that may be believed."""
+    declared_bytes = zstandard.frame_content_size(payload)
+    plausible_bytes = _PLAUSIBLE_BYTES + _PLAUSIBLE_RATIO * len(payload)
+    return 0 < declared_bytes <= min(plausible_bytes, allowed_bytes(len(payload), limit_bytes))
+
+
+def _read_whole(payload: Buffer) -> bytes | None:
+    """Read the single frame that `payload` is, or None if it is something else."""
     try:
-        return context.decompress(view, allow_extra_data=False)
+        context = _idle_contexts.pop()
+    except IndexError:
+        context = zstandard.ZstdDecompressor()
+    try:
+        whole = context.decompress(payload, allow_extra_data=False)
     except zstandard.ZstdError:
         # Several frames, or a corrupt one: the slower way tells which.
         return None
+    _idle_contexts.append(context)
+    return whole
 
 
-def _read_frames(
-    context: zstandard.ZstdDecompressor, view: memoryview, output: BoundedOutput
-) -> bytes:
+def _read_frames(payload: Buffer, output: BoundedOutput) -> bytes:
     """Read frame after frame to the end."""
+    view = memoryview(payload)
+    context = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX)
     position = 0
     for _ in range(_FRAMES_MAX):
         position = _read_frame(context, view, position, output)
