@@ -54,7 +54,7 @@ test-quick: $(VENV)/.built
 test-pythons:  ## run the quick tests on the other installed CPythons (3.11 to 3.13)
 	@$(PYTHON) tools/find_pythons.py | while read -r version executable; do \
 	  echo "== CPython $$version"; \
-	  $(MAKE) --no-print-directory test-quick PYTHON="$$executable" VENV=".venv-$$version" || exit 1; \
+	  $(MAKE) --no-print-directory test-quick PYTHON="$$executable" VENV=".venv-$$version" </dev/null || exit 1; \
 	done
 
 kafka: $(VENV)/.built  ## start an Apache Kafka and print its address
