@@ -1,3 +1,6 @@
+from typing import final
+
+@final
 class Chunk:
     capacity_bytes: int
     def __init__(self, capacity_bytes: int) -> None: ...

@@ -138,6 +138,9 @@ class Delivery:
                 self._bungle(batch, error)
             finally:
                 batch.builder.chain.release()
+        for batch in batches:
+            if batch.queue.is_gone:
+                self.fail_gone(batch.queue)
 
     def purge(self) -> int:
         """Fail every record that is certainly not in the log and not on its way.
@@ -156,10 +159,14 @@ class Delivery:
         return count
 
     def fail_gone(self, queue: PartitionQueue) -> None:
-        """End what waits for a partition that does not exist any more."""
+        """End what waits for a partition that does not exist any more.
+
+        What is in flight is awaited first: its answer decides, and the others follow in order.
+        """
+        if queue.in_flight_count:
+            return
         for batch in list(queue.batches):
-            if not batch.in_flight:
-                self._fail(batch, _gone_error(queue))
+            self._fail(batch, _gone_error(queue))
 
     def expire(self, batch: ProducerBatch) -> None:
         """End a batch whose delivery deadline has passed, in flight or not."""

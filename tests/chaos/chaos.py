@@ -2,8 +2,8 @@
 
 Three brokers of Apache Kafka, replication 3, two in sync at least. A thread sends at a rate that
 changes every second. Brokers are killed and started again in turn, each only when every in-sync set
-is full again, so that Kafka itself loses nothing acknowledged. The next victim is killed in a moment
-when requests to it are in flight, and how many is written down.
+is full again, so that Kafka itself loses nothing acknowledged. The next victim is killed in a
+moment when requests to it are in flight, and how many is written down.
 
 Thread-safety: one `Chaos` a thread; it has a sending thread of its own.
 """

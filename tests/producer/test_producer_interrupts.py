@@ -19,7 +19,7 @@ from kprod.clock import SystemClock
 SETTLE_S = 60.0  # ends a broken test, never its rhythm
 
 
-class Interrupt(Exception):  # noqa: N818 - not an error: it is what the test injects
+class Interrupt(Exception):
     """What the handler raises."""
 
 
@@ -146,16 +146,16 @@ def _run_threads(cluster: EmbeddedCluster, seconds: float) -> None:
         newest = dict.fromkeys(range(16), -1)
         for record in records:
             if record.value and b":" in record.value:
-                thread, number = map(int, record.value.split(b":"))
-                assert number > newest[thread]
+                sender, number = map(int, record.value.split(b":"))
+                assert number > newest[sender]
                 assert number % 4 == partition
-                assert sent[thread][number].result(0).offset == record.offset
-                newest[thread] = number
+                assert sent[sender][number].result(0).offset == record.offset
+                newest[sender] = number
 
 
 @pytest.mark.slow
 def test_sixteen_threads_that_switch_everywhere(cluster: EmbeddedCluster) -> None:
-    """A switch interval of 1 µs: each thread's order holds, each future names its own record."""
+    """A switch interval of one microsecond: orders hold, each future names its own record."""
     _run_threads(cluster, 1.5)
 
 

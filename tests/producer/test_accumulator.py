@@ -1,0 +1,246 @@
+"""Batches between append and drain: topics that change, batches that end early, what is dropped."""
+
+import uuid
+from typing import Any
+
+import pytest
+
+from kprod.errors import ClosedError, DeliveryTimeout, Persistence, Purged, UnknownPartition
+from tests.producer.bench import TOPIC, Bench
+
+OTHER_ID = uuid.UUID(int=2)
+NOT_ENOUGH_REPLICAS = 19
+
+
+def _values(bench: Bench) -> list[list[bytes]]:
+    return [model.log for model in bench.partitions]
+
+
+def test_added_partitions_are_used_without_being_named() -> None:
+    """Keys spread over all of them as soon as the cluster says so."""
+    bench = Bench(leaders=(0,))
+    bench.lead(0, 1, 0, 1)
+    bench.turn()
+    assert bench.head.partition_count == 4
+    for number in range(40):
+        bench.producer.send(TOPIC, b"v", key=b"%d" % number)
+    bench.run()
+    assert all(_values(bench))
+    bench.producer.close()
+
+
+def test_fewer_partitions_with_the_same_id_are_a_broker_that_lags() -> None:
+    """Nothing is dropped for it: the answer is not believed."""
+    bench = Bench(leaders=(0, 0, 0))
+    future = bench.send(2, b"v")
+    bench.lead(0, 0)
+    bench.turn(100)
+    assert bench.head.partition_count == 3
+    assert not future.done()
+    bench.lead(0, 0, 0)
+    bench.run()
+    assert future.result(0).offset == 0
+    bench.producer.close()
+
+
+def test_a_topic_made_anew_with_fewer_partitions_ends_what_waits_for_the_others() -> None:
+    """At once, by name; new sends to them are refused, keys go to those there are."""
+    bench = Bench(leaders=(0, 0, 0))
+    lost, kept = bench.send(2, b"lost"), bench.send(1, b"kept")
+    bench.lead(0, 0, topic_id=OTHER_ID)
+    bench.turn()
+    error = lost.exception(0)
+    assert isinstance(error, UnknownPartition)
+    assert "partition 2 of 'orders' is gone: the topic was deleted and made anew with 2" in str(
+        error
+    )
+    assert error.persistence is Persistence.NOT_PERSISTED
+    with pytest.raises(UnknownPartition, match="has 2 partitions, and no partition 2"):
+        bench.send(2, b"v")
+    for number in range(20):
+        bench.producer.send(TOPIC, b"v", key=b"%d" % number)
+    bench.run()
+    assert kept.result(0).offset == 0
+    assert bench.pool.lent_bytes == 0
+    bench.producer.close()
+
+
+def test_what_is_in_flight_to_a_partition_that_goes_is_awaited_first() -> None:
+    """Its answer decides; those behind it follow, in the order of their sends."""
+    bench = Bench(leaders=(0, 0), linger_ms=0)
+    first = bench.send(1, b"first")
+    bench.turn()
+    bench.turn()
+    behind = bench.send(1, b"behind")
+    bench.lead(0, topic_id=OTHER_ID)
+    bench.turn()
+    assert not first.done()
+    assert not behind.done()
+    bench.refuse(bench.client.in_flight[0], 3)
+    bench.turn()
+    assert isinstance(first.exception(0), UnknownPartition)
+    assert isinstance(behind.exception(0), UnknownPartition)
+    assert [value for value, _ in bench.partitions[1].outcomes] == [b"first", b"behind"]
+    bench.producer.close()
+
+
+def test_a_topic_made_anew_keeps_its_sequences_and_pipelines_after_a_success() -> None:
+    """The new log takes any first sequence; two at once could be swapped there."""
+    bench = Bench(leaders=(0,), linger_ms=0)
+    bench.send(0, b"old")
+    bench.run(turns=5)
+    bench.partitions[0].epoch = -1  # the new topic's log knows nobody
+    bench.lead(0, topic_id=OTHER_ID)
+    bench.turn()
+    bench.send(0, b"one")
+    bench.turn()
+    bench.send(0, b"two")
+    bench.turn()
+    assert len(bench.client.in_flight) == 1
+    bench.run(turns=5)
+    assert bench.partitions[0].remembered[-1].last == 2
+    assert _values(bench) == [[b"old", b"one", b"two"]]
+    bench.producer.close()
+
+
+def test_a_forgotten_topic_keeps_its_sequences() -> None:
+    """Starting again at 0 would make brokers drop new records as old ones."""
+    bench = Bench(leaders=(0,), linger_ms=0)
+    bench.send(0, b"one")
+    bench.run(turns=5)
+    bench.forget_topic()
+    future = bench.send(0, b"two")
+    bench.turn(50)
+    assert not bench.client.in_flight
+    bench.lead(0)
+    bench.run(turns=5)
+    assert future.result(0).offset == 1
+    bench.producer.close()
+
+
+def test_no_record_joins_a_batch_that_is_being_settled() -> None:
+    """The deadline of an open batch passes: a callback that sends gets another one."""
+    bench = Bench(leaders=(-1,), linger_ms=0, request_timeout_ms=50, delivery_timeout_ms=100)
+    again: list[Any] = []
+    bench.producer.send(
+        TOPIC, b"v", partition=0, on_delivery=lambda *_: again.append(bench.send(0, b"again"))
+    )
+    bench.turn()
+    bench.turn(200)
+    assert len(again) == 1
+    assert not again[0].done()
+    bench.turn(200)
+    assert isinstance(again[0].exception(0), DeliveryTimeout)
+    assert bench.pool.lent_bytes == 0
+    bench.producer.close()
+
+
+def test_an_expired_batch_names_what_the_topic_has_become() -> None:
+    """Old brokers have no topic ids: fewer partitions are known, and why cannot be."""
+    bench = Bench(leaders=(0, 0), linger_ms=0, request_timeout_ms=50, delivery_timeout_ms=100)
+    future = bench.send(1, b"v")
+    bench.lead(0)
+    bench.turn()
+    bench.turn(200)
+    with pytest.raises(DeliveryTimeout, match="has 1 partitions now, and no partition 1"):
+        future.result(0)
+    bench.producer.close()
+
+
+def test_of_two_batches_with_one_deadline_the_older_ends_first() -> None:
+    """Both were begun in the same millisecond."""
+    bench = Bench(leaders=(-1,), batch_size=1, request_timeout_ms=50, delivery_timeout_ms=100)
+    for number in range(5):
+        bench.send(0, b"%d" % number)
+    bench.turn()
+    bench.turn(200)
+    assert [value for value, _ in bench.partitions[0].outcomes] == [b"%d" % n for n in range(5)]
+    bench.producer.close()
+
+
+def test_a_refusal_behind_one_that_is_retried_waits_for_it() -> None:
+    """Outcomes keep the order of sends: the second fails only after the first succeeded."""
+    bench = Bench(leaders=(0,), linger_ms=0, retry_backoff_ms=1, retry_backoff_max_ms=1)
+    bench.send(0, b"warm")
+    bench.run(turns=3)
+    for value in (b"first", b"second"):
+        bench.send(0, value)
+        bench.turn()
+    first, second = list(bench.client.in_flight)
+    bench.refuse(first, NOT_ENOUGH_REPLICAS)
+    bench.refuse(second, 87)
+    bench.turn()
+    assert len(bench.partitions[0].outcomes) == 1
+    bench.turn(5)
+    bench.answer(bench.client.in_flight[0])
+    bench.turn()
+    bench.turn(5)
+    bench.refuse(bench.client.in_flight[0], 87)
+    bench.turn()
+    assert [v for v, _ in bench.partitions[0].outcomes] == [b"warm", b"first", b"second"]
+    assert bench.partitions[0].outcomes[2][1] == "NOT_PERSISTED"
+    bench.producer.close()
+
+
+def test_purge_drops_what_is_not_on_its_way() -> None:
+    """What is in flight, or may be in the log, goes on; the rest fails as not persisted."""
+    bench = Bench(leaders=(0, 0), linger_ms=0)
+    flying = bench.send(0, b"flying")
+    bench.turn()
+    bench.turn()
+    waiting = [bench.send(0, b"behind"), bench.send(1, b"open")]
+    assert bench.producer.purge() == 2
+    for future in waiting:
+        error = future.exception(0)
+        assert isinstance(error, Purged)
+        assert error.persistence is Persistence.NOT_PERSISTED
+    bench.run(turns=5)
+    assert flying.result(0).offset == 0
+    after = bench.send(0, b"after")
+    bench.run(turns=5)
+    assert after.result(0).offset == 1
+    assert bench.pool.lent_bytes == 0
+    bench.producer.close()
+    with pytest.raises(ClosedError):
+        bench.producer.purge()
+
+
+def test_flush_counts_what_is_not_delivered() -> None:
+    """Linger is cut for what was sent before; 0 is success."""
+    bench = Bench(leaders=(0,), linger_ms=60_000)
+    bench.send(0, b"one")
+    assert bench.producer.flush(0) == 1
+    bench.turn()
+    bench.turn()
+    assert len(bench.client.in_flight) == 1
+    bench.answer(bench.client.in_flight[0])
+    bench.turn()
+    assert bench.producer.flush(0) == 0
+    bench.producer.close()
+
+
+def test_a_full_buffer_sends_what_there_is() -> None:
+    """Open batches are due when memory is short, whatever linger says."""
+    bench = Bench(leaders=(0,), linger_ms=60_000, buffer_memory=32_768, on_buffer_full="raise")
+    while True:
+        try:
+            bench.send(0, b"x" * 1_000)
+        except TimeoutError:
+            break
+    bench.turn()
+    bench.turn()
+    assert len(bench.client.in_flight) == 1
+    bench.run(turns=5)
+    assert bench.pool.lent_bytes == 0
+    bench.producer.close()
+
+
+def test_ten_thousand_open_batches_are_cheap() -> None:
+    """One small chunk each: at most 25 MiB of the pool."""
+    count = 10_000
+    bench = Bench(leaders=(0,) * count)
+    for partition in range(count):
+        bench.producer.send(TOPIC, b"x" * 100, partition=partition)
+    assert bench.pool.lent_bytes <= 25 * 1024 * 1024
+    assert bench.producer.close(0) == count
+    assert bench.pool.lent_bytes == 0
