@@ -267,6 +267,7 @@ class Stage:
         self.sent_at_ms: list[int] = []  # of each request in `history`
         self.id_requests: deque[tuple[Peer, PeerRequest]] = deque()
         self.metadata_requests = 0
+        self.asked: set[int] = set()  # every API
         self.transports: list[MemoryTransport] = []
         self.turns = 0
         self.selector = StageSelector(self.clock, self._serve)
@@ -378,6 +379,7 @@ class Stage:
                 self._take(broker, peer, request)
 
     def _take(self, broker: int, peer: Peer, request: PeerRequest) -> None:
+        self.asked.add(request.api_key)
         if request.api_key == ApiKey.API_VERSIONS:
             peer.respond(request, {"api_keys": api_keys(self.brokers.versions)})
         elif request.api_key == ApiKey.METADATA:
