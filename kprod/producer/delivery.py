@@ -365,8 +365,6 @@ class Delivery:
     ) -> None:
         """End a batch for good; the sequences of those behind it cannot go on."""
         queue = batch.queue
-        if queue.builder is batch.builder:
-            queue.seal()  # what a callback or another thread sends now belongs to the next batch
         if batch.has_sequence and not batch.in_flight:
             self._identity.want_bump(f"a batch of {queue.topic}-{queue.partition} failed: {error}")
         self._accumulator.retire(batch)

@@ -34,7 +34,8 @@ def main() -> int:
     tree = build.sanitized_tree()
     failures = 0
     for name in options.target or TARGETS:
-        failures += not _search(name, tree, options)
+        if not options.planted_only:
+            failures += not _search(name, tree, options)
         if not options.no_planted:
             failures += not _find_planted(name, tree, options)
     return 1 if failures else 0
@@ -104,6 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--grow", action="store_true", help="add to the corpora what is new")
     parser.add_argument("--no-planted", action="store_true", help="leave the planted bugs out")
+    parser.add_argument("--planted-only", action="store_true", help="only the planted bugs")
     parser.add_argument("--replay", type=Path, help="check one input")
     parser.add_argument("--child", choices=list(TARGETS), help=argparse.SUPPRESS)
     parser.add_argument("--record", help=argparse.SUPPRESS)

@@ -28,6 +28,9 @@ def run(command: Sequence[str], tree: Path) -> subprocess.CompletedProcess[str]:
 
 def outcome(mutant: dict[str, Any]) -> str:
     """Plant one fault; what became of it: found, or why not."""
+    if "fuzz" in mutant:
+        search = ["-m", "tests.fuzz", "--target", mutant["fuzz"], "--planted-only"]
+        return "NOT FOUND" if run([sys.executable, *search], ROOT).returncode else "found"
     patch = HERE / f"{mutant['name']}.patch"
     with tempfile.TemporaryDirectory(prefix="kprod-mutant-") as directory:
         tree = Path(directory)

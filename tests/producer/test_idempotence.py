@@ -2,6 +2,7 @@
 
 import pytest
 
+from kprod import RecordFuture
 from kprod.errors import BrokerError, DeliveryTimeout, Persistence
 from kprod.protocol.api import ApiKey
 from tests.network.scripted import ALL_VERSIONS
@@ -313,66 +314,77 @@ def test_the_last_epoch_is_followed_by_another_producer_id() -> None:
     assert seen == [(1_000, 32_766, 0), (1_000, 32_767, 0), (2_000, 0, 0)]
 
 
-def test_a_deadline_in_flight_gates_the_partition_until_its_answer() -> None:
-    """The futures fail on time; then nothing is sent, then a new epoch (departure 5)."""
-    stage = Stage(delivery_timeout_ms=2_000, request_timeout_ms=1_900, linger_ms=0)
-    future = stage.fill_pipeline(1)[0]
-    stage.run(1_000)
-    stage.drop_connections()  # the second attempt is in flight when the deadline passes
-    stage.run(1_001)
-    error = future.exception(0)
+def _expire_in_flight(stage: Stage) -> RecordFuture:
+    """A batch that waited for the one before it is in flight, in a pipeline, at its deadline."""
+    stage.send(b"slow")
+    stuck = stage.send(b"stuck")
+    stage.run(500)
+    stage.answer()
+    stage.run(1_500)
+    error = stuck.exception(0)
     assert isinstance(error, DeliveryTimeout)
     assert error.persistence is Persistence.POSSIBLY_PERSISTED
+    return stuck
+
+
+def test_a_deadline_in_flight_gates_the_partition_until_its_answer() -> None:
+    """The futures fail on time; then nothing is sent, then a new epoch (departure 5)."""
+    stage = Stage(delivery_timeout_ms=2_000, request_timeout_ms=1_900)
+    _expire_in_flight(stage)
     late = stage.take()
-    stage.send(b"next")
-    assert stage.run(500) < 20
+    waiting = stage.send(b"next")
+    assert stage.run(300) < 20
     assert not stage.held
     late.answer(0, 1)
     stage.run()
     assert _identity(stage.answer().batch) == (1_000, 1, 0)
+    assert waiting.done()
 
 
 def test_a_deadline_in_flight_gates_the_partition_until_its_connection_is_gone() -> None:
     """Without an answer the request's time-out closes the connection, and the partition goes on."""
     stage = Stage(delivery_timeout_ms=2_000, request_timeout_ms=1_900)
-    future = stage.fill_pipeline(1)[0]
-    stage.run(1_000)
-    stage.drop_connections()
-    stage.run(1_001)
-    assert future.done()
+    _expire_in_flight(stage)
     stage.held.clear()
     waiting = stage.send(b"next")
-    stage.run(500)
+    stage.run(300)
     assert not stage.held
-    stage.run(1_500)
+    stage.run(1_000)
     assert _identity(stage.answer().batch) == (1_000, 1, 0)
     assert waiting.done()
 
 
 def test_those_behind_an_expired_batch_keep_their_sequences_until_answered() -> None:
-    """What the broker says of them counts: all were taken, so all succeed."""
+    """What the broker says of them counts: they were taken, so they succeed; then a new epoch."""
     stage = Stage(delivery_timeout_ms=2_000, request_timeout_ms=1_900)
-    first = stage.fill_pipeline(1)[0]
-    stage.run(1_500)
+    stage.send(b"slow")
+    stuck = stage.send(b"stuck")
+    stage.run(500)
+    stage.answer()
     behind = [stage.send(b"behind%d" % number) for number in range(3)]
-    stage.drop_connections()
-    stage.run(600)
-    assert first.done()
-    assert not any(future.done() for future in behind)
+    stage.run(1_500)
+    assert stuck.done()
+    for offset in range(4):
+        stage.answer(0, 1 + offset)
+    assert [future.result(0).offset for future in behind] == [2, 3, 4]
+    stage.send(b"next")
+    assert _identity(stage.answer().batch) == (1_000, 1, 0)
 
 
 def test_a_batch_that_has_expired_is_not_sent() -> None:
     """The sender comes late: the deadline is looked at before the drain (KAFKA-17862)."""
     stage = Stage(delivery_timeout_ms=1_000, request_timeout_ms=500)
+    stage.send(b"first")
+    stage.answer()
     future = stage.put(b"v")
     stage.clock.advance(1_000)
     stage.run()
     error = future.exception(0)
     assert isinstance(error, DeliveryTimeout)
     assert error.persistence is Persistence.NOT_PERSISTED
-    assert not stage.history
+    assert len(stage.history) == 1
     stage.send(b"next")
-    assert stage.take().batch.sequence == 0
+    assert stage.take().batch.sequence == 1
 
 
 def test_a_gated_partition_neither_stops_its_node_nor_makes_the_sender_spin() -> None:
