@@ -68,7 +68,8 @@ long: $(VENV)/.built  ## run the tests that are too long for make test, and 5,00
 	KPROD_HYPOTHESIS_PROFILE=long $(PYTEST) --timeout 3600 -o faulthandler_timeout=3600 \
 	  $(LONG_PROPERTIES)
 # Tests that draw 5,000 examples there, new ones each time.
-LONG_PROPERTIES := tests/_core/test_message_set_properties.py tests/record
+LONG_PROPERTIES := tests/record $(wildcard tests/_core/test_batch*_properties.py) \
+  tests/_core/test_message_set_properties.py
 
 mutants: $(VENV)/.built  ## plant faults and see that the tests find each
 	$(PY) tests/mutants/run.py

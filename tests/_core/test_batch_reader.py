@@ -13,6 +13,8 @@ from tests.oracle import record_v2
 from tests.oracle.crc32c import crc32c
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from tests.fuzz.target import Walk
 
 # Decoded and CRC-checked by kafka-python.
@@ -387,6 +389,37 @@ def test_memory_follows_the_bytes() -> None:
         finally:
             tracemalloc.stop()
         assert peak_bytes < 2 * len(lie) + 64 * 1024
+
+
+ROWS_OF_ALL_SIZES: dict[str, list[record_v2.RecordInput]] = {
+    "many empty": [(0, None, b"", ())] * 20_000,
+    "headers": [(0, b"k", b"v", [("h", b"x" * 20), ("n", None)] * 3)] * 3_000,
+    "values": [(0, b"k" * 100, b"v" * 1_000, ())] * 500,
+    "one value": [(0, None, b"v" * 400_000, ())],
+}
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+@pytest.mark.parametrize("rows", ROWS_OF_ALL_SIZES.values(), ids=ROWS_OF_ALL_SIZES)
+def test_reading_costs_a_record_at_a_time(rows: list[record_v2.RecordInput], codec: int) -> None:
+    """Whole reads stay below twice the input and 64 KiB; what a codec gives is not counted."""
+    records = record_v2.encode_batch(rows)[61:]
+    buffer = record_v2.encode_batch(rows, codec=codec)
+
+    def give(_codec: int, _payload: memoryview) -> bytes:
+        return records
+
+    walks: list[Callable[[RecordBatch], Iterable[object]]] = [iter, RecordBatch.tuples]
+    for walk in walks:
+        tracemalloc.start()
+        try:
+            count = sum(1 for batch in BatchReader(buffer, decompress=give) for _ in walk(batch))
+            _, peak_bytes = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert count == len(rows)
+        uncompressed = records if codec else buffer
+        assert peak_bytes < 2 * len(uncompressed) + 64 * 1024
 
 
 def test_only_the_reader_makes_batches() -> None:

@@ -10,6 +10,8 @@ import kafka.record.default_records
 import kafka.record.legacy_records
 import kafka.record.memory_records
 
+from kprod.model import Codec
+
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 Row: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
 """Offset, timestamp in ms (−1 for none), key, value, headers."""
@@ -20,7 +22,6 @@ Content: TypeAlias = tuple[int, bytes | None, bytes | None, Headers]
 Reader: TypeAlias = Callable[[bytes], list[Row]]
 Change: TypeAlias = Callable[[bytes], bytes]
 
-LZ4 = 3
 ROOM_BYTES = 1 << 20
 
 
@@ -95,8 +96,8 @@ def name_of(side: object) -> str:
     return str(getattr(side, "__name__", side))
 
 
-def legacy_codec(side: object, *, magic: int, codec: int) -> int:
-    """Return the codec, or none where aiokafka lacks it: LZ4 in V0."""
-    if magic == 0 and codec == LZ4 and "aiokafka" in name_of(side):
-        return 0
-    return codec
+def legacy_formats(side: object) -> list[tuple[int, Codec]]:
+    """Return magic and codec of all V0 and V1 sets; aiokafka lacks one, LZ4 in V0."""
+    lacks = (0, Codec.LZ4) if "aiokafka" in name_of(side) else None
+    every = [(magic, codec) for magic in (0, 1) for codec in Codec if codec is not Codec.ZSTD]
+    return [pair for pair in every if pair != lacks]
