@@ -273,7 +273,8 @@ def _windows(name: str) -> Iterator[bytes]:
     size_bytes = 0 if name == STANDARD_INPUT else Path(name).stat().st_size
     is_shown = size_bytes >= PROGRESS_BYTES_MIN and not sys.stdout.isatty()
     with _progress(is_shown=is_shown) as progress, click.open_file(name, "rb") as stream:
-        task = progress.add_task(name, total=size_bytes)
+        # A whole path would leave the bar no room.
+        task = progress.add_task(Path(name).name, total=size_bytes)
         while piece := stream.read(WINDOW_BYTES):
             yield piece
             progress.advance(task, len(piece))

@@ -127,6 +127,19 @@ def test_windows_smaller_than_an_entry(segment: Path, monkeypatch: pytest.Monkey
     assert run("--deep", str(segment)).stdout == expected
 
 
+def test_a_long_file_has_a_progress_bar(segment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On standard error, where that is a terminal; what is printed stays as it is."""
+    expected = run("--deep", str(segment))
+    assert not expected.stderr
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes any stream for a terminal
+    assert not run("--deep", str(segment)).stderr
+    monkeypatch.setattr(subject, "PROGRESS_BYTES_MIN", 1)
+    shown = run("--deep", str(segment))
+    assert segment.name in shown.stderr
+    assert f"{segment.stat().st_size}/{segment.stat().st_size} bytes" in shown.stderr
+    assert shown.stdout == expected.stdout
+
+
 def test_a_missing_file_is_a_usage_error() -> None:
     """Exit code 2, as for every command used wrongly."""
     assert run("no-such-file").exit_code == 2

@@ -1,6 +1,7 @@
 """The codecs' common face: levels, what each format has, framing, agreement with other clients."""
 
 import operator
+import sys
 import threading
 import warnings
 
@@ -190,6 +191,32 @@ def test_ratio_counts_past_4_mib() -> None:
     assert 1_000 * len(packed) < (16 << 20)
     with pytest.raises(CorruptRecord, match=f"{len(packed)} compressed bytes grow past 4194304"):
         decompress(Codec.ZSTD, packed)
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_compression_gives_up_the_interpreter_lock(codec: Codec) -> None:
+    """While a batch is compressed another thread runs, which nothing else here would let it."""
+    pack = compressor(codec)
+    payload = bytes(range(256)) * 4_096
+    asked, ran = threading.Lock(), threading.Event()
+    asked.acquire()
+
+    def wait_and_run() -> None:
+        with asked:
+            ran.set()
+
+    other = threading.Thread(target=wait_and_run)
+    other.start()
+    before_s = sys.getswitchinterval()
+    # From here on the lock goes to another thread only when someone gives it up.
+    sys.setswitchinterval(1_000)
+    try:
+        asked.release()
+        rounds = next((count for count in range(1_000) if pack(payload) and ran.is_set()), None)
+    finally:
+        sys.setswitchinterval(before_s)
+    other.join(60)
+    assert rounds is not None
 
 
 def test_compressors_do_not_share_a_context() -> None:
