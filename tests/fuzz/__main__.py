@@ -1,6 +1,7 @@
 """Run the fuzz targets against a sanitized build.
 
 python -m tests.fuzz                        every target for a minute, then its planted bug
+python -m tests.fuzz --jobs 1               one target at a time, not two
 python -m tests.fuzz --target batch --seconds 600 --no-planted
 python -m tests.fuzz --grow                 also add inputs of new behaviour to the corpora
 python -m tests.fuzz --replay FILE --target batch
@@ -11,6 +12,7 @@ import json
 import random
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.fuzz import build, corpus, engine
@@ -32,13 +34,16 @@ def main() -> int:
         engine.run(target, inputs, options.seconds, options.seed, Path(options.record or record))
         return 0
     tree = build.sanitized_tree()
-    failures = 0
-    for name in options.target or TARGETS:
-        if not options.planted_only:
-            failures += not _search(name, tree, options)
-        if not options.no_planted:
-            failures += not _find_planted(name, tree, options)
-    return 1 if failures else 0
+    with ThreadPoolExecutor(options.jobs) as pool:
+        names = options.target or list(TARGETS)
+        passed = list(pool.map(lambda name: _fuzz(name, tree, options), names))
+    return 0 if all(passed) else 1
+
+
+def _fuzz(name: str, tree: Path, options: argparse.Namespace) -> bool:
+    """Fuzz the real code, then the one with the planted bug; True when all is as it should be."""
+    is_sound = options.planted_only or _search(name, tree, options)
+    return (options.no_planted or _find_planted(name, tree, options)) and is_sound
 
 
 def _search(name: str, tree: Path, options: argparse.Namespace) -> bool:
@@ -72,8 +77,10 @@ def _find_planted(name: str, tree: Path, options: argparse.Namespace) -> bool:
         return False
     lines = [line for line in done.stderr.splitlines() if "ERROR: Add" in line or "Finding" in line]
     what = (lines or done.stderr.splitlines() or ["nothing said"])[-1].strip()
-    print(f"{name}: the bug of {patch.name} was found with {len(engine.recorded(record))} bytes")
-    print(f"    {what[:160]}", flush=True)
+    size = len(engine.recorded(record))
+    print(
+        f"{name}: the bug of {patch.name} was found with {size} bytes\n    {what[:160]}", flush=True
+    )
     return True
 
 
@@ -103,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--target", action="append", choices=list(TARGETS), help="default: all")
     parser.add_argument("--seconds", type=float, default=60.0, help="for each run, default 60")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument("--jobs", type=int, default=2, help="targets at a time, default 2")
     parser.add_argument("--grow", action="store_true", help="add to the corpora what is new")
     parser.add_argument("--no-planted", action="store_true", help="leave the planted bugs out")
     parser.add_argument("--planted-only", action="store_true", help="only the planted bugs")
