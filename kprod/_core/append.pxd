@@ -41,6 +41,8 @@ cdef class SendPath:
     cdef public object wake
     cdef ChunkPool _pool
     cdef SystemClock _clock
+    # The topic of the first send, found without a look-up; set once.
+    cdef TopicHead _favourite
     cdef Py_ssize_t _record_bytes_max
     cdef int64_t _max_block_ms
     cdef bint _has_interceptors

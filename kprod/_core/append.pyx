@@ -205,13 +205,18 @@ cdef class SendPath:
             raise TypeError(
                 f"on_delivery must be callable or None, got {type(on_delivery).__name__}"
             )
-        found = PyDict_GetItem(self.topics, topic)
-        if found != NULL:
-            head = <TopicHead>found
-        else:
-            started_ms = self._clock.now_ms()
-            head = self.open_topic(topic, self._max_block_ms)
-            waited_ms = self._clock.now_ms() - started_ms
+        head = self._favourite
+        if head is None or head.name is not topic:
+            found = PyDict_GetItem(self.topics, topic)
+            if found != NULL:
+                head = <TopicHead>found
+            else:
+                started_ms = self._clock.now_ms()
+                head = self.open_topic(topic, self._max_block_ms)
+                waited_ms = self._clock.now_ms() - started_ms
+            with cython.critical_section(self):
+                if self._favourite is None:
+                    self._favourite = head
         if self._has_serializers:
             key, value, headers = self.serialize(topic, key, value, headers)
 

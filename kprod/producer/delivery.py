@@ -177,16 +177,16 @@ class Delivery:
             self._expire(batch)
 
     def _expire(self, batch: ProducerBatch) -> None:
+        queue = batch.queue
         waited = f"within delivery_timeout_ms={self._settings.delivery_timeout_ms}"
         leader = self._metadata.snapshot.leader_of(batch.queue.topic, batch.queue.partition)
         reason = "is in flight" if batch.in_flight else f"was tried {batch.attempts} times"
         if leader is None:
             reason += f"; {self._why_leaderless(batch.queue)}"
         text = (
-            f"{batch.record_count} records for {batch.queue.topic} partition"
-            f" {batch.queue.partition} were not acknowledged {waited}: the batch {reason}"
+            f"{batch.record_count} records for {queue.topic} partition {queue.partition} were not"
+            f" acknowledged {waited}: the batch {reason}"
         )
-        queue = batch.queue
         if batch.in_flight:
             # Its bytes may still be read by a socket, and its fate is open: the partition sends
             # nothing until the request is answered or its connection is gone.

@@ -1,0 +1,91 @@
+"""What `send` refuses at the call: an error with the figures, nothing appended, no memory lost."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from kprod.errors import (
+    BufferTimeout,
+    KprodError,
+    MetadataTimeout,
+    RecordTooLarge,
+    SerializationError,
+    UnknownPartition,
+)
+from tests.producer.bench import TOPIC, Bench
+
+
+def _fail(_: object) -> bytes:
+    raise ZeroDivisionError("no such thing")
+
+
+@pytest.mark.parametrize(
+    ("config", "arguments", "error", "match"),
+    [
+        ({}, {"partition": 3}, UnknownPartition, "has 3 partitions, and no partition 3"),
+        (
+            {"max_request_size": 5_000},
+            {"value": b"x" * 5_000},
+            RecordTooLarge,
+            r"takes up to 5093 bytes encoded, and max_request_size=5000 allows no more",
+        ),
+        (
+            {"buffer_memory": 40_000},
+            {"value": b"x" * 33_000},
+            RecordTooLarge,
+            r"and buffer_memory=40000 allows no more",
+        ),
+        (
+            {"value_serializer": _fail},
+            {},
+            SerializationError,
+            "the value_serializer failed for 'orders': no such thing",
+        ),
+        ({"key_serializer": _fail}, {"key": 1}, SerializationError, "the key_serializer failed"),
+        ({"value_serializer": str}, {}, TypeError, "value must be bytes-like or None, got str"),
+        ({}, {"topic": "no topic!"}, ValueError, "'no topic!' is no legal topic name"),
+        ({}, {"topic": "unseen"}, MetadataTimeout, "within max_block_ms=0"),
+    ],
+)
+def test_refusals(
+    config: dict[str, Any], arguments: dict[str, Any], error: type[Exception], match: str
+) -> None:
+    """The pool is as before, the sender hears nothing, and the next send is accepted."""
+    bench = Bench(**config)
+    with pytest.raises(error, match=match):
+        bench.producer.send(**{"topic": TOPIC, "value": b"v", **arguments})
+    assert bench.pool.lent_bytes == 0
+    assert not bench.accumulator.inbox
+    bench.producer.close()
+
+
+def test_a_full_buffer_says_how_full() -> None:
+    """With what was asked, what there is, and which setting helps."""
+    bench = Bench(leaders=(-1,), buffer_memory=32_768)
+    bench.send(0, b"x" * 20_000)
+    with pytest.raises(
+        BufferTimeout, match=r"needs 16384 more bytes.*; 0 of buffer_memory=32768.*max_block_ms=0"
+    ):
+        bench.send(0, b"x" * 20_000)
+    assert bench.producer.close(0) == 1
+    assert bench.pool.lent_bytes == 0
+
+
+def test_a_callback_never_waits_for_what_only_its_own_thread_brings() -> None:
+    """On the sender's thread: an unknown topic and a full buffer are errors at once."""
+    bench = Bench(max_block_ms=60_000)
+    refused: list[type[KprodError]] = []
+
+    def again(*_: object) -> None:
+        try:
+            bench.producer.send("unseen", b"v")
+        except KprodError as error:
+            refused.append(type(error))
+
+    bench.producer._thread = threading.current_thread()
+    bench.producer.send(TOPIC, b"v", partition=0, on_delivery=again)
+    bench.run(turns=5)
+    bench.producer._thread = None
+    assert refused == [MetadataTimeout]
+    bench.producer.close()
