@@ -5,7 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from kprod._core.batch_reader import BatchReader
-from kprod.errors import BufferTimeout, DeliveryTimeout, Persistence, UnsupportedVersion
+from kprod.errors import (
+    BufferTimeout,
+    DeliveryTimeout,
+    KprodTimeout,
+    Persistence,
+    UnsupportedVersion,
+)
 from kprod.model import Codec
 from kprod.protocol.api import ApiKey
 from tests.network.scripted import ALL_VERSIONS, MemoryTransport
@@ -183,3 +189,15 @@ def _record_count(raw: bytes) -> int:
     """Of one batch whose checksum is right."""
     (batch,) = BatchReader(raw, check_crc=True)
     return batch.record_count
+
+
+def test_waiting_for_a_result_does_not_cut_linger() -> None:
+    """As in Java: who wants one record out at once sets linger_ms=0, or flushes."""
+    stage = Stage(linger_ms=1_000)
+    future = stage.put(b"v")
+    with pytest.raises(KprodTimeout):
+        future.result(0)
+    stage.run(999)
+    assert not stage.history
+    stage.run(2)
+    assert len(stage.history) == 1

@@ -1,0 +1,140 @@
+"""How a producer ends when nobody closes it: forked, forgotten at exit, or its thread dead."""
+
+import logging
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import kprod
+from kprod.broker import EmbeddedCluster
+from kprod.config import NetworkSettings
+from kprod.errors import KprodError
+from kprod.network.surroundings import NetworkDoors, system_doors
+from kprod.producer.producer import Environment
+from kprod.protocol.api import ApiKey
+
+TIMEOUT_S = 60
+
+
+@pytest.fixture
+def cluster() -> Iterator[EmbeddedCluster]:
+    """One broker, one topic with one partition."""
+    with EmbeddedCluster(brokers=1, topics={"orders": 1}) as running:
+        yield running
+
+
+def _run(cluster: EmbeddedCluster, body: str) -> subprocess.CompletedProcess[str]:
+    script = f"import kprod, os\nservers = {cluster.bootstrap_servers!r}\n{textwrap.dedent(body)}"
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+def _values(cluster: EmbeddedCluster) -> list[bytes | None]:
+    return [record.value for record in cluster.records("orders").get(0, [])]
+
+
+def test_a_forked_child_refuses_and_its_parent_delivers(cluster: EmbeddedCluster) -> None:
+    """The child's send raises at once, its exit sends nothing; the parent's records arrive once."""
+    done = _run(
+        cluster,
+        """
+        producer = kprod.Producer(bootstrap_servers=servers, linger_ms=500)
+        producer.send("orders", b"warm").result(20)
+        for number in range(100):
+            producer.send("orders", b"%d" % number)
+        child = os.fork()
+        if not child:
+            try:
+                producer.send("orders", b"child")
+            except kprod.errors.ProducerForked:
+                raise SystemExit(7)
+            raise SystemExit(1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), producer.close(20))
+        """,
+    )
+    assert done.stdout.split() == ["7", "0"], done.stderr
+    assert _values(cluster) == [b"warm", *(b"%d" % number for number in range(100))]
+
+
+def test_what_was_not_closed_is_flushed_at_exit(cluster: EmbeddedCluster) -> None:
+    """A script that just ends loses nothing."""
+    done = _run(
+        cluster,
+        """
+        producer = kprod.Producer(bootstrap_servers=servers, linger_ms=10_000)
+        for number in range(100):
+            producer.send("orders", b"%d" % number)
+        """,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert _values(cluster) == [b"%d" % number for number in range(100)]
+
+
+def test_what_is_lost_at_exit_is_counted(cluster: EmbeddedCluster) -> None:
+    """The broker answers nothing: a warning says how many records, and the process ends."""
+    cluster.faults.drop(ApiKey.PRODUCE, times=100)
+    done = _run(
+        cluster,
+        """
+        import kprod.producer.lifetime as lifetime
+        lifetime.EXIT_FLUSH_S = 0.2
+        producer = kprod.Producer(bootstrap_servers=servers)
+        producer.send("orders", b"lost")
+        producer.send("orders", b"lost too")
+        """,
+    )
+    assert done.returncode == 0
+    assert "2 records were not delivered within 0.2 s at exit" in done.stderr
+
+
+class _DyingSelector:
+    """A selector that works until it is told to die."""
+
+    def __init__(self, selector: Any) -> None:
+        self._selector = selector
+        self.is_dying = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._selector, name)
+
+    def select(self, timeout_ms: int) -> Any:
+        if self.is_dying:
+            raise RuntimeError("the selector died")
+        return self._selector.select(min(timeout_ms, 10))
+
+
+def test_a_dead_sender_fails_everything_and_says_why(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Futures fail with the cause, `send` raises it, `close` returns."""
+    selectors: list[_DyingSelector] = []
+
+    def doors(settings: NetworkSettings) -> NetworkDoors:
+        opened = system_doors(settings)
+        selectors.append(_DyingSelector(opened.selector))
+        return replace(opened, selector=selectors[0])
+
+    producer = kprod.Producer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        linger_ms=5_000,
+        environment=Environment(doors=doors),
+    )
+    future = producer.send("orders", b"waiting")
+    with caplog.at_level(logging.CRITICAL):
+        selectors[0].is_dying = True
+        error = future.exception(20)
+    assert isinstance(error, KprodError)
+    assert "RuntimeError: the selector died" in str(error)
+    with pytest.raises(KprodError, match="the sender thread died"):
+        producer.send("orders", b"more")
+    assert producer.close(5) == 0
