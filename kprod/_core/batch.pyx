@@ -24,7 +24,7 @@ from cpython.bytes cimport (
     PyBytes_FromStringAndSize,
     PyBytes_GET_SIZE,
 )
-from cpython.list cimport PyList_CheckExact, PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.list cimport PyList_CheckExact, PyList_GET_ITEM, PyList_GetSlice, PyList_GET_SIZE
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_CheckExact
 from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
@@ -223,7 +223,10 @@ cdef class BatchBuilder:
             if record.value_bytes > 0:
                 memcpy(at, record.value, record.value_bytes)
                 at += record.value_bytes
-            memcpy(at, record.headers, record.headers_bytes)
+            # Most records have no headers: one byte, which needs no call.
+            at[0] = record.headers[0]
+            if record.headers_bytes > 1:
+                memcpy(at, record.headers, record.headers_bytes)
             self._at += record_bytes
             self._room_bytes -= record_bytes
         else:
@@ -429,15 +432,11 @@ cdef bytes encode_header_section(object headers):
     cdef const char* name
     cdef bytes section
     cdef unsigned char* at
-    try:
-        if not PyList_CheckExact(headers) and hasattr(headers, "items"):
-            headers = headers.items()
-        pairs = list(headers)
-    except TypeError:
-        raise TypeError(
-            "headers must be pairs of str and bytes-like, or a mapping of them, got"
-            f" {type(headers).__name__}"
-        ) from None
+    # A copy, in either case: another thread may change the caller's list.
+    if PyList_CheckExact(headers):
+        pairs = PyList_GetSlice(headers, 0, PyList_GET_SIZE(headers))
+    else:
+        pairs = _pairs_of(headers)
     count = PyList_GET_SIZE(pairs)
     size = varint_size(<int32_t>count)
     # Sizes first, so that the section is allocated once. The texts keep their UTF-8 themselves.
@@ -459,6 +458,17 @@ cdef bytes encode_header_section(object headers):
         memcpy(at, name, name_bytes)
         at = _put_value(at + name_bytes, <object>PyTuple_GET_ITEM(pair, 1))
     return section
+
+
+cdef list _pairs_of(object headers):
+    """The headers of a mapping, a tuple or any iterable."""
+    try:
+        return list(headers.items() if hasattr(headers, "items") else headers)
+    except TypeError:
+        raise TypeError(
+            f"headers must be pairs of str and bytes-like, or a mapping of them,"
+            f" got {type(headers).__name__}"
+        ) from None
 
 
 cdef inline bint _is_plain(object pair) noexcept:
