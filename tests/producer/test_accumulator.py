@@ -1,12 +1,23 @@
 """Batches between append and drain: topics that change, batches that end early, what is dropped."""
 
+import tracemalloc
 import uuid
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kprod.errors import ClosedError, DeliveryTimeout, Persistence, Purged, UnknownPartition
+from kprod.errors import (
+    BufferTimeout,
+    ClosedError,
+    DeliveryTimeout,
+    Persistence,
+    Purged,
+    UnknownPartition,
+)
 from tests.producer.bench import TOPIC, Bench
+
+if TYPE_CHECKING:
+    from kprod import RecordFuture
 
 OTHER_ID = uuid.UUID(int=2)
 NOT_ENOUGH_REPLICAS = 19
@@ -233,6 +244,37 @@ def test_a_full_buffer_sends_what_there_is() -> None:
     bench.run(turns=5)
     assert bench.pool.lent_bytes == 0
     bench.producer.close()
+
+
+def test_a_stalled_broker_costs_no_more_than_the_buffer() -> None:
+    """Sends are refused when it is full: 1.2 times `buffer_memory`, and the futures kept."""
+    buffer_memory = 4 * 1024 * 1024
+    bench = Bench(buffer_memory=buffer_memory, on_buffer_full="raise", batch_size=100_000)
+    bench.producer.send(TOPIC, b"warm")
+    bench.run(turns=3)
+    futures: list[RecordFuture] = []
+    tracemalloc.start()
+    try:
+        for rounds in range(2_000):
+            if not _offer(bench, futures) and rounds > 1_000:
+                break
+        grown_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert bench.pool.available_bytes < 64 * 1024
+    assert grown_bytes <= 1.2 * buffer_memory + 72 * len(futures)
+    bench.producer.close(0)
+    assert bench.pool.lent_bytes == 0
+
+
+def _offer(bench: Bench, futures: list[RecordFuture]) -> bool:
+    """Send a hundred records; False when the buffer is full, after a turn of the sender."""
+    try:
+        futures += [bench.producer.send(TOPIC, b"x" * 100) for _ in range(100)]
+    except BufferTimeout:
+        bench.turn(10)
+        return False
+    return True
 
 
 def test_ten_thousand_open_batches_are_cheap() -> None:
