@@ -7,6 +7,8 @@ Source: Kafka's TopicPartition, Node and RecordMetadata (clients 4.3.1) for the 
 import enum
 from typing import NamedTuple
 
+PORT_MAX = 65_535
+
 
 class TopicPartition(NamedTuple):
     """One partition of one topic."""
@@ -22,6 +24,11 @@ class Node(NamedTuple):
     host: str
     port: int
     rack: str | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether this can be connected to: an id of a broker, a host, a port from 1 to 65,535."""
+        return self.node_id >= 0 and bool(self.host) and 0 < self.port <= PORT_MAX
 
     @property
     def address(self) -> str:

@@ -81,6 +81,8 @@ cdef class BatchResult:
             self.done = True
             callbacks = self._callbacks
             self._callbacks = None
+        # Before the callbacks: one of them may wait for a thread that waits here.
+        self._wake_waiters()
         if callbacks is not None:
             if self._callbacks_unordered:
                 callbacks.sort(key=_index_of_entry)

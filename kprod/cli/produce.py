@@ -9,6 +9,7 @@ when the producer is closed.
 Source: kcat 1.7's manual for the options.
 """
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol, TypedDict, Unpack
@@ -44,6 +45,9 @@ class SendingProducer(Protocol):
         on_delivery: Delivered | None = None,
     ) -> object:
         """Hand a record over."""
+
+    def flush(self, timeout: float | None = None) -> int:
+        """Wait for what was sent."""
 
     def close(self, timeout: float | None = None) -> int:
         """Flush and end."""
@@ -171,6 +175,8 @@ class ProduceRun:
         """
         try:
             self._send_all(lines)
+            # A close that is interrupted gives up; a flush can be begun again, with a limit.
+            self._producer.flush()
             self._producer.close()
         except KeyboardInterrupt:
             self._flush_interrupted(flush_timeout_s)
@@ -215,10 +221,9 @@ class ProduceRun:
 
     def _flush_interrupted(self, timeout_s: float) -> None:
         click.echo(f"interrupted: flushing for up to {timeout_s:g} s, Ctrl-C gives up", err=True)
-        try:
-            self._producer.close(timeout_s)
-        except KeyboardInterrupt:
-            self._producer.close(0)
+        with contextlib.suppress(KeyboardInterrupt):
+            self._producer.flush(timeout_s)
+        self._producer.close(0)
 
     def _report(self) -> int:
         """Say what became of the records; return the exit code."""

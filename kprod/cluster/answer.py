@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 from kprod.cluster.snapshot import NO_EPOCH, NO_LEADER, TopicSnapshot
 from kprod.errors import BrokerError, RemoteProtocolError
-from kprod.model import Node
+from kprod.model import PORT_MAX, Node
 from kprod.protocol.error_table import ErrorCode, error_for
 
 PARTITIONS_PER_TOPIC_MAX = 1_000_000  # Kafka clusters end well below; an index above is hostile
-PORT_MAX = 65_535
 REASON_LENGTH_MAX = 256  # how much of a peer's text an error repeats
 
 Replicas = tuple[int, ...]
@@ -92,7 +91,7 @@ def _read_nodes(brokers: Sequence[Mapping[str, Any]]) -> Mapping[int, Node]:
     nodes: dict[int, Node] = {}
     for broker in brokers:
         node = Node(broker["node_id"], broker["host"], broker["port"], broker.get("rack"))
-        if node.node_id < 0 or not node.host or not 0 < node.port <= PORT_MAX:
+        if not node.is_sound:
             raise RemoteProtocolError(
                 f"a Metadata response names broker {node.node_id} at {_shown(node.host)} port"
                 f" {node.port}; an id is at least 0 and a port from 1 to {PORT_MAX}"

@@ -89,7 +89,8 @@ class Metadata:
         self._backoff = ExponentialBackoff(
             initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
         )
-        self._lock = threading.Lock()  # guards: all below
+        # Re-entrant: a finalizer or signal handler that runs in here may send or close.
+        self._lock = threading.RLock()  # guards: all below
         self._room = WaitingRoom()
         self._version = 0
         self._topics: dict[str, int] = {}  # name → monotonic ms at which disuse makes it forgotten

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, TypeVar
 
 from kprod.config.address import Address
-from kprod.config.kinds import AddressList, Choice, ClientId, Flag, Whole
+from kprod.config.kinds import AddressList, Choice, ClientId, Flag, Level, Whole
 from kprod.config.setting import Group, row
 from kprod.config.slices import MetadataSettings, NetworkSettings
 
@@ -199,7 +199,10 @@ class ClientConfig:
         default=540_000,
         metadata=row(
             "connections.max.idle.ms",
-            Whole(minimum=-1, reason="−1 keeps idle connections for ever"),
+            Level(
+                levels=Whole(minimum=1_000, reason="a connection takes time to make"),
+                default_marker=-1,
+            ),
             Group.NETWORK,
             "A connection that carries nothing for this long is closed (just below the "
             "ten minutes after which a broker does); −1 never closes one.",

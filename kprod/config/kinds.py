@@ -65,11 +65,11 @@ class Whole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """A compression level: a range, and perhaps −1 for the codec's own choice.
+    """A range, and one number outside of it with a meaning of its own, such as −1.
 
     Attributes:
         levels: The range, both ends included.
-        default_marker: −1 where it stands for the library's default.
+        default_marker: That number.
     """
 
     levels: Whole

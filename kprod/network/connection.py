@@ -251,7 +251,7 @@ class NodeConnection:
         while (address := self._cursor.current) is not None:
             try:
                 transport = self._around.doors.connect(address)
-            except OSError as error:
+            except (OSError, OverflowError, ValueError) as error:
                 self._reasons[str(address)] = _reason(error)
                 if self._cursor.advance():
                     continue
@@ -443,8 +443,8 @@ def _error_for_request(error: KprodError, node: Node) -> KprodError:
     return disconnected
 
 
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error) or type(error).__name__
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _ignore(outcome: Outcome) -> None:

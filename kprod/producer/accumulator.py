@@ -267,8 +267,9 @@ class RecordAccumulator:  # noqa: PLR0904 - sending threads' half and the sender
             batch.queue.seal()
 
     def forget(self, batch: ProducerBatch) -> None:
-        """Take a batch that is done out of its queue and let go of its memory."""
+        """Take a batch that is done, or was never begun, out of its queue; give its memory back."""
         self.retire(batch)
+        batch.cancel_tasks()
         batch.queue.remove(batch)
         batch.release()
 
@@ -306,12 +307,16 @@ class RecordAccumulator:  # noqa: PLR0904 - sending threads' half and the sender
             yield from list(head.queues)
 
     def _arm_new_batches(self, queue: PartitionQueue, now_ms: int) -> None:
-        """Oldest first, so that deadlines of the same millisecond pass in the order of sending."""
+        """Oldest first, so that deadlines of the same millisecond pass in the order of sending.
+
+        A batch without records has no time yet; its first record posts the queue again.
+        """
         fresh: list[ProducerBatch] = []
         for index in range(len(queue.batches) - 1, -1, -1):  # others append meanwhile
             if queue.batches[index].is_armed:
                 break
-            fresh.append(queue.batches[index])
+            if queue.batches[index].record_count:
+                fresh.append(queue.batches[index])
         for batch in reversed(fresh):
             batch.is_armed = True
             lingered_ms = batch.created_ms + self._settings.linger_ms
@@ -338,7 +343,7 @@ class RecordAccumulator:  # noqa: PLR0904 - sending threads' half and the sender
         """Make everything due; an empty batch that was opened in vain gives its memory back."""
         for queue in self._queues():
             for index in range(queue.drain_index, len(queue.batches)):
-                queue.batches[index].is_due = True
+                queue.batches[index].is_due = queue.batches[index].record_count > 0
             batch = queue.next_batch
             if batch is None:
                 continue

@@ -128,8 +128,11 @@ class Delivery:
         """
         answers: Mapping[tuple[str | None, int], Mapping[str, Any]] = {}
         if outcome.body is not None:
-            answers = _answers_of(outcome.body, topic_names, outcome.version)
-            self._take_leader_hints(answers, outcome.body)
+            try:
+                answers = _answers_of(outcome.body, topic_names, outcome.version)
+                self._take_leader_hints(answers, outcome.body)
+            except Exception:  # each batch must be concluded all the same
+                _logger.exception("A Produce answer of node %d cannot be used", outcome.node_id)
         for batch in batches:
             try:
                 self._conclude(batch, answers, outcome)
@@ -141,6 +144,19 @@ class Delivery:
         for batch in batches:
             if batch.queue.is_gone:
                 self.fail_gone(batch.queue)
+
+    def give_up(self, batch: ProducerBatch, cause: Exception) -> None:
+        """Fail a drained batch that could not be made into bytes; it was never written.
+
+        Args:
+            batch: Counted as sent by its queue.
+            cause: What its codec raised, or MemoryError.
+        """
+        _logger.error("A batch for %s could not be encoded", batch.queue.topic, exc_info=cause)
+        self._end_attempt(batch)
+        error = KprodError(f"{batch.record_count} records could not be encoded: {cause!r}")
+        error.__cause__ = cause
+        self._fail(batch, error)
 
     def purge(self) -> int:
         """Fail every record that is certainly not in the log and not on its way.
@@ -171,6 +187,8 @@ class Delivery:
     def expire(self, batch: ProducerBatch) -> None:
         """End a batch whose delivery deadline has passed, in flight or not."""
         queue = batch.queue
+        if batch not in queue.batches:
+            return
         while not batch.is_done and queue.batches and queue.batches[0] is not batch:
             self._expire(queue.batches[0])  # not younger: its deadline is this very millisecond
         if not batch.is_done:
@@ -245,7 +263,7 @@ class Delivery:
         if hints:
             endpoints = body.get("node_endpoints") or ()
             nodes = [Node(n["node_id"], n["host"], n["port"], n["rack"]) for n in endpoints]
-            self._metadata.apply_leader_hints(hints, nodes)
+            self._metadata.apply_leader_hints(hints, [node for node in nodes if node.is_sound])
 
     def _settle(self, batch: ProducerBatch, answer: Mapping[str, Any]) -> None:
         code = answer["error_code"]

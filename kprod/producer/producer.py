@@ -54,6 +54,7 @@ __all__ = ["Producer"]
 _logger = logging.getLogger(__name__)
 _numbers = itertools.count(1)
 _FOREVER_S = -1.0
+TIMEOUT_S_MAX = 1e9  # 30 years: what is longer need not be told from it
 del _future
 PURGE_SLICE_S = 0.2
 CLOSE_GRACE_S = (
@@ -262,6 +263,10 @@ class Producer(SendPath):
         Returns:
             How many records were not delivered by this call. 0 is success.
         """
+        if self.refusal is _forked_error:
+            lifetime.unwatch(self)  # the locks below may be held by threads that are not here
+            return 0
+        timeout = _checked_timeout(timeout)
         with self._close_lock:
             if self._is_closed:
                 return 0
@@ -272,8 +277,6 @@ class Producer(SendPath):
         self._metadata.close()
         self._pool.close()
         try:
-            if self.refusal is _forked_error:
-                return 0
             covered = self._accumulator.incomplete()
             if not is_own_thread and self._thread is not None:
                 self._flush(timeout)
@@ -305,6 +308,7 @@ class Producer(SendPath):
             _logger.warning("%s: %d records were not delivered", self.client_id, undelivered)
 
     def _flush(self, timeout: float | None) -> int:
+        timeout = _checked_timeout(timeout)
         covered = self._accumulator.incomplete()
         self._accumulator.ask_for_sweep()
         self._wake()
@@ -433,6 +437,15 @@ class Producer(SendPath):
 
     def _wake(self) -> None:
         self._client.wakeup()
+
+
+def _checked_timeout(timeout: float | None) -> float | None:
+    """Seconds that a clock can hold; what is no number is refused before anything ends."""
+    if timeout is None:
+        return None
+    if not timeout >= 0:  # NaN, too
+        raise ValueError(f"timeout must be None or at least 0 seconds, got {timeout!r}")
+    return min(timeout, TIMEOUT_S_MAX)
 
 
 def _closed_error() -> KprodError:

@@ -279,11 +279,19 @@ class Sender:
 
     def _send(self, node_id: int, batches: Sequence[ProducerBatch], now_ms: int) -> None:
         topics: dict[str, list[ProducerBatch]] = {}
+        encoded: list[ProducerBatch] = []
         for batch in batches:
             self._identity.assign(batch)
-            batch.close(self._attributes, self._compress)
+            try:
+                batch.close(self._attributes, self._compress)
+            except Exception as error:  # noqa: BLE001 - a codec's; the other batches go on
+                self._delivery.give_up(batch, error)
+                continue
             batch.builder.chain.hold()
+            encoded.append(batch)
             topics.setdefault(batch.queue.topic, []).append(batch)
+        if not encoded:
+            return
         snapshot = self._metadata.snapshot
         topic_ids = {topic: snapshot.topic_id_of(topic) for topic in topics}
         for topic in topics:
@@ -297,7 +305,7 @@ class Sender:
                 expects_response=self._settings.acks is not Acks.NONE,
                 on_complete=partial(
                     self._delivery.complete,
-                    batches,
+                    encoded,
                     {topic_id: topic for topic, topic_id in topic_ids.items()},
                 ),
             ),

@@ -68,16 +68,20 @@ class TopicOpener:
         """
         _check_topic_name(topic)
         ends_ms = self._clock.now_ms() + timeout_ms
-        version = self._metadata.add_topic(topic, self._clock.now_ms())
+        version = known = self._metadata.add_topic(topic, self._clock.now_ms())
         while True:
             count = self._metadata.snapshot.partition_count(topic)
             if count:
                 return self._accumulator.topic_queues(topic, count)
             error = self._metadata.error_of(topic)
-            if error is not None and not error.retriable:
-                raise UnknownTopic(f"topic {topic!r} cannot be used: {error}") from error
-            self._wake()
             left_ms = ends_ms - self._clock.now_ms()
+            # A refusal from before this call may be out of date: it is asked about once more.
+            is_news = version != known or left_ms <= 0
+            if error is not None and not error.retriable and is_news:
+                raise UnknownTopic(f"topic {topic!r} cannot be used: {error}") from error
+            if error is not None:
+                self._metadata.request_update_for_topic(topic)
+            self._wake()
             if left_ms <= 0:
                 self._give_up(topic)
             try:

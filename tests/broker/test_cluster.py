@@ -164,11 +164,13 @@ def test_a_failure_inside_is_raised_at_the_end() -> None:
 
 def test_it_closes_however_early() -> None:
     """A cluster that is closed as soon as it runs does not sleep through it."""
+    before = threading.enumerate()
     for _ in range(50):
         with EmbeddedCluster(brokers=1):
             pass
 
-    assert "kprod-broker" not in {thread.name for thread in threading.enumerate()}
+    # Another test of this worker may keep a cluster for the whole session.
+    assert threading.enumerate() == before
 
 
 def test_fixtures_work(pytester: pytest.Pytester) -> None:

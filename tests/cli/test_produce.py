@@ -39,8 +39,9 @@ class KeepingProducer:
         failures: dict[bytes, KprodError] | None = None,
     ) -> None:
         self.sent: list[Sent] = []
+        self.flushes: list[float | None] = []
         self.closings: list[float | None] = []
-        self.closing_error: BaseException | None = None
+        self.flush_error: BaseException | None = None
         self._refusals = refusals or {}
         self._failures = failures or {}
         self._waiting: list[tuple[Delivered, KprodError | None]] = []
@@ -62,12 +63,20 @@ class KeepingProducer:
         self._waiting.append((on_delivery, self._failures.get(value or b"")))
         return None
 
-    def close(self, timeout: float | None = None) -> int:
+    def flush(self, timeout: float | None = None) -> int:
         """Deliver everything, unless told to fail."""
-        self.closings.append(timeout)
-        if self.closing_error is not None:
-            error, self.closing_error = self.closing_error, None
+        self.flushes.append(timeout)
+        if self.flush_error is not None:
+            error, self.flush_error = self.flush_error, None
             raise error
+        return self._deliver()
+
+    def close(self, timeout: float | None = None) -> int:
+        """Deliver what is left."""
+        self.closings.append(timeout)
+        return self._deliver()
+
+    def _deliver(self) -> int:
         while self._waiting:
             on_delivery, failure = self._waiting.pop(0)
             on_delivery(None, failure)
@@ -158,16 +167,16 @@ def test_ctrl_c_flushes_and_reports(capsys: pytest.CaptureFixture[str]) -> None:
     """What was handed over is delivered, within the limit."""
     keeping = KeepingProducer()
     assert produce(keeping, interrupted(b"a", b"b")) == 130
-    assert keeping.closings == [3]
+    assert (keeping.flushes, keeping.closings) == ([3], [0])
     assert "2 records delivered, 0 failed" in capsys.readouterr().err
 
 
 def test_ctrl_c_twice_gives_up(capsys: pytest.CaptureFixture[str]) -> None:
     """A second Ctrl-C closes at once; failures then are counted as any."""
     keeping = KeepingProducer(failures={b"b": DeliveryTimeout("closed")})
-    keeping.closing_error = KeyboardInterrupt()
+    keeping.flush_error = KeyboardInterrupt()
     assert produce(keeping, interrupted(b"a", b"b")) == 130
-    assert keeping.closings == [3, 0]
+    assert (keeping.flushes, keeping.closings) == ([3], [0])
     assert "1 records delivered, 1 failed" in capsys.readouterr().err
 
 
@@ -182,7 +191,15 @@ def test_sigterm_flushes_too() -> None:
     keeping = KeepingProducer()
     with pytest.raises(SystemExit, match="143"):
         produce(keeping, terminated(b"a"))
-    assert keeping.closings == [3]
+    assert (keeping.flushes, keeping.closings) == ([3], [0])
+
+
+def test_ctrl_c_in_the_last_flush_flushes_again_within_the_limit() -> None:
+    """The lines have ended; what is on its way still gets its time."""
+    keeping = KeepingProducer()
+    keeping.flush_error = KeyboardInterrupt()
+    assert produce(keeping, [b"a"]) == 130
+    assert (keeping.flushes, keeping.closings) == ([None, 3], [0])
 
 
 @pytest.mark.parametrize(

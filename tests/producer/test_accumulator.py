@@ -2,10 +2,11 @@
 
 import tracemalloc
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from kprod import RecordFuture
 from kprod.errors import (
     BufferTimeout,
     ClosedError,
@@ -15,9 +16,6 @@ from kprod.errors import (
     UnknownPartition,
 )
 from tests.producer.bench import TOPIC, Bench
-
-if TYPE_CHECKING:
-    from kprod import RecordFuture
 
 OTHER_ID = uuid.UUID(int=2)
 NOT_ENOUGH_REPLICAS = 19
