@@ -264,3 +264,27 @@ def test_weaker_acks(cluster: EmbeddedCluster, acks: str) -> None:
         offset = producer.send("orders", b"v", partition=0).result(10).offset
         assert offset == (-1 if acks == "0" else 0)
         producer.send("orders", b"w", partition=0).result(10)
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), -1, -0.5])
+def test_a_timeout_that_is_none_ends_nothing(cluster: EmbeddedCluster, timeout: float) -> None:
+    """Refused before anything is given up: the records go on."""
+    with _producer(cluster, linger_ms=5_000) as producer:
+        future = producer.send("orders", b"v", partition=0)
+        with pytest.raises(ValueError, match="timeout must be None or at least 0"):
+            producer.close(timeout)
+        with pytest.raises(ValueError, match="timeout must be None or at least 0"):
+            producer.flush(timeout)
+        assert producer.flush(float("inf")) == 0
+        assert future.result(0).offset == 0
+
+
+def test_a_waiter_is_woken_while_callbacks_still_run(cluster: EmbeddedCluster) -> None:
+    """A callback may wait for the thread that waits for its record."""
+    got = threading.Event()
+    with _producer(cluster, linger_ms=0) as producer:
+        future = producer.send(
+            "orders", b"v", partition=0, on_delivery=lambda *_: got.wait(30) or None
+        )
+        assert future.result(20).offset == 0
+        got.set()
