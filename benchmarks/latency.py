@@ -1,0 +1,129 @@
+"""One record at a time, linger 0, against Apache Kafka: kprod beside confluent-kafka.
+
+Each record is sent when the one before is acknowledged (acks=all, idempotent), so a figure is a
+round trip with all that a client adds to it. Each round runs in a process of its own; rounds of the
+two alternate, against the same broker.
+
+    python benchmarks/latency.py                    starts an Apache Kafka (Java, Maven)
+    python benchmarks/latency.py --kafka HOST:PORT  uses one that runs
+"""
+
+import argparse
+import contextlib
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from measure import child_figures
+from report import Contestant, Metric, Report, main
+
+ROOT = Path(__file__).resolve().parent.parent
+TOPIC = "latency"
+VALUE = b"v" * 100
+WARM_UP = 500
+METRICS = [
+    Metric("p50", "µs", more_is_better=False),
+    Metric("p99", "µs", more_is_better=False),
+]
+
+
+def benchmark(report: Report) -> None:
+    """p50 and p99 of both."""
+    given = report.options.extra
+    if given.child:
+        print(json.dumps(_measured(given.child, given.kafka, given.count)))
+        raise SystemExit(0)
+    count = report.pick(10_000, 1_000)
+    with _kafka(given.kafka) as address:
+
+        def contestant(name: str) -> Contestant:
+            command = [__file__, "--child", name, "--kafka", address, "--count", str(count)]
+            return Contestant(name, lambda: child_figures(command, timeout_s=300))
+
+        report.compare(
+            [contestant("kprod"), contestant("confluent-kafka")],
+            metric=METRICS,
+            baseline="confluent-kafka",
+        )
+
+
+def _measured(client: str, address: str, count: int) -> Mapping[str, float]:
+    with _senders[client](address) as send_one:
+        for _ in range(WARM_UP):
+            send_one()
+        taken_ns = []
+        for _ in range(count):
+            began_ns = time.perf_counter_ns()
+            send_one()
+            taken_ns.append(time.perf_counter_ns() - began_ns)
+    hundredths = statistics.quantiles(taken_ns, n=100)
+    return {"p50": hundredths[49] / 1_000, "p99": hundredths[98] / 1_000}
+
+
+@contextlib.contextmanager
+def _kprod(address: str) -> Iterator[Callable[[], object]]:
+    import kprod  # ruff: ignore[import-outside-top-level] - each child has one client only
+
+    with kprod.Producer(bootstrap_servers=address, linger_ms=0) as producer:
+        yield lambda: producer.send(TOPIC, VALUE, partition=0).result()
+
+
+@contextlib.contextmanager
+def _confluent(address: str) -> Iterator[Callable[[], object]]:
+    import confluent_kafka  # ruff: ignore[import-outside-top-level] - as above
+
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": address, "linger.ms": 0, "enable.idempotence": True}
+    )
+    errors: list[object] = []
+
+    def send_one() -> None:
+        errors.clear()
+        producer.produce(
+            TOPIC, VALUE, partition=0, on_delivery=lambda error, _: errors.append(error)
+        )
+        while not errors:
+            producer.poll(1)
+        assert errors == [None]
+
+    yield send_one
+    producer.flush()
+
+
+_senders = {"kprod": _kprod, "confluent-kafka": _confluent}
+
+
+@contextlib.contextmanager
+def _kafka(address: str | None) -> Iterator[str]:
+    """The broker to use, with the topic made."""
+    sys.path.insert(0, str(ROOT))
+    from tests.plugins import kafka_wire  # ruff: ignore[import-outside-top-level] - of the source tree
+    from tests.plugins.kafka import artifacts_or_reason  # ruff: ignore[import-outside-top-level]
+    from tests.plugins.kafka_nodes import KafkaNodes  # ruff: ignore[import-outside-top-level]
+    from tests.plugins.kafka_settings import STRONG_JAVA  # ruff: ignore[import-outside-top-level]
+
+    if address is not None:
+        kafka_wire.create_topic(
+            address, TOPIC, partitions=1, replication=1, settings={}, timeout_s=30
+        )
+        yield address
+        return
+    found = artifacts_or_reason()
+    if isinstance(found, str):
+        raise SystemExit(found)
+    with KafkaNodes(found, java_flags=STRONG_JAVA) as nodes:
+        nodes.create_topic(TOPIC)
+        yield nodes.bootstrap_servers
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--kafka", metavar="HOST:PORT", help="a broker that runs")
+    parser.add_argument("--child", choices=("kprod", "confluent-kafka"), help=argparse.SUPPRESS)
+    parser.add_argument("--count", type=int, default=1_000, help=argparse.SUPPRESS)
+
+
+if __name__ == "__main__":
+    main("Latency of one record at a time", benchmark, arguments=_arguments)
