@@ -14,7 +14,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 
 from measure import child_figures
@@ -25,8 +25,8 @@ TOPIC = "latency"
 VALUE = b"v" * 100
 WARM_UP = 500
 METRICS = [
-    Metric("p50", "µs", more_is_better=False),
-    Metric("p99", "µs", more_is_better=False),
+    Metric("p50", "us", more_is_better=False),
+    Metric("p99", "us", more_is_better=False),
 ]
 
 
@@ -64,7 +64,7 @@ def _measured(client: str, address: str, count: int) -> Mapping[str, float]:
 
 
 @contextlib.contextmanager
-def _kprod(address: str) -> Iterator[Callable[[], object]]:
+def _kprod(address: str) -> Generator[Callable[[], object]]:
     import kprod  # ruff: ignore[import-outside-top-level] - each child has one client only
 
     with kprod.Producer(bootstrap_servers=address, linger_ms=0) as producer:
@@ -72,7 +72,7 @@ def _kprod(address: str) -> Iterator[Callable[[], object]]:
 
 
 @contextlib.contextmanager
-def _confluent(address: str) -> Iterator[Callable[[], object]]:
+def _confluent(address: str) -> Generator[Callable[[], object]]:
     import confluent_kafka  # ruff: ignore[import-outside-top-level] - as above
 
     producer = confluent_kafka.Producer(
@@ -87,17 +87,20 @@ def _confluent(address: str) -> Iterator[Callable[[], object]]:
         )
         while not errors:
             producer.poll(1)
-        assert errors == [None]
+        if errors != [None]:
+            raise RuntimeError(errors)
 
-    yield send_one
-    producer.flush()
+    try:
+        yield send_one
+    finally:
+        producer.flush()
 
 
 _senders = {"kprod": _kprod, "confluent-kafka": _confluent}
 
 
 @contextlib.contextmanager
-def _kafka(address: str | None) -> Iterator[str]:
+def _kafka(address: str | None) -> Generator[str]:
     """The broker to use, with the topic made."""
     sys.path.insert(0, str(ROOT))
     from tests.plugins import kafka_wire  # ruff: ignore[import-outside-top-level] - of the source tree
