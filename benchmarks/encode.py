@@ -178,7 +178,7 @@ def _kprod_batch(records: Records, codec: Codec) -> object:
 
 def _kprod_mapped(records: Records) -> None:
     builder = _open()
-    while POOL.large_chunk_bytes * builder.chain.piece_count < 2 * BATCH_BYTES:
+    while builder.chain.lent_bytes < 1.2 * BATCH_BYTES:
         chunk = POOL.try_chunk()
         assert chunk is not None  # noqa: S101 - the pool holds many batches
         builder.add_chunk(chunk)
