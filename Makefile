@@ -32,7 +32,7 @@ test: $(VENV)/.built lint  ## run every check, with a real Apache Kafka
 lint: $(VENV)/.built  ## check style, types, stubs and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/cython-lint kprod
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/cython-lint kprod  # it calls pycodestyle by name
 	$(BIN)/lint-imports --no-logo
 	$(PY) -m mypy
 	$(PY) -m mypy.stubtest --mypy-config-file pyproject.toml --ignore-disjoint-bases --ignore-unused-allowlist \
