@@ -42,14 +42,20 @@ format: $(VENV)/.built  ## write the style that lint asks for, as far as a tool 
 	$(BIN)/ruff check --quiet --fix . || true
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.built  ## write the generated pages
+docs: $(VENV)/.built  ## write the generated pages and build the site in out/site
 	$(PY) -m tools.generate_configuration
+	$(PY) -m tools.generate_errors
+	$(PY) -m tools.generate_migrating
+	$(PY) -m docs.pictures
+	$(PY) -m sphinx -W --keep-going --quiet --builder html docs out/site
+	@echo "out/site/index.html"
 
 # What a second interpreter is asked: all that may differ there, with few examples each; no Kafka,
 # nothing slow, nothing that reads the tree.
 test-quick: $(VENV)/.built
 	KPROD_HYPOTHESIS_PROFILE=quick $(PYTEST) -q -m "not kafka and not slow and not long" \
-	  --ignore tests/test_tidy.py --ignore tests/test_dependencies.py --ignore tests/plugins
+	  --ignore tests/test_tidy.py --ignore tests/test_dependencies.py --ignore tests/plugins \
+	  --ignore tests/docs
 
 test-pythons:  ## run the quick tests on the other installed CPythons (3.11 to 3.13)
 	@$(PYTHON) tools/find_pythons.py | while read -r version executable; do \

@@ -32,7 +32,7 @@ class Node(NamedTuple):
 
     @property
     def address(self) -> str:
-        """`host:port`, with an IPv6 address in brackets."""
+        """Host and port with a colon between, an IPv6 address in brackets."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 

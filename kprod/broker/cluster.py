@@ -200,7 +200,7 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
 
     @property
     def bootstrap_servers(self) -> str:
-        """Addresses of all brokers, `host:port` with commas between."""
+        """Addresses of all brokers, host and port of each, with commas between."""
         return ",".join(broker.node.address for broker in self._engine.brokers)
 
     def call(self, function: Callable[[], T]) -> T:

@@ -206,8 +206,7 @@ class Producer(SendPath):
             timeout: Seconds; None waits until all is settled, which `delivery_timeout_ms` bounds.
 
         Returns:
-            How many of those records are not delivered: failed, or not settled in time. 0 is
-            success.
+            How many of those records failed or were not settled in time. 0 is success.
 
         Raises:
             KprodError: Called from a delivery callback, which would wait for itself.

@@ -1,0 +1,96 @@
+"""What can be run in a page of Markdown: its Python, its pytest files, its commands, its outputs.
+
+A page's Python is one program: what a reader meets in order is run in order, each line on the line
+where the page has it, so that a traceback names the place. Collecting each example as a test of its
+own, as sybil and pytest-markdown-docs do, would not stand a random order or two workers.
+
+Marks, in a comment on the line before a fence, which readers do not see:
+`<!-- not run: why -->` leaves the example out; `<!-- printed -->` before a `text` fence says that
+the program prints those lines, in their turn.
+
+Thread-safety: values.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+ROOT = Path(__file__).resolve().parents[2]
+
+_NOT_RUN = re.compile(r"<!-- not run: .+ -->")
+_PRINTED = re.compile(r"<!-- printed -->")
+_TEST = re.compile(r"^(?:async )?def test_", re.MULTILINE)
+_OWN_COMMANDS = ("kprod ", "make ")
+
+
+class Example(NamedTuple):
+    """A piece of a page's code.
+
+    Attributes:
+        line: Of its first line in the page, from 1.
+        text: The code, without the fence.
+    """
+
+    line: int
+    text: str
+
+
+class Page(NamedTuple):
+    """A page's code, by what is done with it."""
+
+    program: str
+    tests: Sequence[Example]
+    printed: Sequence[str]
+    commands: Sequence[Sequence[str]]
+
+
+def pages() -> list[Path]:
+    """Return the README and every page of the site."""
+    docs = ROOT / "docs"
+    found = (path for path in docs.rglob("*.md") if path.parent.name != "changes")
+    return [ROOT / "README.md", *sorted(found)]
+
+
+def read(text: str) -> Page:
+    """Take a page apart.
+
+    Args:
+        text: Markdown.
+
+    Returns:
+        Its code; a program without code is empty.
+    """
+    lines: dict[int, str] = {}
+    tests, printed, commands = [], [], []
+    before: Token | None = None
+    for token in MarkdownIt().parse(text):
+        mark = before.content if before is not None and before.type == "html_block" else ""
+        kind = token.info.split(" ")[0] if token.type == "fence" else ""
+        if kind == "python" and not _NOT_RUN.search(mark):
+            example = Example((token.map or [0])[0] + 2, token.content)
+            if _TEST.search(token.content):
+                tests.append(example)
+            else:
+                lines |= dict(enumerate(token.content.splitlines(), example.line))
+        elif kind == "text" and _PRINTED.search(mark):
+            printed.append(token.content)
+        elif kind == "sh":
+            commands += list(_commands(token.content.splitlines()))
+        elif token.type == "inline":
+            codes = (child.content for child in token.children or () if child.type == "code_inline")
+            commands += list(_commands(codes))
+        before = token
+    program = "\n".join(lines.get(number, "") for number in range(1, max(lines, default=0) + 1))
+    return Page(program, tests, printed, commands)
+
+
+def _commands(lines: Iterator[str] | Sequence[str]) -> Iterator[list[str]]:
+    """The lines that call kprod's own programs, as words."""
+    for line in lines:
+        if line.startswith(_OWN_COMMANDS):
+            yield shlex.split(line, comments=True)

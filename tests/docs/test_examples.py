@@ -1,0 +1,97 @@
+"""What the pages show works: examples are run, commands are known, outputs are as printed.
+
+An example may speak of `localhost:9092`: it is given the address of a cluster of its own.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from kprod.broker import EmbeddedCluster
+from kprod.cli.group import main as kprod_command
+from tests.docs.examples import ROOT, pages, read
+
+PAGES = {str(path.relative_to(ROOT)): read(path.read_text(encoding="utf-8")) for path in pages()}
+PROGRAMS = [name for name, page in PAGES.items() if page.program]
+TEST_FILES = [(name, test) for name, page in PAGES.items() for test in page.tests]
+COMMANDS = [(name, words) for name, page in PAGES.items() for words in page.commands]
+
+ADDRESS = "localhost:9092"
+LIMIT_S = 60
+TOPICS = {"orders": 6}
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python with kprod on its path; what is left open is a warning, and shown."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "default"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+def test_there_are_examples() -> None:
+    """A reader that finds nothing would pass everything below."""
+    assert len(PROGRAMS) > 5
+    assert TEST_FILES
+    assert COMMANDS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_page_runs(name: str, tmp_path: Path) -> None:
+    """From its first example to its last, in order, with nothing on standard error."""
+    page = PAGES[name]
+    script = tmp_path / f"{Path(name).stem}_page.py"
+    with EmbeddedCluster(brokers=3, topics=TOPICS) as cluster:
+        program = page.program.replace(ADDRESS, cluster.bootstrap_servers)
+        script.write_text(program, encoding="utf-8")
+        result = run(str(script), cwd=tmp_path)
+    assert (result.returncode, _of_page(result.stderr)) == (0, "")
+    rest = result.stdout
+    for wanted in page.printed:
+        _, found, rest = rest.partition(wanted)
+        assert found, f"{wanted!r} is not in what was printed: {result.stdout!r}"
+
+
+def _of_page(stderr: str) -> str:
+    """Standard error without what other clients' own modules warn of."""
+    lines = re.sub(r"^\S*/site-packages/\S+ \w*Warning: .*\n(?:  .*\n)?", "", stderr, flags=re.M)
+    return lines.strip()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "test"), TEST_FILES)
+def test_a_test_of_a_page_passes(name: str, test: object, tmp_path: Path) -> None:
+    """Written to a file of its own, with the plugin that an installed kprod brings."""
+    assert isinstance(test, tuple)
+    line, text = test
+    file = tmp_path / f"test_{Path(name).stem}_{line}.py"
+    file.write_text(text, encoding="utf-8")
+    options = ["-p", "no:kprod", "-p", "kprod.broker.pytest_plugin", "-p", "no:randomly", "-q"]
+    result = run("-m", "pytest", *options, file.name, cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(("name", "words"), COMMANDS)
+def test_a_command_is_one(name: str, words: list[str]) -> None:
+    """Its options parse, or the Makefile has it; it is not run."""
+    program, *rest = words
+    if program == "make":
+        targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+        assert {word for word in rest if "=" not in word} <= targets, name
+        return
+    with click.Context(kprod_command) as context:
+        command = kprod_command.get_command(context, rest[0]) if rest else kprod_command
+        assert command is not None, f"{name}: there is no kprod {rest[0]}"
+        assert command.make_context(rest[0], rest[1:], parent=context) is not None

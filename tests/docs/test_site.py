@@ -1,0 +1,69 @@
+"""The site builds without a warning and lists what there is; generated parts are fresh."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sphinx.util.inventory import InventoryFile
+
+import kprod
+from kprod import broker, errors
+from tests.docs.examples import ROOT
+from tools import generate_errors
+
+LIMIT_S = 100
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site as `make docs` does."""
+    built = tmp_path_factory.mktemp("site")
+    result = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", built],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    return built
+
+
+@pytest.mark.slow
+def test_every_page_is_built(site: Path) -> None:
+    """A page that no list names would be a warning; one in a list is a file."""
+    wanted = {path.stem for path in (ROOT / "docs").glob("*.md")}
+    assert wanted <= {path.stem for path in site.glob("*.html")}
+
+
+@pytest.mark.slow
+def test_every_public_name_is_in_the_reference(site: Path) -> None:
+    """Those of `kprod`, `kprod.errors` and `kprod.broker`."""
+    with (site / "objects.inv").open("rb") as file:
+        inventory = InventoryFile.load(file, "", lambda base, uri: base + uri)
+    described = {name for kind in inventory for name in inventory[kind] if kind.startswith("py:")}
+    wanted = {f"kprod.{name}" for name in kprod.__all__}
+    wanted |= {f"kprod.broker.{name}" for name in broker.__all__}
+    wanted |= {f"kprod.errors.{name}" for name in _error_names()}
+    assert sorted(wanted - described) == []
+
+
+def test_the_page_of_errors_is_fresh() -> None:
+    """The page in docs is what the code gives; `make docs` writes it."""
+    assert generate_errors.PAGE.read_text(encoding="utf-8") == generate_errors.page()
+
+
+def test_the_page_of_errors_has_them_all() -> None:
+    """Each class of the tree, but its root's own row."""
+    assert _error_names() == generate_errors.covered()
+
+
+def _error_names() -> set[str]:
+    return {
+        name
+        for name, value in vars(errors).items()
+        if inspect.isclass(value) and issubclass(value, errors.KprodError)
+    }
