@@ -46,7 +46,7 @@ docs: $(VENV)/.built  ## write the generated pages and build the site in out/sit
 	$(PY) -m tools.generate_configuration
 	$(PY) -m tools.generate_errors
 	$(PY) -m tools.generate_migrating
-	$(PY) -m docs.pictures
+	$(PY) -m docs.pictures.draw
 	$(PY) -m sphinx -W --keep-going --quiet --builder html docs out/site
 	@echo "out/site/index.html"
 

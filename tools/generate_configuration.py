@@ -64,10 +64,11 @@ def _line(name: str, setting: Setting, default: object) -> str:
         names += f"<br>`{dotted}`"
     unit = f" ({setting.unit})" if setting.unit else ""
     accepts = setting.kind.describe() + unit
-    return f"| {names} | {_default(default, setting)} | {accepts} | {setting.text} |\n"
+    return f"| {names} | {default_text(default, setting)} | {accepts} | {setting.text} |\n"
 
 
-def _default(default: object, setting: Setting) -> str:
+def default_text(default: object, setting: Setting) -> str:
+    """Return a default as the pages show it."""
     if default is dataclasses.MISSING:
         return "required"
     match default:

@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,13 @@ from sphinx.util.inventory import InventoryFile
 
 import kprod
 from kprod import broker, errors
+from tests.config.other_clients import (
+    aiokafka_settings,
+    kafka_python_settings,
+    librdkafka_settings,
+)
 from tests.docs.examples import ROOT
-from tools import generate_errors
+from tools import generate_errors, generate_migrating
 
 LIMIT_S = 100
 
@@ -67,3 +73,31 @@ def _error_names() -> set[str]:
         for name, value in vars(errors).items()
         if inspect.isclass(value) and issubclass(value, errors.KprodError)
     }
+
+
+@pytest.mark.parametrize("client", generate_migrating.CLIENTS, ids=lambda client: client.name)
+def test_the_tables_of_a_client_are_fresh(client: generate_migrating.Client) -> None:
+    """The page in docs is what the code gives; `make docs` writes it."""
+    written = (generate_migrating.PAGES / client.page).read_text(encoding="utf-8")
+    assert generate_migrating.block(client) in written
+
+
+@pytest.mark.parametrize(
+    ("client", "settings_of"),
+    list(
+        zip(
+            generate_migrating.CLIENTS,
+            (librdkafka_settings, kafka_python_settings, aiokafka_settings),
+            strict=True,
+        )
+    ),
+)
+def test_the_tables_of_a_client_are_whole_and_true(
+    client: generate_migrating.Client, settings_of: Callable[[], Mapping[str, str]]
+) -> None:
+    """They have each setting that the installed client has, with the default it has there."""
+    settings = settings_of()
+    missing = [name for name in settings if not generate_migrating.covers(client, name)]
+    assert missing == []
+    stated = {name: default for name, default in client.defaults.items() if default}
+    assert stated == {name: settings[name] for name in stated}
