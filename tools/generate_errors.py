@@ -1,9 +1,10 @@
-"""Write `docs/errors.md` from the tree of errors, the table of codes and what delivery does with it.
+"""Write `docs/errors.md` from the tree of errors, the codes and what delivery does with each.
 
 What is known to the code is taken from it; what to do about it is written here. Run by `make docs`;
 a test compares the page with what this module returns.
 """
 
+import itertools
 from pathlib import Path
 
 from kprod import errors
@@ -149,7 +150,7 @@ def page() -> str:
     parts.append(_ENDS_HEAD)
     parts += [f"| `{name}` | {_meaning(name)} | {what} |\n" for name, what in _ENDS.items()]
     parts.append(_CODES_HEAD)
-    parts += [_code_line(code, what) for code, what in _CODES.items()]
+    parts += itertools.starmap(_code_line, _CODES.items())
     parts.append(_OTHER_HEAD)
     parts += [f"| `{name}` | {_meaning(name)} |\n" for name in _OTHER]
     return "".join(parts)

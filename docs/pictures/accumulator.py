@@ -30,7 +30,7 @@ def draw() -> Drawing:
     """Draw it."""
     config = ProducerConfig.parse({"bootstrap_servers": "localhost:9092"})
     pool = ChunkPool(config.buffer_memory)
-    drawing = Drawing(980, 640, "The accumulator: partition queues, batches, and pooled memory")
+    drawing = Drawing(980, 660, "The accumulator: partition queues, batches, and pooled memory")
     drawing.words((24, 36), "The accumulator", size=18, look="bold")
     text = "one queue of batches per partition; a batch is a chain of chunks from one pool"
     drawing.words((24, 58), text, look="faint")
@@ -61,7 +61,10 @@ def _draw_queue(drawing: Drawing, top: float, name: str, *, sent: int, waiting: 
     room = 5
     drawing.words((_QUEUE_LEFT, top - 6), name, size=12, look="mono")
     drawing.box(
-        (_QUEUE_LEFT - 6, top), (room * (_BATCH[0] + _GAP) + 4, _BATCH[1] + 12), fill=MIST, edge=HAIR
+        (_QUEUE_LEFT - 6, top),
+        (room * (_BATCH[0] + _GAP) + 4, _BATCH[1] + 12),
+        fill=MIST,
+        edge=HAIR,
     )
     right = _QUEUE_LEFT + room * (_BATCH[0] + _GAP) - _GAP
     for index in range(count):  # the head of the queue is on the right, nearest to the broker
@@ -91,8 +94,12 @@ def _draw_brokers(drawing: Drawing, limit: int) -> None:
 def _draw_legend(drawing: Drawing) -> None:
     y = 366.0
     drawing.line([(230, y - 5), (230, y + 9)], colour=DEEP, width=2, look="dashed")
-    drawing.words((240, y + 6), "drain index: sent batches stay at the head until they are", size=12)
-    drawing.words((240, y + 22), "acknowledged; a retry moves the index back, nothing else", size=12)
+    drawing.words(
+        (240, y + 6), "drain index: sent batches stay at the head until they are", size=12
+    )
+    drawing.words(
+        (240, y + 22), "acknowledged; a retry moves the index back, nothing else", size=12
+    )
     drawing.words((670, y + 6), "a request carries one batch of each ready", size=12)
     drawing.words((670, y + 22), "partition that the broker leads", size=12)
 
@@ -116,16 +123,15 @@ def _draw_chain(drawing: Drawing, pool: ChunkPool, config: ProducerConfig) -> No
     drawing.words((x + 10, top + 40), "… as long as", size=12)
     drawing.words((x + 10, top + 56), "records come", size=12)
     pieces = 1 + -(-(config.batch_size - small) // large)
-    notes = (
-        f"A first small chunk keeps quiet partitions cheap; a full batch of {config.batch_size:,}"
-        f" bytes has {pieces} pieces, sent as they lie.",
-        f"All come from one pool of buffer_memory = {pool.capacity_bytes:,} bytes. When it is empty,"
-        " callers wait in line, first come, first served.",
-        "A chain goes back when its last holder lets go: the batch, and each request that still"
-        " carries it. Not when its futures are done.",
-    )
-    for index, note in enumerate(notes):
-        drawing.words((24, top + 118 + 22 * index), note, size=12.5)
+    capacity = f"{pool.capacity_bytes:,}"
+    notes = f"""
+        A first small chunk keeps quiet partitions cheap; a full batch of {config.batch_size:,}
+        bytes has {pieces} pieces, sent as they lie. All come from one pool of buffer_memory =
+        {capacity} bytes. When it is empty, callers wait in line, first come, first served.
+        A chain goes back when its last holder lets go: the batch, and each request that still
+        carries it. Not when its futures are done.
+        """
+    drawing.lines((24, top + 112), notes)
     share = 0.18
     drawing.words((756, top + 4), "the pool", size=12)
     drawing.box((756, top + 22), (200, 40), fill=GROUND, edge=FAINT)

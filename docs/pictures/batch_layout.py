@@ -10,18 +10,24 @@ from kprod._core.layout import BatchAttributes, BatchLayout, RecordLayout
 _BYTE = 36
 _LEFT = 150
 _ROW = 46
-_SHORT = {"PARTITION_LEADER_EPOCH": "leader epoch", "LAST_OFFSET_DELTA": "last offset delta"}
+_MARGINS = (
+    ("not under the", "checksum"),
+    ("CRC-32C covers", "from here on"),
+    ("who sent it,", "what is next"),
+)
+_SHORT = {"PARTITION_LEADER_EPOCH": "leader epoch", "PRODUCER_EPOCH": "epoch"}
+_ATTRIBUTES_BITS = 16
 
 
 def draw() -> Drawing:
     """Draw it."""
-    drawing = Drawing(980, 596, "The layout of a Kafka record batch, format V2")
+    drawing = Drawing(980, 576, "The layout of a Kafka record batch, format V2")
     drawing.words((24, 36), "A record batch, format V2", size=18, look="bold")
     text = f"{int(BatchLayout.BATCH_OVERHEAD_BYTES)} bytes of header, then records; big-endian"
     drawing.words((24, 58), text, look="faint")
     _draw_header(drawing, 82)
     _draw_bits(drawing, 276)
-    _draw_record(drawing, 402)
+    _draw_record(drawing, 384)
     return drawing
 
 
@@ -47,9 +53,7 @@ def _draw_header(drawing: Drawing, top: float) -> None:
         number = f"{start}" if size == 1 else f"{start}–{start + size - 1}"
         at = (corner[0] + size * _BYTE / 2, corner[1] + 38)
         drawing.words(at, number, size=10, anchor="middle", look="faint mono")
-    for row, (above, below) in enumerate(
-        (("not under the", "checksum"), ("CRC-32C covers", "from here on"), ("who sent it,", "what is next"))
-    ):
+    for row, (above, below) in enumerate(_MARGINS):
         y = top + row * (_ROW + 12)
         drawing.words((_LEFT - 14, y + 21), above, size=12, anchor="end", look="faint")
         drawing.words((_LEFT - 14, y + 37), below, size=12, anchor="end", look="faint")
@@ -61,8 +65,8 @@ def _draw_header(drawing: Drawing, top: float) -> None:
 
 def _fit(drawing: Drawing, at: Point, label: str, room: float) -> None:
     """Write a label as large as fits."""
-    size = min(13.0, room / (0.56 * len(label)))
-    drawing.words(at, label, size=max(size, 9.5), anchor="middle")
+    size = min(13.0, (room - 4) / (0.6 * len(label)))
+    drawing.words(at, label, size=size, anchor="middle")
 
 
 def _fill(name: str, row: int) -> str:
@@ -97,6 +101,8 @@ def _draw_bits(drawing: Drawing, top: float) -> None:
     drawing.box((_LEFT, top + 16), ((count - used) * width, 34), fill="none", edge=HAIR)
     middle = _LEFT + (count - used) * width / 2
     drawing.words((middle, top + 38), "unused", size=12, anchor="middle", look="faint")
+    number = f"bits {used}–{_ATTRIBUTES_BITS - 1}"
+    drawing.words((middle, top + 66), number, size=10, anchor="middle", look="faint mono")
 
 
 def _draw_record(drawing: Drawing, top: float) -> None:
@@ -104,8 +110,8 @@ def _draw_record(drawing: Drawing, top: float) -> None:
     varint, varlong = int(RecordLayout.VARINT_BYTES_MAX), int(RecordLayout.VARLONG_BYTES_MAX)
     drawing.words((24, top), "one record", size=14, look="bold")
     text = (
-        "lengths and deltas are zigzag varints: small numbers take one byte, and a record's own"
-        f" overhead is at most {int(RecordLayout.RECORD_OVERHEAD_BYTES_MAX)} bytes before its key"
+        "lengths and deltas are zigzag varints: small numbers take one byte, and a record's"
+        f" first four fields take at most {int(RecordLayout.RECORD_OVERHEAD_BYTES_MAX)} bytes"
     )
     drawing.words((_LEFT, top), text, size=12, look="faint")
     fields = (
@@ -125,11 +131,9 @@ def _draw_record(drawing: Drawing, top: float) -> None:
         drawing.words((x + width / 2, top + 43), label, size=12, anchor="middle")
         drawing.words((x + width / 2, top + 76), size, size=10, anchor="middle", look="faint mono")
         x += width
-    notes = (
-        "A batch is written into its chunks record by record: only deltas are stored, so nothing has"
-        " to be moved when it is closed.",
-        "Base offset and leader epoch are the broker's to fill in, and so lie before what the"
-        " checksum covers; a retry sends the same bytes.",
-    )
-    for index, note in enumerate(notes):
-        drawing.words((24, top + 124 + 22 * index), note, size=12.5)
+    notes = """
+        A batch is written into its chunks record by record; the header's place is kept free until
+        it is closed. Base offset and leader epoch are the broker's to fill in, and so lie before
+        what the checksum covers. A retry sends the same bytes.
+        """
+    drawing.lines((24, top + 118), notes)

@@ -79,10 +79,10 @@ class Drawing:
             text: Any characters.
             size: Of the letters, pixels.
             anchor: "start", "middle" or "end".
-            look: Words of "mono", "bold", "faint", "deep", "up" (turned to read upwards).
+            look: Words of "mono", "bold", "faint" and "light" (for a dark ground).
         """
         wanted = set(look.split())
-        colour = FAINT if "faint" in wanted else DEEP if "deep" in wanted else INK
+        colour = FAINT if "faint" in wanted else GROUND if "light" in wanted else INK
         attributes = f'x="{_n(at[0])}" y="{_n(at[1])}" font-size="{_n(size)}" fill="{colour}"'
         if anchor != "start":
             attributes += f' text-anchor="{anchor}"'
@@ -90,8 +90,6 @@ class Drawing:
             attributes += f' font-family="{MONO}"'
         if "bold" in wanted:
             attributes += ' font-weight="600"'
-        if "up" in wanted:
-            attributes += f' transform="rotate(-90 {_n(at[0])} {_n(at[1])})"'
         self._parts.append(f"<text {attributes}>{escape(text)}</text>")
 
     def line(
@@ -141,6 +139,18 @@ class Drawing:
         self._parts.append(
             f'<circle cx="{_n(at[0])}" cy="{_n(at[1])}" r="{_n(radius)}" fill="{fill}"/>'
         )
+
+    def lines(self, at: Point, text: str, *, size: float = 12.5, step: float = 22) -> None:
+        """Write lines below each other.
+
+        Args:
+            at: The first base line's beginning.
+            text: A line each; blanks around a line do not count.
+            size: Of the letters, pixels.
+            step: From one base line to the next, pixels.
+        """
+        for index, line in enumerate(text.strip().splitlines()):
+            self.words((at[0], at[1] + step * index), line.strip(), size=size)
 
     def svg(self) -> str:
         """Return the picture's file."""

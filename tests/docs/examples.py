@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,9 +66,8 @@ def read(text: str) -> Page:
     """
     lines: dict[int, str] = {}
     tests, printed, commands = [], [], []
-    before: Token | None = None
+    mark = ""
     for token in MarkdownIt().parse(text):
-        mark = before.content if before is not None and before.type == "html_block" else ""
         kind = token.info.split(" ")[0] if token.type == "fence" else ""
         if kind == "python" and not _NOT_RUN.search(mark):
             example = Example((token.map or [0])[0] + 2, token.content)
@@ -84,7 +82,7 @@ def read(text: str) -> Page:
         elif token.type == "inline":
             codes = (child.content for child in token.children or () if child.type == "code_inline")
             commands += list(_commands(codes))
-        before = token
+        mark = token.content if token.type == "html_block" else ""
     program = "\n".join(lines.get(number, "") for number in range(1, max(lines, default=0) + 1))
     return Page(program, tests, printed, commands)
 

@@ -1,6 +1,9 @@
 """The site builds without a warning and lists what there is; generated parts are fresh."""
 
+import html
 import inspect
+import operator
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -10,6 +13,7 @@ import pytest
 from sphinx.util.inventory import InventoryFile
 
 import kprod
+from docs.pictures.draw import pictures
 from kprod import broker, errors
 from tests.config.other_clients import (
     aiokafka_settings,
@@ -20,6 +24,12 @@ from tests.docs.examples import ROOT
 from tools import generate_errors, generate_migrating
 
 LIMIT_S = 100
+SIZE = re.compile(r'<svg .*?width="(\d+)" height="(\d+)"')
+WORDS = re.compile(
+    r'<text x="(\S+)" y="(\S+)" font-size="(\S+)" fill="\S+"(?: text-anchor="(\w+)")?[^>]*>([^<]*)<'
+)
+SHIFTS = {"": 0.0, "middle": 0.5, "end": 1.0}
+LETTER_WIDTH = 0.55  # of a letter's height, in the fonts that browsers take
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +59,7 @@ def test_every_page_is_built(site: Path) -> None:
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
     """Those of `kprod`, `kprod.errors` and `kprod.broker`."""
     with (site / "objects.inv").open("rb") as file:
-        inventory = InventoryFile.load(file, "", lambda base, uri: base + uri)
+        inventory = InventoryFile.load(file, "", operator.add)
     described = {name for kind in inventory for name in inventory[kind] if kind.startswith("py:")}
     wanted = {f"kprod.{name}" for name in kprod.__all__}
     wanted |= {f"kprod.broker.{name}" for name in broker.__all__}
@@ -101,3 +111,25 @@ def test_the_tables_of_a_client_are_whole_and_true(
     assert missing == []
     stated = {name: default for name, default in client.defaults.items() if default}
     assert stated == {name: settings[name] for name in stated}
+
+
+@pytest.mark.parametrize(
+    ("path", "content"), list(pictures()), ids=lambda value: getattr(value, "stem", "")
+)
+def test_pictures_are_fresh(path: Path, content: str) -> None:
+    """They are what the constants of today give; `make docs` draws them."""
+    assert path.read_text(encoding="utf-8") == content
+
+
+@pytest.mark.parametrize("path", [path for path, _ in pictures()], ids=lambda path: path.stem)
+def test_pictures_keep_their_words_on_the_sheet(path: Path) -> None:
+    """Every word begins and ends within it, as far as the width of letters can be guessed."""
+    sheet = path.read_text(encoding="utf-8")
+    width, height = (float(number) for number in SIZE.findall(sheet)[0])
+    written = WORDS.findall(sheet)
+    assert len(written) > 20
+    for x, y, size, anchor, text in written:
+        length = len(html.unescape(text)) * float(size) * LETTER_WIDTH
+        left = float(x) - length * SHIFTS[anchor]
+        assert 0 <= left <= left + length <= width, text
+        assert 0 < float(y) < height, text
