@@ -102,10 +102,14 @@ class Contestant:
     Attributes:
         name: Its series in table and plot.
         measure: Runs one round and gives its figures; see `measure`.
+        rounds: Most rounds that it takes part in, where it is slow; None takes part in all.
+        baseline: Whom to take its ratios to, instead of the baseline of all.
     """
 
     name: str
     measure: Callable[[], Figures]
+    rounds: int | None = None
+    baseline: str | None = None
 
 
 def row_of(
@@ -122,16 +126,28 @@ def row_of(
         metric: What was measured.
         series: The contestant's name.
         samples: At least one, in the order of the rounds.
-        baseline: Name and samples of the series to compare with, in the same order.
+        baseline: Name and samples of the series to compare with, in the same order; rounds that
+            only one of them took part in give no ratio.
         at: The point on the curve.
 
     Returns:
         The row, with its median, spread and ratios worked out.
     """
-    value = statistics.median(samples)
     ratios: tuple[float, ...] = ()
     if baseline is not None:
-        ratios = tuple(a / b for a, b in zip(samples, baseline[1], strict=True) if b)
+        ratios = tuple(a / b for a, b in zip(samples, baseline[1], strict=False) if b)
+    return _summed_up(metric, series, samples, ratios, baseline[0] if baseline else None, at)
+
+
+def _summed_up(
+    metric: Metric,
+    series: str,
+    samples: Sequence[float],
+    ratios: Sequence[float],
+    baseline: str | None,
+    at: float | None,
+) -> Row:
+    value = statistics.median(samples)
     return Row(
         name=" · ".join((series, metric.name) if at is None else (series, metric.name, f"{at:,g}")),
         value=value,
@@ -139,12 +155,12 @@ def row_of(
         n=len(samples),
         spread=(max(samples) - min(samples)) / abs(value) if value else 0.0,
         ratio=statistics.median(ratios) if ratios else None,
-        baseline=baseline[0] if baseline else None,
+        baseline=baseline,
         series=series,
         metric=metric.name,
         at=at,
         samples=tuple(samples),
-        ratios=ratios,
+        ratios=tuple(ratios),
     )
 
 
@@ -219,13 +235,16 @@ class Report:
             for done, contestant in itertools.product(range(rounds), contestants):
                 if done and contestant is contestants[0] and self._over_budget():
                     break
+                if contestant.rounds is not None and done >= contestant.rounds:
+                    continue
                 advance(f"{contestant.name}{where}, round {done + 1} of {rounds}")
                 for name, figure in _by_metric(contestant.measure(), metrics).items():
                     samples[contestant.name, name].append(figure)
         rows = []
         for each in metrics:
-            against = (baseline, samples[baseline, each.name]) if baseline is not None else None
-            for name in (c.name for c in contestants):
+            for contestant in contestants:
+                name, other = contestant.name, contestant.baseline or baseline
+                against = None if other is None else (other, samples[other, each.name])
                 row = row_of(each, name, samples[name, each.name], baseline=against, at=at)
                 rows.append(self._keep(each, row))
         return rows
@@ -257,6 +276,30 @@ class Report:
             against = next(r for r in self.rows if (r.series, r.metric, r.at) == key)
         pair = (against.series, against.samples) if against else None
         return self._keep(metric, row_of(metric, series, samples, baseline=pair, at=at))
+
+    def merge(self, path: Path) -> None:
+        """Add the rounds of another run of this benchmark, as `write_json` wrote them.
+
+        Args:
+            path: The file.
+        """
+        content = json.loads(path.read_text("utf-8"))
+        metrics = {each["name"]: Metric(**each) for each in content["metrics"]}
+        for found in content["rows"]:
+            key = (found["series"], found["metric"], found["at"])
+            here = next((r for r in self.rows if (r.series, r.metric, r.at) == key), None)
+            metric = metrics[found["metric"]]
+            row = _summed_up(
+                metric,
+                found["series"],
+                [*(here.samples if here else ()), *found["samples"]],
+                [*(here.ratios if here else ()), *found["ratios"]],
+                found["baseline"],
+                found["at"],
+            )
+            if here is not None:
+                self.rows.remove(here)
+            self._keep(metric, row)
 
     @contextmanager
     def progress(self, steps: int) -> Generator[Callable[[str], None]]:
@@ -317,6 +360,7 @@ class Report:
             "title": self.title,
             "quick": self.options.quick,
             "machine": machine_facts(),
+            "metrics": [asdict(metric) for metric in self.metrics.values()],
             "rows": [asdict(row) for row in self.rows],
         }
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,300 @@
+"""One client's sustained run: send for so long and so much, check every outcome, count the cost.
+
+Each client is set up as its own documentation advises for throughput, with the same promises:
+acks=all, idempotent where the client can, linger 5 ms, batches of 1 MB. What that means for each is
+in its docstring.
+
+Who returns futures keeps the last 100,000 of them, and looks at each before it is dropped. Who
+calls back counts the calls, and a failed record ends the run.
+
+The clock runs from the first record after a warm-up record (so that connections, topic and producer
+id are there) until everything is acknowledged. CPU time is of the whole process in that time, user
+and system.
+
+Thread rule: one client a process, on the main thread.
+"""
+
+import asyncio
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from measure import own_process_figures
+
+BLOCK = 10_000
+BLOCKS_KEPT = 10
+"""Together the 100,000 futures that are kept."""
+
+BATCH_BYTES = 1_000_000
+LINGER_MS = 5
+
+
+@dataclass(slots=True)
+class Load:
+    """What to send where, and what it has taken so far.
+
+    Attributes:
+        address: `host:port`.
+        topic: Exists, with one partition.
+        seconds: Least time of sending.
+        bytes_min: Least bytes of values.
+        value: Of every record.
+        count: Records sent since the clocks began.
+        warm_up_count: Records sent before.
+    """
+
+    address: str
+    topic: str
+    seconds: float
+    bytes_min: int
+    value: bytes = field(default=b"v" * 100)
+    count: int = field(default=0)
+    warm_up_count: int = field(default=1)
+    _began_s: float = field(default=0.0)
+    _ended_s: float = field(default=0.0)
+    _cpu_s: float = field(default=0.0)
+
+    def begin(self) -> None:
+        """Start the clocks; the warm-up is done."""
+        self._cpu_s = time.process_time()
+        self._began_s = time.perf_counter()
+
+    def goes_on(self, block: int = BLOCK) -> bool:
+        """Ask whether to send another block; it is counted."""
+        enough = (
+            time.perf_counter() - self._began_s >= self.seconds
+            and self.count * len(self.value) >= self.bytes_min
+        )
+        self.count += 0 if enough else block
+        return not enough
+
+    def end(self) -> None:
+        """Stop the clocks; everything is acknowledged."""
+        self._ended_s = time.perf_counter()
+        self._cpu_s = time.process_time() - self._cpu_s
+
+    def figures(self) -> Mapping[str, float]:
+        """What the run gave; `offset` is the topic's end if every record was taken once."""
+        return {
+            "count": self.count,
+            "offset": self.count + self.warm_up_count,
+            "elapsed_s": self._ended_s - self._began_s,
+            "cpu_s": self._cpu_s,
+            "peak_bytes": own_process_figures()["peak_bytes"],
+        }
+
+
+def kprod_futures(load: Load) -> None:
+    """kprod as it comes: no setting but the address."""
+    import kprod  # ruff: ignore[import-outside-top-level] - each process has one client only
+
+    topic, value = load.topic, load.value
+    with kprod.Producer(bootstrap_servers=load.address) as producer:
+        send = producer.send
+        failure_of = type(send(topic, value)).exception
+        producer.flush()
+        kept: deque[list[Any]] = deque()
+        load.begin()
+        while load.goes_on():
+            kept.append([send(topic, value) for _ in itertools.repeat(None, BLOCK)])
+            if len(kept) == BLOCKS_KEPT:
+                _check(map(failure_of, kept.popleft()))
+        while kept:
+            _check(map(failure_of, kept.popleft()))
+        producer.flush()
+        load.end()
+
+
+def kprod_callbacks(load: Load) -> None:
+    """kprod as it comes, with a Python function called for each record."""
+    import kprod  # ruff: ignore[import-outside-top-level] - as above
+
+    topic, value = load.topic, load.value
+    reported = _Reports()
+
+    def on_delivery(_: object, error: object) -> None:
+        reported.add(error)
+
+    with kprod.Producer(bootstrap_servers=load.address) as producer:
+        send = producer.send
+        send(topic, value, on_delivery=on_delivery)
+        producer.flush()
+        load.begin()
+        while load.goes_on():
+            for _ in itertools.repeat(None, BLOCK):
+                send(topic, value, on_delivery=on_delivery)
+        producer.flush()
+        load.end()
+    reported.check(load)
+
+
+def _confluent_settings(load: Load) -> dict[str, Any]:
+    """As librdkafka's introduction advises for throughput: lingering, large batches, a long queue.
+
+    Its limits of a batch are raised to what kprod's is; the queue holds ten seconds of records.
+    """
+    return {
+        "bootstrap.servers": load.address,
+        "enable.idempotence": True,
+        "linger.ms": LINGER_MS,
+        "batch.size": BATCH_BYTES,
+        "batch.num.messages": 100_000,
+        "queue.buffering.max.messages": 1_000_000,
+        "queue.buffering.max.kbytes": 1 << 20,
+    }
+
+
+def confluent(load: Load) -> None:
+    """confluent-kafka, `produce` without a callback; polled when its queue is full.
+
+    `delivery.report.only.error` spares it the reports that nobody reads.
+    """
+    import confluent_kafka  # ruff: ignore[import-outside-top-level] - as above
+
+    settings = _confluent_settings(load) | {"delivery.report.only.error": True}
+    producer = confluent_kafka.Producer(settings)
+    _confluent_loop(load, producer, {})
+
+
+def confluent_callbacks(load: Load) -> None:
+    """confluent-kafka, `produce` with `on_delivery`; `poll(0)` after every thousand records."""
+    import confluent_kafka  # ruff: ignore[import-outside-top-level] - as above
+
+    reported = _Reports()
+
+    def on_delivery(error: object, _: object) -> None:
+        reported.add(error)
+
+    _confluent_loop(
+        load, confluent_kafka.Producer(_confluent_settings(load)), {"on_delivery": on_delivery}
+    )
+    reported.check(load)
+
+
+def _confluent_loop(load: Load, producer: Any, more: Mapping[str, Any]) -> None:  # noqa: ANN401 - confluent-kafka's
+    topic, value, produce = load.topic, load.value, producer.produce
+    produce(topic, value, **more)
+    producer.flush()
+    load.begin()
+    while load.goes_on():
+        for number in range(BLOCK):
+            try:
+                produce(topic, value, **more)
+            except BufferError:
+                while True:
+                    producer.poll(0.001)
+                    try:
+                        produce(topic, value, **more)
+                    except BufferError:
+                        continue
+                    break
+            if more and not number % 1_000:
+                producer.poll(0)
+    if producer.flush():
+        raise RuntimeError("confluent-kafka did not deliver everything")
+    load.end()
+
+
+def aiokafka(load: Load) -> None:
+    """aiokafka, `await send()`: idempotent, batches of 1 MB, its compiled parts, uvloop."""
+    import uvloop  # ruff: ignore[import-outside-top-level] - as above
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_aiokafka(load))
+
+
+async def _aiokafka(load: Load) -> None:
+    import aiokafka as client  # ruff: ignore[import-outside-top-level] - as above
+
+    topic, value = load.topic, load.value
+    producer = client.AIOKafkaProducer(
+        bootstrap_servers=load.address,
+        acks="all",
+        enable_idempotence=True,
+        linger_ms=LINGER_MS,
+        max_batch_size=BATCH_BYTES,
+    )
+    await producer.start()
+    try:
+        await producer.send_and_wait(topic, value)
+        kept: deque[list[Any]] = deque()
+        load.begin()
+        while load.goes_on():
+            kept.append([await producer.send(topic, value) for _ in range(BLOCK)])
+            if len(kept) == BLOCKS_KEPT:
+                for future in kept.popleft():
+                    await future
+        while kept:
+            for future in kept.popleft():
+                await future
+        load.end()
+    finally:
+        await producer.stop()
+
+
+def kafka_python(load: Load) -> None:
+    """kafka-python, `send()`: idempotent (its default), batches of 1 MB, the native checksum."""
+    import crc32c as _native  # noqa: F401  # ruff: ignore[import-outside-top-level] - it must be there
+    import kafka  # ruff: ignore[import-outside-top-level] - as above
+
+    topic, value = load.topic, load.value
+    producer = kafka.KafkaProducer(
+        bootstrap_servers=load.address,
+        acks="all",
+        linger_ms=LINGER_MS,
+        batch_size=BATCH_BYTES,
+        max_request_size=BATCH_BYTES + (1 << 16),
+    )
+    producer.send(topic, value).get(30)
+    kept: deque[list[Any]] = deque()
+    load.begin()
+    while load.goes_on(1_000):
+        kept.append([producer.send(topic, value) for _ in range(1_000)])
+        if len(kept) == BLOCKS_KEPT * 10:
+            for future in kept.popleft():
+                future.get(60)
+    while kept:
+        for future in kept.popleft():
+            future.get(60)
+    producer.flush()
+    load.end()
+    producer.close()
+
+
+class _Reports:
+    """Counts what a callback was told."""
+
+    __slots__ = ("count", "failures")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.failures: list[object] = []
+
+    def add(self, error: object) -> None:
+        """Take one report."""
+        self.count += 1
+        if error is not None:
+            self.failures.append(error)
+
+    def check(self, load: Load) -> None:
+        """Hold the reports against what was sent."""
+        if self.failures or self.count != load.count + 1:
+            raise RuntimeError(self.count, load.count, self.failures[:3])
+
+
+def _check(failures: Any) -> None:  # noqa: ANN401 - an iterator of whatever a client gives
+    for failure in filter(None, failures):
+        raise failure
+
+
+CLIENTS: Mapping[str, Callable[[Load], None]] = {
+    "kprod": kprod_futures,
+    "kprod, callbacks": kprod_callbacks,
+    "confluent-kafka": confluent,
+    "confluent-kafka, callbacks": confluent_callbacks,
+    "aiokafka": aiokafka,
+    "kafka-python": kafka_python,
+}

@@ -1,0 +1,140 @@
+"""Kafka's own producer, run by its own tool: `kafka-producer-perf-test`.
+
+Set up as Kafka's documentation advises for throughput: batches of 1 MB, linger 20 ms, 64 MB of
+buffer memory; acks=all and idempotent by default. Java's flags are those of Kafka's start script.
+
+Its rate and CPU time are taken after the warm-up: between the first and the last of the lines that
+the tool prints every second. A run too short for that counts as a whole.
+
+Thread rule: one thread, the caller's.
+Source: Kafka 4.3.1, org.apache.kafka.tools.ProducerPerformance; bin/kafka-run-class.sh.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from race_brokers import ROOT
+
+VALUE_BYTES = 100
+REPORT_MS = 1_000
+WARM_UP_S = 5.0  # of the tool's lines: the compiler is done by then
+RATE_GUESS = 700_000  # records/s, which decides how many records make the time that is asked for
+SETTINGS = {
+    "acks": "all",
+    "batch.size": "1000000",
+    "linger.ms": "20",
+    "buffer.memory": str(64 << 20),
+}
+JAVA_FLAGS = (
+    "-Xmx512M",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+)
+_LINE = re.compile(r"^(\d+) records sent")
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What was seen at one line of the tool."""
+
+    at_s: float
+    cpu_s: float
+    count: int
+
+
+def race_java(address: str, topic: str, seconds: float) -> Mapping[str, float]:
+    """Run the tool once.
+
+    Args:
+        address: `host:port`.
+        topic: Exists.
+        seconds: About how long.
+
+    Returns:
+        As `Load.figures`.
+
+    Raises:
+        RuntimeError: The tool failed.
+    """
+    total = int(seconds * RATE_GUESS)
+    moments = [_Moment(time.perf_counter(), 0.0, 0)]
+    tool = subprocess.Popen(
+        [*_command(), "--bootstrap-server", address, "--topic", topic, *_load(total)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert tool.stdout is not None
+    peak_bytes, said = 0.0, ""
+    with tool.stdout as lines:
+        for line in lines:
+            said = line
+            match = _LINE.match(line)
+            seen = _seen(tool.pid)
+            if match is None or seen is None or "99.9th" in line:
+                continue
+            cpu_s, peak_bytes = seen
+            count = moments[-1].count + int(match[1])
+            moments.append(_Moment(time.perf_counter(), cpu_s, count))
+    _, status, usage = os.wait4(tool.pid, 0)
+    tool.returncode = os.waitstatus_to_exitcode(status)
+    if tool.returncode or "99.9th" not in said:
+        message = f"kafka-producer-perf-test ended with {tool.returncode}: {said}"
+        raise RuntimeError(message)
+    whole = _Moment(time.perf_counter(), usage.ru_utime + usage.ru_stime, total)
+    warm = [moment for moment in moments if moment.at_s >= moments[0].at_s + WARM_UP_S]
+    first, last = (warm[0], warm[-1]) if len(warm) > 1 else (moments[0], whole)
+    return {
+        "count": last.count - first.count,
+        "offset": total,
+        "elapsed_s": last.at_s - first.at_s,
+        "cpu_s": last.cpu_s - first.cpu_s,
+        "peak_bytes": peak_bytes,
+    }
+
+
+def _load(total: int) -> list[str]:
+    options = {
+        "--num-records": total,
+        "--record-size": VALUE_BYTES,
+        "--throughput": -1,
+        "--reporting-interval": REPORT_MS,
+    }
+    words = [str(word) for option in options.items() for word in option]
+    return [*words, "--command-property", *(f"{name}={value}" for name, value in SETTINGS.items())]
+
+
+def _command() -> list[str]:
+    sys.path.insert(0, str(ROOT))
+    from tests.plugins.kafka import artifacts_or_reason  # ruff: ignore[import-outside-top-level] - of the source tree
+    from tests.plugins.kafka_tools import KafkaTools  # ruff: ignore[import-outside-top-level]
+
+    found = artifacts_or_reason()
+    if isinstance(found, str):
+        raise SystemExit(found)
+    java = KafkaTools(found, JAVA_FLAGS).java(log=None)
+    return [*java, "org.apache.kafka.tools.ProducerPerformance"]
+
+
+def _seen(pid: int) -> tuple[float, float] | None:
+    """CPU seconds and peak bytes of a process; None once it has ended.
+
+    Source: proc(5), utime and stime; VmHWM.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+        status = Path(f"/proc/{pid}/status").read_text("utf-8")
+    except OSError:
+        return None
+    peak = re.search(r"VmHWM:\s+(\d+) kB", status)
+    ticks = int(stat[11]) + int(stat[12])
+    return ticks / os.sysconf("SC_CLK_TCK"), float(peak[1]) * 1024 if peak else 0.0
