@@ -14,7 +14,7 @@ MODULES := $(subst /,.,$(basename $(shell find kprod -name '*.pyx' | sort)))
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo chaos test lint format docs lock test-quick test-pythons kafka kafka-fetch fuzz long mutants \
-  timer-stress bench clean
+  timer-stress bench race clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -91,6 +91,9 @@ bench: $(VENV)/.built  ## run the benchmarks, small sizes (BENCH= for the full o
 	  $(PY) $$program $(BENCH) || exit 1; \
 	done
 BENCH ?= --quick
+
+race: $(VENV)/.built  ## race Kafka producers against each other, sustained (RACE=--quick for a glance)
+	$(PY) benchmarks/compare_clients.py --json build/race.json --plot build/race.png $(RACE)
 
 lock: $(VENV)/.built  ## choose new versions of the development tools
 	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header \

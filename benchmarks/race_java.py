@@ -23,7 +23,8 @@ from race_brokers import ROOT
 
 VALUE_BYTES = 100
 REPORT_MS = 1_000
-WARM_UP_S = 5.0  # of the tool's lines: the compiler is done by then
+WARM_UP_S = 5.0  # Java's compiler is done by then
+LINES_MIN = 4  # after the warm-up, for a rate between the first and the last
 RATE_GUESS = 700_000  # records/s, which decides how many records make the time that is asked for
 SETTINGS = {
     "acks": "all",
@@ -49,6 +50,7 @@ class _Moment:
     at_s: float
     cpu_s: float
     count: int
+    peak_bytes: float
 
 
 def race_java(address: str, topic: str, seconds: float) -> Mapping[str, float]:
@@ -66,40 +68,49 @@ def race_java(address: str, topic: str, seconds: float) -> Mapping[str, float]:
         RuntimeError: The tool failed.
     """
     total = int(seconds * RATE_GUESS)
-    moments = [_Moment(time.perf_counter(), 0.0, 0)]
+    began_s = time.perf_counter()
     tool = subprocess.Popen(
         [*_command(), "--bootstrap-server", address, "--topic", topic, *_load(total)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
-    assert tool.stdout is not None
-    peak_bytes, said = 0.0, ""
-    with tool.stdout as lines:
-        for line in lines:
-            said = line
-            match = _LINE.match(line)
-            seen = _seen(tool.pid)
-            if match is None or seen is None or "99.9th" in line:
-                continue
-            cpu_s, peak_bytes = seen
-            count = moments[-1].count + int(match[1])
-            moments.append(_Moment(time.perf_counter(), cpu_s, count))
+    moments, said = _watch(tool)
     _, status, usage = os.wait4(tool.pid, 0)
     tool.returncode = os.waitstatus_to_exitcode(status)
     if tool.returncode or "99.9th" not in said:
         message = f"kafka-producer-perf-test ended with {tool.returncode}: {said}"
         raise RuntimeError(message)
-    whole = _Moment(time.perf_counter(), usage.ru_utime + usage.ru_stime, total)
-    warm = [moment for moment in moments if moment.at_s >= moments[0].at_s + WARM_UP_S]
-    first, last = (warm[0], warm[-1]) if len(warm) > 1 else (moments[0], whole)
+    peak_bytes = max((moment.peak_bytes for moment in moments), default=0.0)
+    warm = [moment for moment in moments if moment.at_s >= began_s + WARM_UP_S]
+    if len(warm) < LINES_MIN:
+        whole_s = usage.ru_utime + usage.ru_stime
+        warm = [
+            _Moment(began_s, 0, 0, peak_bytes),
+            _Moment(time.perf_counter(), whole_s, total, peak_bytes),
+        ]
     return {
-        "count": last.count - first.count,
+        "count": warm[-1].count - warm[0].count,
         "offset": total,
-        "elapsed_s": last.at_s - first.at_s,
-        "cpu_s": last.cpu_s - first.cpu_s,
+        "elapsed_s": warm[-1].at_s - warm[0].at_s,
+        "cpu_s": warm[-1].cpu_s - warm[0].cpu_s,
         "peak_bytes": peak_bytes,
     }
+
+
+def _watch(tool: subprocess.Popen[str]) -> tuple[list[_Moment], str]:
+    """Look at the tool at each of its lines; returns what was seen, and the last line."""
+    assert tool.stdout is not None
+    moments: list[_Moment] = []
+    count, said = 0, ""
+    with tool.stdout as lines:
+        for line in lines:
+            said = line
+            match = _LINE.match(line)
+            if match is not None and "99.9th" not in line:  # the last line counts all again
+                count += int(match[1])
+                moments += _moments(tool.pid, count)
+    return moments, said
 
 
 def _load(total: int) -> list[str]:
@@ -125,16 +136,14 @@ def _command() -> list[str]:
     return [*java, "org.apache.kafka.tools.ProducerPerformance"]
 
 
-def _seen(pid: int) -> tuple[float, float] | None:
-    """CPU seconds and peak bytes of a process; None once it has ended.
-
-    Source: proc(5), utime and stime; VmHWM.
-    """
+def _moments(pid: int, count: int) -> list[_Moment]:
+    """What a process has used by now, or nothing if it has ended (proc(5): utime, stime, VmHWM)."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
         status = Path(f"/proc/{pid}/status").read_text("utf-8")
     except OSError:
-        return None
+        return []
     peak = re.search(r"VmHWM:\s+(\d+) kB", status)
-    ticks = int(stat[11]) + int(stat[12])
-    return ticks / os.sysconf("SC_CLK_TCK"), float(peak[1]) * 1024 if peak else 0.0
+    cpu_s = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+    peak_bytes = float(peak[1]) * 1024 if peak else 0.0
+    return [_Moment(time.perf_counter(), cpu_s, count, peak_bytes)]

@@ -136,13 +136,15 @@ def row_of(
     ratios: tuple[float, ...] = ()
     if baseline is not None:
         ratios = tuple(a / b for a, b in zip(samples, baseline[1], strict=False) if b)
-    return _summed_up(metric, series, samples, ratios, baseline[0] if baseline else None, at)
+    name = baseline[0] if baseline else None
+    return _summed_up(metric, series, samples, ratios=ratios, baseline=name, at=at)
 
 
 def _summed_up(
     metric: Metric,
     series: str,
     samples: Sequence[float],
+    *,
     ratios: Sequence[float],
     baseline: str | None,
     at: float | None,
@@ -293,9 +295,9 @@ class Report:
                 metric,
                 found["series"],
                 [*(here.samples if here else ()), *found["samples"]],
-                [*(here.ratios if here else ()), *found["ratios"]],
-                found["baseline"],
-                found["at"],
+                ratios=[*(here.ratios if here else ()), *found["ratios"]],
+                baseline=found["baseline"],
+                at=found["at"],
             )
             if here is not None:
                 self.rows.remove(here)

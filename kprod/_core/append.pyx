@@ -296,8 +296,6 @@ cdef class SendPath:
         cdef BatchBuilder builder
         cdef BatchResult result
         cdef RecordFuture future
-        cdef tuple entry = None
-        cdef list callbacks = None
         cdef int outcome
         cdef bint is_sticky = index < 0
         cdef bint is_small
@@ -311,9 +309,7 @@ cdef class SendPath:
         future._timestamp_ms = record.timestamp_ms
         future._key_bytes = <int32_t>record.key_bytes
         future._value_bytes = <int32_t>record.value_bytes
-        if on_delivery is not None:
-            entry = (future, on_delivery, True)
-            callbacks = []
+        future._on_delivery = on_delivery
         while True:
             if is_sticky:
                 index = head.sticky
@@ -327,15 +323,13 @@ cdef class SendPath:
                     outcome = NO_BATCH
                 else:
                     # The callback first: putting it there is the one step that can fail.
-                    if entry is not None:
-                        if result._callbacks is None:
-                            result._callbacks = callbacks
-                        result._callbacks.append(entry)
+                    if on_delivery is not None:
+                        result._callbacks.append(future)
                     outcome = builder.append(record)
                     if outcome == APPENDED:
                         future._result = result
                         future._index = builder.record_count - 1
-                    elif entry is not None:
+                    elif on_delivery is not None:
                         del result._callbacks[PyList_GET_SIZE(result._callbacks) - 1]
             if outcome == APPENDED:
                 if future._index == 0:

@@ -13,6 +13,7 @@ cdef class BatchResult:
     # When its first record came, monotonic; linger and delivery timeout count from here.
     cdef public int64_t created_ms
     cdef dict _record_errors
+    # Futures with `on_delivery`, and pairs of a future and a callback; None when it is done.
     cdef list _callbacks
     cdef bint _callbacks_unordered
     cdef list _waiters
@@ -26,6 +27,7 @@ cdef class RecordFuture:
     cdef int32_t _index
     cdef int32_t _key_bytes
     cdef int32_t _value_bytes
+    cdef object _on_delivery
     cdef BatchResult _settled_by(self)
     cdef object _metadata(self, BatchResult result)
     cdef object _error(self, BatchResult result)

@@ -7,7 +7,7 @@ from kprod.model import RecordMetadata
 
 def register(
     *,
-    make_metadata: Callable[[str, int, int, int, int, int], RecordMetadata],
+    metadata_type: type[RecordMetadata],
     report_callback_error: Callable[[BaseException], None],
     await_future: Callable[[RecordFuture], Generator[Any, None, RecordMetadata]],
     to_concurrent: Callable[[RecordFuture], Future[RecordMetadata]],

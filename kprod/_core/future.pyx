@@ -2,14 +2,18 @@
 """What became of a batch, and of each record in it.
 
 Futures are a few words and not tracked by the garbage collector: a future knows its batch's shared
-result and its index there. The result keeps a future only when it has a callback to call. No
-result refers to chunks, so a kept future keeps no buffer memory.
+result and its index there. The result keeps a future only when it has a callback to call, and the
+future keeps that callback until it is called: a tracked object for each would make the collector
+walk all that wait, again and again. No result refers to chunks, so a kept future keeps no buffer
+memory.
 
 Thread-safety: results are settled by the sender; everything else any thread.
 Source: Kafka ProduceRequestResult, FutureRecordMetadata (clients 4.3.1).
 """
 
 cimport cython
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.clock cimport SystemClock
@@ -18,24 +22,28 @@ from _thread import allocate_lock
 
 from kprod.errors import KprodTimeout
 
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        object (*tp_alloc)(type, Py_ssize_t)
+
 # What only higher layers can make; set once by `register`, when they are imported.
-cdef object _make_metadata = None
+cdef object _metadata_type = None
 cdef object _report_callback_error = None
 cdef object _await_future = None
 cdef object _to_concurrent = None
 
 
-def register(*, make_metadata, report_callback_error, await_future, to_concurrent):
+def register(*, metadata_type, report_callback_error, await_future, to_concurrent):
     """Tell the compiled core about types and policies above it.
 
     Args:
-        make_metadata: Called with topic, partition, offset, timestamp_ms, key and value size.
+        metadata_type: A named tuple of topic, partition, offset, timestamp_ms, key and value size.
         report_callback_error: Called with an exception that a callback raised.
         await_future: Called with a future, returns an awaitable's iterator.
         to_concurrent: Called with a future, returns a `concurrent.futures.Future`.
     """
-    global _make_metadata, _report_callback_error, _await_future, _to_concurrent
-    _make_metadata = make_metadata
+    global _metadata_type, _report_callback_error, _await_future, _to_concurrent
+    _metadata_type = metadata_type
     _report_callback_error = report_callback_error
     _await_future = await_future
     _to_concurrent = to_concurrent
@@ -53,6 +61,7 @@ cdef class BatchResult:
     def __init__(self, str topic not None, int32_t partition):
         self.topic = topic
         self.partition = partition
+        self._callbacks = []
         self.base_offset = -1
         self.log_append_time_ms = -1
 
@@ -148,10 +157,8 @@ cdef class BatchResult:
             callbacks = self._callbacks or []
             self._callbacks = None
             for entry in callbacks:
-                future = <RecordFuture>entry[0]
+                future = _future_of(entry)
                 child = future._descend(forwards)
-                if child._callbacks is None:
-                    child._callbacks = []
                 child._callbacks.append(entry)
                 child._callbacks_unordered = self._callbacks_unordered
             self._forwards = forwards
@@ -168,23 +175,51 @@ cdef class BatchResult:
         return 0
 
 
-def _index_of_entry(tuple entry):
-    return (<RecordFuture>entry[0])._index
+cdef object _new_metadata(
+    str topic, object partition, object offset, object timestamp_ms, object key_bytes,
+    object value_bytes
+):
+    """Make a metadata tuple; its own constructor is Python code, and is called for each record."""
+    cdef object made = (<PyTypeObject*>_metadata_type).tp_alloc(_metadata_type, 6)
+    _fill(made, 0, topic)
+    _fill(made, 1, partition)
+    _fill(made, 2, offset)
+    _fill(made, 3, timestamp_ms)
+    _fill(made, 4, key_bytes)
+    _fill(made, 5, value_bytes)
+    return made
 
 
-cdef int _call_back(tuple entry) except -1:
+cdef inline void _fill(object made, Py_ssize_t place, object field) noexcept:
+    Py_INCREF(field)
+    PyTuple_SET_ITEM(made, place, field)
+
+
+cdef inline RecordFuture _future_of(object entry):
+    """Of a future with `on_delivery`, or of a pair of a future and a callback added later."""
+    return <RecordFuture>(entry[0] if isinstance(entry, tuple) else entry)
+
+
+def _index_of_entry(entry):
+    return _future_of(entry)._index
+
+
+cdef int _call_back(object entry) except -1:
     """Run one callback; whatever it raises is reported and stops nothing else."""
-    cdef RecordFuture future = entry[0]
+    cdef RecordFuture future = _future_of(entry)
     cdef BatchResult result = future._result
+    cdef object on_delivery
     try:
-        if not entry[2]:
+        if isinstance(entry, tuple):
             entry[1](future)
         else:
+            on_delivery = future._on_delivery
+            future._on_delivery = None
             error = future._error(result)
             if error is None:
-                entry[1](future._metadata(result), None)
+                on_delivery(future._metadata(result), None)
             else:
-                entry[1](None, error)
+                on_delivery(None, error)
     except BaseException as raised:
         try:
             _report_callback_error(raised)
@@ -229,7 +264,7 @@ cdef class RecordFuture:
         cdef int64_t timestamp_ms = result.log_append_time_ms
         if timestamp_ms < 0:
             timestamp_ms = self._timestamp_ms
-        return _make_metadata(
+        return _new_metadata(
             result.topic, result.partition, offset, timestamp_ms, self._key_bytes, self._value_bytes
         )
 
@@ -302,11 +337,9 @@ cdef class RecordFuture:
         outside every lock. What it raises is logged.
         """
         cdef BatchResult result = self._settled_by()
-        cdef tuple entry = (self, callback, False)
+        cdef tuple entry = (self, callback)
         with cython.critical_section(result):
             if not result.done and result._forwards is None:
-                if result._callbacks is None:
-                    result._callbacks = []
                 result._callbacks.append(entry)
                 result._callbacks_unordered = True
                 return

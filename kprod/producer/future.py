@@ -140,7 +140,7 @@ def _report_callback_error(error: BaseException) -> None:
 
 
 compiled.register(
-    make_metadata=RecordMetadata,
+    metadata_type=RecordMetadata,
     report_callback_error=_report_callback_error,
     await_future=_await_future,
     to_concurrent=_to_concurrent,

@@ -78,7 +78,7 @@ def restored() -> Iterator[None]:
     """The bridges of futures as they were."""
     yield
     compiled.register(
-        make_metadata=RecordMetadata,
+        metadata_type=RecordMetadata,
         report_callback_error=future_module._report_callback_error,
         await_future=future_module._await_future,
         to_concurrent=future_module._to_concurrent,
@@ -261,7 +261,7 @@ def test_a_log_that_fails_stops_no_callback() -> None:
         raise RuntimeError("the log is full")
 
     compiled.register(
-        make_metadata=RecordMetadata,
+        metadata_type=RecordMetadata,
         report_callback_error=report,
         await_future=future_module._await_future,
         to_concurrent=future_module._to_concurrent,
