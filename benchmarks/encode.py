@@ -27,7 +27,7 @@ from kprod.compression import compressor
 from kprod.model import Codec
 from kprod.producer.send_rules import SendRules
 
-assert kprod.producer.future is not None  # noqa: S101 - the import is what is wanted
+assert kprod.producer.future is not None  # the import is what is wanted
 
 BATCH_BYTES = 1_000_000
 BASE_MS = 1_700_000_000_000
@@ -148,7 +148,7 @@ POOL = ChunkPool(64 << 20)
 
 def _open() -> BatchBuilder:
     chain = POOL.try_chain()
-    assert chain is not None  # noqa: S101 - the pool holds many batches
+    assert chain is not None  # the pool holds many batches
     return BatchBuilder(chain, 2 * BATCH_BYTES)
 
 
@@ -159,7 +159,7 @@ def _kprod_fill(records: Records) -> BatchBuilder:
     for _, timestamp_ms, key, value, headers in records.rows:
         while append(timestamp_ms, key, value, headers) is not appended:
             chunk = POOL.try_chunk()
-            assert chunk is not None  # noqa: S101 - the pool holds many batches
+            assert chunk is not None  # the pool holds many batches
             builder.add_chunk(chunk)
     return builder
 
@@ -180,11 +180,11 @@ def _kprod_mapped(records: Records) -> None:
     builder = _open()
     while builder.chain.lent_bytes < 1.2 * BATCH_BYTES:
         chunk = POOL.try_chunk()
-        assert chunk is not None  # noqa: S101 - the pool holds many batches
+        assert chunk is not None  # the pool holds many batches
         builder.add_chunk(chunk)
     _, timestamps_ms, keys, values, headers = records.columns
     deque(map(builder.try_append, timestamps_ms, keys, values, headers), maxlen=0)
-    assert builder.record_count == len(records.rows)  # noqa: S101 - a rate of refusals means nothing
+    assert builder.record_count == len(records.rows)  # a rate of refusals means nothing
     builder.chain.release()
 
 

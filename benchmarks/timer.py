@@ -151,7 +151,7 @@ def growth_bytes(make: Callable[[], Rival], pairs: int) -> float:
         for span in spans:
             cancel(add(span, nothing))
     grown = resident_bytes() - before
-    assert len(kept) == KEPT  # noqa: S101 - they are to live until here
+    assert len(kept) == KEPT  # they are to live until here
     rival.close()
     return float(max(0, grown))
 
