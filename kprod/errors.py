@@ -68,6 +68,16 @@ class Purged(KprodError):
     """The record was dropped by `purge` before it was sent."""
 
 
+class RecordsFailed(KprodError):
+    """Some records of a bulk send are not delivered; its receipt names each.
+
+    Attributes:
+        failed_count: How many.
+    """
+
+    failed_count: int = 0
+
+
 class KprodTimeout(KprodError, TimeoutError):
     """Something did not happen within the time allowed."""
 

@@ -1,0 +1,221 @@
+"""What became of the records of one bulk send: one receipt instead of a future for each.
+
+A receipt counts batches. It keeps where its records went for as long as their batch is on its way,
+which the buffer's size bounds, and after that one range of offsets for each batch, neighbours
+joined, and what failed. So it costs the same for a million records as for a billion.
+
+Thread-safety: any thread; awaitable from any running asyncio loop.
+Source: `concurrent.futures.Future` for the names.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
+
+from kprod._core.tally import SendTally
+from kprod.clock import SystemClock
+from kprod.errors import KprodError, KprodTimeout, Persistence, ProducerForked, RecordsFailed
+
+__all__ = ["OffsetRange", "PartitionOffsets", "SendFailure", "SendReceipt"]
+
+_logger = logging.getLogger(__name__)
+_FOREVER_S = -1.0
+_TIMEOUT_S_MAX = 1e9  # 30 years: what is longer need not be told from it
+
+
+class OffsetRange(NamedTuple):
+    """Offsets of neighbouring records, the last one included."""
+
+    first: int
+    last: int
+
+
+class PartitionOffsets(NamedTuple):
+    """What a partition took of one bulk send.
+
+    Attributes:
+        count: Records that are in the log.
+        ranges: Where they are, ascending in the order of sending. Records of other sends that
+            shared a batch lie in the same range. Empty when the broker did not say (acks=0).
+    """
+
+    count: int
+    ranges: tuple[OffsetRange, ...]
+
+
+class SendFailure(NamedTuple):
+    """One record that is not delivered.
+
+    Attributes:
+        index: Its place among the records of the call, from 0.
+        error: Why. A `KprodError` says in `persistence` whether it may be in the log all the same.
+    """
+
+    index: int
+    error: Exception
+
+
+class SendReceipt:
+    """The outcome of `send_many` or `send_arrow`: offsets by partition, and what failed.
+
+    Thread-safety: any thread.
+    """
+
+    __slots__ = ("_process_id", "_tally", "topic")
+
+    def __init__(self, topic: str, tally: SendTally) -> None:
+        self.topic = topic
+        self._tally = tally
+        self._process_id = os.getpid()
+
+    @property
+    def record_count(self) -> int:
+        """How many records of the call were dealt with, those included that were refused."""
+        return self._tally.record_count
+
+    @property
+    def failed_count(self) -> int:
+        """How many of them have failed so far."""
+        return self._tally.failed_count
+
+    def done(self) -> bool:
+        """Whether every record's fate is settled."""
+        return self._tally.done
+
+    def result(self, timeout: float | None = None) -> dict[int, PartitionOffsets]:
+        """Wait until all records are settled. Waiting does not cut linger short.
+
+        Args:
+            timeout: Seconds; None waits as long as it takes, which `delivery_timeout_ms` bounds.
+
+        Returns:
+            Counts and ranges of offsets by partition.
+
+        Raises:
+            RecordsFailed: Some record is not delivered; `failures` names each, and `delivered` has
+                the others.
+            KprodTimeout: Not settled in time; the records go on.
+            ProducerForked: Waited for in a forked child, where nothing is settled any more.
+        """
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        return self.delivered()
+
+    def exception(self, timeout: float | None = None) -> KprodError | None:
+        """Wait until all records are settled, and return the error that `result` raises, or None.
+
+        Args:
+            timeout: Seconds; None waits as long as it takes.
+
+        Raises:
+            KprodTimeout: Not settled in time; the records go on.
+            ProducerForked: Waited for in a forked child, where nothing is settled any more.
+        """
+        self._wait(timeout)
+        failed_count = self._tally.failed_count
+        if not failed_count:
+            return None
+        index, first = self._tally.first_failure()
+        error = RecordsFailed(
+            f"{failed_count} of {self.record_count} records for {self.topic!r} are not delivered;"
+            f" the first, at index {index}: {type(first).__name__}: {first}. failures() names each,"
+            " delivered() has the others"
+        )
+        error.failed_count = failed_count
+        error.persistence = (
+            Persistence.POSSIBLY_PERSISTED
+            if self._tally.is_maybe_persisted(Persistence.POSSIBLY_PERSISTED)
+            else Persistence.NOT_PERSISTED
+        )
+        error.__cause__ = first
+        return error
+
+    def delivered(self) -> dict[int, PartitionOffsets]:
+        """What is acknowledged so far, by partition; does not wait."""
+        return {
+            partition: PartitionOffsets(count, tuple(OffsetRange(*pair) for pair in ranges))
+            for partition, (count, ranges) in sorted(self._tally.delivered().items())
+        }
+
+    def failures(self) -> list[SendFailure]:
+        """Index and error of each record that has failed so far, ascending; does not wait."""
+        return [SendFailure(index, error) for index, error in self._tally.failures()]
+
+    def add_done_callback(self, callback: Callable[["SendReceipt"], object]) -> None:
+        """Call `callback(receipt)` once all records are settled; at once if they are.
+
+        It runs on the sender's thread (here if settled already), after the delivery callbacks of
+        the last batch, outside every lock. What it raises is logged.
+
+        Args:
+            callback: Takes the receipt.
+        """
+        if not self._tally.add_done_call(lambda: self._call_back(callback)):
+            self._call_back(callback)
+
+    def __await__(self) -> Generator[Any, None, dict[int, PartitionOffsets]]:
+        if not self.done():
+            loop = asyncio.get_running_loop()
+            waiter: asyncio.Future[None] = loop.create_future()
+
+            def settle() -> None:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+            self.add_done_callback(lambda _: _call_soon(loop, settle))
+            yield from waiter.__await__()
+        return self.result(0)  # noqa: B901 - what `await` gives
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        # An error that carries a receipt travels between processes; what it counts does not.
+        return _left_behind, ()
+
+    def __repr__(self) -> str:
+        state = "settled" if self.done() else "on its way"
+        return (
+            f"<SendReceipt for {self.topic!r}: {self.record_count} records, {state},"
+            f" {self.failed_count} failed>"
+        )
+
+    def _call_back(self, callback: Callable[["SendReceipt"], object]) -> None:
+        try:
+            callback(self)
+        except Exception:
+            _logger.exception("A receipt's callback raised; nothing else stops for it")
+
+    def _wait(self, timeout: float | None) -> None:
+        if self.done():
+            return
+        if os.getpid() != self._process_id:
+            raise ProducerForked(
+                f"this receipt was made in a parent of process {os.getpid()}, whose sender does not"
+                " run here: wait for it in the parent"
+            )
+        seconds = _FOREVER_S
+        if timeout is not None:
+            seconds = min(max(float(timeout), 0.0), _TIMEOUT_S_MAX)
+        clock = SystemClock()
+        ends_ns = clock.now_ns() + int(max(seconds, 0.0) * 1e9)
+        while not self._tally.wait(seconds):
+            if self.done():
+                return
+            if timeout is not None and clock.now_ns() >= ends_ns:
+                raise KprodTimeout(
+                    f"{self.record_count} records for {self.topic!r} were not all settled within"
+                    f" {timeout} s; they go on until delivery_timeout_ms ends them"
+                )
+
+
+def _left_behind() -> None:
+    """What is left of a receipt that was pickled."""
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, settle: Callable[[], object]) -> None:
+    try:
+        loop.call_soon_threadsafe(settle)
+    except RuntimeError:
+        # The loop was closed while its task waited; there is nobody left to tell.
+        _logger.debug("A bulk send was settled after its event loop was closed")
