@@ -2,5 +2,6 @@
 
 from kprod.producer.future import RecordFuture, as_completed, wait
 from kprod.producer.producer import Producer
+from kprod.producer.receipt import SendReceipt
 
-__all__ = ["Producer", "RecordFuture", "as_completed", "wait"]
+__all__ = ["Producer", "RecordFuture", "SendReceipt", "as_completed", "wait"]

@@ -7,6 +7,18 @@ from kprod._core.future cimport BatchResult, RecordFuture
 from kprod._core.key_hash cimport KeyHash
 
 
+cdef enum:
+    # Beside the outcomes of an append: why it was not tried.
+    NO_BATCH = 100
+    CLOSED = 101
+
+
+# What a record takes with it alone in a batch, and how long it has waited.
+cdef struct RoomNeed:
+    Py_ssize_t bound_bytes
+    int64_t waited_ms
+
+
 cdef class SendPath
 
 
@@ -56,6 +68,10 @@ cdef class SendPath:
         self, TopicHead head, Py_ssize_t index, RecordFields* record, int64_t waited_ms,
         object on_delivery
     )
+    cdef int _make_room(
+        self, TopicHead head, PartitionHead queue, BatchBuilder builder, int outcome, RoomNeed* need
+    ) except -1
+    cdef Py_ssize_t _bound_bytes(self, TopicHead head, const RecordFields* record) except -1
     cdef int _extend(self, PartitionHead queue, BatchBuilder builder, int64_t* waited_ms) except -1
     cdef int _open(self, PartitionHead queue, list chunks) except -1
     cdef list _take(self, Py_ssize_t missing_bytes, bint large, int64_t* waited_ms)
@@ -65,3 +81,7 @@ cdef class SendPath:
         self, TopicHead head, RecordFields* record, object partition, int64_t* waited_ms
     ) except -2
     cdef Py_ssize_t _next_turn(self, TopicHead head) except -2
+
+
+cdef object plain_text(object topic)
+cdef RecordFuture future_of(const RecordFields* record)

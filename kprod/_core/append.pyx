@@ -17,14 +17,15 @@ Source: Kafka KafkaProducer.doSend (clients 4.3.1).
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.buffer cimport PyBuffer_Release
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_SIZE
 from cpython.object cimport PyCallable_Check, PyObject
 from cpython.unicode cimport PyUnicode_CheckExact, PyUnicode_FromObject
 from libc.stdint cimport int32_t, int64_t
 
+from kprod._core.arguments cimport expose, whole
 from kprod._core.batch cimport (
     APPENDED,
     BATCH_FULL,
@@ -40,18 +41,14 @@ from kprod._core.key_hash cimport KeyHash, hash_key
 from kprod._core.layout cimport BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES_MAX
 
 from collections import deque
-from operator import index as index_of
 
 from kprod.errors import LocalProtocolError, RecordTooLarge
 
 cdef enum:
-    NO_BATCH = 100
-    CLOSED = 101
     # Key and value length varints of the size bound, at most 5 bytes each.
     LENGTHS_BYTES_MAX = 10
 
 cdef const unsigned char* NO_HEADERS = b"\x00"
-cdef object INT64_MAX = 2**63 - 1
 
 
 cdef class PartitionHead:
@@ -200,7 +197,7 @@ cdef class SendPath:
                 (topic, value, key, headers, partition, timestamp_ms), on_delivery
             )
         if not PyUnicode_CheckExact(topic):
-            topic = _plain_text(topic)
+            topic = plain_text(topic)
         if on_delivery is not None and not PyCallable_Check(on_delivery):
             raise TypeError(
                 f"on_delivery must be callable or None, got {type(on_delivery).__name__}"
@@ -227,14 +224,14 @@ cdef class SendPath:
             record.headers = <const unsigned char*>PyBytes_AS_STRING(section)
             record.headers_bytes = PyBytes_GET_SIZE(section)
         try:
-            value_is_viewed = _expose(
+            value_is_viewed = expose(
                 value, &value_view, &record.value, &record.value_bytes, "value"
             )
-            key_is_viewed = _expose(key, &key_view, &record.key, &record.key_bytes, "key")
+            key_is_viewed = expose(key, &key_view, &record.key, &record.key_bytes, "key")
             if timestamp_ms is None:
                 record.timestamp_ms = self._clock.timestamp_ms()
             else:
-                record.timestamp_ms = _whole(timestamp_ms, "timestamp_ms")
+                record.timestamp_ms = whole(timestamp_ms, "timestamp_ms")
             if self._has_partitioner and partition is None:
                 partition = self.choose_partition(head, key, value)
             return self._append(
@@ -262,7 +259,7 @@ cdef class SendPath:
                 hash_key(self._key_hash, record.key, record.key_bytes)
                 % <unsigned int>head.partition_count
             )
-        index = _whole(partition, "partition")
+        index = whole(partition, "partition")
         if index >= head.partition_count:
             started_ms = self._clock.now_ms()
             self.await_partition(head, index, self._max_block_ms - waited_ms[0])
@@ -298,17 +295,10 @@ cdef class SendPath:
         cdef RecordFuture future
         cdef int outcome
         cdef bint is_sticky = index < 0
-        cdef bint is_small
-        cdef Py_ssize_t bound_bytes = (
-            <Py_ssize_t>BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES_MAX + LENGTHS_BYTES_MAX
-            + max(record.key_bytes, 0) + max(record.value_bytes, 0) + record.headers_bytes
-        )
-        if bound_bytes > self._record_bytes_max:
-            raise RecordTooLarge(self.too_large_text(head.name, bound_bytes))
-        future = RecordFuture.__new__(RecordFuture)
-        future._timestamp_ms = record.timestamp_ms
-        future._key_bytes = <int32_t>record.key_bytes
-        future._value_bytes = <int32_t>record.value_bytes
+        cdef RoomNeed need
+        need.bound_bytes = self._bound_bytes(head, record)
+        need.waited_ms = waited_ms
+        future = future_of(record)
         future._on_delivery = on_delivery
         while True:
             if is_sticky:
@@ -338,19 +328,36 @@ cdef class SendPath:
                 elif builder.size_bytes >= builder.limit_bytes:
                     self._post(queue)
                 return future
-            if outcome == NEED_CHUNKS:
-                self._extend(queue, builder, &waited_ms)
-            elif outcome == BATCH_FULL:
-                self._seal_full(queue, builder)
-                if index == head.sticky:
-                    self.roll_sticky(head)
-            elif outcome == NO_BATCH:
-                # Enough for the whole record: who opens a batch and then waits for more would hold
-                # memory that another does not get.
-                is_small = bound_bytes <= self._pool.small_chunk_bytes
-                self._open(queue, self._take(bound_bytes, not is_small, &waited_ms))
-            else:
-                raise self.refusal()
+            self._make_room(head, queue, builder, outcome, &need)
+
+    cdef int _make_room(
+        self, TopicHead head, PartitionHead queue, BatchBuilder builder, int outcome, RoomNeed* need
+    ) except -1:
+        """Do what a record that was not appended waits for; then it is tried again."""
+        cdef bint is_small
+        if outcome == NEED_CHUNKS:
+            return self._extend(queue, builder, &need.waited_ms)
+        if outcome == BATCH_FULL:
+            self._seal_full(queue, builder)
+            if queue.partition == head.sticky:
+                self.roll_sticky(head)
+            return 0
+        if outcome == NO_BATCH:
+            # Enough for the whole record: who opens a batch and then waits for more would hold
+            # memory that another does not get.
+            is_small = need.bound_bytes <= self._pool.small_chunk_bytes
+            return self._open(queue, self._take(need.bound_bytes, not is_small, &need.waited_ms))
+        raise self.refusal()
+
+    cdef Py_ssize_t _bound_bytes(self, TopicHead head, const RecordFields* record) except -1:
+        """The most that the record's batch takes with it alone; refused past the limit."""
+        cdef Py_ssize_t bound_bytes = (
+            <Py_ssize_t>BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES_MAX + LENGTHS_BYTES_MAX
+            + max(record.key_bytes, 0) + max(record.value_bytes, 0) + record.headers_bytes
+        )
+        if bound_bytes > self._record_bytes_max:
+            raise RecordTooLarge(self.too_large_text(head.name, bound_bytes))
+        return bound_bytes
 
     cdef int _seal_full(self, PartitionHead queue, BatchBuilder builder) except -1:
         """Close a full batch for appends, unless another thread has done it, and post it."""
@@ -392,7 +399,7 @@ cdef class SendPath:
         cdef Chunk chunk
         cdef MemoryWaiter waiter
         cdef int64_t started_ms
-        while len(chunks) < chunk_count:
+        while PyList_GET_SIZE(chunks) < chunk_count:
             chunk = pool.try_take(large)
             if chunk is None:
                 break
@@ -494,47 +501,22 @@ cdef class SendPath:
         """Why a record of this size is refused."""
         raise NotImplementedError
 
-
-cdef inline bint _expose(
-    object given, Py_buffer* view, const unsigned char** at, Py_ssize_t* size, str role
-) except -1:
-    """Where the bytes of a value or key lie; True when `view` must be released."""
-    if given is None:
-        at[0] = NULL
-        size[0] = -1
-        return False
-    if PyBytes_CheckExact(given):
-        at[0] = <const unsigned char*>PyBytes_AS_STRING(given)
-        size[0] = PyBytes_GET_SIZE(given)
-        return False
-    if not PyObject_CheckBuffer(given):
-        remedy = f"encode it ({role}.encode())" if isinstance(given, str) else "serialize it"
-        raise TypeError(
-            f"{role} must be bytes-like or None, got {type(given).__name__}: {remedy}, or set"
-            f" {role}_serializer"
-        )
-    PyObject_GetBuffer(given, view, PyBUF_SIMPLE)
-    at[0] = <const unsigned char*>view.buf
-    size[0] = view.len
-    return True
+    def breathe(self):
+        """Do nothing, in Python: entering it is when signal handlers and other threads run."""
+        raise NotImplementedError
 
 
-cdef object _plain_text(object topic):
+cdef object plain_text(object topic):
     """An exact str: looking up anything else could run its own code."""
     if not isinstance(topic, str):
         raise TypeError(f"topic must be str, got {type(topic).__name__}")
     return PyUnicode_FromObject(topic)
 
 
-cdef int64_t _whole(object given, str role) except -1:
-    """A number that is not negative and fits 64 bits."""
-    cdef object number
-    try:
-        number = index_of(given)
-    except TypeError:
-        raise TypeError(f"{role} must be int or None, got {type(given).__name__}") from None
-    if number < 0:
-        raise ValueError(f"{role} must be >= 0, got {number}")
-    if number > INT64_MAX:
-        raise ValueError(f"{role} must fit 64 bits, got {number}")
-    return number
+cdef RecordFuture future_of(const RecordFields* record):
+    """A future for a record that is about to be appended."""
+    cdef RecordFuture future = RecordFuture.__new__(RecordFuture)
+    future._timestamp_ms = record.timestamp_ms
+    future._key_bytes = <int32_t>record.key_bytes
+    future._value_bytes = <int32_t>record.value_bytes
+    return future

@@ -1,6 +1,19 @@
 from libc.stdint cimport int32_t, int64_t
 
 
+cdef class BatchResult
+
+
+# Who is told what became of a batch, beside its futures; compiled code's, for calls that send many.
+cdef class BatchListener:
+    # The batch is done; must neither wait nor run the application's code.
+    cdef int settle(self, BatchResult result) except -1
+    # Its callbacks have run; the application's turn.
+    cdef int report(self) except -1
+    # It was split: pairs of the first index of a part and its result.
+    cdef int follow(self, list forwards) except -1
+
+
 cdef class BatchResult:
     cdef readonly str topic
     cdef readonly int32_t partition
@@ -18,6 +31,7 @@ cdef class BatchResult:
     cdef bint _callbacks_unordered
     cdef list _waiters
     cdef list _forwards
+    cdef list _listeners
     cdef int _wake_waiters(self) except -1
 
 

@@ -13,6 +13,8 @@ def register(
     to_concurrent: Callable[[RecordFuture], Future[RecordMetadata]],
 ) -> None: ...
 
+class BatchListener: ...
+
 class BatchResult:
     topic: str
     partition: int

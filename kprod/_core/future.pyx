@@ -49,6 +49,19 @@ def register(*, metadata_type, report_callback_error, await_future, to_concurren
     _to_concurrent = to_concurrent
 
 
+cdef class BatchListener:
+    """Is told once what became of a batch."""
+
+    cdef int settle(self, BatchResult result) except -1:
+        raise NotImplementedError
+
+    cdef int report(self) except -1:
+        raise NotImplementedError
+
+    cdef int follow(self, list forwards) except -1:
+        raise NotImplementedError
+
+
 cdef class BatchResult:
     """What became of a batch, shared by the futures of its records.
 
@@ -80,6 +93,8 @@ cdef class BatchResult:
             False if it was settled before; then nothing changes.
         """
         cdef list callbacks
+        cdef list listeners
+        cdef BatchListener listener
         with cython.critical_section(self):
             if self.done or self._forwards is not None:
                 return False
@@ -90,6 +105,11 @@ cdef class BatchResult:
             self.done = True
             callbacks = self._callbacks
             self._callbacks = None
+            listeners = self._listeners
+            self._listeners = None
+        if listeners is not None:
+            for listener in listeners:
+                listener.settle(self)
         # Before the callbacks: one of them may wait for a thread that waits here.
         self._wake_waiters()
         if callbacks is not None:
@@ -98,6 +118,9 @@ cdef class BatchResult:
             for entry in callbacks:
                 _call_back(entry)
             callbacks = None
+        if listeners is not None:
+            for listener in listeners:
+                listener.report()
         self.finished = True
         self._wake_waiters()
         return True
@@ -153,6 +176,7 @@ cdef class BatchResult:
         cdef list callbacks
         cdef list forwards = list(children)
         cdef RecordFuture future
+        cdef BatchListener listener
         with cython.critical_section(self):
             callbacks = self._callbacks or []
             self._callbacks = None
@@ -161,6 +185,10 @@ cdef class BatchResult:
                 child = future._descend(forwards)
                 child._callbacks.append(entry)
                 child._callbacks_unordered = self._callbacks_unordered
+            if self._listeners is not None:
+                for listener in self._listeners:
+                    listener.follow(forwards)
+                self._listeners = None
             self._forwards = forwards
         self._wake_waiters()
 

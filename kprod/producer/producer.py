@@ -1,7 +1,7 @@
 """The producer as an application sees it: send, flush, close.
 
 `send` is compiled (`SendPath`); this file wires the engine together, answers what the compiled path
-leaves to Python, and ends things properly.
+leaves to Python, and ends things properly. Bulk sends are in `kprod.producer.bulk`.
 
 Thread-safety: `Producer` may be used by any number of threads.
 Source: Kafka KafkaProducer (clients 4.3.1); kprod's departures 11, 14, 19 to 21.
@@ -18,7 +18,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, SupportsIndex
 
-from kprod._core.append import SendPath, TopicHead
+from kprod._core.append import TopicHead
 from kprod._core.chunks import ChunkChain, MemoryWaiter
 from kprod._core.future import BatchResult
 from kprod.clock import SystemClock
@@ -38,6 +38,7 @@ from kprod.producer import lifetime
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch, own_copy
 from kprod.producer.buffer_pool import BufferPool
+from kprod.producer.bulk import BulkSendPath
 from kprod.producer.delivery import Delivery
 from kprod.producer.interceptors import Interceptors, OnDelivery
 from kprod.producer.partition_queue import PartitionQueue
@@ -79,7 +80,7 @@ class Environment:
     is_threaded: bool = True
 
 
-class Producer(SendPath):
+class Producer(BulkSendPath):
     """Sends records to Kafka in the background, and says of each what became of it.
 
     Args:

@@ -12,15 +12,16 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Generator
+from itertools import starmap
 from typing import Any, NamedTuple
 
 from kprod._core.tally import SendTally
-from kprod.clock import SystemClock
 from kprod.errors import KprodError, KprodTimeout, Persistence, ProducerForked, RecordsFailed
 
 __all__ = ["OffsetRange", "PartitionOffsets", "SendFailure", "SendReceipt"]
 
 _logger = logging.getLogger(__name__)
+_MAYBE = Persistence.POSSIBLY_PERSISTED
 _FOREVER_S = -1.0
 _TIMEOUT_S_MAX = 1e9  # 30 years: what is longer need not be told from it
 
@@ -41,7 +42,7 @@ class PartitionOffsets(NamedTuple):
             shared a batch lie in the same range. Empty when the broker did not say (acks=0).
     """
 
-    count: int
+    count: int  # type: ignore[assignment]  # shadows a tuple's method, which nobody needs here
     ranges: tuple[OffsetRange, ...]
 
 
@@ -53,7 +54,7 @@ class SendFailure(NamedTuple):
         error: Why. A `KprodError` says in `persistence` whether it may be in the log all the same.
     """
 
-    index: int
+    index: int  # type: ignore[assignment]  # as above
     error: Exception
 
 
@@ -79,6 +80,10 @@ class SendReceipt:
     def failed_count(self) -> int:
         """How many of them have failed so far."""
         return self._tally.failed_count
+
+    def seal(self) -> None:
+        """Note that no more records come; the call that fills the receipt does it."""
+        self._tally.seal()
 
     def done(self) -> bool:
         """Whether every record's fate is settled."""
@@ -126,8 +131,8 @@ class SendReceipt:
         )
         error.failed_count = failed_count
         error.persistence = (
-            Persistence.POSSIBLY_PERSISTED
-            if self._tally.is_maybe_persisted(Persistence.POSSIBLY_PERSISTED)
+            _MAYBE
+            if any(e.persistence is _MAYBE for e in self._tally.batch_errors())
             else Persistence.NOT_PERSISTED
         )
         error.__cause__ = first
@@ -136,13 +141,13 @@ class SendReceipt:
     def delivered(self) -> dict[int, PartitionOffsets]:
         """What is acknowledged so far, by partition; does not wait."""
         return {
-            partition: PartitionOffsets(count, tuple(OffsetRange(*pair) for pair in ranges))
+            partition: PartitionOffsets(count, tuple(starmap(OffsetRange, ranges)))
             for partition, (count, ranges) in sorted(self._tally.delivered().items())
         }
 
     def failures(self) -> list[SendFailure]:
         """Index and error of each record that has failed so far, ascending; does not wait."""
-        return [SendFailure(index, error) for index, error in self._tally.failures()]
+        return list(starmap(SendFailure, self._tally.failures()))
 
     def add_done_callback(self, callback: Callable[["SendReceipt"], object]) -> None:
         """Call `callback(receipt)` once all records are settled; at once if they are.
@@ -167,7 +172,7 @@ class SendReceipt:
 
             self.add_done_callback(lambda _: _call_soon(loop, settle))
             yield from waiter.__await__()
-        return self.result(0)  # noqa: B901 - what `await` gives
+        return self.result(0)
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
         # An error that carries a receipt travels between processes; what it counts does not.
@@ -197,16 +202,11 @@ class SendReceipt:
         seconds = _FOREVER_S
         if timeout is not None:
             seconds = min(max(float(timeout), 0.0), _TIMEOUT_S_MAX)
-        clock = SystemClock()
-        ends_ns = clock.now_ns() + int(max(seconds, 0.0) * 1e9)
-        while not self._tally.wait(seconds):
-            if self.done():
-                return
-            if timeout is not None and clock.now_ns() >= ends_ns:
-                raise KprodTimeout(
-                    f"{self.record_count} records for {self.topic!r} were not all settled within"
-                    f" {timeout} s; they go on until delivery_timeout_ms ends them"
-                )
+        if not self._tally.wait(seconds):
+            raise KprodTimeout(
+                f"{self.record_count} records for {self.topic!r} were not all settled within"
+                f" {timeout} s; they go on until delivery_timeout_ms ends them"
+            )
 
 
 def _left_behind() -> None:

@@ -1,0 +1,46 @@
+from libc.stdint cimport int64_t
+
+from kprod._core.append cimport PartitionHead, RoomNeed, SendPath, TopicHead
+from kprod._core.batch cimport RecordFields
+from kprod._core.future cimport BatchResult
+from kprod._core.tally cimport BatchShare, SendTally
+
+
+cdef class Column:
+    cdef list _list
+    cdef tuple _tuple
+    cdef object _iterator
+    cdef Py_ssize_t _index
+    cdef readonly str role
+    # Whether the next item takes no time and runs no code.
+    cdef readonly bint is_at_hand
+    cdef object take(self)
+
+
+cdef class BulkCall:
+    cdef SendPath _path
+    cdef readonly TopicHead head
+    cdef readonly SendTally tally
+    cdef object _on_delivery
+    # This call's share of each partition's newest batch, or None.
+    cdef list _shares
+    # A partition from here on was asked for, and is not there.
+    cdef int64_t _missing_from
+    # The wall clock's time for the next records, and for how many.
+    cdef int64_t _stamp_ms
+    cdef int _stamp_life
+    cdef bint _is_at_hand
+    cdef object _beside(self, Column column)
+    cdef int _send(
+        self, object value, object key, object headers, object partition, object timestamp_ms
+    ) except -1
+    cdef tuple _shown(self, tuple row)
+    cdef Py_ssize_t _partition_index(
+        self, RecordFields* record, object partition, int64_t* waited_ms
+    ) except -2
+    cdef int64_t _now_ms(self) noexcept
+    cdef int _put(
+        self, Py_ssize_t index, RecordFields* record, object on_delivery, RoomNeed* need
+    ) except -1
+    cdef BatchShare _share_at(self, Py_ssize_t index)
+    cdef int _open_share(self, PartitionHead queue, BatchResult result) except -1

@@ -1,0 +1,123 @@
+"""Many records in one call: what an application calls, and what is refused before anything is sent.
+
+The loop is compiled (`kprod._core.bulk`); every record goes the way of `send`.
+
+Thread-safety: any thread.
+Source: kafka-python's `send` for the names of what a record is made of.
+"""
+
+import contextlib
+from collections.abc import Callable, Generator, Iterable, Mapping, Sized
+from typing import Any
+
+from kprod._core.append import SendPath
+from kprod._core.bulk import BulkCall, Column
+from kprod.errors import KprodError
+from kprod.model import RecordMetadata
+from kprod.producer.receipt import SendReceipt
+
+OnDelivery = Callable[[RecordMetadata | None, KprodError | None], object]
+
+# What can be iterated and never means one item for each record.
+_SCALARS = (str, bytes, bytearray, memoryview, Mapping)
+
+
+class BulkSendPath(SendPath):
+    """A send path that takes many records in one call."""
+
+    def send_many(  # noqa: PLR0913 - what a record is made of
+        self,
+        topic: str,
+        values: Iterable[Any],
+        *,
+        keys: Iterable[Any] | None = None,
+        headers: Iterable[Any] | None = None,
+        partitions: Iterable[int | None] | None = None,
+        timestamps_ms: Iterable[int | None] | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> SendReceipt:
+        """Hand over many records, each as `send` would take it; they are sent in the background.
+
+        Iterables are read one record at a time, never ahead, so a generator of any length will do.
+        Waits as `send` does: at most `max_block_ms` for each record.
+
+        A record that `send` would refuse (a wrong type, a partition that does not exist, too large)
+        is counted with its error in the receipt's `failures`, and the others go on.
+
+        Args:
+            topic: Name of the topic.
+            values: One for each record: bytes-like, or None for a tombstone; anything at all with a
+                `value_serializer`.
+            keys: As many: bytes-like or None.
+            headers: As many: pairs of a str and bytes-like or None, a mapping of them, or None.
+            partitions: As many: 0-based; None lets the key or the partitioner decide.
+            timestamps_ms: As many: milliseconds since 1970; None is now.
+            on_delivery: Called as `on_delivery(metadata, error)` on the sender's thread for each
+                record that was not refused, once it is settled.
+
+        Returns:
+            One receipt for all.
+
+        Raises:
+            TypeError: An argument is not iterable, or is one item where many are meant.
+            ValueError: Arguments of different lengths, or an illegal topic name. Of iterables
+                without a length only one that ends too early is an error, when it does.
+            UnknownTopic: The cluster does not know the topic, and does not create it.
+            MetadataTimeout: The topic's partitions could not be learnt within `max_block_ms`.
+            BufferTimeout: No memory came free within `max_block_ms`.
+            ClosedError: The producer is closed, or was made in a parent process.
+
+        Whatever ends the call early, an iterable's own exceptions too, has the receipt of what was
+        accepted until then in its attribute `receipt`.
+
+        Thread-safety: any thread.
+        """
+        columns = {
+            "keys": keys,
+            "headers": headers,
+            "partitions": partitions,
+            "timestamps_ms": timestamps_ms,
+        }
+        _check_lengths({"values": values, **columns})
+        given = _column("values", values)
+        others = [None if c is None else _column(role, c) for role, c in columns.items()]
+        call = BulkCall(self, topic, on_delivery)
+        receipt = SendReceipt(call.head.name, call.tally)
+        with _answering(receipt):
+            call.run(given, others)
+        return receipt
+
+    def breathe(self) -> None:
+        """Let signal handlers and other threads have a turn, as entering any function does."""
+
+
+def _check_lengths(columns: Mapping[str, object]) -> None:
+    """Refuse columns whose lengths are known and differ."""
+    lengths = {role: len(column) for role, column in columns.items() if isinstance(column, Sized)}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{role} {length}" for role, length in lengths.items())
+        raise ValueError(
+            f"each record needs one of each, and the lengths differ: {told}; for one item for all"
+            " records, give itertools.repeat(item)"
+        )
+
+
+def _column(role: str, items: Iterable[Any]) -> Column:
+    if isinstance(items, _SCALARS):
+        raise TypeError(
+            f"{role} must be an iterable with one item for each record, got"
+            f" {type(items).__name__}; for one item for all records, give itertools.repeat(item)"
+        )
+    return Column(items, role)
+
+
+@contextlib.contextmanager
+def _answering(receipt: SendReceipt) -> Generator[None, None, None]:
+    """Close the account when the call ends, and hand it over if that is too early."""
+    try:
+        yield
+    except BaseException as error:
+        error.receipt = receipt  # type: ignore[attr-defined]  # an exception takes any attribute
+        raise
+    finally:
+        receipt.seal()
