@@ -75,6 +75,7 @@ _ENDS = {
     "Purged": "The application asked for it, with `purge`.",
     "UnsupportedVersion": "The broker is older than kprod can talk to.",
     "UnsupportedCodec": "Choose a codec that the broker knows.",
+    "RecordsFailed": "Look at each outcome that the receipt names.",
     "KprodError": "Something failed inside the producer; its cause tells what.",
 }
 
