@@ -22,11 +22,12 @@ from collections.abc import Callable
 import confluent_kafka
 from report import Contestant, Metric, Report, main
 
-from kprod._core.append import PartitionHead, SendPath, TopicHead
+from kprod._core.append import PartitionHead, TopicHead
 from kprod._core.batch import BatchBuilder
 from kprod._core.chunks import ChunkChain, ChunkPool
 from kprod._core.future import BatchResult
 from kprod.clock import SystemClock
+from kprod.producer.bulk import BulkSendPath
 from kprod.producer.send_rules import SendRules
 
 CALLS = 1_000_000  # a round; five rounds are the five million
@@ -47,7 +48,7 @@ class _Batch:
         self.result = BatchResult(queue.topic, queue.partition)
 
 
-class DiscardingPath(SendPath):
+class DiscardingPath(BulkSendPath):
     """A send path whose full batches give their memory back unsent."""
 
     def __init__(self) -> None:
@@ -60,7 +61,9 @@ class DiscardingPath(SendPath):
         """Discard what is full, then begin another."""
         self.inbox.clear()
         while queue.batches:
-            queue.batches.popleft().builder.chain.release()
+            batch = queue.batches.popleft()
+            batch.result.complete(0)
+            batch.builder.chain.release()
         return _Batch(queue, chain)
 
     def roll_sticky(self, head: TopicHead) -> None:

@@ -74,6 +74,7 @@ cdef class SendPath:
     cdef Py_ssize_t _bound_bytes(self, TopicHead head, const RecordFields* record) except -1
     cdef int _extend(self, PartitionHead queue, BatchBuilder builder, int64_t* waited_ms) except -1
     cdef int _open(self, PartitionHead queue, list chunks) except -1
+    cdef list _try_take(self, Py_ssize_t chunk_count, bint large)
     cdef list _take(self, Py_ssize_t missing_bytes, bint large, int64_t* waited_ms)
     cdef int _seal_full(self, PartitionHead queue, BatchBuilder builder) except -1
     cdef int _post(self, PartitionHead queue) except -1

@@ -390,24 +390,30 @@ cdef class SendPath:
         self._pool.give_back_chunks(chunks)
         return 0
 
+    cdef list _try_take(self, Py_ssize_t chunk_count, bint large):
+        """So many chunks, or None when there are not as many now."""
+        cdef ChunkPool pool = self._pool
+        cdef list chunks = []
+        cdef Chunk chunk
+        while PyList_GET_SIZE(chunks) < chunk_count:
+            chunk = pool.try_take(large)
+            if chunk is None:
+                # Whoever waited with chunks in hand could wait for someone who does the same.
+                pool.give_back_chunks(chunks)
+                return None
+            chunks.append(chunk)
+        return chunks
+
     cdef list _take(self, Py_ssize_t missing_bytes, bint large, int64_t* waited_ms):
         """Chunks of at least `missing_bytes` together, all or none; waits in line if it must."""
         cdef ChunkPool pool = self._pool
         cdef Py_ssize_t chunk_bytes = pool.large_chunk_bytes if large else pool.small_chunk_bytes
         cdef Py_ssize_t chunk_count = (missing_bytes + chunk_bytes - 1) // chunk_bytes
-        cdef list chunks = []
-        cdef Chunk chunk
+        cdef list chunks = self._try_take(chunk_count, large)
         cdef MemoryWaiter waiter
         cdef int64_t started_ms
-        while PyList_GET_SIZE(chunks) < chunk_count:
-            chunk = pool.try_take(large)
-            if chunk is None:
-                break
-            chunks.append(chunk)
-        else:
+        if chunks is not None:
             return chunks
-        # Whoever waited with chunks in hand could wait for someone who does the same.
-        pool.give_back_chunks(chunks)
         waiter = MemoryWaiter(chunk_count, large, chunk_bytes)
         started_ms = self._clock.now_ms()
         try:

@@ -37,7 +37,7 @@ cdef class BatchBuilder:
     cdef list _wire_pieces
     cdef object _header
 
-    cdef AppendResult append(self, const RecordFields* record) noexcept
+    cdef AppendResult append(self, const RecordFields* record) noexcept nogil
     cdef void _put(self, const unsigned char* source, Py_ssize_t size) noexcept nogil
     cdef int extend(self, object chunk) except -1
     cdef unsigned char* _header_memory(self) except NULL

@@ -182,7 +182,7 @@ cdef class BatchBuilder:
             return _APPENDED
         return _NEED_CHUNKS if outcome == NEED_CHUNKS else _BATCH_FULL
 
-    cdef AppendResult append(self, const RecordFields* record) noexcept:
+    cdef AppendResult append(self, const RecordFields* record) noexcept nogil:
         """Append one record whose fields the caller has checked; nothing here runs Python code."""
         cdef int64_t timestamp_delta = 0
         cdef Py_ssize_t body_bytes

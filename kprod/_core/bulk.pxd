@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
 
 from kprod._core.append cimport PartitionHead, RoomNeed, SendPath, TopicHead
-from kprod._core.batch cimport RecordFields
+from kprod._core.batch cimport BatchBuilder, RecordFields
 from kprod._core.future cimport BatchResult
 from kprod._core.tally cimport BatchShare, SendTally
 
@@ -15,6 +15,9 @@ cdef class Column:
     # Whether the next item takes no time and runs no code.
     cdef readonly bint is_at_hand
     cdef object take(self)
+    cdef Py_ssize_t append_run(
+        self, BatchBuilder builder, RecordFields* record, Py_ssize_t record_bytes_max
+    ) noexcept
 
 
 cdef class BulkCall:
@@ -22,6 +25,7 @@ cdef class BulkCall:
     cdef readonly TopicHead head
     cdef readonly SendTally tally
     cdef object _on_delivery
+    cdef bint _has_serializers
     # This call's share of each partition's newest batch, or None.
     cdef list _shares
     # A partition from here on was asked for, and is not there.
@@ -30,12 +34,18 @@ cdef class BulkCall:
     cdef int64_t _stamp_ms
     cdef int _stamp_life
     cdef bint _is_at_hand
+    # Values alone, and nothing to be asked about them.
+    cdef bint _is_plain
+    # What is raised now concerns one record, not the call.
+    cdef bint _is_checking
+    cdef int _send_rows(self, Column values, list others) except -1
+    cdef int _append_run(self, Column values) except -1
     cdef object _beside(self, Column column)
     cdef int _send(
         self, object value, object key, object headers, object partition, object timestamp_ms
     ) except -1
     cdef tuple _shown(self, tuple row)
-    cdef Py_ssize_t _partition_index(
+    cdef Py_ssize_t _given_index(
         self, RecordFields* record, object partition, int64_t* waited_ms
     ) except -2
     cdef int64_t _now_ms(self) noexcept

@@ -3,6 +3,8 @@ from typing import Any
 from kprod._core.append import SendPath, TopicHead
 from kprod._core.tally import SendTally
 
+UNENDURED: tuple[type[Exception], ...]
+
 class Column:
     role: str
     is_at_hand: bool

@@ -18,9 +18,9 @@ Source: Kafka KafkaProducer.doSend (clients 4.3.1).
 
 cimport cython
 from cpython.buffer cimport PyBuffer_Release
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.list cimport PyList_CheckExact, PyList_GET_ITEM, PyList_GET_SIZE
-from cpython.object cimport PyCallable_Check
+from cpython.object cimport PyCallable_Check, PyObject
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport int32_t, int64_t
@@ -54,9 +54,15 @@ cdef enum:
     BREATH_RECORDS = 4096
     # For so many records at hand the clock is read once: a few microseconds' worth.
     STAMP_RECORDS = 64
+    # The longest run of records inside one critical section.
+    RUN_RECORDS = 64
+    # Most of what a batch of one record has beside its value; a bound, so it may be generous.
+    RECORD_BESIDES_BYTES_MAX = 128
 
 cdef const unsigned char* NO_HEADERS = b"\x00"
 cdef object END = object()
+# What is about the call, whichever record met it.
+UNENDURED = (ClosedError, KprodTimeout, MemoryError)
 
 
 @cython.final
@@ -92,6 +98,39 @@ cdef class Column:
             return <object>PyTuple_GET_ITEM(self._tuple, index)
         return next(self._iterator, END)
 
+    cdef Py_ssize_t append_run(
+        self, BatchBuilder builder, RecordFields* record, Py_ssize_t record_bytes_max
+    ) noexcept:
+        """Append items that are bytes and of sound size, until one is not or does not fit.
+
+        Nothing here runs Python code; an item that was not appended comes next.
+        """
+        cdef PyObject* item
+        cdef Py_ssize_t size
+        cdef Py_ssize_t step = 0
+        cdef Py_ssize_t item_count = (
+            PyTuple_GET_SIZE(self._tuple) if self._list is None else PyList_GET_SIZE(self._list)
+        )
+        cdef Py_ssize_t value_bytes_max = record_bytes_max - RECORD_BESIDES_BYTES_MAX
+        cdef Py_ssize_t run = min(<Py_ssize_t>RUN_RECORDS, item_count - self._index)
+        while step < run:
+            if self._list is None:
+                item = PyTuple_GET_ITEM(self._tuple, self._index)
+            else:
+                item = PyList_GET_ITEM(self._list, self._index)
+            if not PyBytes_CheckExact(<object>item):
+                return step
+            size = PyBytes_GET_SIZE(<object>item)
+            if size > value_bytes_max:
+                return step
+            record.value = <const unsigned char*>PyBytes_AS_STRING(<object>item)
+            record.value_bytes = size
+            if builder.append(record) != APPENDED:
+                return step
+            self._index += 1
+            step += 1
+        return step
+
 
 cdef class BulkCall:
     """One bulk send, as far as it has come.
@@ -113,6 +152,7 @@ cdef class BulkCall:
             topic = plain_text(topic)
         self._path = path
         self._on_delivery = on_delivery
+        self._has_serializers = path._has_serializers
         self.tally = SendTally()
         self.head = path.topics.get(topic)
         if self.head is None:
@@ -131,20 +171,43 @@ cdef class BulkCall:
             ValueError: Another column has ended before the values.
             KprodError: No further record can be appended.
         """
+        cdef SendPath path = self._path
+        self._is_at_hand = all(c is None or (<Column>c).is_at_hand for c in [values, *others])
+        self._is_plain = (
+            values.is_at_hand and self._on_delivery is None and all(c is None for c in others)
+            and not (path._has_interceptors or self._has_serializers)
+            and not (path._has_partitioner or path._takes_turns)
+        )
+        while True:
+            try:
+                self._send_rows(values, others)
+                return
+            except Exception as error:
+                if not self._is_checking or isinstance(error, UNENDURED):
+                    raise
+                self._is_checking = False
+                # Without its frames: there may be a million of these.
+                self.tally.refuse(error.with_traceback(None))
+
+    cdef int _send_rows(self, Column values, list others) except -1:
+        """Append records until the values end, or one of them is refused by an exception."""
         cdef Column keys = others[0]
         cdef Column headers = others[1]
         cdef Column partitions = others[2]
         cdef Column timestamps = others[3]
+        cdef SendTally tally = self.tally
         cdef object value
         cdef object key = None
         cdef object header = None
         cdef object partition = None
         cdef object timestamp_ms = None
-        self._is_at_hand = all(c is None or (<Column>c).is_at_hand for c in [values, *others])
+        cdef int64_t breath_at = tally.record_count + BREATH_RECORDS
         while True:
+            if self._is_plain:
+                self._append_run(values)
             value = values.take()
             if value is END:
-                return
+                return 0
             if keys is not None:
                 key = self._beside(keys)
             if headers is not None:
@@ -154,8 +217,44 @@ cdef class BulkCall:
             if timestamps is not None:
                 timestamp_ms = self._beside(timestamps)
             self._send(value, key, header, partition, timestamp_ms)
-            if self.tally.record_count % BREATH_RECORDS == 0:
+            if tally.record_count >= breath_at:
+                breath_at = tally.record_count + BREATH_RECORDS
                 self._path.breathe()
+
+    cdef int _append_run(self, Column values) except -1:
+        """Append bytes to the sticky partition's open batch, as many as go in without ado."""
+        cdef SendPath path = self._path
+        cdef Py_ssize_t index = self.head.sticky
+        cdef PartitionHead queue = <PartitionHead>self.head.queues[index]
+        cdef BatchShare share = self._share_at(index)
+        cdef BatchBuilder builder
+        cdef RecordFields record
+        cdef int32_t first
+        cdef Py_ssize_t count
+        cdef bint is_full
+        if share is None:
+            return 0
+        record.timestamp_ms = path._clock.timestamp_ms()
+        record.key = NULL
+        record.key_bytes = -1
+        record.headers = NO_HEADERS
+        record.headers_bytes = 1
+        with cython.critical_section(queue):
+            builder = queue.builder
+            if builder is None or share.result is not queue.result or path.refusal is not None:
+                return 0
+            first = builder.record_count
+            # A batch's first record is more than an append.
+            if first == 0:
+                return 0
+            count = values.append_run(builder, &record, path._record_bytes_max)
+            if count:
+                share.put_run(first, self.tally.record_count, count)
+                self.tally.record_count += count
+            is_full = builder.size_bytes >= builder.limit_bytes
+        if is_full:
+            path._post(queue)
+        return 0
 
     cdef object _beside(self, Column column):
         """The next item of a column that must not end before the values do."""
@@ -170,7 +269,7 @@ cdef class BulkCall:
     cdef int _send(
         self, object value, object key, object headers, object partition, object timestamp_ms
     ) except -1:
-        """Append one record, or count it with the error that `send` would raise for it."""
+        """Append one record; while `_is_checking`, what is raised concerns this record alone."""
         cdef SendPath path = self._path
         cdef RecordFields record
         cdef Py_buffer key_view
@@ -184,34 +283,32 @@ cdef class BulkCall:
         need.waited_ms = 0
         record.headers = NO_HEADERS
         record.headers_bytes = 1
+        self._is_checking = True
+        if path._has_interceptors or self._has_serializers:
+            value, key, headers, partition, timestamp_ms, on_delivery = self._shown(
+                (value, key, headers, partition, timestamp_ms)
+            )
+        if headers is not None:
+            section = encode_header_section(headers)
+            record.headers = <const unsigned char*>PyBytes_AS_STRING(section)
+            record.headers_bytes = PyBytes_GET_SIZE(section)
         try:
-            try:
-                if path._has_interceptors or path._has_serializers:
-                    value, key, headers, partition, timestamp_ms, on_delivery = self._shown(
-                        (value, key, headers, partition, timestamp_ms)
-                    )
-                if headers is not None:
-                    section = encode_header_section(headers)
-                    record.headers = <const unsigned char*>PyBytes_AS_STRING(section)
-                    record.headers_bytes = PyBytes_GET_SIZE(section)
-                value_is_viewed = expose(
-                    value, &value_view, &record.value, &record.value_bytes, "value"
-                )
-                key_is_viewed = expose(key, &key_view, &record.key, &record.key_bytes, "key")
-                if timestamp_ms is None:
-                    record.timestamp_ms = self._now_ms()
-                else:
-                    record.timestamp_ms = whole(timestamp_ms, "timestamp_ms")
-                if path._has_partitioner and partition is None:
-                    partition = path.choose_partition(self.head, key, value)
-                index = self._partition_index(&record, partition, &need.waited_ms)
-                need.bound_bytes = path._bound_bytes(self.head, &record)
-            except Exception as error:
-                if isinstance(error, (ClosedError, KprodTimeout, MemoryError)):
-                    raise
-                # Without its frames: there may be a million of these.
-                self.tally.refuse(error.with_traceback(None))
-                return 0
+            value_is_viewed = expose(
+                value, &value_view, &record.value, &record.value_bytes, "value"
+            )
+            key_is_viewed = expose(key, &key_view, &record.key, &record.key_bytes, "key")
+            if timestamp_ms is None:
+                record.timestamp_ms = self._now_ms()
+            else:
+                record.timestamp_ms = whole(timestamp_ms, "timestamp_ms")
+            if path._has_partitioner and partition is None:
+                partition = path.choose_partition(self.head, key, value)
+            if partition is None:
+                index = path._partition_index(self.head, &record, None, &need.waited_ms)
+            else:
+                index = self._given_index(&record, partition, &need.waited_ms)
+            need.bound_bytes = path._bound_bytes(self.head, &record)
+            self._is_checking = False
             return self._put(index, &record, on_delivery, &need)
         finally:
             if value_is_viewed:
@@ -233,22 +330,22 @@ cdef class BulkCall:
                     f"an interceptor moved a record from topic {self.head.name!r} to {topic!r}; a"
                     " bulk send has one topic: use send()"
                 )
-        if path._has_serializers:
+        if self._has_serializers:
             key, value, headers = path.serialize(self.head.name, key, value, headers)
         return value, key, headers, partition, timestamp_ms, on_delivery
 
-    cdef Py_ssize_t _partition_index(
+    cdef Py_ssize_t _given_index(
         self, RecordFields* record, object partition, int64_t* waited_ms
     ) except -2:
         """As `send` has it, but what is known to be missing is not asked for again."""
-        cdef int64_t index = -1
-        if partition is not None:
-            index = whole(partition, "partition")
-            if index >= self.head.partition_count and index >= self._missing_from:
-                raise UnknownPartition(
-                    f"topic {self.head.name!r} has {self.head.partition_count} partitions, and no"
-                    f" partition {index}"
-                )
+        cdef int64_t index = whole(partition, "partition")
+        if index < self.head.partition_count:
+            return <Py_ssize_t>index
+        if index >= self._missing_from:
+            raise UnknownPartition(
+                f"topic {self.head.name!r} has {self.head.partition_count} partitions, and no"
+                f" partition {index}"
+            )
         try:
             return self._path._partition_index(self.head, record, partition, waited_ms)
         except UnknownPartition:

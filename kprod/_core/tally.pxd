@@ -40,6 +40,7 @@ cdef class BatchShare(BatchListener):
     cdef int32_t _length
     cdef bint reserve(self) noexcept nogil
     cdef void put(self, int32_t index, int64_t call_index) noexcept nogil
+    cdef void put_run(self, int32_t index, int64_t call_index, int32_t count) noexcept nogil
     cdef void _end_span(self) noexcept nogil
     cdef int _add_span(self, int32_t first, int64_t call_first, int32_t length) except -1
     cdef list _spans(self)

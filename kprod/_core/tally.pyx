@@ -261,18 +261,22 @@ cdef class BatchShare(BatchListener):
 
     cdef void put(self, int32_t index, int64_t call_index) noexcept nogil:
         """Note one record's places, both past those noted before; `reserve` has made room."""
+        self.put_run(index, call_index, 1)
+
+    cdef void put_run(self, int32_t index, int64_t call_index, int32_t count) noexcept nogil:
+        """As `put`, for a run of neighbours."""
         if self.record_count == 0:
             self.tally.opened_count += 1
         elif index == self._first + self._length and call_index == self._call_first + self._length:
-            self._length += 1
-            self.record_count += 1
+            self._length += count
+            self.record_count += count
             return
         else:
             self._end_span()
         self._first = index
         self._call_first = call_index
-        self._length = 1
-        self.record_count += 1
+        self._length = count
+        self.record_count += count
 
     cdef void _end_span(self) noexcept nogil:
         """Write the growing span down."""

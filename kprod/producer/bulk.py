@@ -11,6 +11,8 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sized
 from typing import Any
 
 from kprod._core.append import SendPath
+from kprod._core.arrow_send import ArrowCall
+from kprod._core.arrow_source import ArrowSource
 from kprod._core.bulk import BulkCall, Column
 from kprod.errors import KprodError
 from kprod.model import RecordMetadata
@@ -85,6 +87,71 @@ class BulkSendPath(SendPath):
         receipt = SendReceipt(call.head.name, call.tally)
         with _answering(receipt):
             call.run(given, others)
+        return receipt
+
+    def send_arrow(  # noqa: PLR0913 - what a record is made of
+        self,
+        topic: str,
+        data: Any,  # noqa: ANN401 - whoever has the Arrow PyCapsule interface
+        *,
+        value: str = "value",
+        key: str | None = None,
+        headers: str | None = None,
+        partition: str | None = None,
+        timestamp: str | None = None,
+    ) -> SendReceipt:
+        """Hand over the rows of a table, each as one record; they are sent in the background.
+
+        Takes whatever has Arrow's PyCapsule interface: tables, record batches and streams of
+        pyarrow, polars, DuckDB, pandas. A stream is read one array at a time. Waits as `send` does.
+
+        Columns are sent as they are: serializers are not called. A null value is a tombstone, a
+        null key none; a null partition, timestamp or list of headers is as if there were no such
+        column. Interceptors, and a partitioner of the application's, see each record, at
+        `send_many`'s speed.
+
+        A row that `send` would refuse is counted with its error in the receipt's `failures`, and
+        the others go on.
+
+        Args:
+            topic: Name of the topic.
+            data: Has `__arrow_c_stream__` or `__arrow_c_array__`.
+            value: Name of the column of values: binary or string of any kind, dictionaries of them,
+                or fixed-size binary.
+            key: Name of the column of keys, of the same types.
+            headers: Name of a column of lists of structs of `key` and `value`, or of maps.
+            partition: Name of a column of integers.
+            timestamp: Name of a column of timestamps of any unit, or of integers in milliseconds
+                since 1970.
+
+        Returns:
+            One receipt for all rows.
+
+        Raises:
+            TypeError: Not a table, or a column's type cannot be sent; the text has the remedy.
+            ValueError: There is no such column, an array is broken, or an illegal topic name.
+            SerializationError: The stream failed.
+            UnknownTopic: The cluster does not know the topic, and does not create it.
+            MetadataTimeout: The topic's partitions could not be learnt within `max_block_ms`.
+            BufferTimeout: No memory came free within `max_block_ms`.
+            ClosedError: The producer is closed, or was made in a parent process.
+
+        What is wrong with the schema is raised before anything is sent. Whatever ends the call
+        later has the receipt of what was accepted until then in its attribute `receipt`.
+
+        Thread-safety: any thread.
+        """
+        names = {
+            "value": value,
+            "key": key,
+            "headers": headers,
+            "partition": partition,
+            "timestamp": timestamp,
+        }
+        call = ArrowCall(self, topic, ArrowSource(data), names)
+        receipt = SendReceipt(call.head.name, call.tally)
+        with _answering(receipt):
+            call.run_table()
         return receipt
 
     def breathe(self) -> None:

@@ -115,6 +115,9 @@ class SendReceipt:
         Args:
             timeout: Seconds; None waits as long as it takes.
 
+        Returns:
+            None when all are delivered.
+
         Raises:
             KprodTimeout: Not settled in time; the records go on.
             ProducerForked: Waited for in a forked child, where nothing is settled any more.

@@ -1,0 +1,6 @@
+class ColumnPlan:
+    role: str
+    name: str
+    position: int
+    multiplier: int
+    divisor: int

@@ -1,0 +1,4 @@
+from typing import Any
+
+class ArrowSource:
+    def __init__(self, table: Any) -> None: ...
