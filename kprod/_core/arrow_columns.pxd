@@ -194,3 +194,17 @@ cdef inline int read_items(
     if first[0] < 0 or end[0] < first[0] or end[0] > column.item_count:
         return CELL_FAULTY
     return CELL_FULL
+
+
+# The bytes of neighbouring rows, by their offsets; 0 where those were changed to be unsound.
+cdef inline int64_t bytes_between(const BytesColumn* column, int64_t first, int64_t end) noexcept nogil:
+    cdef int64_t begin
+    cdef int64_t size
+    if column.layout == OFFSETS_32:
+        begin = (<const int32_t*>column.places)[column.offset + first]
+        size = (<const int32_t*>column.places)[column.offset + end] - begin
+    else:
+        begin = (<const int64_t*>column.places)[column.offset + first]
+        size = (<const int64_t*>column.places)[column.offset + end]
+        size = size - begin if begin >= 0 else 0
+    return size if 0 <= size <= column.content_bytes else 0

@@ -1,11 +1,7 @@
-from collections.abc import Mapping
-
 from kprod._core.append import SendPath
-from kprod._core.arrow_source import ArrowSource
+from kprod._core.arrow_rows import ArrowRows
 from kprod._core.bulk import BulkCall
 
 class ArrowCall(BulkCall):
-    def __init__(
-        self, path: SendPath, topic: str, source: ArrowSource, names: Mapping[str, str | None]
-    ) -> None: ...
+    def __init__(self, path: SendPath, topic: str, rows: ArrowRows) -> None: ...
     def run_table(self) -> None: ...

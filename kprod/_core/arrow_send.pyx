@@ -23,33 +23,22 @@ Source: Kafka KafkaProducer.doSend (clients 4.3.1) for what must hold for each r
 """
 
 cimport cython
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.string cimport memcpy, memset
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
 
 from kprod._core.append cimport PartitionHead, SendPath
-from kprod._core.arrow_abi cimport ArrowSchema, is_set
-from kprod._core.arrow_columns cimport (
-    CELL_FAULTY,
-    CELL_FULL,
-    CELL_NULL,
-    BytesColumn,
-    ColumnPlan,
-    Window,
-    check_array,
-    find_child,
-    plan_bytes,
-    plan_headers,
-    plan_number,
-    read_bytes,
-    read_items,
-    read_number,
-    validity_of,
+from kprod._core.arrow_columns cimport OFFSETS_32, OFFSETS_64, bytes_between, read_number
+from kprod._core.arrow_rows cimport (
+    PARTITION_UNKNOWN,
+    ROW_CHANGED,
+    ROW_TOO_LARGE,
+    ArrowRows,
+    Columns,
+    RowLook,
 )
-from kprod._core.arrow_source cimport ArrowSource
 from kprod._core.batch cimport APPENDED, NEED_CHUNKS, BatchBuilder, RecordFields
 from kprod._core.bulk cimport BulkCall
 from kprod._core.chunks cimport ChunkChain, ChunkPool
@@ -57,7 +46,6 @@ from kprod._core.future cimport BatchResult
 from kprod._core.key_hash cimport hash_key
 from kprod._core.layout cimport BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES_MAX
 from kprod._core.tally cimport BatchShare
-from kprod._core.varint cimport put_varint, varint_size
 
 from kprod._core.bulk import UNENDURED
 from kprod.errors import Persistence, RecordTooLarge
@@ -70,23 +58,14 @@ cdef enum:
     FEW_ROWS = 512
     # Lengths, attributes and deltas of most records; what is missing is found out.
     RECORD_BESIDES_BYTES = 14
-    LENGTHS_BYTES_MAX = 10
+    # The most that a batch of one record has beside its key, value and headers.
+    BESIDES_BYTES_MAX = BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES_MAX + 10
+    NULL_KEY_BYTES = -1
     STICKY_SLOT = 0
     # One request for memory is at most this part of all.
     POOL_SHARE = 4
-    HEADERS_BYTES_MAX = 0x7FFFFFFF
-
-cdef enum:
-    # Why a row goes nowhere.
-    ROW_CHANGED = -1
-    ROW_IS_NULL = -2
-    PARTITION_UNKNOWN = -3
-    TIME_UNSOUND = -4
-    HEADERS_UNSOUND = -5
-    ROW_TOO_LARGE = -6
 
 cdef const unsigned char* NO_HEADERS = b"\x00"
-cdef int64_t INT64_MAX = <int64_t>0x7FFFFFFFFFFFFFFF
 
 
 cdef class ArrowCall(BulkCall):
@@ -95,12 +74,7 @@ cdef class ArrowCall(BulkCall):
     Args:
         path: The producer's.
         topic: Name of the topic.
-        source: The table.
-        names: Of the columns: value, key, headers, partition, timestamp; None where there is none.
-
-    Raises:
-        ValueError: There is no such column.
-        TypeError: A column's type cannot be sent.
+        rows: The table's.
     """
 
     def __cinit__(self, *args):
@@ -112,51 +86,16 @@ cdef class ArrowCall(BulkCall):
         PyMem_Free(self._routes)
         PyMem_Free(self._slots)
         PyMem_Free(self._touched)
-        PyMem_Free(self._section)
         PyMem_Free(self._turns)
 
-    def __init__(self, SendPath path not None, topic, ArrowSource source not None, names):
-        cdef ArrowSchema* schema = source.schema
-        cdef ColumnPlan plan
-        if schema.format == NULL or <bytes>schema.format != b"+s" or schema.dictionary != NULL:
-            raise TypeError(
-                "send_arrow takes a table or a record batch, whose columns have names; put a single"
-                " array into one, as in pyarrow.table({'value': array})"
-            )
-        if schema.n_children and schema.children == NULL:
-            raise ValueError("a broken Arrow schema: its columns are not there")
-        for role, name in names.items():
-            if name is None:
-                continue
-            position = find_child(schema, name, role)
-            if role == "headers":
-                plan = plan_headers(schema, position)
-            elif role in {"partition", "timestamp"}:
-                plan = plan_number(schema, position, role)
-            else:
-                plan = plan_bytes(schema, position, role)
-            self._take_plan(role, plan)
+    def __init__(self, SendPath path not None, topic, ArrowRows rows not None):
         BulkCall.__init__(self, path, topic)
-        self._source = source
         # What is in a column is encoded already.
         self._has_serializers = False
-        self._record_bytes_max = path._record_bytes_max
-        self._besides_bytes = BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES_MAX + LENGTHS_BYTES_MAX
+        self._rows = rows
+        rows.row_bytes_max = path._record_bytes_max - BESIDES_BYTES_MAX
         self._batches = []
         self._own_shares = []
-
-    cdef int _take_plan(self, str role, ColumnPlan plan) except -1:
-        if role == "value":
-            self._value = plan
-        elif role == "key":
-            self._key = plan
-        elif role == "headers":
-            self._headers = plan
-        elif role == "partition":
-            self._partition = plan
-        else:
-            self._timestamp = plan
-        return 0
 
     def run_table(self) -> None:
         """Send all arrays.
@@ -168,44 +107,18 @@ cdef class ArrowCall(BulkCall):
         """
         cdef SendPath path = self._path
         try:
-            while self._source.advance():
-                self._bind()
+            while self._rows.source.advance():
+                row_count = self._rows.bind()
                 self._first_call_index = self.tally.record_count
                 if path._has_interceptors or path._has_partitioner:
-                    self._send_singly(self._source.array.length)
+                    self._send_singly(row_count)
                 else:
-                    self._send_array(self._source.array.length)
+                    self._send_array(row_count)
                 self._splice_all()
                 path.breathe()
         finally:
             # Rows that were dealt with are sent, whatever ended the call.
             self._splice_all()
-
-    cdef int _bind(self) except -1:
-        """Check the present array, and find its columns."""
-        cdef Columns* columns = &self._columns
-        cdef Window window
-        window.base = window.start = 0
-        window.end = self._source.array.length
-        check_array(self._source.array, &window, 1, "the table")
-        columns.validity = validity_of(self._source.array, "the table")
-        columns.offset = window.base = self._source.array.offset
-        columns.has_key = self._key is not None
-        columns.has_headers = self._headers is not None
-        columns.has_partition = self._partition is not None
-        columns.has_timestamp = self._timestamp is not None
-        self._value.bind_bytes(self._source.array, &window, &columns.value)
-        if columns.has_key:
-            self._key.bind_bytes(self._source.array, &window, &columns.key)
-        if columns.has_headers:
-            self._headers.bind_headers(self._source.array, &window, &columns.headers)
-        if columns.has_partition:
-            self._partition.bind_number(self._source.array, &window, &columns.partition)
-        if columns.has_timestamp:
-            self._timestamp.bind_number(self._source.array, &window, &columns.timestamp)
-            self._multiplier = self._timestamp.multiplier
-            self._divisor = self._timestamp.divisor
-        return 0
 
     cdef int _send_array(self, int64_t row_count) except -1:
         cdef int64_t row = 0
@@ -250,6 +163,7 @@ cdef class ArrowCall(BulkCall):
     cdef int _look_around(self) except -1:
         """Take over, for one block, what may change: partitions, turns, the time, the end."""
         cdef SendPath path = self._path
+        cdef Columns* columns = &self._rows.columns
         cdef Py_ssize_t wanted
         cdef Py_ssize_t index
         cdef int32_t* turns
@@ -258,7 +172,13 @@ cdef class ArrowCall(BulkCall):
         self._partition_count = self.head.partition_count
         self._grow_slots()
         self._touched_count = 0
-        self._headers_bytes_max = 1
+        # Nothing to be looked up for any row: each goes where the partition sticks.
+        self._is_plain_array = (
+            columns.validity == NULL and not columns.value.is_encoded
+            and (columns.value.layout == OFFSETS_32 or columns.value.layout == OFFSETS_64)
+            and not (columns.has_key or columns.has_headers or columns.has_partition)
+            and not path._takes_turns and path._hashed_key_bytes_min > NULL_KEY_BYTES
+        )
         self._clock_ms = path._clock.timestamp_ms()
         if path._takes_turns:
             queue_turns = self.head.turns or list(range(self._partition_count))
@@ -302,115 +222,64 @@ cdef class ArrowCall(BulkCall):
         cdef int64_t size
         cdef int64_t total_bytes = 0
         cdef int32_t slot
+        if self._is_plain_array:
+            return self._route_plain(first, end)
         for row in range(first, end):
-            size = 0
+            size = RECORD_BESIDES_BYTES
             slot = self._slot_of(row, &size)
             self._routes[row - first] = slot
             if slot < 0:
                 continue
-            if self._slots[slot].planned_bytes == 0:
-                self._touched[self._touched_count] = slot
-                self._touched_count += 1
-            self._slots[slot].planned_bytes += size + RECORD_BESIDES_BYTES
-            total_bytes += size + RECORD_BESIDES_BYTES
+            self._plan(slot, size)
+            total_bytes += size
             if total_bytes >= BLOCK_BYTES:
                 return row + 1
         return end
 
+    cdef int64_t _route_plain(self, int64_t first, int64_t end) noexcept nogil:
+        """As `_route` where every row is the sticky partition's and offsets give the sizes."""
+        cdef int64_t size = bytes_between(&self._rows.columns.value, first, end)
+        while size > BLOCK_BYTES and end - first > 1:
+            end = first + (end - first) // 2
+            size = bytes_between(&self._rows.columns.value, first, end)
+        memset(self._routes, 0, (end - first) * sizeof(int32_t))
+        self._plan(STICKY_SLOT, size + RECORD_BESIDES_BYTES * (end - first))
+        return end
+
+    cdef void _plan(self, int32_t slot, int64_t size) noexcept nogil:
+        """Note how many bytes more a slot will need."""
+        if self._slots[slot].planned_bytes == 0:
+            self._touched[self._touched_count] = slot
+            self._touched_count += 1
+        self._slots[slot].planned_bytes += size
+
     cdef int32_t _slot_of(self, int64_t row, int64_t* size) noexcept nogil:
-        """A row's slot, or why it goes nowhere, and the bytes of its key, value and headers."""
-        cdef Columns* columns = &self._columns
-        cdef const uint8_t* key = NULL
-        cdef const uint8_t* value = NULL
-        cdef int64_t key_bytes = -1
-        cdef int64_t value_bytes = -1
-        cdef int64_t headers_bytes = 1
-        cdef int64_t number = 0
-        cdef int cell
-        if columns.validity != NULL and not is_set(columns.validity, columns.offset + row):
-            return ROW_IS_NULL
-        if read_bytes(&columns.value, row, &value, &value_bytes) == CELL_FAULTY:
-            return ROW_CHANGED
-        if columns.has_key and read_bytes(&columns.key, row, &key, &key_bytes) == CELL_FAULTY:
-            return ROW_CHANGED
-        if columns.has_headers:
-            headers_bytes = self._headers_bytes(row)
-            if headers_bytes < 0:
-                return <int32_t>headers_bytes
-        if columns.has_timestamp and self._time_of(row, &number) == CELL_FAULTY:
-            return TIME_UNSOUND
-        if max(key_bytes, value_bytes, headers_bytes) > self._record_bytes_max:
-            return ROW_TOO_LARGE
-        size[0] = max(key_bytes, 0) + max(value_bytes, 0) + headers_bytes
-        if size[0] + self._besides_bytes > self._record_bytes_max:
-            return ROW_TOO_LARGE
-        self._headers_bytes_max = max(self._headers_bytes_max, headers_bytes)
-        if columns.has_partition:
-            cell = read_number(&columns.partition, row, &number)
-            if cell == CELL_FULL:
-                if number < 0 or number >= self._partition_count:
-                    return PARTITION_UNKNOWN
-                return <int32_t>number + 1
+        """A row's slot, or why it goes nowhere; adds the bytes of its key, value and headers."""
+        cdef RowLook look
+        cdef int64_t fault = self._rows.look(row, &look)
+        if fault < 0:
+            return <int32_t>fault
+        size[0] += look.size_bytes
+        if look.has_partition:
+            if look.partition < 0 or look.partition >= self._partition_count:
+                return PARTITION_UNKNOWN
+            return <int32_t>look.partition + 1
         if self._turn_count:
             self._turn += 1
             return self._turns[(self._turn - 1) % self._turn_count] + 1
-        if key_bytes < self._path._hashed_key_bytes_min:
+        if look.key_bytes < self._path._hashed_key_bytes_min:
             return STICKY_SLOT
         return 1 + <int32_t>(
-            hash_key(self._path._key_hash, key, key_bytes) % <unsigned int>self._partition_count
+            hash_key(self._path._key_hash, look.key, look.key_bytes)
+            % <unsigned int>self._partition_count
         )
-
-    cdef int _time_of(self, int64_t row, int64_t* time_ms) noexcept nogil:
-        """A row's timestamp in milliseconds; faulty before 1970 and past 64 bits."""
-        cdef int cell = read_number(&self._columns.timestamp, row, time_ms)
-        if cell != CELL_FULL:
-            return cell
-        if time_ms[0] < 0 or time_ms[0] > INT64_MAX // self._multiplier:
-            return CELL_FAULTY
-        time_ms[0] = time_ms[0] * self._multiplier // self._divisor
-        return CELL_FULL
-
-    cdef int64_t _headers_bytes(self, int64_t row) noexcept nogil:
-        """The size of a row's header section, or why it has none."""
-        cdef Columns* columns = &self._columns
-        cdef int64_t item
-        cdef int64_t end
-        cdef int64_t total_bytes
-        cdef int64_t size = 0
-        cdef const uint8_t* start = NULL
-        cdef int cell = read_items(&columns.headers, row, &item, &end)
-        if cell == CELL_FAULTY:
-            return ROW_CHANGED
-        if end - item > HEADERS_BYTES_MAX:
-            return ROW_TOO_LARGE
-        total_bytes = varint_size(<int32_t>(end - item))
-        for item in range(item, end):
-            if columns.headers.item_validity != NULL and not is_set(
-                columns.headers.item_validity, columns.headers.item_offset + item
-            ):
-                return HEADERS_UNSOUND
-            cell = read_bytes(&columns.headers.names, item, &start, &size)
-            if cell != CELL_FULL:
-                return ROW_CHANGED if cell == CELL_FAULTY else HEADERS_UNSOUND
-            if not is_utf8(start, size):
-                return HEADERS_UNSOUND
-            total_bytes += 5 + size
-            cell = read_bytes(&columns.headers.values, item, &start, &size)
-            if cell == CELL_FAULTY:
-                return ROW_CHANGED
-            total_bytes += 5 + (size if cell == CELL_FULL else 0)
-            if total_bytes > HEADERS_BYTES_MAX:
-                return ROW_TOO_LARGE
-        return total_bytes
 
     cdef Stop _encode(self, int64_t* row, int64_t first, int64_t end) noexcept nogil:
         """Append rows to their slots' batches until something is missing."""
-        cdef RecordFields record
         cdef Slot* slot
         cdef int32_t route
-        cdef int outcome
-        record.headers = NO_HEADERS
-        record.headers_bytes = 1
+        cdef int64_t run
+        cdef Stop stop = ROWS_ENDED
         while row[0] < end:
             route = self._routes[row[0] - first]
             if route < 0:
@@ -418,77 +287,51 @@ cdef class ArrowCall(BulkCall):
             slot = &self._slots[route]
             if slot.builder == NULL:
                 return NO_PRIVATE_BATCH
-            if not self._read_row(row[0], &record):
-                self._routes[row[0] - first] = ROW_CHANGED
-                return ROW_REFUSED
             if not (<BatchShare>slot.share).reserve():
                 return NO_MEMORY
-            outcome = (<BatchBuilder>slot.builder).append(&record)
-            if outcome != APPENDED:
-                return NEEDS_CHUNKS if outcome == NEED_CHUNKS else IS_FULL
-            (<BatchShare>slot.share).put(
-                (<BatchBuilder>slot.builder).record_count - 1, self._first_call_index + row[0]
-            )
-            row[0] += 1
+            # Neighbours that go the same way are one note in the account.
+            run = 1
+            while row[0] + run < end and self._routes[row[0] + run - first] == route:
+                run += 1
+            stop = self._encode_run(row, row[0] + run, first, slot)
+            if stop != ROWS_ENDED:
+                return stop
         return ROWS_ENDED
 
-    cdef bint _read_row(self, int64_t row, RecordFields* record) noexcept nogil:
-        """A row's fields; False when its array was changed since it was checked."""
-        cdef Columns* columns = &self._columns
-        cdef int64_t size = -1
-        cdef int cell = read_bytes(&columns.value, row, &record.value, &size)
-        record.value_bytes = size if cell == CELL_FULL else -1
-        if cell == CELL_FAULTY or size > self._record_bytes_max:
-            return False
+    cdef Stop _encode_run(
+        self, int64_t* row, int64_t end, int64_t first, Slot* slot
+    ) noexcept nogil:
+        """Append rows that all go to one slot until something is missing."""
+        cdef RecordFields record
+        cdef RowLook look
+        cdef int64_t begin = row[0]
+        cdef int64_t here = begin
+        cdef Stop stop = ROWS_ENDED
+        cdef int outcome
         record.key = NULL
         record.key_bytes = -1
+        record.headers = NO_HEADERS
+        record.headers_bytes = 1
         record.timestamp_ms = self._clock_ms
-        if columns.has_key:
-            cell = read_bytes(&columns.key, row, &record.key, &size)
-            record.key_bytes = size if cell == CELL_FULL else -1
-            if cell == CELL_FAULTY or record.key_bytes > self._record_bytes_max:
-                return False
-        if columns.has_timestamp:
-            cell = self._time_of(row, &size)
-            if cell == CELL_FAULTY:
-                return False
-            if cell == CELL_FULL:
-                record.timestamp_ms = size
-        return not columns.has_headers or self._write_headers(row, record)
-
-    cdef bint _write_headers(self, int64_t row, RecordFields* record) noexcept nogil:
-        """Encode a row's headers into the call's scratch memory."""
-        cdef Columns* columns = &self._columns
-        cdef uint8_t* at = self._section
-        cdef uint8_t* limit = at + self._section_room_bytes
-        cdef const uint8_t* start = NULL
-        cdef int64_t size = 0
-        cdef int64_t item
-        cdef int64_t end
-        cdef int part
-        cdef int cell = read_items(&columns.headers, row, &item, &end)
-        if cell == CELL_FAULTY or limit - at < 5 or end - item > HEADERS_BYTES_MAX:
-            return False
-        at = put_varint(at, <int32_t>(end - item))
-        for item in range(item, end):
-            for part in range(2):
-                cell = read_bytes(
-                    &columns.headers.names if part == 0 else &columns.headers.values,
-                    item, &start, &size
-                )
-                if cell == CELL_FAULTY or (part == 0 and cell == CELL_NULL):
-                    return False
-                if cell == CELL_NULL:
-                    size = -1
-                if max(size, 0) > limit - at - 5:
-                    return False
-                at = put_varint(at, <int32_t>size)
-                if size > 0:
-                    memcpy(at, start, size)
-                    at += size
-        record.headers = self._section
-        record.headers_bytes = at - self._section
-        return True
+        while here < end:
+            if not self._rows.read(here, &record):
+                self._routes[here - first] = min(<int32_t>self._rows.look(here, &look), ROW_CHANGED)
+                stop = ROW_REFUSED
+                break
+            outcome = (<BatchBuilder>slot.builder).append(&record)
+            if outcome != APPENDED:
+                stop = NEEDS_CHUNKS if outcome == NEED_CHUNKS else IS_FULL
+                break
+            # A row may have no timestamp though others have one.
+            record.timestamp_ms = self._clock_ms
+            here += 1
+        if here > begin:
+            (<BatchShare>slot.share).put_run(
+                (<BatchBuilder>slot.builder).record_count - <int32_t>(here - begin),
+                self._first_call_index + begin, <int32_t>(here - begin)
+            )
+        row[0] = here
+        return stop
 
     # With the lock: memory, refusals, queues.
 
@@ -497,16 +340,9 @@ cdef class ArrowCall(BulkCall):
         cdef Py_ssize_t index
         cdef Py_ssize_t slot
         cdef bint large
-        cdef uint8_t* section
         if self._turn_count:
             self.head._turn = <Py_ssize_t>self._turn
-        # Room for the longest section as it was estimated, and a varint more.
-        if self._section_room_bytes < self._headers_bytes_max + 10:
-            section = <uint8_t*>PyMem_Realloc(self._section, self._headers_bytes_max + 10)
-            if section == NULL:
-                raise MemoryError("no memory for the headers of a record")
-            self._section = section
-            self._section_room_bytes = self._headers_bytes_max + 10
+        self._rows.make_room()
         for index in range(self._touched_count):
             slot = self._touched[index]
             if self._slots[slot].builder == NULL:
@@ -569,13 +405,12 @@ cdef class ArrowCall(BulkCall):
         cdef SendPath path = self._path
         cdef BatchBuilder builder
         cdef int64_t waited_ms = 0
-        cdef int64_t size = 0
+        cdef int64_t size
         cdef int64_t wanted_bytes
         cdef int64_t chunk_bytes
         if path.refusal is not None:
             raise path.refusal()
-        self._slot_of(row, &size)
-        size += self._besides_bytes
+        size = self._rows.size_of(row) + BESIDES_BYTES_MAX
         if stop == NEEDS_CHUNKS:
             builder = <BatchBuilder>self._slots[slot].builder
             self._slots[slot].planned_bytes = max(self._slots[slot].planned_bytes, size)
@@ -606,53 +441,22 @@ cdef class ArrowCall(BulkCall):
         cdef RecordFields record
         try:
             if fault == PARTITION_UNKNOWN:
-                read_number(&self._columns.partition, row, &number)
+                read_number(&self._rows.columns.partition, row, &number)
                 number = self._given_index(&record, number, &waited_ms)
                 self._grow_slots()
                 self._routes[row - first] = <int32_t>number + 1
                 return False
-            error = self._fault_of(row, fault)
+            if fault == ROW_TOO_LARGE:
+                size = self._rows.size_of(row) + BESIDES_BYTES_MAX
+                error = RecordTooLarge(self._path.too_large_text(self.head.name, size))
+            else:
+                error = self._rows.fault_of(row, fault)
         except Exception as raised:
             if isinstance(raised, UNENDURED):
                 raise
             error = raised.with_traceback(None)
         self.tally.refuse(error)
         return True
-
-    cdef object _fault_of(self, int64_t row, int32_t fault):
-        """The error that `send` would raise for this row."""
-        cdef int64_t size = 0
-        cdef int64_t number = 0
-        if fault == ROW_IS_NULL:
-            return ValueError("the row itself is null, which is no record; leave such rows out")
-        if fault == TIME_UNSOUND:
-            read_number(&self._columns.timestamp, row, &number)
-            return ValueError(
-                f"timestamp {number} of column {self._timestamp.name!r} is before 1970, or past 64"
-                " bits in milliseconds"
-            )
-        if fault == HEADERS_UNSOUND:
-            return ValueError(
-                f"a header in column {self._headers.name!r} is null, or has a key that is null or"
-                " not valid UTF-8"
-            )
-        if fault == ROW_TOO_LARGE:
-            return RecordTooLarge(self._path.too_large_text(self.head.name, self._size_of(row)))
-        return ValueError("the row was changed while it was sent")
-
-    cdef int64_t _size_of(self, int64_t row) except -1:
-        """What a row that is too large takes, to say so."""
-        cdef const uint8_t* start = NULL
-        cdef int64_t size = 0
-        cdef int64_t total_bytes = self._besides_bytes
-        if read_bytes(&self._columns.value, row, &start, &size) == CELL_FULL:
-            total_bytes += size
-        if self._columns.has_key:
-            if read_bytes(&self._columns.key, row, &start, &size) == CELL_FULL:
-                total_bytes += size
-        if self._columns.has_headers:
-            total_bytes += max(self._headers_bytes(row), <int64_t>0)
-        return total_bytes
 
     cdef int _splice_all(self) except -1:
         cdef Py_ssize_t slot
@@ -708,7 +512,8 @@ cdef class ArrowCall(BulkCall):
         cdef int64_t row
         for row in range(row_count):
             try:
-                value, key, headers, partition, timestamp_ms = self._row(row)
+                self._is_checking = True
+                value, key, headers, partition, timestamp_ms = self._rows.row_at(row)
                 self._send(value, key, headers, partition, timestamp_ms)
             except Exception as error:
                 if not self._is_checking or isinstance(error, UNENDURED):
@@ -717,82 +522,3 @@ cdef class ArrowCall(BulkCall):
                 self.tally.refuse(error.with_traceback(None))
             if row % FEW_ROWS == 0:
                 self._path.breathe()
-
-    cdef tuple _row(self, int64_t row):
-        """A row as `send` would take it."""
-        cdef Columns* columns = &self._columns
-        cdef int64_t number = 0
-        cdef int64_t item
-        cdef int64_t end
-        key = headers = partition = timestamp_ms = None
-        self._is_checking = True
-        if columns.validity != NULL and not is_set(columns.validity, columns.offset + row):
-            raise self._fault_of(row, ROW_IS_NULL)
-        if columns.has_key:
-            key = bytes_at(&columns.key, row)
-        if columns.has_headers:
-            if self._headers_bytes(row) < 0:
-                raise self._fault_of(row, <int32_t>self._headers_bytes(row))
-            read_items(&columns.headers, row, &item, &end)
-            headers = [
-                (bytes_at(&columns.headers.names, at).decode(), bytes_at(&columns.headers.values, at))
-                for at in range(item, end)
-            ]
-        if columns.has_partition:
-            if read_number(&columns.partition, row, &number) == CELL_FULL:
-                partition = number
-        if columns.has_timestamp:
-            cell = self._time_of(row, &number)
-            if cell == CELL_FAULTY:
-                raise self._fault_of(row, TIME_UNSOUND)
-            if cell == CELL_FULL:
-                timestamp_ms = number
-        return bytes_at(&columns.value, row), key, headers, partition, timestamp_ms
-
-
-cdef object bytes_at(const BytesColumn* column, int64_t row):
-    """A copy of a byte string, or None for a null."""
-    cdef const uint8_t* start = NULL
-    cdef int64_t size = 0
-    cdef int cell = read_bytes(column, row, &start, &size)
-    if cell == CELL_FAULTY:
-        raise ValueError("the row was changed while it was sent")
-    if cell == CELL_NULL:
-        return None
-    return PyBytes_FromStringAndSize(<const char*>start, size)
-
-
-cdef bint is_utf8(const uint8_t* at, int64_t size) noexcept nogil:
-    """Whether this is valid UTF-8: shortest forms, no surrogates, at most U+10FFFF."""
-    cdef const uint8_t* end = at + size
-    cdef int more
-    cdef uint8_t low
-    cdef uint8_t high
-    while at < end:
-        if at[0] < 0x80:
-            at += 1
-            continue
-        low = 0x80
-        high = 0xBF
-        if 0xC2 <= at[0] <= 0xDF:
-            more = 1
-        elif 0xE0 <= at[0] <= 0xEF:
-            more = 2
-            low = 0xA0 if at[0] == 0xE0 else 0x80
-            high = 0x9F if at[0] == 0xED else 0xBF
-        elif 0xF0 <= at[0] <= 0xF4:
-            more = 3
-            low = 0x90 if at[0] == 0xF0 else 0x80
-            high = 0x8F if at[0] == 0xF4 else 0xBF
-        else:
-            return False
-        if end - at <= more or not low <= at[1] <= high:
-            return False
-        at += 2
-        more -= 1
-        while more > 0:
-            if at[0] & 0xC0 != 0x80:
-                return False
-            at += 1
-            more -= 1
-    return True

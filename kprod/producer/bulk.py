@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sized
 from typing import Any
 
 from kprod._core.append import SendPath
+from kprod._core.arrow_rows import ArrowRows
 from kprod._core.arrow_send import ArrowCall
 from kprod._core.arrow_source import ArrowSource
 from kprod._core.bulk import BulkCall, Column
@@ -148,7 +149,7 @@ class BulkSendPath(SendPath):
             "partition": partition,
             "timestamp": timestamp,
         }
-        call = ArrowCall(self, topic, ArrowSource(data), names)
+        call = ArrowCall(self, topic, ArrowRows(ArrowSource(data), names))
         receipt = SendReceipt(call.head.name, call.tally)
         with _answering(receipt):
             call.run_table()
