@@ -1,0 +1,127 @@
+"""Ten thousand partitions beside ten: what a partition costs that gets one record in its turn.
+
+A librdkafka mock cluster of three brokers; explicit partitions, round robin; 1 GiB of buffer memory
+and linger 500 ms, so that a batch of each partition has time to gather. Each run is a process of
+its own; runs of few and many partitions alternate. A run counts only if the topic's end offsets sum
+up to what was sent.
+
+Then the same with the default 64 MiB of buffer memory, where what matters is that it completes and
+that memory stays bounded; and the CPU time of a producer that is idle behind 10,000 partitions.
+
+    python benchmarks/scaling.py [--quick]
+
+Source: performance goal of half the rate; Kafka's KAFKA-5562 class of scans over all partitions.
+"""
+
+import argparse
+import itertools
+import json
+import time
+from collections.abc import Mapping
+from functools import partial
+
+import race_brokers
+from measure import child_figures, own_process_figures
+from race_brokers import RaceBroker
+from report import Contestant, Metric, Report, main
+
+FEW, MANY = 10, 10_000
+GIB = 1 << 30
+DEFAULT_MEMORY = 64 << 20
+LINGER_MS = 500
+VALUE = b"v" * 100
+BLOCK = 10_000
+FLUSH_S = 60.0
+RATE = Metric("rate", "records/s")
+CPU = Metric("CPU per record", "us", more_is_better=False)
+GROWTH = Metric("resident size over the start's", "MiB", more_is_better=False)
+IDLE = Metric("idle", "% of a core", more_is_better=False)
+
+
+def benchmark(report: Report) -> None:
+    """Rates, bounded memory, idleness."""
+    given = report.options.extra
+    if given.child:
+        print(json.dumps(_child(given)))
+        raise SystemExit(0)
+    seconds = given.seconds or report.pick(10.0, 1.0)
+    with race_brokers.running("mock") as broker:
+        few = Contestant(f"{FEW} partitions", partial(_run, broker, FEW, GIB, seconds))
+        many = Contestant(f"{MANY:,} partitions", partial(_run, broker, MANY, GIB, seconds))
+        report.compare([few, many], metric=[RATE, CPU, GROWTH], baseline=few.name)
+        small = _run(broker, MANY, DEFAULT_MEMORY, seconds)
+        for metric in (RATE, CPU, GROWTH):
+            name = f"{MANY:,} partitions, 64 MiB"
+            report.add(metric, name, [small[metric.name]])
+        for count in (FEW, MANY):
+            idle = _run(broker, count, DEFAULT_MEMORY, report.pick(10.0, 2.0), idle=True)
+            report.add(IDLE, f"{count:,} partitions", [idle[IDLE.name]])
+
+
+def _run(
+    broker: RaceBroker, partitions: int, memory: int, seconds: float, *, idle: bool = False
+) -> Mapping[str, float]:
+    with broker.topic(f"{partitions}", partitions) as topic:
+        command = [__file__, "--child", broker.address, "--topic", topic]
+        command += ["--partitions", str(partitions), "--memory", str(memory)]
+        command += ["--seconds", str(seconds), *["--idle"] * idle]
+        figures = child_figures(command, timeout_s=FLUSH_S * 2 + seconds * 4)
+        if broker.end_offset(topic, partitions) != figures["count"]:
+            message = f"{figures['count']:,.0f} records were sent, and the broker has others"
+            raise RuntimeError(message)
+    return figures
+
+
+def _child(given: argparse.Namespace) -> Mapping[str, float]:
+    import kprod  # ruff: ignore[import-outside-top-level] - the parent does without
+
+    topic, partitions = given.topic, range(given.partitions)
+    with kprod.Producer(
+        bootstrap_servers=given.child, buffer_memory=given.memory, linger_ms=LINGER_MS
+    ) as producer:
+        send = producer.send
+        for partition in partitions:
+            send(topic, VALUE, partition=partition)
+        _flush(producer)
+        count = given.partitions
+        before = own_process_figures()
+        began_s, began_cpu_s = time.perf_counter(), time.process_time()
+        if given.idle:
+            time.sleep(given.seconds)
+            spent_s = time.process_time() - began_cpu_s
+            return {IDLE.name: 100 * spent_s / given.seconds, "count": count}
+        turns = itertools.cycle(partitions)
+        sent = 0
+        while time.perf_counter() - began_s < given.seconds:
+            for partition in itertools.islice(turns, BLOCK):
+                send(topic, VALUE, partition=partition)
+            sent += BLOCK
+        _flush(producer)
+        elapsed_s = time.perf_counter() - began_s
+        cpu_s = time.process_time() - began_cpu_s
+    return {
+        RATE.name: sent / elapsed_s,
+        CPU.name: cpu_s * 1e6 / sent,
+        GROWTH.name: (own_process_figures()["peak_bytes"] - before["peak_bytes"]) / 2**20,
+        "count": count + sent,
+    }
+
+
+def _flush(producer: "kprod.Producer") -> None:  # noqa: F821 - imported by the child alone
+    undelivered = producer.flush(FLUSH_S)
+    if undelivered:
+        message = f"{undelivered:,} records were not delivered"
+        raise RuntimeError(message)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seconds", type=float, help="of each run; 10 by default")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--topic", help=argparse.SUPPRESS)
+    parser.add_argument("--partitions", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--idle", action="store_true", help=argparse.SUPPRESS)
+
+
+if __name__ == "__main__":
+    main("10,000 partitions beside 10, round robin", benchmark, arguments=_arguments)
