@@ -1,7 +1,15 @@
 """kprod: a fast and honest Kafka producer for Python."""
 
+from kprod.aio import AsyncProducer
 from kprod.producer.future import RecordFuture, as_completed, wait
 from kprod.producer.producer import Producer
 from kprod.producer.receipt import SendReceipt
 
-__all__ = ["Producer", "RecordFuture", "SendReceipt", "as_completed", "wait"]
+__all__ = [
+    "AsyncProducer",
+    "Producer",
+    "RecordFuture",
+    "SendReceipt",
+    "as_completed",
+    "wait",
+]

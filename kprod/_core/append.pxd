@@ -1,3 +1,4 @@
+from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.batch cimport BatchBuilder, RecordFields
@@ -13,13 +14,33 @@ cdef enum:
     CLOSED = 101
 
 
-# What a record takes with it alone in a batch, and how long it has waited.
+# What a record takes with it alone in a batch, how long it has waited, and the `ChunkHand` of one
+# that must not wait, borrowed; NULL if it may.
 cdef struct RoomNeed:
     Py_ssize_t bound_bytes
     int64_t waited_ms
+    PyObject* hand
+
+
+# What `hand_over` is given, borrowed: its caller holds them.
+cdef struct SendArguments:
+    PyObject* value
+    PyObject* key
+    PyObject* headers
+    PyObject* partition
+    PyObject* timestamp_ms
+    PyObject* on_delivery
 
 
 cdef class SendPath
+
+
+cdef class ChunkHand:
+    # Lent by the path's pool; given away all at once.
+    cdef public list chunks
+    cdef readonly Py_ssize_t missing_count
+    cdef readonly bint missing_large
+    cdef list fill(self, SendPath path, Py_ssize_t missing_bytes, bint large)
 
 
 cdef class PartitionHead:
@@ -64,18 +85,22 @@ cdef class SendPath:
     cdef KeyHash _key_hash
     cdef Py_ssize_t _hashed_key_bytes_min
 
+    cdef RecordFuture hand_over(
+        self, TopicHead head, SendArguments* given, int64_t waited_ms, ChunkHand hand
+    )
     cdef RecordFuture _append(
-        self, TopicHead head, Py_ssize_t index, RecordFields* record, int64_t waited_ms,
+        self, TopicHead head, Py_ssize_t index, RecordFields* record, RoomNeed* need,
         object on_delivery
     )
-    cdef int _make_room(
+    cdef bint _make_room(
         self, TopicHead head, PartitionHead queue, BatchBuilder builder, int outcome, RoomNeed* need
     ) except -1
     cdef Py_ssize_t _bound_bytes(self, TopicHead head, const RecordFields* record) except -1
-    cdef int _extend(self, PartitionHead queue, BatchBuilder builder, int64_t* waited_ms) except -1
+    cdef int _extend(self, PartitionHead queue, list chunks) except -1
     cdef int _open(self, PartitionHead queue, list chunks) except -1
     cdef list _try_take(self, Py_ssize_t chunk_count, bint large)
     cdef list _take(self, Py_ssize_t missing_bytes, bint large, int64_t* waited_ms)
+    cdef list _take_for(self, RoomNeed* need, Py_ssize_t missing_bytes, bint large)
     cdef int _seal_full(self, PartitionHead queue, BatchBuilder builder) except -1
     cdef int _post(self, PartitionHead queue) except -1
     cdef Py_ssize_t _partition_index(

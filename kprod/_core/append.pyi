@@ -5,7 +5,7 @@ from typing import Any
 from typing_extensions import Buffer
 
 from kprod._core.batch import BatchBuilder
-from kprod._core.chunks import ChunkChain, ChunkPool, MemoryWaiter
+from kprod._core.chunks import Chunk, ChunkChain, ChunkPool, MemoryWaiter
 from kprod._core.clock import SystemClock
 from kprod._core.future import BatchResult, RecordFuture
 from kprod.errors import KprodError
@@ -28,6 +28,12 @@ class TopicHead:
     sticky: int
     turns: list[int]
     def __init__(self, name: str, queues: list[Any]) -> None: ...
+
+class ChunkHand:
+    chunks: list[Chunk]
+    missing_count: int
+    missing_large: bool
+    def __init__(self) -> None: ...
 
 class SendPath:
     topics: dict[str, TopicHead]

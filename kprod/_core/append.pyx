@@ -116,6 +116,36 @@ cdef class TopicHead:
         self.turns = []
 
 
+cdef class ChunkHand:
+    """What a send that must not wait brings along, and what it misses.
+
+    Attributes:
+        chunks: Lent by the pool; a send that needs memory uses all of them, if they are enough.
+        missing_count: How many chunks the latest send missed that came to nothing.
+        missing_large: Whether large ones.
+    """
+
+    def __init__(self):
+        self.chunks = []
+
+    cdef list fill(self, SendPath path, Py_ssize_t missing_bytes, bint large):
+        """Chunks out of this hand or the pool; None if neither has them, and what is missing."""
+        cdef Py_ssize_t chunk_bytes = (
+            path._pool.large_chunk_bytes if large else path._pool.small_chunk_bytes
+        )
+        cdef Py_ssize_t size_bytes = 0
+        cdef Chunk chunk
+        cdef list chunks = self.chunks
+        for chunk in chunks:
+            size_bytes += chunk.capacity_bytes
+        if size_bytes >= missing_bytes:
+            self.chunks = []
+            return chunks
+        self.missing_count = (missing_bytes + chunk_bytes - 1) // chunk_bytes
+        self.missing_large = large
+        return path._try_take(self.missing_count, large)
+
+
 cdef class SendPath:
     """The compiled half of a producer: `send` and nothing else.
 
@@ -180,14 +210,9 @@ cdef class SendPath:
 
         Thread-safety: any thread.
         """
-        cdef RecordFields record
-        cdef Py_buffer key_view
-        cdef Py_buffer value_view
-        cdef bint key_is_viewed = False
-        cdef bint value_is_viewed = False
+        cdef SendArguments given
         cdef int64_t waited_ms = 0
         cdef int64_t started_ms
-        cdef bytes section
         cdef TopicHead head
         cdef PyObject* found
         if self.refusal is not None:
@@ -217,27 +242,53 @@ cdef class SendPath:
         if self._has_serializers:
             key, value, headers = self.serialize(topic, key, value, headers)
 
+        given.value = <PyObject*>value
+        given.key = <PyObject*>key
+        given.headers = <PyObject*>headers
+        given.partition = <PyObject*>partition
+        given.timestamp_ms = <PyObject*>timestamp_ms
+        given.on_delivery = <PyObject*>on_delivery
+        return self.hand_over(head, &given, waited_ms, None)
+
+    cdef RecordFuture hand_over(
+        self, TopicHead head, SendArguments* given, int64_t waited_ms, ChunkHand hand
+    ):
+        """Check, encode and append one serialized record; None if `hand` has not enough memory.
+
+        With a hand nothing waits; without one it may, for what `waited_ms` leaves.
+        """
+        cdef RecordFields record
+        cdef RoomNeed need
+        cdef Py_buffer key_view
+        cdef Py_buffer value_view
+        cdef bint key_is_viewed = False
+        cdef bint value_is_viewed = False
+        cdef bytes section
+        cdef Py_ssize_t index
+        cdef object partition = <object>given.partition
+        need.waited_ms = waited_ms
+        need.hand = NULL if hand is None else <PyObject*>hand
         record.headers = NO_HEADERS
         record.headers_bytes = 1
-        if headers is not None:
-            section = encode_header_section(headers)
+        if given.headers != <PyObject*>None:
+            section = encode_header_section(<object>given.headers)
             record.headers = <const unsigned char*>PyBytes_AS_STRING(section)
             record.headers_bytes = PyBytes_GET_SIZE(section)
         try:
             value_is_viewed = expose(
-                value, &value_view, &record.value, &record.value_bytes, "value"
+                <object>given.value, &value_view, &record.value, &record.value_bytes, "value"
             )
-            key_is_viewed = expose(key, &key_view, &record.key, &record.key_bytes, "key")
-            if timestamp_ms is None:
+            key_is_viewed = expose(
+                <object>given.key, &key_view, &record.key, &record.key_bytes, "key"
+            )
+            if given.timestamp_ms == <PyObject*>None:
                 record.timestamp_ms = self._clock.timestamp_ms()
             else:
-                record.timestamp_ms = whole(timestamp_ms, "timestamp_ms")
+                record.timestamp_ms = whole(<object>given.timestamp_ms, "timestamp_ms")
             if self._has_partitioner and partition is None:
-                partition = self.choose_partition(head, key, value)
-            return self._append(
-                head, self._partition_index(head, &record, partition, &waited_ms), &record,
-                waited_ms, on_delivery
-            )
+                partition = self.choose_partition(head, <object>given.key, <object>given.value)
+            index = self._partition_index(head, &record, partition, &need.waited_ms)
+            return self._append(head, index, &record, &need, <object>given.on_delivery)
         finally:
             if value_is_viewed:
                 PyBuffer_Release(&value_view)
@@ -282,12 +333,13 @@ cdef class SendPath:
         return turns[turn % PyList_GET_SIZE(turns)]
 
     cdef RecordFuture _append(
-        self, TopicHead head, Py_ssize_t index, RecordFields* record, int64_t waited_ms,
+        self, TopicHead head, Py_ssize_t index, RecordFields* record, RoomNeed* need,
         object on_delivery
     ):
         """Append to the partition's open batch, opening or lengthening it as needed.
 
-        `index` −1 means the topic's sticky partition, which may change on the way.
+        `index` −1 means the topic's sticky partition, which may change on the way. None if there
+        is a hand, and neither it nor the pool has the memory now.
         """
         cdef PartitionHead queue
         cdef BatchBuilder builder
@@ -295,9 +347,7 @@ cdef class SendPath:
         cdef RecordFuture future
         cdef int outcome
         cdef bint is_sticky = index < 0
-        cdef RoomNeed need
         need.bound_bytes = self._bound_bytes(head, record)
-        need.waited_ms = waited_ms
         future = future_of(record)
         future._on_delivery = on_delivery
         while True:
@@ -328,25 +378,36 @@ cdef class SendPath:
                 elif builder.size_bytes >= builder.limit_bytes:
                     self._post(queue)
                 return future
-            self._make_room(head, queue, builder, outcome, &need)
+            if not self._make_room(head, queue, builder, outcome, need):
+                return None
 
-    cdef int _make_room(
+    cdef bint _make_room(
         self, TopicHead head, PartitionHead queue, BatchBuilder builder, int outcome, RoomNeed* need
     ) except -1:
-        """Do what a record that was not appended waits for; then it is tried again."""
+        """Do what a record that was not appended waits for; then it is tried again.
+
+        False if it must not wait, and there is no memory.
+        """
         cdef bint is_small
+        cdef list chunks
         if outcome == NEED_CHUNKS:
-            return self._extend(queue, builder, &need.waited_ms)
+            chunks = self._take_for(need, builder.missing_bytes, True)
+            if chunks is not None:
+                self._extend(queue, chunks)
+            return chunks is not None
         if outcome == BATCH_FULL:
             self._seal_full(queue, builder)
             if queue.partition == head.sticky:
                 self.roll_sticky(head)
-            return 0
+            return True
         if outcome == NO_BATCH:
             # Enough for the whole record: who opens a batch and then waits for more would hold
             # memory that another does not get.
             is_small = need.bound_bytes <= self._pool.small_chunk_bytes
-            return self._open(queue, self._take(need.bound_bytes, not is_small, &need.waited_ms))
+            chunks = self._take_for(need, need.bound_bytes, not is_small)
+            if chunks is not None:
+                self._open(queue, chunks)
+            return chunks is not None
         raise self.refusal()
 
     cdef Py_ssize_t _bound_bytes(self, TopicHead head, const RecordFields* record) except -1:
@@ -370,9 +431,9 @@ cdef class SendPath:
         self._post(queue)
         return 0
 
-    cdef int _extend(self, PartitionHead queue, BatchBuilder builder, int64_t* waited_ms) except -1:
-        """Lengthen the open batch by what its record misses, all chunks or none."""
-        cdef list chunks = self._take(builder.missing_bytes, True, waited_ms)
+    cdef int _extend(self, PartitionHead queue, list chunks) except -1:
+        """Lengthen the open batch, by all chunks or none."""
+        cdef BatchBuilder builder
         cdef Py_ssize_t last
         try:
             with cython.critical_section(queue):
@@ -424,6 +485,12 @@ cdef class SendPath:
             pool.leave_line(waiter)
         waited_ms[0] += self._clock.now_ms() - started_ms
         return chunks
+
+    cdef list _take_for(self, RoomNeed* need, Py_ssize_t missing_bytes, bint large):
+        """As `_take` for a send that may wait; None if it must not, and there are none."""
+        if need.hand == NULL:
+            return self._take(missing_bytes, large, &need.waited_ms)
+        return (<ChunkHand>need.hand).fill(self, missing_bytes, large)
 
     cdef int _open(self, PartitionHead queue, list chunks) except -1:
         """Open a batch on these chunks; they go back unless it came to own them."""

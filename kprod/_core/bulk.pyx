@@ -281,6 +281,7 @@ cdef class BulkCall:
         cdef Py_ssize_t index
         cdef RoomNeed need
         need.waited_ms = 0
+        need.hand = NULL
         record.headers = NO_HEADERS
         record.headers_bytes = 1
         self._is_checking = True

@@ -31,7 +31,7 @@ cdef class ChunkPool:
     cpdef int join_line(self, MemoryWaiter waiter) except -1
     cpdef int leave_line(self, MemoryWaiter waiter) except -1
     cpdef list claim(self, MemoryWaiter waiter)
-    cdef int _serve_line(self) except -1
+    cdef list _serve_line(self)
 
 
 cdef class MemoryWaiter:
@@ -43,6 +43,7 @@ cdef class MemoryWaiter:
     cdef readonly bint closed
     cdef object _lock
     cdef int settle(self, bint closed) except -1
+    cdef int wake(self) except -1
 
 
 cdef class ChunkChain:

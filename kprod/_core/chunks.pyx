@@ -142,24 +142,27 @@ cdef class ChunkPool:
 
     cpdef int join_line(self, MemoryWaiter waiter) except -1:
         """Stand last in the line for memory."""
+        cdef list settled = None
         with cython.critical_section(self):
             if self.closed:
                 waiter.settle(True)
-                return 0
-            self._line.append(waiter)
-            self.has_waiters = True
-            self._serve_line()
-        return 0
+                settled = [waiter]
+            else:
+                self._line.append(waiter)
+                self.has_waiters = True
+                settled = self._serve_line()
+        return _wake(settled)
 
     cpdef int leave_line(self, MemoryWaiter waiter) except -1:
         """Give up the waiter's place, and what it was granted and has not claimed."""
+        cdef list settled
         with cython.critical_section(self):
             if waiter in self._line:
                 self._line.remove(waiter)
             self.lent_bytes -= waiter.granted_bytes
             waiter.granted_bytes = 0
-            self._serve_line()
-        return 0
+            settled = self._serve_line()
+        return _wake(settled)
 
     cpdef list claim(self, MemoryWaiter waiter):
         """Turn a satisfied waiter's bytes into chunks, all or none."""
@@ -177,8 +180,12 @@ cdef class ChunkPool:
             raise
         return chunks
 
-    cdef int _serve_line(self) except -1:
-        """Let the first in line have all there is, until it is satisfied, then the next."""
+    cdef list _serve_line(self):
+        """Let the first in line have all there is, until it is satisfied, then the next.
+
+        Returns who is satisfied, to be woken outside the critical section; None for nobody.
+        """
+        cdef list settled = None
         cdef MemoryWaiter first
         cdef int64_t grant
         while self._line:
@@ -190,10 +197,13 @@ cdef class ChunkPool:
             first.granted_bytes += grant
             if first.granted_bytes < first.wanted_bytes:
                 break
+            if settled is None:
+                settled = []
+            settled.append(first)
             del self._line[0]
             first.settle(False)
         self.has_waiters = bool(self._line)
-        return 0
+        return settled
 
     @property
     def waiter_count(self):
@@ -211,8 +221,9 @@ cdef class ChunkPool:
             line = self._line
             self._line = []
             self.has_waiters = False
-        for waiter in line:
-            (<MemoryWaiter>waiter).settle(True)
+            for waiter in line:
+                (<MemoryWaiter>waiter).settle(True)
+        _wake(line)
 
     def try_chain(self, bint large=False):
         """A chain of one chunk, or None when the total is lent out or someone waits."""
@@ -230,17 +241,28 @@ cdef class ChunkPool:
         self.give_back_chunks(chunks)
 
     cdef int give_back_chunks(self, list chunks) except -1:
+        cdef list settled
         cdef Chunk chunk
         for chunk in chunks:
             self.put_away(chunk)
         if self.has_waiters:
             with cython.critical_section(self):
-                self._serve_line()
+                settled = self._serve_line()
+            return _wake(settled)
         return 0
+
+
+cdef int _wake(list settled) except -1:
+    if settled is not None:
+        for waiter in settled:
+            (<MemoryWaiter>waiter).wake()
+    return 0
 
 
 cdef class MemoryWaiter:
     """A place in the line for memory: who waits, for how many chunks, and what it has so far.
+
+    Here a thread waits; a subclass may have another way to be woken.
 
     Args:
         chunk_count: At least 1.
@@ -273,6 +295,9 @@ cdef class MemoryWaiter:
     cdef int settle(self, bint closed) except -1:
         self.closed = closed
         self.settled = True
+        return 0
+
+    cdef int wake(self) except -1:
         self._lock.release()
         return 0
 

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from kprod.cluster.answer import MetadataAnswer, read_answer
 from kprod.cluster.backoff import ExponentialBackoff
 from kprod.cluster.snapshot import NO_LEADER, ClusterSnapshot, LeaderHint, TopicSnapshot
-from kprod.cluster.waiting import SLICE_MS, Waiter, WaitingRoom
+from kprod.cluster.waiting import SLICE_MS, Waiter, WaitingRoom, Wakeable
 from kprod.config import MetadataSettings
 from kprod.errors import BrokerError, ClosedError, KprodError, MetadataTimeout
 from kprod.model import Node
@@ -378,19 +378,41 @@ class Metadata:
         remaining_ms = timeout_ms
         waiter = Waiter()
         try:
-            with self._lock:
-                if self._is_settled_locked(version):
-                    return self._version
-                self._room.enter(waiter)
+            if not self.enter_room(waiter, version):
+                return self._version
             while remaining_ms > 0 and not waiter.wait(min(remaining_ms, SLICE_MS)):
                 remaining_ms -= SLICE_MS
-            with self._lock:
-                if self._is_settled_locked(version):
-                    return self._version
+            if self.is_newer_than(version):
+                return self._version
         finally:
-            with self._lock:
-                self._room.leave(waiter)
+            self.leave_room(waiter)
         raise MetadataTimeout(f"no metadata within {timeout_ms} ms: {self.trouble()}")
+
+    def is_newer_than(self, version: int) -> bool:
+        """Whether there is an answer newer than `version`; raises as `wait_for_update` does."""
+        with self._lock:
+            return self._is_settled_locked(version)
+
+    def enter_room(self, waiter: Wakeable, version: int) -> bool:
+        """Let the next answer wake a waiter; whoever enters leaves by `leave_room`, on every path.
+
+        Args:
+            waiter: Woken at most once.
+            version: As for `wait_for_update`, which raises the same.
+
+        Returns:
+            False if there is a newer one already; then nobody entered.
+        """
+        with self._lock:
+            if self._is_settled_locked(version):
+                return False
+            self._room.enter(waiter)
+            return True
+
+    def leave_room(self, waiter: Wakeable) -> None:
+        """Give up a place; nothing happens if there is none."""
+        with self._lock:
+            self._room.leave(waiter)
 
     def close(self) -> None:
         """End every wait; later waits raise at once."""

@@ -1,4 +1,4 @@
-"""Application threads that wait for newer metadata, each on a lock of its own.
+"""Application threads and tasks that wait for newer metadata, each thread on a lock of its own.
 
 Why not a condition variable. An interrupted `Condition.wait` may leave without the lock that its
 caller's `with` is about to release, and a KeyboardInterrupt may land anywhere. Here a waiter owns
@@ -11,8 +11,16 @@ Thread-safety: any thread; the caller holds the lock that guards what is waited 
 """
 
 import threading
+from typing import Protocol
 
 SLICE_MS = 200  # bounds how long a missed wake-up can cost, and how late Ctrl-C is on any platform
+
+
+class Wakeable(Protocol):
+    """Whoever waits, in whatever way."""
+
+    def wake(self) -> None:
+        """Let it go on; called once, by any thread, under a lock: it must not block."""
 
 
 class Waiter:
@@ -48,31 +56,30 @@ class WaitingRoom:
 
     def __init__(self) -> None:
         """Make an empty room."""
-        self._waiters: list[Waiter] = []
+        self._waiters: dict[Wakeable, None] = {}  # in order; who leaves need not be searched for
 
     def __len__(self) -> int:
         """Return how many threads wait."""
         return len(self._waiters)
 
-    def enter(self, waiter: Waiter) -> None:
+    def enter(self, waiter: Wakeable) -> None:
         """Take a place.
 
         Args:
-            waiter: Of the calling thread.
+            waiter: Of the calling thread, or of its event loop.
         """
-        self._waiters.append(waiter)
+        self._waiters[waiter] = None
 
-    def leave(self, waiter: Waiter) -> None:
+    def leave(self, waiter: Wakeable) -> None:
         """Give up a place; nothing happens if the waiter was woken.
 
         Args:
-            waiter: Of the calling thread.
+            waiter: Of the calling thread, or of its event loop.
         """
-        if waiter in self._waiters:
-            self._waiters.remove(waiter)
+        self._waiters.pop(waiter, None)
 
     def wake_all(self) -> None:
         """Wake everyone, in the order of arrival."""
-        waiters, self._waiters = self._waiters, []
+        waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             waiter.wake()

@@ -51,20 +51,43 @@ class BufferPool(ChunkPool):
             self._on_shortage()
             may_wait = self._settings.on_buffer_full != "raise"
             if not may_wait or not waiter.wait(max(timeout_ms, 0) / 1000):
-                raise BufferTimeout(self._text(waiter, may_wait=may_wait))
+                why = None if may_wait else "on_buffer_full is 'raise'"
+                available_bytes = self.available_bytes + waiter.granted_bytes
+                raise self.timeout_error(waiter.wanted_bytes, available_bytes, refusal=why)
         if waiter.closed:
             raise ClosedError("the producer was closed while a send waited for memory")
 
-    def _text(self, waiter: MemoryWaiter, *, may_wait: bool) -> str:
-        if may_wait:
+    def stand_in_line(self, waiter: MemoryWaiter) -> None:
+        """Put a waiter into the line, which is told when it is satisfied; nobody sleeps here.
+
+        Args:
+            waiter: Its owner leaves the line on every path.
+        """
+        self.join_line(waiter)
+        if not waiter.settled:
+            self._on_shortage()
+
+    def timeout_error(
+        self, wanted_bytes: int, available_bytes: int, *, refusal: str | None = None
+    ) -> BufferTimeout:
+        """Explain why a send got no memory.
+
+        Args:
+            wanted_bytes: What it needs.
+            available_bytes: What there is, for it alone.
+            refusal: Why it did not wait; None if it did.
+
+        Returns:
+            The error to raise.
+        """
+        if refusal is None:
             why = f"no more came free within max_block_ms={self._settings.max_block_ms}"
             remedy = "raise buffer_memory or max_block_ms"
         else:
-            why = "on_buffer_full is 'raise'"
+            why = refusal
             remedy = "raise buffer_memory, or let sends wait (on_buffer_full='block')"
-        available_bytes = self.available_bytes + waiter.granted_bytes
-        return (
-            f"a record needs {waiter.wanted_bytes} more bytes of buffer; {available_bytes} of"
+        return BufferTimeout(
+            f"a record needs {wanted_bytes} more bytes of buffer; {available_bytes} of"
             f" buffer_memory={self.capacity_bytes} are available, {self.waiter_count} sends wait"
             f" for some, and {why}. Send slower, or {remedy}"
         )

@@ -1,20 +1,20 @@
 """Waiting for many futures, and their bridges to asyncio and `concurrent.futures`.
 
-The future itself is compiled (`kprod._core.future`); what needs an event loop or a lock is here and
-registered with it.
+The future itself is compiled (`kprod._core.future`), as is awaiting it; what needs a lock is here,
+and all is registered with it.
 
 Thread-safety: any thread.
 Source: `concurrent.futures.wait` and `as_completed` for the shapes.
 """
 
-import asyncio
 import concurrent.futures
 import logging
 import queue
-from collections.abc import Generator, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from kprod._core import future as compiled
+from kprod._core.delivery_wait import DeliveryWait
 from kprod._core.future import RecordFuture
 from kprod.clock import SystemClock
 from kprod.errors import KprodTimeout
@@ -98,28 +98,6 @@ class _Deadline:
         return max(self._ends_ns - self._clock.now_ns(), 0) / 1e9
 
 
-def _await_future(future: RecordFuture) -> Generator[Any, None, RecordMetadata]:
-    if not future.done():
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[None] = loop.create_future()
-
-        def settle() -> None:
-            if not waiter.done():
-                waiter.set_result(None)
-
-        future.add_done_callback(lambda _: _call_soon(loop, settle))
-        yield from waiter.__await__()
-    return future.result(0)  # noqa: B901 - what `await` gives
-
-
-def _call_soon(loop: asyncio.AbstractEventLoop, settle: Any) -> None:  # noqa: ANN401
-    try:
-        loop.call_soon_threadsafe(settle)
-    except RuntimeError:
-        # The loop was closed while its task waited; there is nobody left to tell.
-        _logger.debug("A record was settled after its event loop was closed")
-
-
 def _to_concurrent(future: RecordFuture) -> "concurrent.futures.Future[RecordMetadata]":
     bridge: concurrent.futures.Future[RecordMetadata] = concurrent.futures.Future()
     bridge.set_running_or_notify_cancel()
@@ -142,6 +120,6 @@ def _report_callback_error(error: BaseException) -> None:
 compiled.register(
     metadata_type=RecordMetadata,
     report_callback_error=_report_callback_error,
-    await_future=_await_future,
+    await_future=DeliveryWait,
     to_concurrent=_to_concurrent,
 )

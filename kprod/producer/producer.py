@@ -40,6 +40,7 @@ from kprod.producer.batch import ProducerBatch, own_copy
 from kprod.producer.buffer_pool import BufferPool
 from kprod.producer.bulk import BulkSendPath
 from kprod.producer.delivery import Delivery
+from kprod.producer.engine_parts import EngineParts
 from kprod.producer.interceptors import Interceptors, OnDelivery
 from kprod.producer.partition_queue import PartitionQueue
 from kprod.producer.partitioner import ROUND_ROBIN, StickyPartitioner, key_rule
@@ -290,6 +291,16 @@ class Producer(BulkSendPath):
             self._thread.join(None if timeout is None else timeout + CLOSE_GRACE_S)
         return sum(result.failed_count(count) for result, count in covered)
 
+    def parts(self) -> EngineParts:
+        """Return what another face of this producer needs of it."""
+        return EngineParts(
+            opener=self._opener,
+            metadata=self._metadata,
+            pool=self._pool,
+            max_block_ms=self._config.max_block_ms,
+            start_flush=self._start_flush,
+        )
+
     def run_once(self, now_ms: int) -> None:
         """Take one turn of the sender; only where the environment has no thread."""
         self._sender.run_once(now_ms)
@@ -309,9 +320,7 @@ class Producer(BulkSendPath):
 
     def _flush(self, timeout: float | None) -> int:
         timeout = _checked_timeout(timeout)
-        covered = self._accumulator.incomplete()
-        self._accumulator.ask_for_sweep()
-        self._wake()
+        covered = self._start_flush()
         ends_ns = None
         if timeout is not None:
             ends_ns = self._world.clock.now_ns() + int(timeout * 1e9)
@@ -322,6 +331,12 @@ class Producer(BulkSendPath):
             if not result.wait_finished(left_s):
                 break
         return sum(result.failed_count(count) for result, count in covered)
+
+    def _start_flush(self) -> list[tuple[BatchResult, int]]:
+        covered = self._accumulator.incomplete()
+        self._accumulator.ask_for_sweep()
+        self._wake()
+        return covered
 
     # What the compiled path asks for.
 

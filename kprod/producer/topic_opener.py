@@ -1,5 +1,9 @@
 """Waiting for a topic's partitions to be known, within what is left of `max_block_ms`.
 
+What to ask and when to give up is written as steps (`opening`, `finding`), generators that yield
+whenever a newer picture of the cluster is needed. How to wait for it is the driver's: here a thread
+sleeps; an event loop has a driver of its own.
+
 Why a topic cannot be used is in the error: the broker's reason, or which address could not be
 reached and why, never one text for all.
 
@@ -9,8 +13,8 @@ Source: Kafka KafkaProducer.waitOnMetadata (clients 4.3.1); kprod's departures 1
 """
 
 import re
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Callable, Generator
+from typing import NamedTuple, NoReturn, TypeVar
 
 from kprod._core.append import TopicHead
 from kprod.clock import Clock
@@ -20,6 +24,22 @@ from kprod.producer.accumulator import RecordAccumulator
 
 TOPIC_NAME_LENGTH_MAX = 249  # Kafka's Topic.MAX_NAME_LENGTH: the log directory's name must fit
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+T = TypeVar("T")
+
+
+class Newer(NamedTuple):
+    """What steps wait for: a picture of the cluster newer than `version`.
+
+    They are sent its version, or thrown the MetadataTimeout of a wait in vain.
+    """
+
+    version: int
+    timeout_ms: int
+
+
+Steps = Generator[Newer, int, T]
 
 
 class TopicOpener:
@@ -52,11 +72,36 @@ class TopicOpener:
         self._max_block_ms = max_block_ms
 
     def open(self, topic: str, timeout_ms: int) -> TopicHead:
+        """Let the calling thread take the steps of `opening`, and return its topic."""
+        return self._sleep_through(self.opening(topic, timeout_ms))
+
+    def await_partition(self, head: TopicHead, partition: int, timeout_ms: int) -> None:
+        """Let the calling thread take the steps of `finding`."""
+        self._sleep_through(self.finding(head, partition, timeout_ms))
+
+    def _sleep_through(self, steps: Steps[T]) -> T:
+        try:
+            wanted = next(steps)
+            while True:
+                try:
+                    version = self._metadata.wait_for_update(wanted.version, wanted.timeout_ms)
+                except MetadataTimeout as error:
+                    wanted = steps.throw(error)
+                else:
+                    wanted = steps.send(version)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+
+    def opening(self, topic: str, timeout_ms: int) -> Steps[TopicHead]:
         """Wait until a topic's partitions are known.
 
         Args:
             topic: An exact str.
             timeout_ms: At most 0 does not wait.
+
+        Yields:
+            What to wait for.
 
         Returns:
             Its queues.
@@ -85,18 +130,21 @@ class TopicOpener:
             if left_ms <= 0:
                 self._give_up(topic)
             try:
-                version = self._metadata.wait_for_update(version, left_ms)
+                version = yield Newer(version, left_ms)
             except MetadataTimeout:
                 self._give_up(topic)
             self._metadata.request_update_for_topic(topic)
 
-    def await_partition(self, head: TopicHead, partition: int, timeout_ms: int) -> None:
+    def finding(self, head: TopicHead, partition: int, timeout_ms: int) -> Steps[None]:
         """Refresh once; the partition may be new.
 
         Args:
             head: The topic.
             partition: Not below the known number.
             timeout_ms: At most 0 does not wait.
+
+        Yields:
+            What to wait for.
 
         Raises:
             UnknownPartition: It is not.
@@ -105,7 +153,7 @@ class TopicOpener:
         self._wake()
         why = ""
         try:
-            self._metadata.wait_for_update(version, max(timeout_ms, 0))
+            yield Newer(version, max(timeout_ms, 0))
         except MetadataTimeout:
             why = f" (no newer answer within max_block_ms={self._max_block_ms})"
         count = self._metadata.snapshot.partition_count(head.name) or 0

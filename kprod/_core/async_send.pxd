@@ -1,0 +1,36 @@
+from kprod._core.append cimport ChunkHand, SendPath, TopicHead
+from kprod._core.chunks cimport ChunkPool, MemoryWaiter
+from kprod._core.future cimport RecordFuture
+from kprod._core.loop_calls cimport LoopSignal
+from kprod._core.steps cimport Steps
+
+
+cdef class AsyncSendPath:
+    # None until it is started.
+    cdef public SendPath engine
+    cdef int _since_rest
+
+
+cdef class Sending(Steps):
+    cdef AsyncSendPath _path
+    cdef readonly object topic
+    cdef object _value
+    cdef object _key
+    cdef object _headers
+    cdef readonly object partition
+    cdef object _timestamp_ms
+    cdef object _on_delivery
+    # Set when the topic is known, and interceptors and serializers have seen the record.
+    cdef TopicHead _head
+    cdef bint _is_intercepted
+    cdef bint _has_begun
+    # A coroutine that takes over where something must be waited for.
+    cdef object _rest
+    cdef RecordFuture _attempt(self, ChunkHand hand)
+    cdef object _go_on(self)
+    cdef int _intercept(self, SendPath engine) except -1
+
+
+cdef class LoopMemoryWaiter(MemoryWaiter):
+    cdef public ChunkPool pool
+    cdef readonly LoopSignal signal

@@ -1,0 +1,40 @@
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any
+
+from typing_extensions import Buffer
+
+from kprod._core.append import ChunkHand, SendPath
+from kprod._core.chunks import ChunkPool, MemoryWaiter
+from kprod._core.future import RecordFuture
+from kprod._core.loop_calls import LoopSignal
+from kprod._core.steps import Steps
+from kprod.errors import KprodError
+from kprod.model import RecordMetadata
+
+class AsyncSendPath:
+    engine: SendPath | None
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Iterable[tuple[str, Buffer | None]] | Mapping[str, Buffer | None] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[RecordMetadata | None, KprodError | None], object] | None = None,
+    ) -> Coroutine[Any, Any, RecordFuture]: ...
+    def wait_and_send(self, sending: Sending) -> Coroutine[Any, Any, RecordFuture]: ...
+
+class Sending(Steps[RecordFuture]):
+    topic: str
+    partition: int | None
+    def attempt(self, hand: ChunkHand) -> RecordFuture | None: ...
+    @property
+    def knows_topic(self) -> bool: ...
+    @property
+    def knows_partition(self) -> bool: ...
+
+class LoopMemoryWaiter(MemoryWaiter):
+    pool: ChunkPool
+    signal: LoopSignal
+    def __init__(self, chunk_count: int, large: bool, chunk_bytes: int) -> None: ...

@@ -1,0 +1,26 @@
+from kprod._core.future cimport BatchResult, RecordFuture
+from kprod._core.loop_calls cimport LoopCall, LoopCalls
+from kprod._core.steps cimport Steps
+
+
+cdef class BatchListeners(LoopCall):
+    cdef LoopCalls _calls
+    cdef BatchResult _result
+    # Futures of the loop, as keys: who gives up leaves at once, however many there are.
+    cdef dict _waiters
+    cdef int leave(self, object waiter) except -1
+
+
+cdef class ResultWait(Steps):
+    cdef BatchListeners _listeners
+    cdef object _waiter
+    cdef bint _until_finished
+    cdef object _listen(self, BatchResult result)
+
+
+cdef class DeliveryWait(ResultWait):
+    cdef RecordFuture _future
+
+
+cdef class FinishWait(ResultWait):
+    cdef list _open_results

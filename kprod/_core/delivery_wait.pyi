@@ -1,0 +1,20 @@
+from collections.abc import Iterable
+from typing import TypeVar
+
+from kprod._core.future import BatchResult, RecordFuture
+from kprod._core.loop_calls import LoopCall
+from kprod._core.steps import Steps
+from kprod.model import RecordMetadata
+
+T_co = TypeVar("T_co", covariant=True)
+
+class BatchListeners(LoopCall):
+    def release(self) -> None: ...
+
+class ResultWait(Steps[T_co]): ...
+
+class DeliveryWait(ResultWait[RecordMetadata]):
+    def __init__(self, future: RecordFuture) -> None: ...
+
+class FinishWait(ResultWait[None]):
+    def __init__(self, results: Iterable[BatchResult]) -> None: ...

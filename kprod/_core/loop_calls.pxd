@@ -1,0 +1,22 @@
+cdef class LoopCall:
+    cdef int arrive(self) except -1
+
+
+cdef class LoopCalls:
+    cdef readonly object loop
+    cdef object __weakref__
+    # A deque: other threads append, the loop's takes.
+    cdef object _calls
+    cdef bint _is_rung
+    # What waits in this loop, by the batch that it waits for; the loop's thread only.
+    cdef dict by_result
+    cdef bint add(self, LoopCall call) except -1
+
+
+cdef class LoopSignal(LoopCall):
+    cdef readonly object future
+    cdef LoopCalls _calls
+    cdef bint notify(self) except -1
+
+
+cdef LoopCalls calls_of_running_loop()

@@ -1,0 +1,134 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""What `await` drives, without bytecode: a compiled coroutine of which most end in their first step.
+
+A coroutine of Python costs a frame, and its result an exception that carries it. Here a subclass
+writes `advance`, and the interpreter takes its result straight from the type's slot (`am_send`,
+which `PyIter_Send` asks first); only where it does not ask, as `await` does not since 3.12, the
+result travels in a StopIteration.
+
+Thread-safety: one thread, that of the event loop.
+Source: PEP 492; Objects/abstract.c of CPython for `PyIter_Send`.
+"""
+
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+
+cdef extern from *:
+    """
+    typedef PySendResult (*kprod_sendfunc)(PyObject *, PyObject *, PyObject **);
+
+    static void kprod_set_slots(
+        PyTypeObject *type, PySendResult (*send)(PyObject *, PyObject *, PyObject **),
+        iternextfunc next)
+    {
+        type->tp_iternext = next;
+        type->tp_as_async->am_send = send;
+        PyType_Modified(type);
+    }
+
+    /* As a return statement of a generator does: the value must not be taken for arguments. */
+    static void kprod_stop_with(PyObject *value)
+    {
+        PyObject *stop = PyObject_CallOneArg(PyExc_StopIteration, value);
+        if (stop != NULL) {
+            PyErr_SetObject(PyExc_StopIteration, stop);
+            Py_DECREF(stop);
+        }
+    }
+    """
+    ctypedef enum PySendResult:
+        PYGEN_RETURN
+        PYGEN_ERROR
+        PYGEN_NEXT
+    ctypedef PyObject* (*iternextfunc)(PyObject*)
+    ctypedef PySendResult (*kprod_sendfunc)(PyObject*, PyObject*, PyObject**)
+    ctypedef struct PyTypeObject:
+        pass
+    void kprod_set_slots(PyTypeObject* type, kprod_sendfunc send, iternextfunc next)
+    void kprod_stop_with(PyObject* value)
+
+
+cdef class Steps:
+    """Steps of an event loop's task; a subclass says what they are.
+
+    It counts as a coroutine wherever one is asked for: `asyncio.create_task`, `gather`, `run`.
+    """
+
+    cdef object advance(self):
+        """Take a step.
+
+        Returns what to hand to the event loop (None: come again in its next turn), or, having set
+        `is_over`, the result.
+        """
+        raise NotImplementedError
+
+    cdef int forsake(self) except -1:
+        """Nobody will take another step: give up every place in a line."""
+        return 0
+
+    def __await__(self):
+        return self
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return self.send(None)
+
+    def send(self, sent):
+        """Take a step; the result ends it in a StopIteration."""
+        if self.is_over:
+            raise RuntimeError("cannot reuse already awaited coroutine")
+        step = self.advance()
+        if self.is_over:
+            raise StopIteration(step)
+        return step
+
+    def throw(self, kind, error=None, trace=None):
+        """End by an exception, which is raised again."""
+        self.is_over = True
+        self.forsake()
+        raise as_error(kind, error, trace)
+
+    def close(self):
+        """End, if it has not ended."""
+        if not self.is_over:
+            self.is_over = True
+            self.forsake()
+
+
+cdef object as_error(object kind, object error, object trace):
+    """The exception that `throw` was given, in any of the forms that generators take."""
+    if error is None:
+        error = kind() if isinstance(kind, type) else kind
+    elif not isinstance(error, BaseException):
+        error = kind(*error) if isinstance(error, tuple) else kind(error)
+    return error if trace is None else error.with_traceback(trace)
+
+
+cdef PySendResult _send(PyObject* self, PyObject* sent, PyObject** result) except PYGEN_ERROR:
+    cdef Steps steps = <Steps>self
+    if steps.is_over:
+        raise RuntimeError("cannot reuse already awaited coroutine")
+    try:
+        step = steps.advance()
+    except:  # noqa: E722 - whatever it is, there is no step after it
+        steps.is_over = True
+        raise
+    Py_INCREF(step)
+    result[0] = <PyObject*>step
+    return PYGEN_RETURN if steps.is_over else PYGEN_NEXT
+
+
+cdef PyObject* _next(PyObject* self) except? NULL:
+    cdef PyObject* step = NULL
+    if _send(self, NULL, &step) == PYGEN_NEXT:
+        return step
+    value = <object>step
+    kprod_stop_with(step)
+    return NULL
+
+
+kprod_set_slots(
+    <PyTypeObject*>Steps, <kprod_sendfunc><void*>_send, <iternextfunc><void*>_next
+)

@@ -1,0 +1,217 @@
+"""The producer for asyncio: the same engine, another way to wait.
+
+`AsyncProducer` holds no delivery logic. Records are appended by the engine's own compiled path, in
+the task that sends them; whatever a thread would sleep for, a task waits for in its loop: a topic's
+partitions, room in the buffer, a batch's outcome. The engine's sender thread is the same one, so a
+loop is never held up by the network, nor the network by a loop.
+
+Thread-safety: any number of event loops, in as many threads, may share a producer.
+Source: kprod's departure 22; aiokafka 0.14 for the names.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+from weakref import WeakValueDictionary
+
+from typing_extensions import Buffer
+
+from kprod._core.async_send import AsyncSendPath, Sending
+from kprod._core.delivery_wait import FinishWait
+from kprod._core.future import RecordFuture
+from kprod.aio.room_line import RoomLine
+from kprod.aio.waiting import in_own_thread, wait_through
+from kprod.config import ProducerConfig
+from kprod.errors import ClosedError
+from kprod.model import RecordMetadata
+from kprod.producer.engine_parts import EngineParts
+from kprod.producer.producer import Producer
+
+_logger = logging.getLogger(__name__)
+
+
+class AsyncProducer(AsyncSendPath):
+    """Sends records to Kafka from asyncio, and says of each what became of it.
+
+    Args:
+        settings: Settings by their Kafka names, such as `{"linger.ms": 5}`.
+        engine: A producer to share instead of having one of its own; then there are no settings,
+            and closing flushes it and leaves it open.
+        more_settings: Settings by their Python names, such as `linger_ms=5`.
+
+    Raises:
+        ConfigError: A setting is unknown, malformed or out of bounds.
+        TypeError: Settings beside an engine that has its own.
+
+    Thread-safety: any number of event loops and threads; any event loop of asyncio's kind.
+    """
+
+    engine: Producer | None
+
+    def __init__(
+        self,
+        settings: Mapping[str, object] | None = None,
+        /,
+        *,
+        engine: Producer | None = None,
+        **more_settings: object,
+    ) -> None:
+        given = {**(settings or {}), **more_settings}
+        if engine is None:
+            ProducerConfig.parse(given)  # what is wrong is said here, not at the start
+        elif given:
+            raise TypeError(f"an engine has its own settings; not used: {', '.join(given)}")
+        self._given = given
+        self._shares_engine = engine is not None
+        self._is_closed = False
+        self._parts: EngineParts | None = None
+        # One per loop that has somebody waiting, kept by those who wait.
+        self._lines: WeakValueDictionary[asyncio.AbstractEventLoop, RoomLine] = (
+            WeakValueDictionary()
+        )
+        if engine is not None:
+            self._parts = engine.parts()
+            self.engine = engine
+
+    async def start(self) -> None:
+        """Begin; a producer that has begun goes on. Does not wait for brokers: sends do.
+
+        Raises:
+            ClosedError: It was closed.
+        """
+        if self._is_closed:
+            raise ClosedError("the producer is closed; make another")
+        if self.engine is None:
+            engine = Producer(self._given)
+            self._parts = engine.parts()
+            self.engine = engine
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,  # noqa: ANN401 - what serializers take
+        key: Any = None,  # noqa: ANN401
+        **more: Any,  # noqa: ANN401
+    ) -> RecordMetadata:
+        """Send one record and wait until it is acknowledged.
+
+        Args:
+            topic: As for `send`.
+            value: As for `send`.
+            key: As for `send`.
+            more: As for `send`.
+
+        Returns:
+            Where the record is.
+
+        Raises:
+            KprodError: As `send` raises, or as ended the send; its `persistence` says whether the
+                record may be in the log.
+        """
+        return await (await self.send(topic, value, key, **more))
+
+    async def flush(self, timeout: float | None = None) -> int:  # noqa: ASYNC109 - as Producer.flush
+        """Send everything that was accepted before this call, without waiting for linger.
+
+        Args:
+            timeout: Seconds; None waits until all is settled, which `delivery_timeout_ms` bounds.
+
+        Returns:
+            How many of those records are not delivered: failed, or not settled in time. 0 is
+            success.
+
+        Raises:
+            ClosedError: It is not started.
+        """
+        covered = self._needed().start_flush()
+        try:
+            async with asyncio.timeout(timeout):
+                await FinishWait([result for result, _ in covered])
+        except TimeoutError:
+            pass
+        return sum(result.failed_count(count) for result, count in covered)
+
+    async def close(self, timeout: float | None = None) -> int:  # noqa: ASYNC109 - as Producer.close
+        """Flush, then end the engine, unless it is shared. Later sends raise `ClosedError`.
+
+        Cancelled, it goes on closing in the background.
+
+        Args:
+            timeout: Seconds for the flush; None waits until all is settled.
+
+        Returns:
+            How many records were not delivered by this call. 0 is success.
+        """
+        engine = self.engine
+        self._is_closed = True
+        if engine is None:
+            return 0
+        if self._shares_engine:
+            return await self.flush(timeout)
+        return await in_own_thread(lambda: engine.close(timeout), f"kprod-close-{engine.client_id}")
+
+    async def purge(self) -> int:
+        """Drop every record that is certainly not in the log and not on its way there.
+
+        Returns:
+            How many records were dropped; their futures fail with `Purged`.
+
+        Raises:
+            ClosedError: It is not open.
+        """
+        self._needed()
+        assert self.engine is not None  # noqa: S101 - needed, and there
+        return await in_own_thread(self.engine.purge, f"kprod-purge-{self.engine.client_id}")
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        undelivered = await self.close()
+        if undelivered and error is None:
+            _logger.warning("%d records were not delivered", undelivered)
+
+    # What the compiled path leaves to Python.
+
+    async def wait_and_send(self, sending: Sending) -> RecordFuture:
+        """Wait for what a send misses, as often as something is missing."""
+        parts = self._needed()
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + parts.max_block_ms / 1000
+        while True:
+            left_ms = int((ends_s - loop.time()) * 1000)
+            if not sending.knows_topic:
+                await wait_through(parts.opener.opening(sending.topic, left_ms), parts.metadata)
+            elif not sending.knows_partition:
+                await self._find_partition(parts, sending, left_ms)
+            else:
+                future = await self._line(parts).send(sending, left_ms / 1000)
+                if future is not None:
+                    return future
+
+    async def _find_partition(self, parts: EngineParts, sending: Sending, left_ms: int) -> None:
+        assert self.engine is not None  # noqa: S101 - it knows the topic
+        assert sending.partition is not None  # noqa: S101 - it is not known
+        head = self.engine.topics[sending.topic]
+        steps = parts.opener.finding(head, sending.partition, left_ms)
+        await wait_through(steps, parts.metadata)
+
+    def _line(self, parts: EngineParts) -> RoomLine:
+        loop = asyncio.get_running_loop()
+        line = self._lines.get(loop)
+        if line is None:
+            line = self._lines[loop] = RoomLine(parts.pool)
+        return line
+
+    def _needed(self) -> EngineParts:
+        if self._parts is None:
+            raise ClosedError("the producer is not started: use 'async with', or await start()")
+        return self._parts
