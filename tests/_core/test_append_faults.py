@@ -80,7 +80,7 @@ def restored() -> Iterator[None]:
     compiled.register(
         metadata_type=RecordMetadata,
         report_callback_error=future_module._report_callback_error,
-        await_future=future_module._await_future,
+        await_future=future_module.DeliveryWait,
         to_concurrent=future_module._to_concurrent,
     )
 
@@ -263,7 +263,7 @@ def test_a_log_that_fails_stops_no_callback() -> None:
     compiled.register(
         metadata_type=RecordMetadata,
         report_callback_error=report,
-        await_future=future_module._await_future,
+        await_future=future_module.DeliveryWait,
         to_concurrent=future_module._to_concurrent,
     )
     path = _Path()
