@@ -11,7 +11,7 @@ Source: PEP 492; Objects/abstract.c of CPython for `PyIter_Send`.
 """
 
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF
+from cpython.ref cimport Py_DECREF, Py_INCREF
 
 cdef extern from *:
     """
@@ -77,12 +77,13 @@ cdef class Steps:
 
     def send(self, sent):
         """Take a step; the result ends it in a StopIteration."""
-        if self.is_over:
-            raise RuntimeError("cannot reuse already awaited coroutine")
-        step = self.advance()
-        if self.is_over:
-            raise StopIteration(step)
-        return step
+        cdef PyObject* owned = NULL
+        cdef bint goes_on = _send(<PyObject*>self, NULL, &owned) == PYGEN_NEXT
+        step = <object>owned
+        Py_DECREF(step)
+        if goes_on:
+            return step
+        raise StopIteration(step)
 
     def throw(self, kind, error=None, trace=None):
         """End by an exception, which is raised again."""
@@ -122,11 +123,11 @@ cdef PySendResult _send(PyObject* self, PyObject* sent, PyObject** result) excep
 
 cdef PyObject* _next(PyObject* self) except? NULL:
     cdef PyObject* step = NULL
-    if _send(self, NULL, &step) == PYGEN_NEXT:
-        return step
-    value = <object>step
-    kprod_stop_with(step)
-    return NULL
+    if _send(self, NULL, &step) == PYGEN_RETURN:
+        kprod_stop_with(step)
+        Py_DECREF(<object>step)
+        return NULL
+    return step
 
 
 kprod_set_slots(

@@ -1,0 +1,106 @@
+"""A compiled coroutine keeps the protocol of a coroutine of Python."""
+
+import asyncio
+import gc
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from kprod import AsyncProducer
+from kprod._core.async_send import AsyncSendPath
+from tests.producer.bench import TOPIC, Bench
+
+
+def _path() -> AsyncSendPath:
+    return AsyncProducer(engine=Bench((0, 0, 0), linger_ms=0).producer)
+
+
+def _full_path() -> AsyncSendPath:
+    bench = Bench((0, 0, 0), linger_ms=60_000, buffer_memory=32_768, max_block_ms=60_000)
+    bench.producer.send(TOPIC, b"v" * 28_000)
+    return AsyncProducer(engine=bench.producer)
+
+
+def test_it_counts_as_a_coroutine() -> None:
+    """For asyncio, and for whoever asks the abstract class."""
+    send = _path().send(TOPIC, b"v")
+    assert asyncio.iscoroutine(send)
+    assert isinstance(send, Coroutine)
+    assert send.__await__() is send
+    send.close()
+
+
+def test_its_result_ends_it() -> None:
+    """By `send`, by `next`, and only once."""
+    path = _path()
+    for step in (lambda it: it.send(None), next):
+        send: Any = path.send(TOPIC, b"v")
+        with pytest.raises(StopIteration) as end:
+            step(send)
+        assert not end.value.value.done()
+        for again in (lambda it: it.send(None), next):
+            with pytest.raises(RuntimeError, match="already awaited"):
+                again(send)
+
+
+def test_an_error_ends_it() -> None:
+    """The error of its step, and none other afterwards."""
+    send = _path().send(TOPIC, 5)
+    with pytest.raises(TypeError, match="value must be bytes-like"):
+        send.send(None)
+    with pytest.raises(RuntimeError, match="already awaited"):
+        send.send(None)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        (KeyError("k"),),
+        (KeyError,),
+        (KeyError, "k"),
+        (KeyError, ("k",)),
+        (KeyError, KeyError("k"), None),
+    ],
+)
+def test_what_is_thrown_comes_out(given: tuple[Any, ...]) -> None:
+    """In every form that `throw` takes, before the first step and while it waits."""
+    send: Any = _path().send(TOPIC, b"v")
+    with pytest.raises(KeyError):
+        send.throw(*given)
+
+    async def throw() -> None:
+        waiting: Any = _full_path().send(TOPIC, b"v" * 28_000)
+        assert asyncio.isfuture(waiting.send(None))
+        with pytest.raises(KeyError):
+            waiting.throw(*given)
+        with pytest.raises(RuntimeError, match="already awaited"):
+            waiting.send(None)
+
+    asyncio.run(throw())
+
+
+def test_closed_it_leaves_its_place() -> None:
+    """Before the first step, while it waits, and twice."""
+
+    async def close() -> None:
+        path = _full_path()
+        assert isinstance(path, AsyncProducer)
+        assert path.engine is not None
+        unbegun = path.send(TOPIC, b"v" * 28_000)
+        unbegun.close()
+        waiting = path.send(TOPIC, b"v" * 28_000)
+        waiting.send(None)
+        assert path.engine.parts().pool.waiter_count == 1
+        waiting.close()
+        waiting.close()
+        assert path.engine.parts().pool.waiter_count == 0
+
+    asyncio.run(close())
+
+
+def test_never_awaited_it_warns() -> None:
+    """As a coroutine of Python does, and nothing is sent."""
+    with pytest.warns(RuntimeWarning, match="send to 'orders' was never awaited"):
+        _path().send(TOPIC, b"v")
+        gc.collect()
