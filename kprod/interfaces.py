@@ -35,7 +35,11 @@ class OutgoingRecord(NamedTuple):
 
 
 class Serializer(Protocol):
-    """Turns a key or a value into bytes."""
+    """Turns a key or a value into bytes.
+
+    One that also takes `ctx` or `context`, or needs a second argument, is given a
+    `kprod.serialization.SerializationContext`.
+    """
 
     def __call__(self, value: Any, /) -> bytes | bytearray | memoryview | None:  # noqa: ANN401
         """Serialize.

@@ -272,7 +272,7 @@ class ProducerConfig(ClientConfig):
             "key.serializer",
             Function(),
             Group.PARTITIONING,
-            "Called with each key, returns bytes. None: keys are bytes already.",
+            "Called with each key, returns bytes; see serializers.md. None: keys are bytes already.",
         ),
     )
     value_serializer: Serializer | None = field(
@@ -281,7 +281,7 @@ class ProducerConfig(ClientConfig):
             "value.serializer",
             Function(),
             Group.PARTITIONING,
-            "Called with each value, returns bytes. None: values are bytes already.",
+            "Called with each value, returns bytes; see serializers.md. None: values are bytes.",
         ),
     )
 

@@ -28,7 +28,6 @@ from kprod.errors import (
     ClosedError,
     KprodError,
     ProducerForked,
-    SerializationError,
     UnknownPartition,
 )
 from kprod.network.client import NetworkClient
@@ -49,6 +48,7 @@ from kprod.producer.sender import Sender
 from kprod.producer.topic_opener import TopicOpener
 from kprod.producer.topic_queues import TopicQueues
 from kprod.producer.transaction.manager import TransactionManager
+from kprod.serialization import RecordSerializers
 from kprod.timer.timer import Timer
 
 __all__ = ["Producer"]
@@ -134,6 +134,7 @@ class Producer(BulkSendPath):
             max_block_ms=config.max_block_ms,
         )
         self._interceptors = Interceptors(config.interceptors)
+        self._serializers = RecordSerializers(config.key_serializer, config.value_serializer)
         rule = key_rule(config.partitioner_settings())
         # A record must fit whole chunks, or it would wait for memory that there never is.
         usable_bytes = self._pool.usable_bytes
@@ -378,19 +379,7 @@ class Producer(BulkSendPath):
 
     def serialize(self, topic: str, key: Any, value: Any, headers: Any) -> tuple[Any, Any, Any]:  # noqa: ANN401
         """Run the configured serializers."""
-        config = self._config
-        role = "key"
-        try:
-            if config.key_serializer is not None:
-                key = config.key_serializer(key)
-            role = "value"
-            if config.value_serializer is not None:
-                value = config.value_serializer(value)
-        except Exception as error:
-            raise SerializationError(
-                f"the {role}_serializer failed for {topic!r}: {error}"
-            ) from error
-        return key, value, headers
+        return self._serializers.run(topic, key, value, headers)
 
     def intercept(self, record: tuple[Any, ...], on_delivery: OnDelivery | None) -> tuple[Any, ...]:
         """Show a record to the interceptors."""

@@ -43,7 +43,12 @@ def _fail(_: object) -> bytes:
             "the value_serializer failed for 'orders': no such thing",
         ),
         ({"key_serializer": _fail}, {"key": 1}, SerializationError, "the key_serializer failed"),
-        ({"value_serializer": str}, {}, TypeError, "value must be bytes-like or None, got str"),
+        (
+            {"value_serializer": str},
+            {},
+            SerializationError,
+            "the value_serializer returned str for 'orders': it must return bytes",
+        ),
         ({}, {"topic": "no topic!"}, ValueError, "'no topic!' is no legal topic name"),
         ({}, {"topic": "unseen"}, MetadataTimeout, "within max_block_ms=0"),
     ],
