@@ -83,7 +83,9 @@ cdef class ColumnPlan:
     cdef ColumnPlan values
     cdef int bind_bytes(self, ArrowArray* parent, Window* window, BytesColumn* column) except -1
     cdef int bind_number(self, ArrowArray* parent, Window* window, NumberColumn* column) except -1
-    cdef int _bind_numbers(self, ArrowArray* array, Window* window, NumberColumn* column) except -1
+    cdef int _bind_numbers(
+        self, ArrowArray* array, Window* window, NumberColumn* column
+    ) except -1
     cdef int bind_headers(self, ArrowArray* parent, Window* window, HeadersColumn* column) except -1
     cdef int _bind_values(self, ArrowArray* array, Window* window, BytesColumn* column) except -1
     cdef ArrowArray* _child(self, ArrowArray* parent, Window* window) except NULL
@@ -158,7 +160,9 @@ cdef inline int read_bytes(
         if view.size < 0:
             return CELL_FAULTY
         if view.size <= VIEW_INLINE_BYTES_MAX:
-            start[0] = <const uint8_t*>column.places + at * <int64_t>sizeof(ArrowView) + sizeof(int)
+            start[0] = (
+                <const uint8_t*>column.places + at * <int64_t>sizeof(ArrowView) + sizeof(int)
+            )
             return CELL_FULL
         if view.buffer_index < 0 or view.buffer_index >= column.buffer_count or view.offset < 0:
             return CELL_FAULTY
@@ -197,7 +201,9 @@ cdef inline int read_items(
 
 
 # The bytes of neighbouring rows, by their offsets; 0 where those were changed to be unsound.
-cdef inline int64_t bytes_between(const BytesColumn* column, int64_t first, int64_t end) noexcept nogil:
+cdef inline int64_t bytes_between(
+    const BytesColumn* column, int64_t first, int64_t end
+) noexcept nogil:
     cdef int64_t begin
     cdef int64_t size
     if column.layout == OFFSETS_32:

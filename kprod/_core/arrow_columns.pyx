@@ -15,7 +15,7 @@ Source: Arrow columnar format and C data interface (Arrow 20 documents).
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from kprod._core.arrow_abi cimport ArrowArray, ArrowSchema, ArrowView, is_set
+from kprod._core.arrow_abi cimport ArrowArray, ArrowSchema
 
 cdef enum:
     MS_PER_S = 1000
@@ -137,7 +137,9 @@ cdef class ColumnPlan:
             raise ValueError(f"a broken Arrow array: {self.name!r} has no buffer of numbers")
         return 0
 
-    cdef int bind_headers(self, ArrowArray* parent, Window* window, HeadersColumn* column) except -1:
+    cdef int bind_headers(
+        self, ArrowArray* parent, Window* window, HeadersColumn* column
+    ) except -1:
         """Check an array of lists of headers, and note where all of it is."""
         cdef ArrowArray* array = self._child(parent, window)
         cdef ArrowArray* items

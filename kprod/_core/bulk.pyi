@@ -1,10 +1,11 @@
-from typing import Any
+from typing import Any, final
 
 from kprod._core.append import SendPath, TopicHead
 from kprod._core.tally import SendTally
 
 UNENDURED: tuple[type[Exception], ...]
 
+@final
 class Column:
     role: str
     is_at_hand: bool
