@@ -36,10 +36,10 @@ KEPT_TOGETHER: dict[str, str] = {
     "kprod/_core/batch_reader.pyx": "batch and record views read the same buffer inline",
     "kprod/_core/message_set.pyx": "builder and reader of one small format, inline both",
     "kprod/_core/wheel.pyx": "buckets and wheels link tasks through each other's fields",
+    "kprod/_core/future.pyx": "result and future settle, wait and descend in each other's fields",
     "kprod/cluster/metadata.py": "one lock, one policy: what to ask, and what an answer changes",
     "kprod/network/connection.py": "one connection's life from address to answer",
     "kprod/producer/delivery.py": "one border where answers become outcomes",
-    "kprod/producer/producer.py": "the public face, with the wiring of what is behind it",
 }
 
 # Functions and classes past a limit, each with its reason.

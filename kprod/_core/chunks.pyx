@@ -133,6 +133,8 @@ cdef class ChunkPool:
             memset(chunk.memory, POISON, chunk.capacity_bytes)
         with cython.critical_section(self):
             self.lent_bytes -= chunk.capacity_bytes
+            if self.closed:
+                return 0
             if chunk.capacity_bytes == self.large_chunk_bytes:
                 self._large.append(chunk)
             else:
@@ -213,11 +215,14 @@ cdef class ChunkPool:
     def close(self) -> None:
         """Wake all who wait, without memory, and let nobody join the line any more.
 
-        Memory that is lent can still come back.
+        Memory that is lent can still come back; none is kept.
         """
         cdef list line
         with cython.critical_section(self):
             self.closed = True
+            self._small = []
+            self._large = []
+            self.cached_bytes = 0
             line = self._line
             self._line = []
             self.has_waiters = False

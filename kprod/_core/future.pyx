@@ -18,9 +18,9 @@ from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.clock cimport SystemClock
 
-from _thread import allocate_lock
+from _thread import allocate_lock, get_ident
 
-from kprod.errors import KprodTimeout
+from kprod.errors import KprodError, KprodTimeout
 
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
@@ -31,6 +31,28 @@ cdef object _metadata_type = None
 cdef object _report_callback_error = None
 cdef object _await_future = None
 cdef object _to_concurrent = None
+
+# Which results a thread settles, asked of the sender threads by their idents.
+cdef dict _owners = {}
+
+
+def enter_sender(owns) -> None:
+    """Say that the present thread settles results, so that it must not wait for its own.
+
+    Args:
+        owns: Called with a `BatchResult` that is not done; whether this thread settles it.
+    """
+    _owners[get_ident()] = owns
+
+
+def leave_sender() -> None:
+    """Say that the present thread settles nothing any more."""
+    _owners.pop(get_ident(), None)
+
+
+def is_sender() -> bool:
+    """Whether the present thread settles results."""
+    return get_ident() in _owners
 
 
 def register(*, metadata_type, report_callback_error, await_future, to_concurrent):
@@ -124,6 +146,23 @@ cdef class BatchResult:
         self.finished = True
         self._wake_waiters()
         return True
+
+    def abandon(self, error) -> None:
+        """Settle the batch without its callbacks; in a forked child, where nobody else will.
+
+        No lock is taken and none released: their holders are not in this process.
+
+        Args:
+            error: For all records that were not settled before the fork.
+        """
+        if self._forwards is not None:
+            return
+        self._callbacks = None
+        self._waiters = None
+        if not self.done:
+            self.error = error
+            self.done = True
+        self.finished = True
 
     def wait_finished(self, double timeout_s) -> bool:
         """Wait until the batch, or every part of it, is done and its callbacks have run.
@@ -317,7 +356,8 @@ cdef class RecordFuture:
         Raises:
             KprodTimeout: Not settled in time; the record goes on.
             KprodError: The error that ended the send; its `persistence` says whether the record
-                may be in the log.
+                may be in the log. Without one: asked inside a callback of the same producer, whose
+                thread would wait for itself.
         """
         cdef BatchResult result = self._wait(timeout)
         error = self._error(result)
@@ -334,6 +374,8 @@ cdef class RecordFuture:
 
         Raises:
             KprodTimeout: Not settled in time; the record goes on.
+            KprodError: Asked inside a callback of the same producer, whose thread would wait for
+                itself.
         """
         return self._error(self._wait(timeout))
 
@@ -342,6 +384,8 @@ cdef class RecordFuture:
         if result.done:
             return result
         seconds = -1 if timeout is None else max(float(timeout), 0.0)
+        if seconds != 0 and _owners:
+            _refuse_own_wait(result)
         clock = SystemClock()
         cdef int64_t deadline_ns = 0
         if timeout is not None:
@@ -382,6 +426,17 @@ cdef class RecordFuture:
     def to_concurrent(self):
         """A `concurrent.futures.Future` with the same outcome."""
         return _to_concurrent(self)
+
+
+cdef int _refuse_own_wait(BatchResult result) except -1:
+    owns = _owners.get(get_ident())
+    if owns is not None and owns(result):
+        raise KprodError(
+            f"a delivery callback asked for the outcome of another record for {result.topic!r},"
+            " which is not settled, and would wait for itself: ask done() first, or give that"
+            " record a callback of its own"
+        )
+    return 0
 
 
 cdef object _copy_of(object error):

@@ -336,6 +336,15 @@ class NetworkClient:
         if expiry_ms is not None:
             sleep_ms = min(sleep_ms, expiry_ms - now_ms)
         # A request that was refused, or written without a response to come, is complete already.
+        self._around.receive_buffer = bytearray()
+
+    def forsake(self) -> None:
+        """Let go of everything, in a forked child: neither brokers nor the parent notice."""
+        self._closed = True
+        for connection in self._connections.values():
+            connection.forsake()
+        self._connections = {}
+        self._around.doors.selector.forsake()
         return 0 if self._around.completions else max(sleep_ms, 0)
 
     def _maybe_rebootstrap(self) -> None:

@@ -223,6 +223,14 @@ class NodeConnection:
         if self.state.current is ConnectionState.CONNECTING:
             self._finish_connect(channel, now_ms)
             return
+    def forsake(self) -> None:
+        """Close this process's copy of the socket; in a forked child, whose parent goes on.
+
+        The selector is not asked: what it watches it shares with the parent's.
+        """
+        if self._channel is not None:
+            self._channel.transport.close()
+
         if events & EVENT_WRITE:
             self._flush(channel, now_ms)
         if events & EVENT_READ and self._channel is channel:

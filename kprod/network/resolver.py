@@ -8,7 +8,8 @@ Invariants.
     At most `THREADS_MAX` threads; none when nothing is asked.
 
 Thread-safety: any thread. `_lock` guards `_jobs`, `_thread_count` and `_closed`; the deque of
-results is atomic by itself.
+results is atomic by itself. The lock is re-entrant: a signal handler or finalizer that runs inside
+may close the client.
 Source: getaddrinfo(3); KIP-302 for the use of every address.
 """
 
@@ -69,7 +70,7 @@ class ThreadResolver:
             wakeup: Called from a resolver thread when a result can be taken.
         """
         self._wakeup = wakeup
-        self._lock = threading.Lock()  # guards: _jobs, _thread_count, _closed
+        self._lock = threading.RLock()  # guards: _jobs, _thread_count, _closed
         self._jobs: deque[tuple[str, int]] = deque()
         self._results: deque[Resolution] = deque()
         self._thread_count = 0
@@ -84,7 +85,12 @@ class ThreadResolver:
             if self._thread_count >= THREADS_MAX:
                 return
             self._thread_count += 1
-        threading.Thread(target=self._run, name="kprod-resolver", daemon=True).start()
+        try:
+            threading.Thread(target=self._run, name="kprod-resolver", daemon=True).start()
+        except RuntimeError:
+            # No more threads, or an interpreter that is ending and gives none: what is unsent then
+            # has a few seconds left, and to wait for the name is its only chance.
+            self._run()
 
     def take(self) -> list[Resolution]:
         """See `Resolver.take`."""

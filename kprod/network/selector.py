@@ -68,6 +68,9 @@ class Selector(Protocol):
     def close(self) -> None:
         """Give up all descriptors of its own."""
 
+    def forsake(self) -> None:
+        """As `close`, in a forked child: takes no lock, and lets the parent's sleep alone."""
+
 
 class SystemSelector:
     """epoll, kqueue or what the system has, with a pair of sockets to be woken by."""
@@ -131,6 +134,12 @@ class SystemSelector:
         self._selector.close()
         with self._lock:
             self._sleeping = False
+        self._wake_reader.close()
+        self._wake_writer.close()
+
+    def forsake(self) -> None:
+        """See `Selector.forsake`."""
+        self._selector.close()
         self._wake_reader.close()
         self._wake_writer.close()
 

@@ -127,6 +127,14 @@ class RecordAccumulator:  # noqa: PLR0904 - sending threads' half and the sender
             if batch.record_count
         ]
 
+    def holds(self, result: BatchResult) -> bool:
+        """Whether a result is of a batch that is not done."""
+        head = self.topics.get(result.topic)
+        if not isinstance(head, TopicQueues) or result.partition >= len(head.queues):
+            return False
+        batches = list(head.queues[result.partition].batches)
+        return any(batch.result is result for batch in batches)
+
     # The sender.
 
     def forget_nodes_but(self, node_ids: list[int]) -> None:

@@ -167,7 +167,7 @@ class Delivery:
         count = 0
         for queue in self._accumulator.queues():
             for batch in list(queue.batches):
-                if batch.in_flight or batch.maybe_persisted:
+                if batch.in_flight or batch.maybe_persisted or batch.is_done:
                     continue
                 self._accumulator.retire(batch)
                 count += batch.record_count

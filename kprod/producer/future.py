@@ -67,12 +67,17 @@ def as_completed(
 
     Raises:
         KprodTimeout: The time was over before all were done.
+        KprodError: Asked inside a callback of the same producer, whose thread would wait for
+            itself.
     """
     finished: queue.SimpleQueue[RecordFuture] = queue.SimpleQueue()
     everyone = list(futures)
     for future in everyone:
         future.add_done_callback(finished.put)
     deadline = _Deadline(timeout)
+    if compiled.is_sender():
+        for future in everyone:
+            future.exception(deadline.left())
     for yielded in range(len(everyone)):
         try:
             yield finished.get(timeout=deadline.left())

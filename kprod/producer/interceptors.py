@@ -77,7 +77,7 @@ class Interceptors:
             for interceptor in self._chain:
                 try:
                     interceptor.on_acknowledgement(metadata, error)
-                except Exception:
+                except BaseException:  # not even SystemExit may keep the others from hearing of it
                     _logger.exception("%r failed in on_acknowledgement", interceptor)
             if on_delivery is not None:
                 on_delivery(metadata, error)

@@ -1,10 +1,13 @@
 """What happens to open producers when their process forks or ends.
 
 A fork copies neither threads nor the right to use the parent's connections, so the child's copy
-refuses at once instead of filling a buffer that nobody sends. An interpreter that exits gives each
-producer a while to send what it has, and says how much was lost.
+refuses at once instead of filling a buffer that nobody sends, and its futures fail instead of never
+being settled. An interpreter that exits gives its producers a while to send what they have, and
+says how much was lost.
 
-Thread-safety: any thread.
+Nothing here starts a thread: an interpreter that is ending gives none (from Python 3.12 on).
+
+Thread-safety: any thread; no lock is taken, since a child inherits locks without their holders.
 Source: librdkafka #1674 and kafka-python #1098 for what happens otherwise.
 """
 
@@ -12,9 +15,12 @@ import atexit
 import logging
 import os
 import weakref
+from collections.abc import Callable
 from typing import Protocol
 
-EXIT_FLUSH_S = 5.0  # what an exiting interpreter may wait for unsent records
+from kprod.clock import SystemClock
+
+EXIT_FLUSH_S = 5.0  # what an exiting interpreter may wait for unsent records, of all producers
 
 _logger = logging.getLogger(__name__)
 
@@ -24,8 +30,11 @@ class Closable(Protocol):
 
     client_id: str
 
+    def begin_close(self) -> Callable[[], int]:
+        """Take no more records; return what counts those that are not delivered."""
+
     def close(self, timeout: float | None = None) -> int:
-        """Flush and end; return how many records were not delivered."""
+        """Flush and end."""
 
     def refuse_in_child(self) -> None:
         """Take no more records, since this is a forked child."""
@@ -58,8 +67,19 @@ def _refuse_in_child() -> None:
 
 
 def _close_at_exit() -> None:
-    for producer in list(_open):
-        undelivered = producer.close(EXIT_FLUSH_S)
+    """Close all within one limit; Ctrl-C ends the waiting, not the counting."""
+    clock = SystemClock()
+    ends_ns = clock.now_ns() + int(EXIT_FLUSH_S * 1e9)
+    interruption: BaseException | None = None
+    counted = [(producer, producer.begin_close()) for producer in list(_open)]
+    for producer, count in counted:
+        try:
+            producer.close(max(ends_ns - clock.now_ns(), 0) / 1e9)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the count is told
+            interruption = error
+            ends_ns = 0
+            producer.close(0)
+        undelivered = count()
         if undelivered:
             _logger.warning(
                 "%s: %d records were not delivered within %s s at exit; call close() or flush()",
@@ -67,6 +87,8 @@ def _close_at_exit() -> None:
                 undelivered,
                 EXIT_FLUSH_S,
             )
+    if interruption is not None:
+        raise interruption
 
 
 os.register_at_fork(after_in_child=_refuse_in_child)

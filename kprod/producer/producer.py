@@ -11,7 +11,6 @@ import itertools
 import logging
 import os
 import random
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,12 +19,10 @@ from typing import Any, Self, SupportsIndex
 
 from kprod._core.append import TopicHead
 from kprod._core.chunks import ChunkChain, MemoryWaiter
-from kprod._core.future import BatchResult
 from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config import NetworkSettings, ProducerConfig
 from kprod.errors import (
-    ClosedError,
     KprodError,
     ProducerForked,
     UnknownPartition,
@@ -39,6 +36,7 @@ from kprod.producer.batch import ProducerBatch, own_copy
 from kprod.producer.buffer_pool import BufferPool
 from kprod.producer.bulk import BulkSendPath
 from kprod.producer.delivery import Delivery
+from kprod.producer.ending import Ending, Engine
 from kprod.producer.engine_parts import EngineParts
 from kprod.producer.interceptors import Interceptors, OnDelivery
 from kprod.producer.partition_queue import PartitionQueue
@@ -55,13 +53,7 @@ __all__ = ["Producer"]
 
 _logger = logging.getLogger(__name__)
 _numbers = itertools.count(1)
-_FOREVER_S = -1.0
-TIMEOUT_S_MAX = 1e9  # 30 years: what is longer need not be told from it
 del _future
-PURGE_SLICE_S = 0.2
-CLOSE_GRACE_S = (
-    0.4  # for the sender's last turn; close returns within its timeout and half a second
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,18 +147,12 @@ class Producer(BulkSendPath):
             ),
         )
         self._wire_up()
-        self._close_lock = threading.Lock()  # guards: _is_closed
-        self._is_closed = False
-        self._is_stopping = False
-        self._thread: threading.Thread | None = None
         lifetime.watch(self)
         if world.is_threaded:
-            name = f"kprod-sender-{self.client_id}"
-            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-            self._thread.start()
+            self._ending.start()
 
     def _wire_up(self) -> None:
-        """Make the sender and what only it uses."""
+        """Make the sender, what only it uses, and what ends it."""
         config, world = self._config, self._world
         self.client_id = config.client_id or f"producer-{next(_numbers)}"
         network = replace(config.network_settings(), client_id=self.client_id)
@@ -201,6 +187,20 @@ class Producer(BulkSendPath):
             refuse=self._refuse,
         )
         self.wake = self._client.waker
+        self._ending = Ending(
+            self,
+            Engine(
+                clock=world.clock,
+                metadata=self._metadata,
+                pool=self._pool,
+                accumulator=self._accumulator,
+                client=self._client,
+                sender=self._sender,
+            ),
+            client_id=self.client_id,
+            last_steps=(self._interceptors.close, partial(lifetime.unwatch, self)),
+        )
+        self._thread = self._ending.thread
 
     def flush(self, timeout: float | None = None) -> int:
         """Send everything that was handed over before this call, without waiting for linger.
@@ -213,16 +213,18 @@ class Producer(BulkSendPath):
 
         Raises:
             KprodError: Called from a delivery callback, which would wait for itself.
+            ProducerForked: This is a forked child.
         """
-        if threading.current_thread() is self._thread:
-            raise KprodError("flush() inside a delivery callback would wait for itself")
-        return self._flush(timeout)
+        if self.refusal is _forked_error:
+            raise self.refusal()
+        return self._ending.flush(timeout)
 
     def purge(self) -> int:
         """Drop every record that is certainly not in the log and not on its way there.
 
         Their futures fail with `Purged`, as not persisted. What is in flight, or may be in the log,
-        goes on.
+        goes on, and is settled later: so of one partition a dropped record's callback may run
+        before that of a record sent earlier.
 
         Returns:
             How many records were dropped.
@@ -232,65 +234,52 @@ class Producer(BulkSendPath):
         """
         if self.refusal is not None:
             raise self.refusal()
-        if self._thread is None or threading.current_thread() is self._thread:
-            return self._delivery.purge()
-        purged = BatchResult("", 0)
-        counts: list[int] = []
+        return self._ending.call(self._delivery.purge)
 
-        def purge() -> None:
-            try:
-                counts.append(self._delivery.purge())
-            finally:
-                purged.complete()
-
-        self._sender.call_soon(purge)
-        self._wake()
-        # The sender may end just now, without another turn.
-        while not purged.wait_finished(PURGE_SLICE_S) and self._thread.is_alive():
-            pass
-        return sum(counts)
+    def hurry(self) -> None:
+        """Let the sender send what lingers; never blocks. `flush` also waits."""
+        self._ending.hurry()
 
     def refuse_in_child(self) -> None:
-        """Take no more records; called in a forked child."""
+        """Take no more records, settle the futures, leave the parent alone; in a forked child."""
         self.refusal = _forked_error
+        self._ending.forsake(_forked_error())
 
     def close(self, timeout: float | None = None) -> int:
         """Flush, then end the sender and all connections. Later sends raise `ClosedError`.
 
-        Inside a delivery callback this is `close(0)`: what is not settled fails.
+        A signal handler that raises into it (Ctrl-C) ends the waiting, not the records: they go on,
+        and `close` may be called again, as the end of the interpreter does.
+
+        Inside a delivery callback it waits for nothing: the sender ends when the callbacks at hand
+        have run, and what is not settled then fails.
 
         Args:
-            timeout: Seconds for the flush; None waits until all is settled.
+            timeout: Seconds for the flush; what is not settled then fails, and `close` returns
+                within another half second even if a callback does not. None waits until all is
+                settled and every callback has returned.
 
         Returns:
-            How many records were not delivered by this call. 0 is success.
+            How many records were not delivered by this call, or, inside a delivery callback, how
+            many are not settled yet. 0 is success.
+
+        Raises:
+            ValueError: The timeout is negative or no number; nothing has happened.
         """
         if self.refusal is _forked_error:
-            lifetime.unwatch(self)  # the locks below may be held by threads that are not here
-            return 0
-        timeout = _checked_timeout(timeout)
-        with self._close_lock:
-            if self._is_closed:
-                return 0
-            self._is_closed = True
-        if self.refusal is None:
-            self.refusal = _closed_error
-        is_own_thread = threading.current_thread() is self._thread
-        self._metadata.close()
-        self._pool.close()
-        try:
-            covered = self._accumulator.incomplete()
-            if not is_own_thread and self._thread is not None:
-                self._flush(timeout)
-        finally:
-            self._is_stopping = True
-            self._wake()
             lifetime.unwatch(self)
-        if self._thread is None:
-            self._stop()
-        elif not is_own_thread:
-            self._thread.join(None if timeout is None else timeout + CLOSE_GRACE_S)
-        return sum(result.failed_count(count) for result, count in covered)
+            return 0
+        return self._ending.close(timeout)
+
+    def begin_close(self) -> Callable[[], int]:
+        """Take no more records, and send what there is without linger; never blocks.
+
+        Returns:
+            A function that tells how many of them are not delivered, now or later.
+        """
+        if self.refusal is _forked_error:
+            return lambda: 0
+        return self._ending.begin_close()
 
     def parts(self) -> EngineParts:
         """Return what another face of this producer needs of it."""
@@ -316,27 +305,12 @@ class Producer(BulkSendPath):
         trace: TracebackType | None,
     ) -> None:
         undelivered = self.close()
-        if undelivered and error is None:
+        if undelivered:
             _logger.warning("%s: %d records were not delivered", self.client_id, undelivered)
-
-    def _flush(self, timeout: float | None) -> int:
-        timeout = _checked_timeout(timeout)
-        covered = self._start_flush()
-        ends_ns = None
-        if timeout is not None:
-            ends_ns = self._world.clock.now_ns() + int(timeout * 1e9)
-        for result, _ in covered:
-            left_s = _FOREVER_S
-            if ends_ns is not None:
-                left_s = max(ends_ns - self._world.clock.now_ns(), 0) / 1e9
-            if not result.wait_finished(left_s):
-                break
-        return sum(result.failed_count(count) for result, count in covered)
 
     def _start_flush(self) -> list[tuple[BatchResult, int]]:
         covered = self._accumulator.incomplete()
-        self._accumulator.ask_for_sweep()
-        self._wake()
+        self._ending.hurry()
         return covered
 
     # What the compiled path asks for.
@@ -398,32 +372,9 @@ class Producer(BulkSendPath):
 
     def _patience_ms(self, timeout_ms: int) -> int:
         """On the sender's own thread nothing waits for what only that thread can bring."""
-        return 0 if threading.current_thread() is self._thread else timeout_ms
+        return 0 if self._thread.is_current else timeout_ms
 
-    # The sender's thread.
-
-    def _run(self) -> None:
-        clock = self._world.clock
-        try:
-            while not self._is_stopping:
-                self._sender.run_once(clock.now_ms())
-        except BaseException as error:
-            _logger.exception("%s: the sender died; no record can be sent any more", self.client_id)
-            cause = KprodError(f"the sender thread died of {type(error).__name__}: {error}")
-            cause.__cause__ = error
-            self.refusal = lambda: cause
-            self._sender.abort(cause)
-        finally:
-            self._stop()
-
-    def _stop(self) -> None:
-        """Fail what is left, then let go of the connections."""
-        self._sender.abort(
-            ClosedError("the producer was closed before the record was acknowledged")
-        )
-        self._sender.close()
-        self._sender.make_calls()
-        self._interceptors.close()
+    # The sender's.
 
     def _expire(self, batch: ProducerBatch) -> None:
         self._delivery.expire(batch)
@@ -441,19 +392,6 @@ class Producer(BulkSendPath):
 
     def _wake(self) -> None:
         self._client.wakeup()
-
-
-def _checked_timeout(timeout: float | None) -> float | None:
-    """Seconds that a clock can hold; what is no number is refused before anything ends."""
-    if timeout is None:
-        return None
-    if not timeout >= 0:  # NaN, too
-        raise ValueError(f"timeout must be None or at least 0 seconds, got {timeout!r}")
-    return min(timeout, TIMEOUT_S_MAX)
-
-
-def _closed_error() -> KprodError:
-    return ClosedError("the producer is closed; make another")
 
 
 def _forked_error() -> KprodError:

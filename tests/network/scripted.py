@@ -150,6 +150,10 @@ class MemorySelector:
         """Note it."""
         self.is_closed = True
 
+    def forsake(self) -> None:
+        """Note it."""
+        self.is_closed = True
+
 
 class ScriptedResolver:
     """Names resolve when the test says so."""

@@ -1,0 +1,255 @@
+"""Everything that ends, or waits for, what a producer has taken: flush, close, fork, death.
+
+Closing has two halves. The first takes no more records and lets the sender send what there is; it
+can be left by an exception out of a signal handler and entered again, since it only waits. The
+second stops the sender, which then settles what is left.
+
+Invariants.
+    Nothing is given up before the second half begins, and then every record is settled.
+    What a caller is told was counted after it had waited.
+
+Thread-safety: any thread. No lock: each step may be taken twice, and by two at once.
+Source: Kafka KafkaProducer.close (clients 4.3.1), KAFKA-4235; kprod's departures 21 and 22.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from kprod._core.append import SendPath
+from kprod._core.chunks import ChunkPool
+from kprod._core.future import BatchResult
+from kprod.clock import Clock
+from kprod.cluster.metadata import Metadata
+from kprod.errors import ClosedError, KprodError, Persistence
+from kprod.network.client import NetworkClient
+from kprod.producer.accumulator import RecordAccumulator
+from kprod.producer.batch import own_copy
+from kprod.producer.sender import Sender
+from kprod.producer.sender_thread import SenderThread
+
+CLOSE_GRACE_S = 0.3  # for the last turn and the last steps; close has half a second past its time
+TIMEOUT_S_MAX = 1e9  # 30 years: what is longer need not be told from it
+CALL_SLICE_S = 0.2  # between two looks whether the sender is still there
+_FOREVER_S = -1.0
+_CLOSED_BEFORE = "the producer was closed before the record was acknowledged"
+
+_logger = logging.getLogger(__name__)
+
+Covered = Sequence[tuple[BatchResult, int]]
+"""Results of batches and how many records each has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What a producer is made of, as far as its end is concerned."""
+
+    clock: Clock
+    metadata: Metadata
+    pool: ChunkPool
+    accumulator: RecordAccumulator
+    client: NetworkClient
+    sender: Sender
+
+
+class Ending:
+    """Ends one producer.
+
+    Attributes:
+        thread: Takes the sender's turns.
+    """
+
+    __slots__ = ("_cause", "_client_id", "_engine", "_path", "thread")
+
+    def __init__(
+        self,
+        path: SendPath,
+        engine: Engine,
+        *,
+        client_id: str,
+        last_steps: Sequence[Callable[[], object]],
+    ) -> None:
+        """Begin open.
+
+        Args:
+            path: Takes records until its `refusal` is set.
+            engine: Holds them.
+            client_id: For log lines.
+            last_steps: Taken by the sender's thread when all is settled.
+        """
+        self._path = path
+        self._engine = engine
+        self._client_id = client_id
+        self._cause: KprodError | None = None
+        self.thread = SenderThread(
+            engine.sender,
+            engine.clock,
+            owns=engine.accumulator.holds,
+            on_death=self._die,
+            last_steps=(
+                self._abort,
+                engine.sender.close,
+                engine.sender.make_calls,
+                self._abandon,
+                *last_steps,
+            ),
+        )
+
+    def start(self) -> None:
+        """Begin to take the sender's turns on a thread.
+
+        Raises:
+            RuntimeError: There are no more threads; the producer is closed.
+        """
+        try:
+            self.thread.start(f"kprod-sender-{self._client_id}")
+        except BaseException as error:
+            self._path.refusal = closed_error
+            self.thread.stop_soon()
+            self._engine.client.wakeup()
+            if isinstance(error, Exception):  # else it may have begun, and ends by itself
+                self.thread.finish()
+            raise
+
+    def hurry(self) -> None:
+        """Let the sender send what lingers; never blocks."""
+        self._engine.accumulator.ask_for_sweep()
+        self._engine.client.wakeup()
+
+    def flush(self, timeout: float | None) -> int:
+        """See `Producer.flush`."""
+        if self.thread.is_current:
+            raise KprodError("flush() inside a delivery callback would wait for itself")
+        covered = self._engine.accumulator.incomplete()
+        self.hurry()
+        return self._await(covered, self._ends_ns(timeout))
+
+    def call(self, count: Callable[[], int]) -> int:
+        """Let the sender's thread make a call between two turns, and wait for it.
+
+        Args:
+            count: Owns what only the sender may touch.
+
+        Returns:
+            What it returned; 0 if the sender ended before.
+        """
+        if not self.thread.is_started or self.thread.is_current:
+            return count()
+        made = BatchResult("", 0)  # a latch
+        counts: list[int] = []
+
+        def call() -> None:
+            try:
+                counts.append(count())
+            finally:
+                made.complete()
+
+        self._engine.sender.call_soon(call)
+        self._engine.client.wakeup()
+        # The sender may end just now, without another turn.
+        while not made.wait_finished(CALL_SLICE_S) and not self.thread.has_ended:
+            pass
+        return sum(counts)
+
+    def begin_close(self) -> Callable[[], int]:
+        """See `Producer.begin_close`."""
+        covered = self._refuse_more()
+        self.hurry()
+        return partial(_undelivered, covered)
+
+    def close(self, timeout: float | None) -> int:
+        """See `Producer.close`."""
+        ends_ns = self._ends_ns(timeout)
+        covered = self._refuse_more()
+        if self.thread.is_started and not self.thread.is_current:
+            self.hurry()
+            self._await(covered, ends_ns)
+        self._end(ends_ns)
+        return _undelivered(covered)
+
+    def forsake(self, error: KprodError) -> None:
+        """Settle the futures and let go of the parent's sockets, in a forked child.
+
+        Args:
+            error: For the records that were not settled.
+        """
+        self.thread.forsake()
+        error.persistence = Persistence.POSSIBLY_PERSISTED
+        for result, _ in self._engine.accumulator.incomplete():
+            result.abandon(error)
+        self._engine.client.forsake()
+
+    def _refuse_more(self) -> Covered:
+        """Take no more records; return what is to be settled."""
+        if self._path.refusal is None:
+            self._path.refusal = closed_error
+        self._engine.metadata.close()
+        self._engine.pool.close()
+        return self._engine.accumulator.incomplete()
+
+    def _await(self, covered: Covered, ends_ns: int | None) -> int:
+        """Wait until all are settled or the time is over; how many are not delivered."""
+        for result, _ in covered:
+            if not result.wait_finished(self._left_s(ends_ns)):
+                break
+        return _undelivered(covered)
+
+    def _end(self, ends_ns: int | None) -> None:
+        """End the sender, and wait a little longer for it than the caller asked for."""
+        self.thread.stop_soon()
+        self._engine.client.wakeup()
+        if not self.thread.is_started:
+            if not self.thread.has_ended:
+                self.thread.finish()
+            return
+        if self.thread.is_current:
+            return
+        left_s = self._left_s(ends_ns)
+        if not self.thread.wait_ended(left_s if left_s < 0 else left_s + CLOSE_GRACE_S):
+            _logger.warning(
+                "%s: a delivery callback has not returned; the sender ends after it",
+                self._client_id,
+            )
+
+    def _ends_ns(self, timeout: float | None) -> int | None:
+        if timeout is None:
+            return None
+        if not timeout >= 0:  # NaN, too
+            raise ValueError(f"timeout must be None or at least 0 seconds, got {timeout!r}")
+        return self._engine.clock.now_ns() + int(min(timeout, TIMEOUT_S_MAX) * 1e9)
+
+    def _left_s(self, ends_ns: int | None) -> float:
+        """Seconds until then; negative without an end."""
+        if ends_ns is None:
+            return _FOREVER_S
+        return max(ends_ns - self._engine.clock.now_ns(), 0) / 1e9
+
+    # On the sender's thread, at its end.
+
+    def _die(self, cause: KprodError) -> None:
+        self._cause = cause
+        self._path.refusal = partial(own_copy, cause)
+
+    def _abort(self) -> None:
+        self._engine.sender.abort(self._cause or ClosedError(_CLOSED_BEFORE))
+
+    def _abandon(self) -> None:
+        """Settle what an abort that failed itself has left, so that nobody waits for ever."""
+        for result, _ in self._engine.accumulator.incomplete():
+            error = own_copy(self._cause or ClosedError(_CLOSED_BEFORE))
+            error.persistence = Persistence.POSSIBLY_PERSISTED
+            result.complete(error=error)
+
+
+def closed_error() -> KprodError:
+    """Say why a closed producer takes no record.
+
+    Returns:
+        An error of its own for each caller.
+    """
+    return ClosedError("the producer is closed; make another")
+
+
+def _undelivered(covered: Covered) -> int:
+    return sum(result.failed_count(count) for result, count in covered)

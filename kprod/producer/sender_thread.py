@@ -1,0 +1,154 @@
+"""The thread that takes the sender's turns, from its start to its end or its death.
+
+It always ends by settling what is left: a thread that vanished with records unsettled would leave
+everyone who waits for them waiting. So the last steps are taken one by one, and none of them can
+keep the next from being taken.
+
+Its end is awaited by a latch of its own, since `Thread.join` interrupted by a signal handler that
+raises takes the thread for ended (CPython 3.11 and 3.12).
+
+Thread-safety: `run` belongs to the thread; everything else any thread.
+Source: aiokafka #1017, kafka-python #1543 for what happens to callers when a sender dies.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+
+from kprod._core.future import BatchResult, enter_sender, leave_sender
+from kprod.clock import Clock
+from kprod.errors import KprodError
+from kprod.producer.sender import Sender
+
+JOIN_S = 0.2  # between a thread's last statement and its end; microseconds as a rule
+
+_logger = logging.getLogger(__name__)
+
+
+class SenderThread:
+    """A loop around `Sender.run_once`."""
+
+    __slots__ = (
+        "_clock",
+        "_ended",
+        "_is_forked",
+        "_is_stopping",
+        "_last_steps",
+        "_on_death",
+        "_owns",
+        "_sender",
+        "_thread",
+    )
+
+    def __init__(
+        self,
+        sender: Sender,
+        clock: Clock,
+        *,
+        owns: Callable[[BatchResult], bool],
+        on_death: Callable[[KprodError], object],
+        last_steps: Sequence[Callable[[], object]],
+    ) -> None:
+        """Begin without a thread.
+
+        Args:
+            sender: Takes the turns.
+            clock: Gives their times.
+            owns: Whether this thread settles a result: it must never wait for it.
+            on_death: Told why no turn can be taken any more.
+            last_steps: Taken in order when the loop has ended.
+        """
+        self._sender = sender
+        self._clock = clock
+        self._owns = owns
+        self._on_death = on_death
+        self._last_steps = tuple(last_steps)
+        self._is_stopping = False
+        self._is_forked = False
+        self._ended = BatchResult("", 0)  # a latch whose waits a signal handler may leave
+        self._thread: threading.Thread | None = None
+
+    def start(self, name: str) -> None:
+        """Begin to take turns.
+
+        Args:
+            name: The thread's.
+
+        Raises:
+            RuntimeError: The system, or an interpreter that is ending, gives no more threads.
+        """
+        thread = threading.Thread(target=self.run, name=name, daemon=True)
+        self._thread = thread
+        try:
+            thread.start()
+        except BaseException:
+            self._thread = None
+            raise
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller is on this thread."""
+        return threading.current_thread() is self._thread
+
+    @property
+    def is_started(self) -> bool:
+        """Whether turns are taken by a thread, not by whoever calls `run_once`."""
+        return self._thread is not None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the last steps are taken."""
+        return self._ended.finished
+
+    def stop_soon(self) -> None:
+        """Take no more turns; the sender must be woken for it."""
+        self._is_stopping = True
+
+    def forsake(self) -> None:
+        """Note that this is a forked child: the thread is not here, or must not go on."""
+        self._is_forked = True
+        self._is_stopping = True
+
+    def wait_ended(self, timeout_s: float) -> bool:
+        """Wait until the last steps are taken.
+
+        Args:
+            timeout_s: Seconds; negative waits as long as it takes.
+
+        Returns:
+            False when the time is over.
+        """
+        if not self._ended.wait_finished(timeout_s):
+            return False
+        if self._thread is not None and not self.is_current:
+            self._thread.join(JOIN_S)
+        return True
+
+    def run(self) -> None:
+        """Take turns until told to stop."""
+        enter_sender(self._owns)
+        try:
+            while not self._is_stopping:
+                self._sender.run_once(self._clock.now_ms())
+        except BaseException as error:  # noqa: BLE001 - callers must hear of it
+            if not self._is_forked:
+                self._die(error)
+        finally:
+            if not self._is_forked:
+                self.finish()
+            leave_sender()
+
+    def finish(self) -> None:
+        """Take the last steps, whatever becomes of each, and let those go who wait for the end."""
+        for step in self._last_steps:
+            try:
+                step()
+            except BaseException:
+                _logger.exception("A step of the producer's end failed")
+        self._ended.complete()
+
+    def _die(self, error: BaseException) -> None:
+        _logger.critical("The sender died; no record can be sent any more", exc_info=error)
+        cause = KprodError(f"the sender thread died of {type(error).__name__}: {error}")
+        cause.__cause__ = error
+        self._on_death(cause)
