@@ -47,7 +47,7 @@ class _Question(NamedTuple):
     is_partial: bool
 
 
-class Metadata:
+class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer changes
     """The newest snapshot, and the policy that keeps it new."""
 
     __slots__ = (
@@ -122,6 +122,18 @@ class Metadata:
     def last_error(self) -> KprodError | None:
         """Why the newest question failed; None after an answer."""
         return self._last_error
+
+    def age_ms(self, now_ms: int) -> int | None:
+        """How old the newest answer about all topics is.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            At least 0; None before the first answer.
+        """
+        last_ms = self._last_success_ms
+        return None if last_ms is None else max(now_ms - last_ms, 0)
 
     def error_of(self, topic: str) -> BrokerError | None:
         """Why a topic is not in the snapshot.

@@ -25,6 +25,7 @@ from kprod.clock import Clock
 from kprod.cluster.metadata import NEVER_MS, Metadata
 from kprod.config import NetworkSettings
 from kprod.errors import AuthenticationFailed, ClosedError, Disconnected, KprodError
+from kprod.metrics.recorder import Recorder, SilentRecorder
 from kprod.model import Node
 from kprod.network.connection import NodeConnection
 from kprod.network.metadata_updater import MetadataUpdater
@@ -40,7 +41,7 @@ _CLOSING_ROUNDS_MAX = 3  # completions may send once more, and hear that it is t
 _FAILURES_BEFORE_REBOOTSTRAP = 2  # the loss of a connection, and a reconnect that failed too
 
 
-class NetworkClient:
+class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, and done with them
     """Connections to the nodes of one cluster."""
 
     __slots__ = (
@@ -50,10 +51,11 @@ class NetworkClient:
         "_connections",
         "_metadata",
         "_now_ms",
+        "_recorder",
         "_updater",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what connections need of the world
         self,
         settings: NetworkSettings,
         metadata: Metadata,
@@ -62,6 +64,7 @@ class NetworkClient:
         clock: Clock,
         timer: Timer,
         source: random.Random,
+        recorder: Recorder | None = None,
     ) -> None:
         """Begin without connections.
 
@@ -72,8 +75,17 @@ class NetworkClient:
             clock: Read once after each sleep.
             timer: For deadlines; `poll` advances it, others may put tasks on it too.
             source: For jitter, and to spread metadata questions over the nodes.
+            recorder: Told what happens; None keeps nothing.
         """
-        self._around = Surroundings(settings, doors, timer=timer, source=source, listener=self)
+        self._recorder = recorder or SilentRecorder()
+        self._around = Surroundings(
+            settings,
+            doors,
+            timer=timer,
+            source=source,
+            listener=self,
+            recorder=self._recorder,
+        )
         self._clock = clock
         self._metadata = metadata
         self._updater = MetadataUpdater(metadata, self)
@@ -138,6 +150,11 @@ class NetworkClient:
         """
         connection = self._connections.get(node_id)
         return 0 if connection is None else len(connection.requests)
+
+    @property
+    def requests_in_flight(self) -> int:
+        """How many requests are sent and not complete; any thread."""
+        return sum(len(connection.requests) for connection in list(self._connections.values()))
 
     def poll_delay_ms(self, node: Node, now_ms: int) -> int:
         """How long until asking `ready` again can make a difference, if no event comes before.
@@ -269,7 +286,10 @@ class NetworkClient:
         """
         self._now_ms = max(now_ms, self._now_ms)
         self._maybe_rebootstrap()
-        ready = self._around.doors.selector.select(self._sleep_ms(timeout_ms))
+        sleep_ms = self._sleep_ms(timeout_ms)
+        asleep_ns = self._clock.now_ns()
+        ready = self._around.doors.selector.select(sleep_ms)
+        awake_ns = self._clock.now_ns()
         now_ms = self._now_ms = max(self._now_ms, self._clock.now_ms())
         for connection, events in ready:
             connection.serve(events, now_ms)
@@ -280,6 +300,7 @@ class NetworkClient:
         # Deadlines come after the sockets: an answer that is already here is not late.
         self._around.timer.advance(max(now_ms, self._around.timer.now_ms))
         self._fire_completions()
+        self._recorder.polled(awake_ns - asleep_ns, self._clock.now_ns() - awake_ns, now_ms)
 
     def wakeup(self) -> None:
         """End the present or the next `poll`'s sleep; any thread."""
@@ -315,9 +336,19 @@ class NetworkClient:
             self._fire_completions()
         self._around.doors.resolver.close()
         self._around.doors.selector.close()
+        self._around.receive_buffer = bytearray()
+
+    def forsake(self) -> None:
+        """Let go of everything, in a forked child: neither brokers nor the parent notice."""
+        self._closed = True
+        for connection in self._connections.values():
+            connection.forsake()
+        self._connections = {}
+        self._around.doors.selector.forsake()
 
     def on_connection_ready(self, connection: NodeConnection) -> None:
         """See `ConnectionListener`."""
+        self._recorder.connected()
         self._metadata.note_connection_error(connection.node.address, None)
 
     def on_connection_down(self, connection: NodeConnection, error: KprodError) -> None:
@@ -336,15 +367,6 @@ class NetworkClient:
         if expiry_ms is not None:
             sleep_ms = min(sleep_ms, expiry_ms - now_ms)
         # A request that was refused, or written without a response to come, is complete already.
-        self._around.receive_buffer = bytearray()
-
-    def forsake(self) -> None:
-        """Let go of everything, in a forked child: neither brokers nor the parent notice."""
-        self._closed = True
-        for connection in self._connections.values():
-            connection.forsake()
-        self._connections = {}
-        self._around.doors.selector.forsake()
         return 0 if self._around.completions else max(sleep_ms, 0)
 
     def _maybe_rebootstrap(self) -> None:

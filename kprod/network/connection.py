@@ -50,6 +50,7 @@ from kprod.timer.timer import TimerTask
 
 _logger = logging.getLogger(__name__)
 _CORRELATION_ID_BYTES = 4
+_PREFIX_BYTES = 4  # a frame is told without its length
 
 
 class NodeConnection:
@@ -183,6 +184,7 @@ class NodeConnection:
         timeout_ms = request.timeout_ms or self._around.settings.request_timeout_ms
         in_flight.deadline_ms = now_ms + timeout_ms
         self._arm_request_timeout(in_flight)
+        self._around.recorder.requested(self.node.node_id, frame.size_bytes)
         self.requests.add(in_flight)
         channel.enqueue(frame)
         self._last_active_ms = now_ms
@@ -210,6 +212,8 @@ class NodeConnection:
                 " (security_protocol)"
             )
         self._close_channel()
+        if self.state.is_ready:
+            self._around.recorder.disconnected()
         if was_connecting:
             self._cursor.advance()
         else:
@@ -219,10 +223,6 @@ class NodeConnection:
         self._around.listener.on_connection_down(self, error)
         self._fail_requests(error, now_ms)
 
-    def _take_events(self, channel: Channel, events: int, now_ms: int) -> None:
-        if self.state.current is ConnectionState.CONNECTING:
-            self._finish_connect(channel, now_ms)
-            return
     def forsake(self) -> None:
         """Close this process's copy of the socket; in a forked child, whose parent goes on.
 
@@ -231,6 +231,10 @@ class NodeConnection:
         if self._channel is not None:
             self._channel.transport.close()
 
+    def _take_events(self, channel: Channel, events: int, now_ms: int) -> None:
+        if self.state.current is ConnectionState.CONNECTING:
+            self._finish_connect(channel, now_ms)
+            return
         if events & EVENT_WRITE:
             self._flush(channel, now_ms)
         if events & EVENT_READ and self._channel is channel:
@@ -339,6 +343,7 @@ class NodeConnection:
     def _take_frame(self, frame: Frame, now_ms: int) -> None:
         """Pair one response with its request."""
         self._last_active_ms = now_ms
+        self._around.recorder.responded(self.node.node_id, len(frame) + _PREFIX_BYTES)
         correlation_id = int.from_bytes(frame[:_CORRELATION_ID_BYTES], "big", signed=True)
         in_flight = self.requests.oldest(correlation_id)
         api_key, version = in_flight.request.api_key, in_flight.version
@@ -436,6 +441,7 @@ class NodeConnection:
             self._arm_idle_timeout()
             return
         _logger.debug("Connection to %s was idle and is closed", self.node)
+        self._around.recorder.disconnected()
         self._close_channel()
         self.state.retire(now_ms)
 

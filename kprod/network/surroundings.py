@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kprod.config import NetworkSettings
 from kprod.errors import KprodError
+from kprod.metrics.recorder import Recorder
 from kprod.network.channel import RECEIVE_BUFFER_BYTES
 from kprod.network.in_flight import CORRELATION_ID_MAX
 from kprod.network.resolver import Resolver, ThreadResolver
@@ -84,6 +85,7 @@ class Surroundings:
         "doors",
         "listener",
         "receive_buffer",
+        "recorder",
         "settings",
         "source",
         "timer",
@@ -97,6 +99,7 @@ class Surroundings:
         timer: Timer,
         source: random.Random,
         listener: ConnectionListener,
+        recorder: Recorder,
     ) -> None:
         """Gather.
 
@@ -106,12 +109,14 @@ class Surroundings:
             timer: All deadlines.
             source: All jitter.
             listener: The client.
+            recorder: Told of requests, responses and connections.
         """
         self.settings = settings
         self.doors = doors
         self.timer = timer
         self.source = source
         self.listener = listener
+        self.recorder = recorder
         self.client_id = settings.client_id or DEFAULT_CLIENT_ID
         self.completions: deque[tuple[ClientRequest, Outcome]] = deque()
         self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)

@@ -31,6 +31,7 @@ from kprod.errors import (
     Purged,
     UnknownPartition,
 )
+from kprod.metrics.recorder import Recorder
 from kprod.model import Node
 from kprod.network.request import Outcome
 from kprod.producer.accumulator import RecordAccumulator
@@ -81,12 +82,13 @@ class Delivery:
         "_backoff",
         "_identity",
         "_metadata",
+        "_recorder",
         "_settings",
         "_source",
         "_timer",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the collaborators of one answer
         self,
         settings: SenderSettings,
         *,
@@ -95,6 +97,7 @@ class Delivery:
         metadata: Metadata,
         timer: Timer,
         source: random.Random,
+        recorder: Recorder,
     ) -> None:
         """Begin.
 
@@ -105,6 +108,7 @@ class Delivery:
             metadata: Told of new leaders.
             timer: The sender's, for back-off.
             source: Draws each attempt's jitter, once.
+            recorder: Told of answers, retries and failures.
         """
         self._settings = settings
         self._accumulator = accumulator
@@ -112,6 +116,7 @@ class Delivery:
         self._metadata = metadata
         self._timer = timer
         self._source = source
+        self._recorder = recorder
         self._backoff = ExponentialBackoff(
             initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
         )
@@ -128,6 +133,8 @@ class Delivery:
         """
         answers: Mapping[tuple[str | None, int], Mapping[str, Any]] = {}
         if outcome.body is not None:
+            throttle_ms = int(outcome.body.get("throttle_time_ms", 0))
+            self._recorder.answered(outcome.node_id, outcome.latency_ms, throttle_ms)
             try:
                 answers = _answers_of(outcome.body, topic_names, outcome.version)
                 self._take_leader_hints(answers, outcome.body)
@@ -292,6 +299,7 @@ class Delivery:
         elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
             _logger.info("Splitting %d records for %s", batch.record_count, batch.queue.topic)
             self._accumulator.replace(batch, split(batch))
+            self._recorder.split()
         elif error.retriable:
             self._retry(batch, error)
         else:
@@ -363,6 +371,7 @@ class Delivery:
             self._fail(batch, own_copy(error))
             return
         _logger.debug("Sending %s-%d again: %s", queue.topic, queue.partition, error)
+        self._recorder.retried(queue.topic, batch.record_count)
         leader = self._metadata.snapshot.leader_of(queue.topic, queue.partition)
         if leader is not None and leader.node_id != queue.sent_to:
             self._accumulator.mark_ready(queue)  # a new leader need not be spared (KIP-951)
@@ -386,6 +395,8 @@ class Delivery:
         if batch.has_sequence and not batch.in_flight:
             self._identity.want_bump(f"a batch of {queue.topic}-{queue.partition} failed: {error}")
         self._accumulator.retire(batch)
+        if batch.record_count:
+            self._recorder.failed(queue.topic, batch.record_count)
         batch.fail(error, record_errors)
         self._accumulator.forget(batch)
         if batch.has_sequence and queue.in_flight_count:

@@ -19,6 +19,7 @@ from typing import Any, Self, SupportsIndex
 
 from kprod._core.append import TopicHead
 from kprod._core.chunks import ChunkChain, MemoryWaiter
+from kprod._core.future import BatchResult
 from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config import NetworkSettings, ProducerConfig
@@ -27,6 +28,8 @@ from kprod.errors import (
     ProducerForked,
     UnknownPartition,
 )
+from kprod.metrics.recorder import Metrics, MetricsRecorder, Recorder, SilentRecorder
+from kprod.metrics.table import NAN
 from kprod.network.client import NetworkClient
 from kprod.network.surroundings import NetworkDoors, system_doors
 from kprod.producer import future as _future  # registers the future's bridges
@@ -65,12 +68,14 @@ class Environment:
         source: Of chance: jitter, sticky partitions.
         doors: Opens selector, resolver and sockets.
         is_threaded: Whether to start the sender's thread; else somebody calls `run_once`.
+        has_metrics: Whether to count; without, the cost of counting can be measured.
     """
 
     clock: SystemClock = field(default_factory=SystemClock)
     source: random.Random = field(default_factory=random.Random)  # noqa: S311 - jitter
     doors: Callable[[NetworkSettings], NetworkDoors] = system_doors
     is_threaded: bool = True
+    has_metrics: bool = True
 
 
 class Producer(BulkSendPath):
@@ -118,6 +123,9 @@ class Producer(BulkSendPath):
             ),
             on_expired=self._expire,
         )
+        self._recorder: Recorder = SilentRecorder()
+        if world.has_metrics:
+            self._recorder = MetricsRecorder(world.clock.now_ms())
         self._opener = TopicOpener(
             self._metadata,
             self._accumulator,
@@ -163,6 +171,7 @@ class Producer(BulkSendPath):
             clock=world.clock,
             timer=self._timer,
             source=world.source,
+            recorder=self._recorder,
         )
         self._delivery = Delivery(
             config.sender_settings(),
@@ -171,6 +180,7 @@ class Producer(BulkSendPath):
             metadata=self._metadata,
             timer=self._timer,
             source=world.source,
+            recorder=self._recorder,
         )
         self._sender = Sender(
             config.sender_settings(),
@@ -185,6 +195,7 @@ class Producer(BulkSendPath):
             source=world.source,
             sleeps=self._note_sleep,
             refuse=self._refuse,
+            recorder=self._recorder,
         )
         self.wake = self._client.waker
         self._ending = Ending(
@@ -217,7 +228,11 @@ class Producer(BulkSendPath):
         """
         if self.refusal is _forked_error:
             raise self.refusal()
-        return self._ending.flush(timeout)
+        started_ns = self._world.clock.now_ns()
+        try:
+            return self._ending.flush(timeout)
+        finally:
+            self._recorder.flushed(self._world.clock.now_ns() - started_ns)
 
     def purge(self) -> int:
         """Drop every record that is certainly not in the log and not on its way there.
@@ -291,6 +306,32 @@ class Producer(BulkSendPath):
             start_flush=self._start_flush,
         )
 
+    def metrics(self) -> Metrics:
+        """What the producer has counted of itself, under the names of Kafka's own producer.
+
+        `docs/metrics.md` lists them. Averages, maxima and rates are over the last 30 to 60 s; an
+        average or maximum of nothing is NaN.
+
+        Returns:
+            Values by name, by group: `metrics()["producer-metrics"]["record-send-total"]`; a topic
+            and a node have groups of their own, `producer-topic-metrics.orders` and
+            `producer-node-metrics.node-1`.
+
+        Thread-safety: any thread; after `close`, too.
+        """
+        pool, now_ms = self._pool, self._world.clock.now_ms()
+        age_ms = self._metadata.age_ms(now_ms)
+        return self._recorder.read(
+            now_ms,
+            {
+                "requests-in-flight": float(self._client.requests_in_flight),
+                "buffer-total-bytes": float(pool.capacity_bytes),
+                "buffer-available-bytes": float(pool.available_bytes),
+                "waiting-threads": float(pool.waiter_count),
+                "metadata-age": NAN if age_ms is None else age_ms / 1_000,
+            },
+        )
+
     def run_once(self, now_ms: int) -> None:
         """Take one turn of the sender; only where the environment has no thread."""
         self._sender.run_once(now_ms)
@@ -317,7 +358,11 @@ class Producer(BulkSendPath):
 
     def open_topic(self, topic: str, timeout_ms: int) -> TopicHead:
         """Wait until the topic's partitions are known."""
-        return self._opener.open(topic, self._patience_ms(timeout_ms))
+        started_ns = self._world.clock.now_ns()
+        try:
+            return self._opener.open(topic, self._patience_ms(timeout_ms))
+        finally:
+            self._recorder.waited_for_metadata(self._world.clock.now_ns() - started_ns)
 
     def await_partition(self, head: TopicHead, partition: int, timeout_ms: int) -> None:
         """Refresh once; the partition may be new."""
@@ -329,7 +374,14 @@ class Producer(BulkSendPath):
 
     def wait_for_memory(self, waiter: MemoryWaiter, timeout_ms: int) -> None:
         """Wait in the pool's line."""
-        self._pool.wait_for(waiter, self._patience_ms(timeout_ms))
+        started_ns = self._world.clock.now_ns()
+        in_vain = True
+        try:
+            self._pool.wait_for(waiter, self._patience_ms(timeout_ms))
+            in_vain = False
+        finally:
+            waited_ns = self._world.clock.now_ns() - started_ns
+            self._recorder.waited_for_memory(waited_ns, in_vain=in_vain)
 
     def roll_sticky(self, head: TopicHead) -> None:
         """Draw another partition for records without key."""

@@ -24,6 +24,7 @@ from kprod.cluster.snapshot import NO_TOPIC_ID
 from kprod.compression import Buffer, compressor
 from kprod.config import CompressionSettings, SenderSettings
 from kprod.errors import ClosedError, KprodError
+from kprod.metrics.recorder import Recorder
 from kprod.model import Acks, Codec, Node
 from kprod.network.client import NetworkClient
 from kprod.network.request import ClientRequest, Outcome
@@ -66,6 +67,7 @@ class Sender:
         "_id_wait_ms",
         "_identity",
         "_metadata",
+        "_recorder",
         "_refuse",
         "_settings",
         "_sleeps",
@@ -88,6 +90,7 @@ class Sender:
         source: random.Random,
         sleeps: Callable[[bool], object],
         refuse: Callable[[KprodError], object],
+        recorder: Recorder,
     ) -> None:
         """Begin.
 
@@ -105,6 +108,7 @@ class Sender:
             sleeps: Told True before the sender may sleep, False after; sending threads then know
                 whether to wake it.
             refuse: Told why no record can be sent any more.
+            recorder: Told of requests made and of batches given up.
         """
         self._settings = settings
         self._attributes = int(compression.compression_type)
@@ -121,6 +125,7 @@ class Sender:
         self._source = source
         self._sleeps = sleeps
         self._refuse = refuse
+        self._recorder = recorder
         self._backoff = ExponentialBackoff(
             initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
         )
@@ -171,6 +176,8 @@ class Sender:
         """
 
         def fail(batch: ProducerBatch) -> None:
+            if batch.record_count and not batch.is_done:
+                self._recorder.failed(batch.queue.topic, batch.record_count)
             batch.fail(own_copy(error))
 
         self._accumulator.abort(fail)
@@ -292,6 +299,7 @@ class Sender:
             topics.setdefault(batch.queue.topic, []).append(batch)
         if not encoded:
             return
+        self._recorder.produced(encoded, now_ms)
         snapshot = self._metadata.snapshot
         topic_ids = {topic: snapshot.topic_id_of(topic) for topic in topics}
         for topic in topics:

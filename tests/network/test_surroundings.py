@@ -5,6 +5,7 @@ import socket
 
 from kprod.config import ClientConfig
 from kprod.config.address import parse_addresses
+from kprod.metrics.recorder import SilentRecorder
 from kprod.network.address import SocketAddress
 from kprod.network.in_flight import CORRELATION_ID_MAX
 from kprod.network.surroundings import Surroundings, system_doors
@@ -21,6 +22,7 @@ def test_correlation_ids_begin_again_below_those_of_sasl() -> None:
         world.client._around.doors,
         timer=Timer(0),
         source=random.Random(1),
+        recorder=SilentRecorder(),
         listener=world.client,
     )
     assert [around.next_correlation_id() for _ in range(3)] == [0, 1, 2]

@@ -1,0 +1,1 @@
+"""What a producer counts of itself, under the names that Kafka's own producer gives."""

@@ -1,0 +1,80 @@
+"""A scrape, over HTTP and read by Prometheus's own parser, shows what the producer counts."""
+
+import threading
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.parser import text_string_to_metric_families
+
+import kprod
+from kprod.broker import EmbeddedCluster
+from kprod.metrics.prometheus import ProducerCollector
+
+
+@pytest.fixture
+def cluster() -> Iterator[EmbeddedCluster]:
+    """One broker, two topics."""
+    with EmbeddedCluster(brokers=1, topics={"orders": 1, "payments": 1}) as running:
+        yield running
+
+
+def _scrape(registry: CollectorRegistry) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    server, thread = start_http_server(0, "127.0.0.1", registry)
+    try:
+        address = f"http://127.0.0.1:{server.server_port}/metrics"
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            text = answer.read().decode()
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(30)
+    assert isinstance(thread, threading.Thread)
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def _at(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    return name, frozenset(labels.items())
+
+
+def test_a_scrape_shows_every_group(cluster: EmbeddedCluster) -> None:
+    """Of the producer, of each topic, of each node; two producers by their client ids."""
+    settings = {"bootstrap.servers": cluster.bootstrap_servers}
+    with (
+        kprod.Producer(settings, client_id="one") as one,
+        kprod.Producer(settings, client_id="two") as two,
+    ):
+        registry = CollectorRegistry()
+        collector = ProducerCollector(one)
+        registry.register(collector)
+        collector.add(two)
+        for number in range(30):
+            one.send("orders" if number % 3 else "payments", b"x")
+        two.send("orders", b"x")
+        assert (one.flush(30), two.flush(30)) == (0, 0)
+        seen = _scrape(registry)
+        collector.remove(two)
+        after = _scrape(registry)
+    assert seen[_at("kafka_producer_record_send_total", client_id="one")] == 30
+    assert seen[_at("kafka_producer_record_send_total", client_id="two")] == 1
+    topic = _at("kafka_producer_topic_record_send_total", client_id="one", topic="orders")
+    assert seen[topic] == 20
+    node = _at("kafka_producer_node_request_latency_max", client_id="one", node_id="0")
+    assert seen[node] >= 0
+    assert seen[_at("kafka_producer_buffer_available_bytes", client_id="one")] == 64 << 20
+    assert not any(("client_id", "two") in labels for _, labels in after)
+
+
+def test_what_is_not_known_is_not_shown(cluster: EmbeddedCluster) -> None:
+    """An average of nothing has no sample."""
+    registry = CollectorRegistry()
+    with kprod.Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        registry.register(ProducerCollector(producer))
+        names = {name for name, _ in _scrape(registry)}
+    assert "kafka_producer_batch_size_avg" not in names
+    assert "kafka_producer_record_send_total" in names

@@ -1,0 +1,98 @@
+"""Write `docs/metrics.md` from the table of metrics.
+
+Run by `make docs`; a test compares the page with what this module returns.
+"""
+
+from pathlib import Path
+
+from kprod.metrics.export import FAMILIES, Family
+from kprod.metrics.table import Group
+from kprod.metrics.tally import WINDOW_MS
+
+PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
+
+_FIRST_S, _LAST_S = WINDOW_MS // 1_000, 2 * WINDOW_MS // 1_000
+
+_HEAD = f"""\
+# Metrics
+
+Generated from the table in `kprod/metrics` by `make docs`; do not edit.
+
+`producer.metrics()` returns what a producer has counted of itself, under the names and in the
+groups of Kafka's own producer, as nested dictionaries:
+
+```python
+metrics = producer.metrics()
+metrics["producer-metrics"]["record-send-total"]
+metrics["producer-topic-metrics.orders"]["byte-rate"]
+metrics["producer-node-metrics.node-1"]["request-latency-avg"]
+```
+
+Counting is always on: it is done per batch, per request and per turn of the sender, never per
+record (`benchmarks/metrics_cost.py` measures it). Totals grow from the start of the producer to its
+end. Averages, maxima and rates are over the last {_FIRST_S} to {_LAST_S} s, or since the start if
+that is shorter. An average or maximum of nothing is NaN. Reading is safe from any thread, and after
+`close`.
+
+Where the values differ from Kafka's own: compression rates are of bytes, not averages of batches'
+rates; `record-send-total` counts each attempt anew, as there; a batch that fails because the
+producer is closed counts as an error; `record-size-max` is missing, since it would be counted per
+record.
+
+## Prometheus
+
+`pip install 'kprod[prometheus]'`, then:
+
+```python
+import prometheus_client
+from kprod.metrics.prometheus import ProducerCollector
+
+prometheus_client.REGISTRY.register(ProducerCollector(producer))
+prometheus_client.start_http_server(8000)
+```
+
+One collector serves all of a process's producers (`ProducerCollector(one, two)`, `add`, `remove`).
+Names begin with `kafka_producer_`, `kafka_producer_topic_` or `kafka_producer_node_`, and have `_`
+for `-`; labels are `client_id`, and `topic` or `node_id`. Totals are counters, the rest gauges.
+
+## OpenTelemetry
+
+`pip install 'kprod[opentelemetry]'`, then:
+
+```python
+from kprod.metrics.opentelemetry import observe
+
+observe(producer)  # with the global meter provider, or meter_provider=...
+```
+
+Names begin with `kafka.producer.`, `kafka.producer.topic.` or `kafka.producer.node.`; attributes
+are `client-id`, and `topic` or `node-id`. Totals are observable counters, the rest gauges.
+"""
+
+_GROUPS = {
+    Group.PRODUCER: "Of the producer: `producer-metrics`",
+    Group.TOPIC: "Of a topic: `producer-topic-metrics.<topic>`",
+    Group.NODE: "Of a broker: `producer-node-metrics.node-<id>`",
+}
+
+
+def page() -> str:
+    """Return the whole page."""
+    parts = [_HEAD]
+    for group, heading in _GROUPS.items():
+        parts.append(f"\n## {heading}\n\n| name | kind | unit | meaning |\n|---|---|---|---|\n")
+        parts += [_line(family) for family in FAMILIES if family.group is group]
+    return "".join(parts)
+
+
+def _line(family: Family) -> str:
+    return f"| `{family.name}` | {family.kind.value} | {family.unit} | {family.meaning} |\n"
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
