@@ -1,8 +1,8 @@
 """One line for each change of state: who is connected, who leads what, which producer id counts.
 
-Lines are for people and for programs. A line reads `producer-1 connected node=1 address=…`; the same
-is on the log record as `kprod_client`, `kprod_event` and `kprod_fields`, for formatters that write
-JSON. All lines go to the logger `kprod.state`.
+Lines are for people and for programs. A line reads `producer-1 connected node=1 address=…`; the
+same is on the log record as `kprod_client`, `kprod_event` and `kprod_fields`, for formatters that
+write JSON. All lines go to the logger `kprod.state`.
 
 Invariants.
     Nothing is logged per record, nor per batch that goes its usual way.

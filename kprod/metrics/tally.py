@@ -4,8 +4,8 @@ Recording is adding to an attribute: `tally.records += n`. Averages and rates ar
 asks, from the difference to a copy that was taken when a window began. So a tally costs its owner a
 few additions per batch, and one copy every 30 s.
 
-What is asked about lies between one and two windows back, as with Kafka's two samples of 30 s; up to
-three if the thread that records slept over a window's end.
+What is asked about lies between one and two windows back, as with Kafka's two samples of 30 s; up
+to three if the thread that records slept over a window's end.
 
 Invariants.
     Sums never fall. A peak is the greatest value of a window, and begins anew with the next.

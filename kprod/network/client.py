@@ -26,6 +26,7 @@ from kprod.cluster.metadata import NEVER_MS, Metadata
 from kprod.config import NetworkSettings
 from kprod.errors import AuthenticationFailed, ClosedError, Disconnected, KprodError
 from kprod.metrics.recorder import Recorder, SilentRecorder
+from kprod.metrics.state_log import Event
 from kprod.model import Node
 from kprod.network.connection import NodeConnection
 from kprod.network.metadata_updater import MetadataUpdater
@@ -379,7 +380,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
                 )
         elif not self._metadata.recovers_by_rebootstrap or not self._all_nodes_failed(now_ms):
             return
-        _logger.warning("No known broker can be used; asking bootstrap_servers again")
+        self._around.state_log.note(Event.REBOOTSTRAPPED)
         self._metadata.rebootstrap(now_ms)
 
     def _all_nodes_failed(self, now_ms: int) -> bool:

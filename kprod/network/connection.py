@@ -20,7 +20,6 @@ KIP-302, KIP-601.
 """
 
 import functools
-import logging
 from typing import Any
 
 from kprod.errors import (
@@ -31,6 +30,7 @@ from kprod.errors import (
     KprodError,
     RequestTimeout,
 )
+from kprod.metrics.state_log import Event
 from kprod.model import Node
 from kprod.network.address import AddressCursor, literal_address
 from kprod.network.channel import Channel
@@ -48,7 +48,6 @@ from kprod.protocol.codec import response_codec
 from kprod.protocol.headers import decode_response_header
 from kprod.timer.timer import TimerTask
 
-_logger = logging.getLogger(__name__)
 _CORRELATION_ID_BYTES = 4
 _PREFIX_BYTES = 4  # a frame is told without its length
 
@@ -219,7 +218,7 @@ class NodeConnection:
         else:
             self._cursor.forget()
         self.state.fail(now_ms, authentication=isinstance(error, AuthenticationFailed))
-        _logger.info("Connection to %s is down: %s", self.node, error)
+        self._note(Event.DISCONNECTED, reason=error)
         self._around.listener.on_connection_down(self, error)
         self._fail_requests(error, now_ms)
 
@@ -319,6 +318,7 @@ class NodeConnection:
         )
         self._last_active_ms = now_ms
         self._arm_idle_timeout()
+        self._note(Event.CONNECTED, used=str(self._cursor.current))
         self._around.listener.on_connection_ready(self)
 
     def _flush(self, channel: Channel, now_ms: int) -> None:
@@ -364,12 +364,7 @@ class NodeConnection:
         if throttle_ms <= 0:
             return
         if throttle_ms > THROTTLE_MS_MAX:
-            _logger.warning(
-                "%s asks for %d ms of silence; kprod keeps %d",
-                self.node,
-                throttle_ms,
-                THROTTLE_MS_MAX,
-            )
+            self._note(Event.THROTTLED, asked_ms=throttle_ms, kept_ms=THROTTLE_MS_MAX)
             throttle_ms = THROTTLE_MS_MAX
         self.state.throttle(throttle_ms, self._last_active_ms)
         for in_flight in self.requests:
@@ -395,6 +390,11 @@ class NodeConnection:
             error=error,
         )
         self._around.completions.append((in_flight.request, outcome))
+
+    def _note(self, event: Event, **fields: object) -> None:
+        self._around.state_log.note(
+            event, node=self.node.node_id, address=self.node.address, **fields
+        )
 
     def _lose(self, error: OSError, now_ms: int) -> None:
         disconnected = Disconnected(f"connection to {self.node.address} lost: {_reason(error)}")
@@ -440,7 +440,7 @@ class NodeConnection:
         if now_ms - self._last_active_ms < self._around.settings.connections_max_idle_ms:
             self._arm_idle_timeout()
             return
-        _logger.debug("Connection to %s was idle and is closed", self.node)
+        self._note(Event.IDLE_CLOSED)
         self._around.recorder.disconnected()
         self._close_channel()
         self.state.retire(now_ms)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from kprod.config import NetworkSettings
 from kprod.errors import KprodError
 from kprod.metrics.recorder import Recorder
+from kprod.metrics.state_log import StateLog
 from kprod.network.channel import RECEIVE_BUFFER_BYTES
 from kprod.network.in_flight import CORRELATION_ID_MAX
 from kprod.network.resolver import Resolver, ThreadResolver
@@ -88,6 +89,7 @@ class Surroundings:
         "recorder",
         "settings",
         "source",
+        "state_log",
         "timer",
     )
 
@@ -118,6 +120,7 @@ class Surroundings:
         self.listener = listener
         self.recorder = recorder
         self.client_id = settings.client_id or DEFAULT_CLIENT_ID
+        self.state_log = StateLog(self.client_id)
         self.completions: deque[tuple[ClientRequest, Outcome]] = deque()
         self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
         self._correlation_id = -1

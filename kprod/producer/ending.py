@@ -23,6 +23,7 @@ from kprod._core.future import BatchResult
 from kprod.clock import Clock
 from kprod.cluster.metadata import Metadata
 from kprod.errors import ClosedError, KprodError, Persistence
+from kprod.metrics.state_log import Event, StateLog
 from kprod.network.client import NetworkClient
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import own_copy
@@ -60,7 +61,7 @@ class Ending:
         thread: Takes the sender's turns.
     """
 
-    __slots__ = ("_cause", "_client_id", "_engine", "_path", "thread")
+    __slots__ = ("_cause", "_client_id", "_engine", "_path", "_state_log", "thread")
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class Ending:
         engine: Engine,
         *,
         client_id: str,
+        state_log: StateLog,
         last_steps: Sequence[Callable[[], object]],
     ) -> None:
         """Begin open.
@@ -75,12 +77,14 @@ class Ending:
         Args:
             path: Takes records until its `refusal` is set.
             engine: Holds them.
-            client_id: For log lines.
+            client_id: For log lines and the thread's name.
+            state_log: Told of the beginning and the end of closing.
             last_steps: Taken by the sender's thread when all is settled.
         """
         self._path = path
         self._engine = engine
         self._client_id = client_id
+        self._state_log = state_log
         self._cause: KprodError | None = None
         self.thread = SenderThread(
             engine.sender,
@@ -92,6 +96,7 @@ class Ending:
                 engine.sender.close,
                 engine.sender.make_calls,
                 self._abandon,
+                partial(state_log.note, Event.CLOSED),
                 *last_steps,
             ),
         )
@@ -184,6 +189,7 @@ class Ending:
         """Take no more records; return what is to be settled."""
         if self._path.refusal is None:
             self._path.refusal = closed_error
+            self._state_log.note(Event.CLOSING)
         self._engine.metadata.close()
         self._engine.pool.close()
         return self._engine.accumulator.incomplete()

@@ -29,6 +29,7 @@ from kprod.errors import (
     UnknownPartition,
 )
 from kprod.metrics.recorder import Metrics, MetricsRecorder, Recorder, SilentRecorder
+from kprod.metrics.state_log import StateLog
 from kprod.metrics.table import NAN
 from kprod.network.client import NetworkClient
 from kprod.network.surroundings import NetworkDoors, system_doors
@@ -109,7 +110,11 @@ class Producer(BulkSendPath):
         self._timer = Timer(world.clock.now_ms())
         self._metadata = Metadata(config.metadata_settings(), source=world.source)
         self._pool = BufferPool(config.accumulator_settings(), self._on_shortage)
-        self._identity = TransactionManager(is_idempotent=config.enable_idempotence)
+        self.client_id = config.client_id or f"producer-{next(_numbers)}"
+        self._state_log = StateLog(self.client_id)
+        self._identity = TransactionManager(
+            is_idempotent=config.enable_idempotence, state_log=self._state_log
+        )
         self._accumulator = RecordAccumulator(
             config.accumulator_settings(),
             self._metadata,
@@ -162,7 +167,6 @@ class Producer(BulkSendPath):
     def _wire_up(self) -> None:
         """Make the sender, what only it uses, and what ends it."""
         config, world = self._config, self._world
-        self.client_id = config.client_id or f"producer-{next(_numbers)}"
         network = replace(config.network_settings(), client_id=self.client_id)
         self._client = NetworkClient(
             network,
@@ -196,6 +200,7 @@ class Producer(BulkSendPath):
             sleeps=self._note_sleep,
             refuse=self._refuse,
             recorder=self._recorder,
+            state_log=self._state_log,
         )
         self.wake = self._client.waker
         self._ending = Ending(
@@ -209,6 +214,7 @@ class Producer(BulkSendPath):
                 sender=self._sender,
             ),
             client_id=self.client_id,
+            state_log=self._state_log,
             last_steps=(self._interceptors.close, partial(lifetime.unwatch, self)),
         )
         self._thread = self._ending.thread

@@ -19,12 +19,14 @@ from functools import partial
 
 from kprod.clock import Clock
 from kprod.cluster.backoff import ExponentialBackoff
+from kprod.cluster.leader_changes import leader_changes
 from kprod.cluster.metadata import NEVER_MS, Metadata
 from kprod.cluster.snapshot import NO_TOPIC_ID
 from kprod.compression import Buffer, compressor
 from kprod.config import CompressionSettings, SenderSettings
 from kprod.errors import ClosedError, KprodError
 from kprod.metrics.recorder import Recorder
+from kprod.metrics.state_log import Event, StateLog
 from kprod.model import Acks, Codec, Node
 from kprod.network.client import NetworkClient
 from kprod.network.request import ClientRequest, Outcome
@@ -71,7 +73,9 @@ class Sender:
         "_refuse",
         "_settings",
         "_sleeps",
+        "_snapshot",
         "_source",
+        "_state_log",
         "_timer",
     )
 
@@ -91,6 +95,7 @@ class Sender:
         sleeps: Callable[[bool], object],
         refuse: Callable[[KprodError], object],
         recorder: Recorder,
+        state_log: StateLog,
     ) -> None:
         """Begin.
 
@@ -109,6 +114,7 @@ class Sender:
                 whether to wake it.
             refuse: Told why no record can be sent any more.
             recorder: Told of requests made and of batches given up.
+            state_log: Told of leaders that have changed.
         """
         self._settings = settings
         self._attributes = int(compression.compression_type)
@@ -126,6 +132,8 @@ class Sender:
         self._sleeps = sleeps
         self._refuse = refuse
         self._recorder = recorder
+        self._state_log = state_log
+        self._snapshot = metadata.snapshot  # whose leaders were told
         self._backoff = ExponentialBackoff(
             initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
         )
@@ -259,11 +267,18 @@ class Sender:
         self._id_held_back = False
 
     def _ask_for_leaders(self, now_ms: int) -> None:
+        if self._metadata.snapshot is not self._snapshot:
+            self._note_leaders()
         for queue in self._accumulator.route():
             self._delivery.fail_gone(queue)
         for topic in self._accumulator.leaderless_topics:
             self._metadata.add_topic(topic, now_ms)
             self._metadata.request_update_for_topic(topic)
+
+    def _note_leaders(self) -> None:
+        before, self._snapshot = self._snapshot, self._metadata.snapshot
+        for change in leader_changes(before, self._snapshot):
+            self._state_log.note(Event.LEADER_CHANGED, **change._asdict())
 
     def _send_ready(self, now_ms: int) -> None:
         nodes = self._metadata.snapshot.nodes

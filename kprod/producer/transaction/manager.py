@@ -13,16 +13,15 @@ Source: Kafka TransactionManager (clients 4.3.1), KIP-98, KIP-360, KAFKA-12152; 
 4, 5 and 9.
 """
 
-import logging
 from collections.abc import Iterable
 
 from kprod.errors import KprodError
+from kprod.metrics.state_log import Event, StateLog
 from kprod.producer.batch import NO_SEQUENCE, ProducerBatch
 from kprod.producer.partition_queue import PartitionQueue
 from kprod.producer.transaction.sequences import advance
 from kprod.producer.transaction.state import IdentityState, move
 
-_logger = logging.getLogger(__name__)
 EPOCH_MAX = 32767  # an int16
 
 
@@ -37,18 +36,21 @@ class TransactionManager:
         "_bump_reason",
         "_is_idempotent",
         "_state",
+        "_state_log",
         "fatal_error",
         "producer_epoch",
         "producer_id",
     )
 
-    def __init__(self, *, is_idempotent: bool) -> None:
+    def __init__(self, *, is_idempotent: bool, state_log: StateLog) -> None:
         """Begin without a producer id.
 
         Args:
             is_idempotent: False gives batches no sequences and never asks for an id.
+            state_log: Told of ids and epochs.
         """
         self._is_idempotent = is_idempotent
+        self._state_log = state_log
         self._state = IdentityState.UNINITIALIZED
         self._bump_reason: str | None = None
         self.fatal_error: KprodError | None = None
@@ -78,7 +80,7 @@ class TransactionManager:
         """Take over the id that a broker gave."""
         self._state = move(self._state, IdentityState.READY)
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
-        _logger.info("Producer id %d, epoch %d", producer_id, producer_epoch)
+        self._state_log.note(Event.PRODUCER_ID, id=producer_id, epoch=producer_epoch)
 
     def producer_id_refused(self) -> None:
         """Note that InitProducerId failed in a way that another attempt may mend."""
@@ -88,6 +90,8 @@ class TransactionManager:
         """Never send again."""
         self._state = move(self._state, IdentityState.FATAL)
         self._bump_reason = None
+        if self.fatal_error is None:
+            self._state_log.note(Event.FAILED, reason=error)
         self.fatal_error = error
 
     def may_send(self, batch: ProducerBatch) -> bool:
@@ -137,11 +141,11 @@ class TransactionManager:
         queues = list(queues)
         if any(queue.in_flight_count or queue.unknown_fate_count for queue in queues):
             return False
-        _logger.info(
-            "Producer id %d: epoch %d ends: %s",
-            self.producer_id,
-            self.producer_epoch,
-            self._bump_reason,
+        self._state_log.note(
+            Event.EPOCH_ENDED,
+            id=self.producer_id,
+            epoch=self.producer_epoch,
+            reason=self._bump_reason,
         )
         self._bump_reason = None
         if self.producer_epoch >= EPOCH_MAX:

@@ -1,0 +1,51 @@
+"""Which partitions another node leads than before, told so that people can read it.
+
+Thread-safety: a pure function of immutable values.
+"""
+
+from typing import NamedTuple
+
+from kprod.cluster.snapshot import ClusterSnapshot
+
+
+class LeaderChange(NamedTuple):
+    """Partitions of one topic that went from one node to another.
+
+    Attributes:
+        topic: Its name.
+        partitions: Ascending.
+        from_id: Who led them; −1 is nobody.
+        to_id: Who leads them.
+    """
+
+    topic: str
+    partitions: tuple[int, ...]
+    from_id: int
+    to_id: int
+
+
+def leader_changes(before: ClusterSnapshot, after: ClusterSnapshot) -> list[LeaderChange]:
+    """Compare two pictures of a cluster.
+
+    Args:
+        before: The older.
+        after: The newer.
+
+    Returns:
+        Of the topics and partitions that are in both; by topic, then by nodes. A topic whose
+        leaders are the same costs one comparison.
+    """
+    changes: list[LeaderChange] = []
+    for name, topic in after.topics.items():
+        older = before.topics.get(name)
+        if older is None or older.leader_ids == topic.leader_ids:
+            continue
+        moved: dict[tuple[int, int], list[int]] = {}
+        pairs = zip(older.leader_ids, topic.leader_ids, strict=False)  # partitions may be new
+        for partition, (from_id, to_id) in enumerate(pairs):
+            if from_id != to_id:
+                moved.setdefault((from_id, to_id), []).append(partition)
+        changes += [
+            LeaderChange(name, tuple(partitions), *nodes) for nodes, partitions in moved.items()
+        ]
+    return changes
