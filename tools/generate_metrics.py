@@ -3,9 +3,11 @@
 Run by `make docs`; a test compares the page with what this module returns.
 """
 
+import logging
 from pathlib import Path
 
 from kprod.metrics.export import FAMILIES, Family
+from kprod.metrics.state_log import Event
 from kprod.metrics.table import Group
 from kprod.metrics.tally import WINDOW_MS
 
@@ -22,10 +24,21 @@ Generated from the table in `kprod/metrics` by `make docs`; do not edit.
 groups of Kafka's own producer, as nested dictionaries:
 
 ```python
+from kprod import Producer
+
+producer = Producer(bootstrap_servers="localhost:9092", client_id="clicks")
+producer.send("orders", b"order")
+producer.flush()
+
 metrics = producer.metrics()
-metrics["producer-metrics"]["record-send-total"]
-metrics["producer-topic-metrics.orders"]["byte-rate"]
-metrics["producer-node-metrics.node-1"]["request-latency-avg"]
+print(metrics["producer-metrics"]["record-send-total"])
+print(metrics["producer-topic-metrics.orders"]["record-error-total"])
+```
+
+<!-- printed -->
+```text
+1.0
+0.0
 ```
 
 Counting is always on: it is done per batch, per request and per turn of the sender, never per
@@ -48,6 +61,10 @@ import prometheus_client
 from kprod.metrics.prometheus import ProducerCollector
 
 prometheus_client.REGISTRY.register(ProducerCollector(producer))
+```
+
+<!-- not run: it takes a port -->
+```python
 prometheus_client.start_http_server(8000)
 ```
 
@@ -67,6 +84,22 @@ observe(producer)  # with the global meter provider, or meter_provider=...
 
 Names begin with `kafka.producer.`, `kafka.producer.topic.` or `kafka.producer.node.`; attributes
 are `client-id`, and `topic` or `node-id`. Totals are observable counters, the rest gauges.
+
+## Log lines
+
+The logger `kprod.state` has a line for each change of state, and none for a record. A line begins
+with the client id. For formatters that write JSON the log record has the same as attributes:
+`kprod_client`, `kprod_event`, and `kprod_fields`, a dictionary.
+
+```python
+import logging
+
+logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO)
+producer.close()
+```
+
+| event | line | level | when |
+|---|---|---|---|
 """
 
 _GROUPS = {
@@ -79,6 +112,11 @@ _GROUPS = {
 def page() -> str:
     """Return the whole page."""
     parts = [_HEAD]
+    parts += [
+        f"| `{event.name.lower()}` | {event.text} | {logging.getLevelName(event.level)} |"
+        f" {event.meaning} |\n"
+        for event in Event
+    ]
     for group, heading in _GROUPS.items():
         parts.append(f"\n## {heading}\n\n| name | kind | unit | meaning |\n|---|---|---|---|\n")
         parts += [_line(family) for family in FAMILIES if family.group is group]

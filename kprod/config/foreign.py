@@ -38,7 +38,7 @@ _LOGGING = "kprod writes to the standard library's logger 'kprod'; configure tha
 _SOCKETS = "kprod makes its own sockets, with TCP_NODELAY and SO_KEEPALIVE; "
 _NO_PROXY = "this version of kprod connects to brokers directly, through no proxy"
 _NO_SECURITY = "this version of kprod connects without TLS and SASL only"
-_NO_METRICS = "this version of kprod exports no metrics"
+_METRICS = "metrics are always counted and read by producer.metrics() (docs/metrics.md); remove it"
 _NO_TRANSACTIONS = "this version of kprod has no transactions"
 _CONSUMER = "it belongs to a consumer, and kprod only produces"
 
@@ -105,7 +105,7 @@ _ANSWERS: MappingProxyType[str, str] = MappingProxyType(
         "enable_random_seed": f"kprod uses no random numbers of the C library; {_REMOVE}",
         "plugin_library_paths": "kprod loads no plugins; see interceptors",
         "enable_metrics_push": f"nothing about an application leaves kprod unasked; {_REMOVE}",
-        "stats_cb": _NO_METRICS,
+        "stats_cb": _METRICS,
         "oauth_cb": _NO_SECURITY,
         "proxy_url": _NO_PROXY,
         "socks5_proxy": _NO_PROXY,
@@ -127,8 +127,8 @@ _PREFIXES: tuple[tuple[str, str], ...] = (
     ("oauthbearer_", _NO_SECURITY),
     ("transaction", _NO_TRANSACTIONS),
     ("interceptor", "kprod's name is interceptors: a list of objects"),
-    ("metric", _NO_METRICS),
-    ("statistics_", _NO_METRICS),
+    ("metric", _METRICS),
+    ("statistics_", _METRICS),
     ("group_", _CONSUMER),
     ("auto_", _CONSUMER),
     ("enable_auto_", _CONSUMER),

@@ -21,21 +21,46 @@ _logger = logging.getLogger("kprod.state")
 class Event(enum.Enum):
     """What has changed, and how loud that is."""
 
-    CONNECTED = ("connected", logging.INFO)
-    DISCONNECTED = ("disconnected", logging.INFO)
-    IDLE_CLOSED = ("connection idle, closed", logging.DEBUG)
-    THROTTLED = ("throttled beyond reason", logging.WARNING)
-    REBOOTSTRAPPED = ("asking bootstrap_servers again", logging.WARNING)
-    LEADER_CHANGED = ("leader changed", logging.INFO)
-    PRODUCER_ID = ("producer id", logging.INFO)
-    EPOCH_ENDED = ("epoch ended", logging.INFO)
-    FAILED = ("cannot go on", logging.ERROR)
-    CLOSING = ("closing", logging.INFO)
-    CLOSED = ("closed", logging.INFO)
+    CONNECTED = ("connected", logging.INFO, "A connection to a broker can be used.")
+    DISCONNECTED = (
+        "disconnected",
+        logging.INFO,
+        "A connection, or the attempt to make one, has failed or was closed.",
+    )
+    IDLE_CLOSED = (
+        "connection idle, closed",
+        logging.DEBUG,
+        "Nobody used a connection for `connections_max_idle_ms`.",
+    )
+    THROTTLED = (
+        "throttled beyond reason",
+        logging.WARNING,
+        "A broker asked for a longer silence than is kept.",
+    )
+    REBOOTSTRAPPED = (
+        "asking bootstrap_servers again",
+        logging.WARNING,
+        "No known broker can be used.",
+    )
+    LEADER_CHANGED = (
+        "leader changed",
+        logging.INFO,
+        "Partitions of a topic are led by another broker; −1 is none.",
+    )
+    PRODUCER_ID = ("producer id", logging.INFO, "A broker gave the id that makes sends idempotent.")
+    EPOCH_ENDED = (
+        "epoch ended",
+        logging.INFO,
+        "A partition's sequences cannot go on; all begin anew in the next epoch.",
+    )
+    FAILED = ("cannot go on", logging.ERROR, "An error that no record can be sent after.")
+    CLOSING = ("closing", logging.INFO, "No more records are taken.")
+    CLOSED = ("closed", logging.INFO, "Everything is settled, connections are closed.")
 
-    def __init__(self, text: str, level: int) -> None:
+    def __init__(self, text: str, level: int, meaning: str) -> None:
         self.text = text
         self.level = level
+        self.meaning = meaning
 
 
 class StateLog:
