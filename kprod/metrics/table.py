@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kprod.metrics.tally import Span, Tally
+from kprod.metrics.tally import Span
 
 NAN = math.nan
 
@@ -44,7 +44,7 @@ class Kind(enum.Enum):
     """As it is now."""
 
 
-Formula = Callable[[Tally, Span], float]
+Formula = Callable[[object, Span], float]
 
 
 class Row(NamedTuple):
@@ -55,7 +55,7 @@ class Row(NamedTuple):
         kind: How it behaves.
         unit: Of the value, in words; of a rate per second.
         meaning: One sentence for the documentation.
-        formula: From a tally and its latest span.
+        formula: From counters and their latest span.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Row(NamedTuple):
 
 
 def _total(field: str) -> Formula:
-    return lambda tally, _: float(getattr(tally, field))
+    return lambda counters, _: float(getattr(counters, field))
 
 
 def _rate(field: str) -> Formula:

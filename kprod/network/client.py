@@ -288,9 +288,9 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         self._now_ms = max(now_ms, self._now_ms)
         self._maybe_rebootstrap()
         sleep_ms = self._sleep_ms(timeout_ms)
-        asleep_ns = self._clock.now_ns()
+        self._recorder.falls_asleep()
         ready = self._around.doors.selector.select(sleep_ms)
-        awake_ns = self._clock.now_ns()
+        self._recorder.wakes_up()
         now_ms = self._now_ms = max(self._now_ms, self._clock.now_ms())
         for connection, events in ready:
             connection.serve(events, now_ms)
@@ -301,7 +301,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         # Deadlines come after the sockets: an answer that is already here is not late.
         self._around.timer.advance(max(now_ms, self._around.timer.now_ms))
         self._fire_completions()
-        self._recorder.polled(awake_ns - asleep_ns, self._clock.now_ns() - awake_ns, now_ms)
+        self._recorder.has_served(now_ms)
 
     def wakeup(self) -> None:
         """End the present or the next `poll`'s sleep; any thread."""

@@ -130,7 +130,7 @@ class Producer(BulkSendPath):
         )
         self._recorder: Recorder = SilentRecorder()
         if world.has_metrics:
-            self._recorder = MetricsRecorder(world.clock.now_ms())
+            self._recorder = MetricsRecorder(world.clock)
         self._opener = TopicOpener(
             self._metadata,
             self._accumulator,

@@ -58,6 +58,18 @@ def test_double_release_is_an_error() -> None:
         chain.hold()
 
 
+def test_a_closed_pool_keeps_nothing() -> None:
+    """Neither what it had in its free lists nor what comes back later."""
+    pool = ChunkPool(1 << 20)
+    kept, lent = pool.try_chain(), pool.try_chain(large=True)
+    kept.release()
+    assert pool.cached_bytes == pool.small_chunk_bytes
+    pool.close()
+    assert pool.cached_bytes == 0
+    lent.release()
+    assert (pool.lent_bytes, pool.cached_bytes) == (0, 0)
+
+
 def test_sizes_that_do_not_fit_together_are_refused() -> None:
     """The error names all three sizes."""
     with pytest.raises(ValueError, match="got 256, 128, 1024"):

@@ -7,6 +7,7 @@ import pytest
 
 import kprod
 from kprod.broker import EmbeddedCluster
+from kprod.clock import ManualClock
 from kprod.errors import BufferTimeout
 from kprod.metrics.export import FAMILIES
 from kprod.metrics.recorder import NODES_MAX, MetricsRecorder, SilentRecorder
@@ -132,10 +133,10 @@ def test_old_events_leave_averages_and_rates() -> None:
 
 def test_numbers_of_nodes_cannot_fill_the_memory() -> None:
     """A cluster that numbers its brokers anew again and again has so many groups and no more."""
-    recorder = MetricsRecorder(0)
+    recorder = MetricsRecorder(ManualClock())
     for node_id in range(NODES_MAX + 100):
         recorder.requested(node_id, 10)
-    metrics = recorder.read(1_000, {})
+    metrics = recorder.read(6_000, {})
     assert len(metrics) == 1 + NODES_MAX
     assert metrics["producer-metrics"]["request-total"] == NODES_MAX + 100
 

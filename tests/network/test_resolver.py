@@ -95,6 +95,34 @@ def test_slow_names_do_not_hold_up_the_others(lookups: Lookups) -> None:
     assert len(lookups.threads) <= THREADS_MAX
 
 
+def test_a_name_is_looked_up_here_if_there_is_no_other_thread(
+    lookups: Lookups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interpreter that is ending gives none; the next request tries for one again."""
+
+    def deny(*_: object, **__: object) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    woken: list[int] = []
+    resolver = ThreadResolver(lambda: woken.append(threading.get_ident()))
+    lookups.go_on.set()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", deny)
+        resolver.request("late.example", 1)
+    assert [resolution.host for resolution in resolver.take()] == ["late.example"]
+    assert woken == [threading.get_ident()]
+    assert resolver._thread_count == 0
+
+
+def test_a_signal_handler_may_close_a_resolver_that_is_asked(lookups: Lookups) -> None:
+    """Its lock is re-entrant: who interrupts its holder does not wait for it."""
+    resolver = ThreadResolver(lambda: None)
+    with resolver._lock:
+        resolver.close()
+    resolver.request("late.example", 1)
+    assert not lookups.running.acquire(blocking=False)
+
+
 def test_a_closed_resolver_forgets(lookups: Lookups) -> None:
     """What was asked is dropped and nothing new begins."""
     resolver = ThreadResolver(lambda: None)
