@@ -31,6 +31,12 @@ BATCHES_QUICK = 40
 RECORDS_MAX = 100_000  # counted, of a point: larger batches are fewer
 TIMEOUT_S = 100
 
+_CALLGRIND = (
+    "valgrind",
+    "--tool=callgrind",
+    "--instr-atstart=no",
+    "--callgrind-out-file=/dev/null",
+)
 _COLLECTED = re.compile(r"Collected : (\d+)")
 
 
@@ -54,8 +60,7 @@ def instructions(servers: str, *, has_metrics: bool, batches: int, records: int)
         f" batches={batches}, records={records})"
     )
     done = subprocess.run(
-        ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=/dev/null"]
-        + [sys.executable, "-c", call],
+        [*_CALLGRIND, sys.executable, "-c", call],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,

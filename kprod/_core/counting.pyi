@@ -1,13 +1,16 @@
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, type_check_only
 
 from kprod._core.batch import BatchBuilder
 from kprod._core.clock import SystemClock
 from kprod._core.future import BatchResult
 
+@type_check_only
 class MeasuredBatch(Protocol):
-    builder: BatchBuilder
-    result: BatchResult
+    @property
+    def builder(self) -> BatchBuilder: ...
+    @property
+    def result(self) -> BatchResult: ...
 
 class ProducerCounters:
     batches: int

@@ -62,6 +62,8 @@ def test_a_closed_pool_keeps_nothing() -> None:
     """Neither what it had in its free lists nor what comes back later."""
     pool = ChunkPool(1 << 20)
     kept, lent = pool.try_chain(), pool.try_chain(large=True)
+    assert kept is not None
+    assert lent is not None
     kept.release()
     assert pool.cached_bytes == pool.small_chunk_bytes
     pool.close()

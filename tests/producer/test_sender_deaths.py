@@ -78,7 +78,7 @@ def _run(fatal: int) -> tuple[int, Stage, list[kprod.RecordFuture]]:
 def _check_death(fatal: int) -> None:
     lines, stage, futures = _run(fatal)
     assert lines == fatal
-    told = []
+    told: list[kprod.RecordFuture] = []
     delivered = 0
     for future in futures:
         future.add_done_callback(told.append)
