@@ -93,9 +93,17 @@ with the client id. For formatters that write JSON the log record has the same a
 
 ```python
 import logging
+import sys
 
-logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO)
+logging.basicConfig(
+    format="%(levelname)s %(message)s", level=logging.INFO, stream=sys.stdout
+)
 producer.close()
+```
+
+<!-- printed -->
+```text
+INFO clicks closing
 ```
 
 | event | line | level | when |
