@@ -95,9 +95,7 @@ with the client id. For formatters that write JSON the log record has the same a
 import logging
 import sys
 
-logging.basicConfig(
-    format="%(levelname)s %(message)s", level=logging.INFO, stream=sys.stdout
-)
+logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO, stream=sys.stdout)
 producer.close()
 ```
 

@@ -158,6 +158,7 @@ cdef class BatchResult:
         if self._forwards is not None:
             return
         self._callbacks = None
+        self._listeners = None
         self._waiters = None
         if not self.done:
             self.error = error

@@ -139,7 +139,8 @@ class SystemSelector:
 
     def forsake(self) -> None:
         """See `Selector.forsake`."""
-        self._selector.close()
+        with contextlib.suppress(OSError):  # a kqueue is not there after a fork
+            self._selector.close()
         self._wake_reader.close()
         self._wake_writer.close()
 

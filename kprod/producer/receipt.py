@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator
 from itertools import starmap
 from typing import Any, NamedTuple
 
+from kprod._core.future import is_sender
 from kprod._core.tally import SendTally
 from kprod.errors import KprodError, KprodTimeout, Persistence, ProducerForked, RecordsFailed
 
@@ -101,6 +102,8 @@ class SendReceipt:
         Raises:
             RecordsFailed: Some record is not delivered; `failures` names each, and `delivered` has
                 the others.
+            KprodError: Not settled, and asked inside a delivery callback, which would wait for
+                itself.
             KprodTimeout: Not settled in time; the records go on.
             ProducerForked: Waited for in a forked child, where nothing is settled any more.
         """
@@ -119,6 +122,8 @@ class SendReceipt:
             None when all are delivered.
 
         Raises:
+            KprodError: Not settled, and asked inside a delivery callback, which would wait for
+                itself.
             KprodTimeout: Not settled in time; the records go on.
             ProducerForked: Waited for in a forked child, where nothing is settled any more.
         """
@@ -191,7 +196,7 @@ class SendReceipt:
     def _call_back(self, callback: Callable[["SendReceipt"], object]) -> None:
         try:
             callback(self)
-        except Exception:
+        except BaseException:  # not even SystemExit may end the sender
             _logger.exception("A receipt's callback raised; nothing else stops for it")
 
     def _wait(self, timeout: float | None) -> None:
@@ -205,6 +210,12 @@ class SendReceipt:
         seconds = _FOREVER_S
         if timeout is not None:
             seconds = min(max(float(timeout), 0.0), _TIMEOUT_S_MAX)
+        if seconds != 0 and is_sender():
+            raise KprodError(
+                f"a delivery callback asked for the outcome of a bulk send for {self.topic!r},"
+                " which is not settled, and would wait for itself: ask done() first, or give the"
+                " receipt a callback of its own"
+            )
         if not self._tally.wait(seconds):
             raise KprodTimeout(
                 f"{self.record_count} records for {self.topic!r} were not all settled within"

@@ -109,6 +109,22 @@ def test_an_interceptor_may_raise_anything(
     assert len(told) == 1
 
 
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_receipt_s_callback_may_raise_anything(
+    producer: kprod.Producer, fault: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The sender goes on."""
+
+    def fail(_: object) -> None:
+        raise fault
+
+    with caplog.at_level(logging.CRITICAL):
+        producer.send_many("orders", [b"1", b"2"]).add_done_callback(fail)
+        producer.flush(WAIT_S)
+    assert producer.refusal is None
+    assert not producer._thread.has_ended
+
+
 def test_a_callback_may_send(producer: kprod.Producer) -> None:
     """And the record that it sends is like any other; `flush` outside covers it the next time."""
     sent = _in_callback(producer, lambda: producer.send("orders", b"from the callback"))
@@ -130,6 +146,7 @@ def test_waiting_for_itself_is_refused(producer: kprod.Producer) -> None:
         unsettled(lambda future: future.exception()),
         unsettled(lambda future: kprod.wait([future])),
         unsettled(lambda future: list(kprod.as_completed([future]))),
+        lambda: producer.send_many("orders", [b"unsettled"]).result(WAIT_S),
     ]
     for ask in asks:
         refused = _in_callback(producer, ask)
