@@ -1,0 +1,11 @@
+"""Write to Kafka from Spark: `df.write.format("kprod")` and `df.writeStream.format("kprod")`.
+
+Nothing needs registering where kprod is installed: Spark finds the package `pyspark_kprod` by its
+name. `register` is for sessions that do not look.
+"""
+
+from kprod.spark.messages import OffsetSpan, WriteReport
+from kprod.spark.reports import last_write, writes
+from kprod.spark.sink import KprodDataSource, register
+
+__all__ = ["KprodDataSource", "OffsetSpan", "WriteReport", "last_write", "register", "writes"]

@@ -1,0 +1,193 @@
+"""What a task tells the driver about its rows, and what the driver makes of all tasks' messages.
+
+A message is small whatever the task wrote: one count and one range of offsets per partition.
+
+Thread-safety: immutable values; `TaskTally` belongs to one task.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+__all__ = ["OffsetSpan", "TaskMessage", "TaskTally", "WriteReport"]
+
+OFFSET_UNKNOWN = -1
+
+
+class OffsetSpan(NamedTuple):
+    """Where rows went in one partition.
+
+    Attributes:
+        record_count: How many of this write's rows are there.
+        first: Least of their offsets; −1 where the broker did not say.
+        last: Greatest of them. Others' records may lie between.
+    """
+
+    record_count: int
+    first: int
+    last: int
+
+    def merged(self, other: Self) -> "OffsetSpan":
+        """Return the span of both."""
+        known = [span for span in (self, other) if span.first != OFFSET_UNKNOWN]
+        return OffsetSpan(
+            self.record_count + other.record_count,
+            min((span.first for span in known), default=OFFSET_UNKNOWN),
+            max((span.last for span in known), default=OFFSET_UNKNOWN),
+        )
+
+
+Spans = dict[str, dict[int, OffsetSpan]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskMessage(WriterCommitMessage):
+    """One task attempt's outcome: everything in it is acknowledged.
+
+    Attributes:
+        partition_id: The task's, in Spark.
+        attempt_number: 0 for the first.
+        spans: By topic and partition.
+        skipped_count: Rows that can never be records and were left out.
+        dead_letter_count: Such rows that went to the dead letter topic.
+    """
+
+    partition_id: int
+    attempt_number: int
+    spans: Mapping[str, Mapping[int, OffsetSpan]]
+    skipped_count: int = 0
+    dead_letter_count: int = 0
+
+    @property
+    def record_count(self) -> int:
+        """Rows that are in their topics."""
+        return sum(span.record_count for spans in self.spans.values() for span in spans.values())
+
+
+@dataclass(slots=True)
+class TaskTally:
+    """Adds up a task's deliveries."""
+
+    spans: Spans = field(default_factory=dict)
+    skipped_count: int = 0
+    dead_letter_count: int = 0
+
+    def add(self, topic: str, partition: int, span: OffsetSpan) -> None:
+        """Count records of one partition."""
+        spans = self.spans.setdefault(topic, {})
+        spans[partition] = spans[partition].merged(span) if partition in spans else span
+
+    def message(self, partition_id: int, attempt_number: int) -> TaskMessage:
+        """Return what the driver is told."""
+        return TaskMessage(
+            partition_id=partition_id,
+            attempt_number=attempt_number,
+            spans=self.spans,
+            skipped_count=self.skipped_count,
+            dead_letter_count=self.dead_letter_count,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteReport:
+    """One committed write: a batch job's, or a micro-batch's.
+
+    Rows of attempts that failed are in the topics too, and not counted here.
+
+    Attributes:
+        batch_id: The micro-batch's; None for a batch job.
+        task_count: Tasks that wrote.
+        record_count: Rows that are in their topics.
+        skipped_count: Rows that can never be records and were left out.
+        dead_letter_count: Such rows that went to the dead letter topic.
+        spans: Where the rows are, by topic and partition.
+
+    Thread-safety: immutable.
+    """
+
+    batch_id: int | None
+    task_count: int
+    record_count: int
+    skipped_count: int
+    dead_letter_count: int
+    spans: Mapping[str, Mapping[int, OffsetSpan]]
+
+    @classmethod
+    def of(cls, messages: Iterable[TaskMessage | None], batch_id: int | None = None) -> Self:
+        """Add up what the tasks told.
+
+        Args:
+            messages: One per task; None for one that never finished.
+            batch_id: The micro-batch's; None for a batch job.
+
+        Returns:
+            The sum.
+        """
+        told = [message for message in messages if message is not None]
+        total = TaskTally()
+        for message in told:
+            total.skipped_count += message.skipped_count
+            total.dead_letter_count += message.dead_letter_count
+            for topic, spans in message.spans.items():
+                for partition, span in spans.items():
+                    total.add(topic, partition, span)
+        return cls(
+            batch_id=batch_id,
+            task_count=len(told),
+            record_count=sum(message.record_count for message in told),
+            skipped_count=total.skipped_count,
+            dead_letter_count=total.dead_letter_count,
+            spans={topic: dict(sorted(spans.items())) for topic, spans in total.spans.items()},
+        )
+
+    def to_json(self) -> str:
+        """Return one line, which `from_json` reads."""
+        return json.dumps(
+            {
+                "batch_id": self.batch_id,
+                "task_count": self.task_count,
+                "record_count": self.record_count,
+                "skipped_count": self.skipped_count,
+                "dead_letter_count": self.dead_letter_count,
+                "spans": self.spans,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, line: str) -> Self:
+        """Read a line of a report.
+
+        Args:
+            line: Of `to_json`.
+
+        Returns:
+            The report that it says.
+
+        Raises:
+            ValueError: It is none.
+        """
+        try:
+            content: dict[str, Any] = json.loads(line)
+            spans = {
+                topic: {int(partition): OffsetSpan(*span) for partition, span in spans.items()}
+                for topic, spans in content.pop("spans").items()
+            }
+            return cls(**content, spans=spans)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"no line of a write report: {line[:80]!r}") from error
+
+    def summary(self) -> str:
+        """Say it in one line of a log."""
+        places = "; ".join(
+            f"{topic}[{partition}] {span.record_count} at {span.first}–{span.last}"
+            for topic, spans in self.spans.items()
+            for partition, span in spans.items()
+        )
+        which = "" if self.batch_id is None else f"batch {self.batch_id}: "
+        return (
+            f"{which}{self.record_count} records of {self.task_count} tasks,"
+            f" {self.skipped_count} skipped, {self.dead_letter_count} dead letters; {places}"
+        )

@@ -1,0 +1,247 @@
+"""What a user wrote after `.option(…)`, checked before Spark starts a single task.
+
+Two kinds of options share one namespace, as in Spark's own Kafka sink: the data source's own
+(`OWN_OPTIONS`), and every setting of the producer, with or without `kafka.` before it. A name that
+is neither is an error that names the nearest.
+
+Thread-safety: immutable values; functions of their arguments.
+Source: Spark 4.1, Kafka integration guide, for names that a migrating job has already.
+"""
+
+import difflib
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from kprod.config import ProducerConfig
+from kprod.config.foreign import advice_for
+from kprod.config.quoting import shown
+from kprod.config.setting import Setting, rows
+from kprod.errors import ConfigError
+from kprod.spark.references import is_reference
+
+__all__ = ["COLUMN_ROLES", "RecordErrorMode", "SinkOptions", "ValueFormat", "read_options"]
+
+KAFKA_PREFIX = "kafka."
+COLUMN_ROLES = ("value", "key", "headers", "topic", "partition", "timestamp")
+
+OWN_OPTIONS: tuple[str, ...] = (
+    "topic",
+    "value.format",
+    "on_record_error",
+    "flush.timeout.ms",
+    "report.path",
+    "delivery",
+    *(f"{role}.column" for role in COLUMN_ROLES),
+)
+
+# Spark writes these into the options itself, or a job written for Spark's sink has them; the writer
+# has nothing to do for them.
+_OF_SPARK = frozenset({"checkpointlocation", "queryname", "includeheaders"})
+
+_DEFAULTS = MappingProxyType({"client.id": "kprod-spark"})
+_TIMEOUT_MS_MAX = 2**31 - 1
+_TOPIC_CHARACTERS_MAX = 249
+_DLQ = "dlq:"
+_UNRESOLVED_ADDRESS = "unresolved.invalid:1"
+
+
+class ValueFormat(enum.Enum):
+    """How a row becomes a record's value."""
+
+    RAW = "raw"
+    """The value column, as it is."""
+    JSON = "json"
+    """An object of all columns that have no role of their own."""
+
+
+class RecordErrorMode(enum.Enum):
+    """What happens to a row that can never be a record."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    DEAD_LETTER = "dlq"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """Every option of one write, checked.
+
+    Attributes:
+        settings: The producer's, as texts; references are not resolved here. Never shown.
+        topic: Where all rows go; None takes the topic column.
+        columns: The column of each role that was named by an option; "" for a role that no column
+            has.
+        value_format: How a row becomes a value.
+        on_record_error: What happens to a row that can never be a record.
+        dead_letter_topic: Where such rows go; None in the other modes.
+        flush_timeout_ms: How long a task waits for its last records; None for as long as
+            `delivery_timeout_ms` lets them live.
+        report_path: File on the driver's machine that gets a line for each committed write.
+
+    Thread-safety: immutable.
+    """
+
+    settings: Mapping[str, str] = field(repr=False)
+    topic: str | None
+    columns: Mapping[str, str]
+    value_format: ValueFormat
+    on_record_error: RecordErrorMode
+    dead_letter_topic: str | None
+    flush_timeout_ms: int | None
+    report_path: str | None
+
+
+def read_options(options: Mapping[str, str]) -> SinkOptions:
+    """Check all options of a write.
+
+    Args:
+        options: As Spark hands them over: names in lower case, values as texts.
+
+    Returns:
+        Them, each in its place.
+
+    Raises:
+        ConfigError: A name is unknown, a value malformed, or something required is missing.
+    """
+    own: dict[str, str] = {}
+    settings: dict[str, str] = {}
+    for written, value in options.items():
+        name = written.lower()
+        bare = name.removeprefix(KAFKA_PREFIX)
+        if name in OWN_OPTIONS:
+            own[name] = value
+        elif bare in _settings():
+            _put_setting(settings, bare, value)
+        elif name not in _OF_SPARK:
+            _refuse_name(written, bare)
+    settings = {**_DEFAULTS, **settings}
+    _check_settings(settings)
+    _choice("delivery", own.get("delivery"), ("at_least_once",))
+    mode, dead_letter_topic = _record_error_rule(own.get("on_record_error", "fail"))
+    return SinkOptions(
+        settings=settings,
+        topic=_topic("topic", own["topic"]) if "topic" in own else None,
+        columns={role: own[f"{role}.column"] for role in COLUMN_ROLES if f"{role}.column" in own},
+        value_format=ValueFormat(
+            _choice("value.format", own.get("value.format"), [f.value for f in ValueFormat])
+        ),
+        on_record_error=mode,
+        dead_letter_topic=dead_letter_topic,
+        flush_timeout_ms=_milliseconds("flush.timeout.ms", own.get("flush.timeout.ms")),
+        report_path=_report_path(own.get("report.path")),
+    )
+
+
+def _settings() -> dict[str, Setting]:
+    """Every spelling of every setting that a text can give, lower-cased as Spark does it."""
+    return {
+        spelling.lower(): setting
+        for name, setting, _ in rows(ProducerConfig)
+        for spelling in setting.spellings(name)
+    }
+
+
+def _put_setting(settings: dict[str, str], name: str, value: str) -> None:
+    if settings.get(name, value) != value:
+        raise ConfigError(
+            f"{name} and {KAFKA_PREFIX}{name} are the same option and were given different values;"
+            " give one of them"
+        )
+    settings[name] = value
+
+
+def _refuse_name(written: str, bare: str) -> NoReturn:
+    text = f"unknown option {shown(written)}"
+    if bare in {"key.serializer", "value.serializer"}:
+        raise ConfigError(f"{text}: columns are sent as the bytes they are; remove it")
+    if bare == "path":
+        raise ConfigError(f"{text}: a topic is no path; use .option('topic', …).save()")
+    if advice := advice_for(bare):
+        raise ConfigError(f"{text}: {advice}")
+    names = [*OWN_OPTIONS, *(name for name in _settings() if "." in name)]
+    nearest = difflib.get_close_matches(bare, names, n=1, cutoff=0.5)
+    if nearest:
+        text += f"; did you mean {nearest[0]}?"
+    raise ConfigError(text)
+
+
+def _check_settings(settings: Mapping[str, str]) -> None:
+    """Let the producer's own table judge everything that is known here."""
+    if not any(name in settings for name in ("bootstrap.servers", "bootstrap_servers")):
+        raise ConfigError("bootstrap.servers is missing: .option('bootstrap.servers', 'host:9092')")
+    ProducerConfig.parse(dict(_known_here(settings)))
+
+
+def _known_here(settings: Mapping[str, str]) -> Iterable[tuple[str, Any]]:
+    """What can be judged before references are resolved, which only executors can."""
+    table = _settings()
+    for name, value in settings.items():
+        if not is_reference(value):
+            yield name, value
+        elif name in {"bootstrap.servers", "bootstrap_servers"}:
+            yield name, _UNRESOLVED_ADDRESS
+        elif _takes_any_text(table[name]):
+            yield name, value
+
+
+def _takes_any_text(setting: Setting) -> bool:
+    try:
+        setting.kind.convert("env:ANY_TEXT")
+    except ValueError:
+        return False
+    return True
+
+
+def _choice(name: str, given: str | None, choices: Iterable[str]) -> str:
+    known = list(choices)
+    if given is None:
+        return known[0]
+    if given.lower() not in known:
+        hint = ""
+        if (name, given.lower()) == ("delivery", "exactly_once"):
+            hint = ": this version of kprod has no transactions, and retried tasks may repeat rows"
+        raise ConfigError(f"{name} must be {' or '.join(known)}, not {shown(given)}{hint}")
+    return given.lower()
+
+
+def _record_error_rule(text: str) -> tuple[RecordErrorMode, str | None]:
+    if text.lower().startswith(_DLQ):
+        return RecordErrorMode.DEAD_LETTER, _topic("on_record_error", text[len(_DLQ) :])
+    if text.lower() in {"fail", "skip"}:
+        return RecordErrorMode(text.lower()), None
+    raise ConfigError(f"on_record_error must be fail, skip or dlq:<topic>, not {shown(text)}")
+
+
+def _topic(option: str, name: str) -> str:
+    is_legal = name.isascii() and name.replace(".", "").replace("_", "").replace("-", "").isalnum()
+    if not is_legal or len(name) > _TOPIC_CHARACTERS_MAX:
+        raise ConfigError(
+            f"{option}: {shown(name)} is no name of a topic: 1 to {_TOPIC_CHARACTERS_MAX}"
+            " characters of a-z, A-Z, 0-9, '.', '_', '-', not all of them dots"
+        )
+    return name
+
+
+def _milliseconds(name: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= len(str(_TIMEOUT_MS_MAX))):
+        raise ConfigError(f"{name} must be a whole number of milliseconds, not {shown(text)}")
+    value = int(digits)
+    if not 1 <= value <= _TIMEOUT_MS_MAX:
+        raise ConfigError(f"{name} must be from 1 to {_TIMEOUT_MS_MAX} ms, not {value}")
+    return value
+
+
+def _report_path(text: str | None) -> str | None:
+    if text is not None and not Path(text).absolute().parent.is_dir():
+        raise ConfigError(
+            f"report.path: there is no directory {shown(str(Path(text).absolute().parent))} where"
+            " Spark's driver runs"
+        )
+    return text

@@ -1,0 +1,120 @@
+"""Values that only an executor may know: `env:NAME` and `file:/path` in the options of a write.
+
+An option travels in the clear, in the task that Spark sends to its executors. So a password is
+named by where it lies, and read there. Nothing but this data source does that: the library itself
+takes every value as it stands.
+
+Invariants.
+    What was read here is never part of an error's text: `scrub` replaces it by three stars.
+
+Thread-safety: functions of their arguments, of the environment and of files.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from kprod.errors import ConfigError
+
+__all__ = ["REDACTED", "is_reference", "resolve", "scrub", "secrets_in"]
+
+REDACTED = "***"
+FILE_BYTES_MAX = 1 << 20  # a key or a token is small; a slip of the pen may name a log file
+
+_ENVIRONMENT = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
+_FILE = re.compile(r"file:(/.+)")
+_SENSITIVE = re.compile(r"password|secret|token|jaas|credential|private|key\.pem|ssl_key|ssl\.key")
+
+
+def is_reference(text: str) -> bool:
+    """Tell a value that names a place to read from.
+
+    Args:
+        text: As the option has it. `env:9092` is a host and a port: no variable has that name.
+
+    Returns:
+        Whether it is `env:NAME` or `file:/path`.
+    """
+    return bool(_ENVIRONMENT.fullmatch(text) or _FILE.fullmatch(text))
+
+
+def resolve(settings: Mapping[str, str]) -> dict[str, str]:
+    """Replace each reference by what it refers to on this machine.
+
+    Args:
+        settings: Names and values as the options have them.
+
+    Returns:
+        The same names; a file's trailing line break is left out.
+
+    Raises:
+        ConfigError: A variable is not set here, or a file cannot be read; the text names both the
+            setting and the place.
+    """
+    return {name: _resolved(name, text) for name, text in settings.items()}
+
+
+def secrets_in(settings: Mapping[str, str], resolved: Mapping[str, str]) -> tuple[str, ...]:
+    """Collect the values that no text may hold.
+
+    Args:
+        settings: As the options have them.
+        resolved: The same, after `resolve`.
+
+    Returns:
+        What was read from elsewhere, and what a sensitive name stands before, longest first.
+    """
+    found = {
+        value
+        for name, value in resolved.items()
+        if value and (is_reference(settings[name]) or _SENSITIVE.search(name))
+    }
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def scrub(text: str, secrets: Iterable[str]) -> str:
+    """Replace each secret in a text.
+
+    Args:
+        text: Of an error.
+        secrets: From `secrets_in`.
+
+    Returns:
+        It, with three stars for each.
+    """
+    for secret in secrets:
+        # A repr inside a text writes backslashes and line breaks in its own way.
+        text = text.replace(secret, REDACTED).replace(repr(secret)[1:-1], REDACTED)
+    return text
+
+
+def _resolved(name: str, text: str) -> str:
+    if variable := _ENVIRONMENT.fullmatch(text):
+        value = os.environ.get(variable[1])
+        if value is None:
+            raise ConfigError(
+                f"{name}={text}: there is no environment variable {variable[1]} where this task"
+                f" runs; set it on every executor (spark.executorEnv.{variable[1]})"
+            )
+        return value
+    if place := _FILE.fullmatch(text):
+        return _read(name, Path(place[1]))
+    return text
+
+
+def _read(name: str, path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(FILE_BYTES_MAX + 1)
+        if len(content) > FILE_BYTES_MAX:
+            raise ConfigError(f"{name}: {path} is longer than {FILE_BYTES_MAX} bytes")
+        return content.decode().rstrip("\r\n")
+    except OSError as error:
+        raise ConfigError(
+            f"{name}=file:{path} cannot be read where this task runs: {error.strerror}; the file"
+            " must be on every executor"
+        ) from None
+    except UnicodeDecodeError:
+        # Its text would hold the bytes.
+        raise ConfigError(f"{name}: {path} is not UTF-8 text") from None

@@ -1,0 +1,66 @@
+"""Reports of committed writes, in a file on the driver's machine: one line of JSON each.
+
+Spark gives a data source no way to answer `save()`, and its commit runs in a process of its own. A
+file that the user named reaches him, also after the job.
+
+Thread-safety: a line is appended by one write, so that several jobs may share a file.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from kprod.spark.messages import WriteReport
+
+__all__ = ["append_report", "last_write", "writes"]
+
+
+def append_report(path: str | os.PathLike[str], report: WriteReport) -> None:
+    """Write down one report.
+
+    Args:
+        path: The file; made if it is not there.
+        report: What was written.
+
+    Raises:
+        OSError: It cannot be written to.
+    """
+    with Path(path).open("ab", buffering=0) as file:
+        file.write(f"{report.to_json()}\n".encode())
+
+
+def writes(path: str | os.PathLike[str]) -> Iterator[WriteReport]:
+    """Read every report of a file, oldest first.
+
+    Args:
+        path: What the option `report.path` named.
+
+    Yields:
+        One report per committed write; none where there is no file yet.
+
+    Raises:
+        ValueError: The file holds something else.
+    """
+    if not Path(path).exists():
+        return
+    with Path(path).open(encoding="utf-8") as file:
+        for line in file:
+            yield WriteReport.from_json(line)
+
+
+def last_write(path: str | os.PathLike[str]) -> WriteReport | None:
+    """Read the report of the last committed write.
+
+    Args:
+        path: What the option `report.path` named.
+
+    Returns:
+        It; None before the first commit.
+
+    Raises:
+        ValueError: The file holds something else.
+    """
+    last = None
+    for report in writes(path):
+        last = report
+    return last
