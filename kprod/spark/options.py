@@ -42,6 +42,9 @@ OWN_OPTIONS: tuple[str, ...] = (
 # has nothing to do for them.
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "includeheaders"})
 
+# What no text can give; the columns' types say how they are sent.
+_FUNCTIONS = frozenset({"key_serializer", "value_serializer", "interceptors"})
+
 _DEFAULTS = MappingProxyType({"client.id": "kprod-spark"})
 _TIMEOUT_MS_MAX = 2**31 - 1
 _TOPIC_CHARACTERS_MAX = 249
@@ -141,6 +144,7 @@ def _settings() -> dict[str, Setting]:
     return {
         spelling.lower(): setting
         for name, setting, _ in rows(ProducerConfig)
+        if name not in _FUNCTIONS
         for spelling in setting.spellings(name)
     }
 
@@ -156,7 +160,7 @@ def _put_setting(settings: dict[str, str], name: str, value: str) -> None:
 
 def _refuse_name(written: str, bare: str) -> NoReturn:
     text = f"unknown option {shown(written)}"
-    if bare in {"key.serializer", "value.serializer"}:
+    if bare.replace(".", "_") in _FUNCTIONS:
         raise ConfigError(f"{text}: columns are sent as the bytes they are; remove it")
     if bare == "path":
         raise ConfigError(f"{text}: a topic is no path; use .option('topic', …).save()")

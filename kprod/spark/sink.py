@@ -250,6 +250,10 @@ def _commit(
     batch_id: int | None,
 ) -> None:
     report = WriteReport.of(_ours(messages), batch_id)
+    if _logger.level == logging.NOTSET:
+        # Nobody can configure logging in this process. Where Spark collects its workers' lines it
+        # adds a handler, and this one must not be lost for the root's level; else nothing is shown.
+        _logger.setLevel(logging.INFO)
     _logger.info("Committed %s", report.summary())
     if options.report_path is None:
         return

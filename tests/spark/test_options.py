@@ -1,0 +1,103 @@
+"""Options are judged before any task: each wrong one by an error that helps."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from kprod.errors import ConfigError
+from kprod.spark.options import RecordErrorMode, ValueFormat, read_options
+
+ADDRESS = {"bootstrap.servers": "one:9092"}
+
+
+def test_the_least_that_is_needed() -> None:
+    """An address; everything else has a default."""
+    options = read_options(ADDRESS)
+    assert options.settings == {"client.id": "kprod-spark", **ADDRESS}
+    assert options.topic is None
+    assert options.value_format is ValueFormat.RAW
+    assert options.on_record_error is RecordErrorMode.FAIL
+    assert options.flush_timeout_ms is None
+
+
+def test_everything_in_its_place(tmp_path: Path) -> None:
+    """Own options, producer settings with and without the prefix, and Spark's own."""
+    options = read_options({
+        "kafka.bootstrap.servers": "one:9092",
+        "Linger.ms": "20",
+        "kafka.compression.type": "lz4",
+        "topic": "trips",
+        "value.format": "JSON",
+        "on_record_error": "dlq:trips-dead",
+        "flush.timeout.ms": "5000",
+        "report.path": str(tmp_path / "writes"),
+        "delivery": "at_least_once",
+        "key.column": "id",
+        "checkpointlocation": "/somewhere",
+        "queryname": "q",
+        "includeheaders": "true",
+    })
+    assert options.settings == {
+        "bootstrap.servers": "one:9092",
+        "linger.ms": "20",
+        "compression.type": "lz4",
+        "client.id": "kprod-spark",
+    }
+    assert options.topic == "trips"
+    assert options.value_format is ValueFormat.JSON
+    assert options.on_record_error is RecordErrorMode.DEAD_LETTER
+    assert options.dead_letter_topic == "trips-dead"
+    assert options.flush_timeout_ms == 5_000
+    assert options.report_path == str(tmp_path / "writes")
+    assert options.columns == {"key": "id"}
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+def test_references_are_left_to_the_executors() -> None:
+    """A reference passes where its value cannot be judged, for any kind of setting."""
+    options = read_options({"bootstrap.servers": "env:BROKERS", "linger.ms": "env:LINGER"})
+    assert options.settings["bootstrap.servers"] == "env:BROKERS"
+    assert options.settings["linger.ms"] == "env:LINGER"
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({}, "bootstrap.servers is missing"),
+        ({**ADDRESS, "linger.mss": "5"}, "unknown option 'linger.mss'; did you mean linger.ms?"),
+        ({**ADDRESS, "kafka.lingr.ms": "5"}, "did you mean linger.ms?"),
+        ({**ADDRESS, "topics": "t"}, "did you mean topic?"),
+        ({**ADDRESS, "on_record_eror": "t"}, "did you mean on_record_error?"),
+        ({**ADDRESS, "xyzzy": "t"}, "unknown option 'xyzzy'"),
+        ({**ADDRESS, "path": "t"}, "a topic is no path"),
+        ({**ADDRESS, "kafka.value.serializer": "x"}, "columns are sent as the bytes they are"),
+        ({**ADDRESS, "queue.buffering.max.ms": "5"}, "kprod's name is linger_ms"),
+        ({**ADDRESS, "linger.ms": "soon"}, "linger.ms (ms) must be a whole number, not 'soon'"),
+        ({**ADDRESS, "kafka.bootstrap.servers": "two:1"}, "were given different values"),
+        ({**ADDRESS, "topic": "white space"}, "'white space' is no name of a topic"),
+        ({**ADDRESS, "topic": ""}, "'' is no name of a topic"),
+        ({**ADDRESS, "topic": ".."}, "'..' is no name of a topic"),
+        ({**ADDRESS, "value.format": "avro"}, "value.format must be raw or json, not 'avro'"),
+        ({**ADDRESS, "delivery": "exactly_once"}, "has no transactions"),
+        ({**ADDRESS, "on_record_error": "ignore"}, "must be fail, skip or dlq:<topic>"),
+        ({**ADDRESS, "on_record_error": "dlq:"}, "no name of a topic"),
+        ({**ADDRESS, "flush.timeout.ms": "0"}, "must be from 1 to"),
+        ({**ADDRESS, "flush.timeout.ms": "9" * 30}, "must be a whole number"),
+        ({**ADDRESS, "report.path": "/no/such/place/file"}, "there is no directory"),
+    ],
+)
+def test_a_wrong_option_is_explained(given: dict[str, str], text: str) -> None:
+    """The text names the option and what would help."""
+    with pytest.raises(ConfigError) as caught:
+        read_options(given)
+    assert text in str(caught.value)
+
+
+def test_settings_are_never_shown() -> None:
+    """A password among the settings is in no repr."""
+    options = read_options({**ADDRESS, "client.id": "CANARY"})
+    assert "CANARY" not in repr(options)
+    with pytest.raises(ConfigError) as caught:
+        read_options({**ADDRESS, "kafka.client.id": "CANARY-1", "client.id": "CANARY-2"})
+    assert "CANARY" not in str(caught.value)

@@ -1,0 +1,78 @@
+"""Secrets are read where the task runs, and are in no text."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kprod.errors import ConfigError
+from kprod.spark.references import FILE_BYTES_MAX, is_reference, resolve, scrub, secrets_in
+
+
+def test_a_variable_and_a_file_are_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Both kinds of references give what they name; a file's line break is not part of it."""
+    monkeypatch.setenv("BROKER_PASSWORD", "from the environment")
+    (tmp_path / "password").write_text("from the file\n")
+    settings = {
+        "a": "env:BROKER_PASSWORD",
+        "b": f"file:{tmp_path}/password",
+        "c": "plain",
+        "d": "env:9092",
+    }
+    assert resolve(settings) == {
+        "a": "from the environment",
+        "b": "from the file",
+        "c": "plain",
+        "d": "env:9092",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("env:NAME", True),
+        ("file:/run/secrets/x", True),
+        ("env:9092", False),  # a host that is called env
+        ("file:relative", False),
+        ("environment", False),
+        ("env:", False),
+        ("${env:NAME}", False),
+    ],
+)
+def test_what_is_a_reference(text: str, expected: bool) -> None:
+    """Only what cannot be meant as a value."""
+    assert is_reference(text) is expected
+
+
+def test_what_cannot_be_read_is_named_with_its_place(tmp_path: Path) -> None:
+    """The error names the setting and the place, never what lies there."""
+    with pytest.raises(ConfigError, match=r"sasl\.password=env:NOT_SET_ANYWHERE.*executorEnv"):
+        resolve({"sasl.password": "env:NOT_SET_ANYWHERE"})
+    with pytest.raises(ConfigError, match="No such file"):
+        resolve({"sasl.password": f"file:{tmp_path}/nothing"})
+    (tmp_path / "binary").write_bytes(b"\xff\xfesecret")
+    with pytest.raises(ConfigError, match="not UTF-8") as caught:
+        resolve({"sasl.password": f"file:{tmp_path}/binary"})
+    assert "secret" not in repr(caught.value)
+    assert caught.value.__suppress_context__
+    (tmp_path / "long").write_bytes(b"x" * (FILE_BYTES_MAX + 1))
+    with pytest.raises(ConfigError, match="longer than"):
+        resolve({"sasl.password": f"file:{tmp_path}/long"})
+
+
+def test_secrets_are_what_was_read_and_what_a_sensitive_name_has() -> None:
+    """A value that stands in the options under a telling name is a secret too."""
+    settings = {"a": "env:A", "sasl.password": "hunter2", "linger.ms": "5", "b": "env:B"}
+    resolved = {"a": "from A", "sasl.password": "hunter2", "linger.ms": "5", "b": ""}
+    assert secrets_in(settings, resolved) == ("hunter2", "from A")
+
+
+@given(st.text(min_size=4), st.text(), st.text())
+def test_no_secret_is_left(secret: str, before: str, after: str) -> None:
+    """Neither as it is nor as a repr writes it."""
+    scrubbed = scrub(f"{before}{secret}{after} {secret!r}", [secret])
+    if secret not in f"{before}***{after} '***' \"***\"":
+        assert secret not in scrubbed

@@ -1,0 +1,204 @@
+"""One task's rows into topics: what arrives, what fails it, what is left out."""
+
+from collections.abc import Generator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kprod import Producer
+from kprod.broker import EmbeddedCluster
+from kprod.errors import KprodError
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+from kprod.spark.columns import Columns
+from kprod.spark.dead_letters import is_row_at_fault
+from kprod.spark.messages import OffsetSpan
+from kprod.spark.options import SinkOptions, read_options
+from kprod.spark.task import NullTopic, TaskFailed, TaskWriter
+
+ROLES = ("value", "key", "headers", "topic", "partition", "timestamp")
+LARGE = b"x" * 3_000
+SETTINGS = {"max.request.size": "2000", "max.block.ms": "2000"}
+
+
+@pytest.fixture
+def cluster() -> Generator[EmbeddedCluster]:
+    """Start a broker with two topics and one for dead letters.
+
+    Yields:
+        It.
+    """
+    with EmbeddedCluster(brokers=1, topics={"a": 2, "b": 1, "dead": 1}) as cluster:
+        yield cluster
+
+
+def options_of(cluster: EmbeddedCluster, **own: str) -> SinkOptions:
+    """Return the options of a write to this cluster, dots written as two underscores."""
+    given = {name.replace("__", "."): text for name, text in own.items()}
+    return read_options(
+        {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": "1", **SETTINGS, **given}
+    )
+
+
+def write(options: SinkOptions, *batches: Any) -> TaskWriter:
+    """Write batches whose columns are named by their roles."""
+    names = set(batches[0].schema.names)
+    columns = Columns(**{role: role if role in names else None for role in ROLES})
+    with Producer(options.settings) as producer:
+        task = TaskWriter(producer, options, columns)
+        task.write(iter(batches))
+    return task
+
+
+def values_of(cluster: EmbeddedCluster, topic: str) -> list[bytes | None]:
+    """Return every value of a topic, partition by partition."""
+    return [
+        None if record.value is None else bytes(record.value)
+        for _, records in sorted(cluster.records(topic).items())
+        for record in records
+    ]
+
+
+def test_rows_arrive_with_everything(cluster: EmbeddedCluster) -> None:
+    """Key, headers, partition, timestamp and topic are the row's; a null value is a tombstone."""
+    batch = pa.record_batch({
+        "value": pa.array([b"one", None, b"three"]),
+        "key": ["k1", "k2", None],
+        "headers": pa.array(
+            [[{"key": "h", "value": b"v"}], [], None],
+            pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+        ),
+        "topic": ["a", "b", "a"],
+        "partition": pa.array([1, None, 0], pa.int32()),
+        "timestamp": pa.array([1_000, 2_000, 3_000], pa.timestamp("ms", "UTC")),
+    })
+    task = write(options_of(cluster), batch)
+    (one,) = cluster.records("a")[1]
+    assert (bytes(one.key), bytes(one.value), one.timestamp_ms) == (b"k1", b"one", 1_000)
+    assert [(name, bytes(value)) for name, value in one.headers] == [("h", b"v")]
+    (two,) = cluster.records("b")[0]
+    assert (bytes(two.key), two.value, two.timestamp_ms) == (b"k2", None, 2_000)
+    (three,) = cluster.records("a")[0]
+    assert (three.key, bytes(three.value), list(three.headers)) == (None, b"three", [])
+    assert task.tally.spans == {
+        "a": {0: OffsetSpan(1, 0, 0), 1: OffsetSpan(1, 0, 0)},
+        "b": {0: OffsetSpan(1, 0, 0)},
+    }
+
+
+def test_no_rows_at_all(cluster: EmbeddedCluster) -> None:
+    """An empty partition of a query is a task too."""
+    empty = pa.record_batch({"value": pa.array([], pa.string())})
+    assert write(options_of(cluster, topic="a"), empty).tally.spans == {}
+
+
+def test_a_null_topic_fails_the_task(cluster: EmbeddedCluster) -> None:
+    """Unless the rows may be left out; then they are counted."""
+    batch = pa.record_batch({"value": ["x", "y", "z"], "topic": [None, "b", None]})
+    with pytest.raises(NullTopic, match="2 rows of a batch have a null topic"):
+        write(options_of(cluster), batch)
+    task = write(options_of(cluster, on_record_error="skip"), batch)
+    assert task.tally.skipped_count == 2
+    assert values_of(cluster, "b") == [b"y"]
+
+
+def test_a_row_that_is_too_large_fails_the_task(cluster: EmbeddedCluster) -> None:
+    """The error names the topic, the size and the setting."""
+    batch = pa.record_batch({"value": [b"small", LARGE]})
+    with pytest.raises(TaskFailed, match=r"topic 'a'.*1 of 2.*max_request_size=2000"):
+        write(options_of(cluster, topic="a"), batch)
+
+
+def test_rows_at_fault_are_left_out(cluster: EmbeddedCluster) -> None:
+    """Too large, or for a partition that is not there; the others arrive."""
+    batch = pa.record_batch({
+        "value": [b"good", LARGE, b"nowhere", b"fine"],
+        "partition": pa.array([0, 0, 99, 0], pa.int32()),
+    })
+    task = write(options_of(cluster, topic="a", on_record_error="skip"), batch)
+    assert values_of(cluster, "a") == [b"good", b"fine"]
+    assert task.tally.skipped_count == 2
+    assert task.tally.spans == {"a": {0: OffsetSpan(2, 0, 1)}}
+
+
+def test_rows_at_fault_become_dead_letters(cluster: EmbeddedCluster) -> None:
+    """With where they should have gone and why not; what is too large, by its length."""
+    batch = pa.record_batch({
+        "value": [LARGE, b"nowhere", b"topicless"],
+        "key": [b"1", b"2", b"3"],
+        "headers": pa.array(
+            [None, [{"key": "own", "value": b"h"}], []],
+            pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+        ),
+        "partition": pa.array([None, 99, None], pa.int32()),
+        "topic": ["a", "a", None],
+    })
+    task = write(options_of(cluster, on_record_error="dlq:dead"), batch)
+    assert task.tally.dead_letter_count == 3
+    letters = {bytes(record.key): record for record in cluster.records("dead")[0]}
+    headers = {
+        key: {name: bytes(value) for name, value in record.headers}
+        for key, record in letters.items()
+    }
+    assert letters[b"1"].value is None
+    assert headers[b"1"]["kprod.value.bytes"] == b"3000"
+    assert headers[b"1"]["kprod.topic"] == b"a"
+    assert headers[b"1"]["kprod.error"].startswith(b"RecordTooLarge: ")
+    assert bytes(letters[b"2"].value) == b"nowhere"
+    assert headers[b"2"]["own"] == b"h"
+    assert headers[b"2"]["kprod.error"].startswith(b"UnknownPartition: ")
+    assert headers[b"3"]["kprod.topic"] == b""
+
+
+def test_a_broker_that_refuses_fails_the_task_in_every_mode(cluster: EmbeddedCluster) -> None:
+    """What another row would meet too is no row's fault."""
+    batch = pa.record_batch({"value": [b"x"]})
+    for mode in ("fail", "skip", "dlq:dead"):
+        cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.TOPIC_AUTHORIZATION_FAILED, times=1)
+        with pytest.raises(TaskFailed, match="TopicAuthorizationFailed"):
+            write(options_of(cluster, topic="a", on_record_error=mode), batch)
+    assert values_of(cluster, "dead") == []
+
+
+def test_what_the_broker_refuses_of_a_row_is_its_fault(cluster: EmbeddedCluster) -> None:
+    """A record that the topic's rules forbid is left out like one that is too large here."""
+    batch = pa.record_batch({"value": [b"x"]})
+    cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.INVALID_TIMESTAMP, times=1)
+    task = write(options_of(cluster, topic="a", on_record_error="skip"), batch)
+    assert task.tally.skipped_count == 1
+
+
+def test_brokers_that_are_slow_end_the_task_in_time(cluster: EmbeddedCluster) -> None:
+    """After flush.timeout.ms, with the count of what is not settled."""
+    cluster.faults.drop(ApiKey.PRODUCE, times=1)
+    batch = pa.record_batch({"value": [b"x", b"y"]})
+    options = options_of(cluster, topic="a", flush__timeout__ms="100", delivery__timeout__ms="3000",
+                         request__timeout__ms="2000")
+    with pytest.raises(TaskFailed, match=r"2 records were not settled within flush\.timeout\.ms=100"):
+        write(options, batch)
+
+
+def test_a_topic_that_is_not_there(cluster: EmbeddedCluster) -> None:
+    """The task fails within max.block.ms and says which topic."""
+    cluster.forget_topic("a")
+    options = options_of(cluster, topic="a", max__block__ms="100", allow__auto__create__topics="false")
+    with pytest.raises(KprodError, match="'a'"):
+        write(options, pa.record_batch({"value": [b"x"]}))
+
+
+def test_many_batches_arrive_in_order(cluster: EmbeddedCluster) -> None:
+    """Also when they are more than one gathering."""
+    batches = [
+        pa.record_batch({"value": [b"%04d" % (100 * n + m) + b"." * 996 for m in range(100)]})
+        for n in range(100)
+    ]
+    task = write(options_of(cluster, topic="b"), *batches)
+    found = [value[:4] for value in values_of(cluster, "b") if value is not None]
+    assert found == [b"%04d" % n for n in range(10_000)]
+    assert task.tally.spans == {"b": {0: OffsetSpan(10_000, 0, 9_999)}}
+
+
+def test_an_error_without_an_outcome_is_nobodys_fault() -> None:
+    """Only what is known to be the row's is taken for it."""
+    assert not is_row_at_fault(KprodError("?"))
