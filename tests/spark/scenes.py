@@ -1,0 +1,198 @@
+"""What the Spark programs of the tests do; see `tests.spark.job`."""
+
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+import kprod.spark
+from tests.spark.faulty import FaultySource
+
+COLUMNS = (
+    # A row in 50 is a tombstone; every other has its number in the value, and 96 bytes besides.
+    "case when id % 50 = 7 then null else"
+    " cast(concat(lpad(cast(id as string), 10, '0'), repeat(md5(cast(id as string)), 3)) as binary)"
+    " end as value",
+    "case when id % 50 = 7 then concat('tombstone-', id) when id % 10 = 0 then null"
+    " else cast(id % 1000 as string) end as key",
+    "case when id % 3 = 0 then array(named_struct("
+    "'key', 'number', 'value', cast(cast(id as string) as binary))) end as headers",
+    "case when id % 4 = 0 then cast(id % 3 as int) end as partition",
+    "case when id % 5 = 0 then timestamp_millis(1700000000000 + id) end as timestamp",
+)
+"""Of numbered rows, every kind of record."""
+
+SUMS = (
+    "count(*) as records",
+    "count(value) as values",
+    "sum(crc32(value)) as value_crc",
+    "sum(crc32(cast(key as binary))) as key_crc",
+    "sum(crc32(headers[0].value)) as header_crc",
+    "sum(case when id % 5 = 0 then unix_millis(timestamp) end) as timestamps",
+)
+"""What Spark says of them; `tests.spark.reading` says it of a topic."""
+
+
+def numbered(spark: SparkSession, given: Namespace) -> DataFrame:
+    """Return `--rows` rows of all kinds, in 8 partitions."""
+    return spark.range(0, given.rows, 1, 8).selectExpr("id", *COLUMNS)
+
+
+def options_of(given: Namespace, topic: str, **more: str) -> dict[str, str]:
+    """Return what every write has; each scene has a topic of its own."""
+    return {"bootstrap.servers": given.servers, "topic": topic, **more}
+
+
+def write(rows: DataFrame, options: Mapping[str, str], source: str = "kprod") -> None:
+    """Write a batch."""
+    rows.write.format(source).options(**options).mode("append").save()
+
+
+def save(spark: SparkSession, given: Namespace) -> Any:
+    """Write all rows, say their sums and the write's report."""
+    rows = numbered(spark, given)
+    report = given.out.parent / "writes"
+    write(rows, options_of(given, "save", **{"report.path": str(report)}))
+    last = kprod.spark.last_write(report)
+    sums = rows.selectExpr(*SUMS).collect()[0].asDict()
+    return {"sums": sums, "report": None if last is None else last.to_json()}
+
+
+def topics(spark: SparkSession, given: Namespace) -> Any:
+    """Rows choose between two topics, and one has none and is a dead letter."""
+    rows = numbered(spark, given).withColumnRenamed("id", "n")
+    topic = "case when n = 11 then null when n % 2 = 1 then 'odd' else 'even' end as topic"
+    rows = rows.selectExpr("*", topic)
+    write(rows, {"bootstrap.servers": given.servers, "on_record_error": "dlq:dead"})
+    counts = rows.where("topic is not null").groupBy("topic").count().collect()
+    return {row["topic"]: row["count"] for row in counts}
+
+
+def as_json(spark: SparkSession, given: Namespace) -> Any:
+    """The JSON format beside Spark's own function."""
+    rows = spark.range(0, 100, 1, 2).selectExpr(
+        "cast(id % 7 as string) as key",
+        "id",
+        "case when id % 3 = 0 then concat('\"', char(id), '\\\\') end as text",
+        "cast(id / 8 as double) as number",
+        "cast(id as decimal(10,2)) as price",
+        "id % 2 = 0 as flag",
+        "named_struct('a', id, 'b', case when id % 2 = 0 then array(id, null) end) as nested",
+        "map('x', id, 'y', null) as pairs",
+        "date_add(date'2013-01-01', cast(id as int)) as day",
+        "timestamp_millis(id * 1000 + 5) as at",
+    )
+    write(rows, options_of(given, "json", **{"value.format": "json"}))
+    # Its instants have three digits, kprod's six.
+    texts = rows.drop("key").selectExpr(
+        "to_json(struct(*), map('timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\")) as text"
+    )
+    return [row["text"] for row in texts.collect()]
+
+
+def stream(spark: SparkSession, given: Namespace) -> Any:
+    """Files to a topic until there are no more; the checkpoint lies beside the results."""
+    home = given.out.parent
+    rows = (
+        spark.readStream.schema("id bigint").option("maxFilesPerTrigger", 1).parquet(given.input)
+    ).selectExpr("id", *COLUMNS)
+    query = (
+        rows.writeStream.format("kprod")
+        .options(**options_of(given, "stream", **{"report.path": str(home / "batches")}))
+        .option("checkpointLocation", str(home.parent / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return [report.to_json() for report in kprod.spark.writes(home / "batches")]
+
+
+def files(spark: SparkSession, given: Namespace) -> Any:
+    """Make the stream's input: 8 files, and the sums of their rows."""
+    spark.range(0, given.rows, 1, 8).write.mode("overwrite").parquet(given.input)
+    return numbered(spark, given).selectExpr(*SUMS).collect()[0].asDict()
+
+
+def fault(spark: SparkSession, given: Namespace) -> Any:
+    """Write all rows though a task's first attempt meets an accident."""
+    spark.dataSource.register(FaultySource)
+    kind, _, after = given.fault.partition("@")
+    rows = numbered(spark, given)
+    more = {"fault.kind": kind, "fault.after": after or "-1", "fault.partition": "1"}
+    write(rows, options_of(given, "fault", **more), "kprod_faulty")
+    return rows.selectExpr(*SUMS).collect()[0].asDict()
+
+
+def bad_input(spark: SparkSession, given: Namespace) -> Any:
+    """Everything that must be refused, and with what text."""
+    found: dict[str, str] = {}
+
+    def attempt(name: str, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001 - the finding itself
+            found[name] = f"{type(error).__name__}: {error}"
+        else:
+            found[name] = ""
+
+    rows = spark.range(3).selectExpr("cast(id as string) as value")
+    good = options_of(given, "bad")
+    attempt("option", lambda: write(rows, {**good, "linger.mss": "1"}))
+    attempt("topic", lambda: write(rows, {"bootstrap.servers": given.servers}))
+    attempt("type", lambda: write(rows.selectExpr("1 as value"), good))
+    attempt("overwrite", lambda: rows.write.format("kprod").options(**good).mode("overwrite").save())
+    attempt("mode", lambda: rows.write.format("kprod").options(**good).save())
+    attempt("read", lambda: spark.read.format("kprod").load())
+    null_topic = rows.selectExpr("*", "cast(null as string) as topic")
+    attempt("null topic", lambda: write(null_topic, {"bootstrap.servers": given.servers}))
+    large = rows.selectExpr("repeat('x', 2000000) as value")
+    attempt("too large", lambda: write(large, good))
+    unreachable = {"bootstrap.servers": "127.0.0.1:1", "max.block.ms": "500"}
+    attempt("unreachable", lambda: write(rows, {**good, **unreachable}))
+    attempt("no variable", lambda: write(rows, {**good, "client.id": "env:KPROD_NOT_SET"}))
+    attempt("secret", lambda: write(rows, {**good, "linger.ms": "env:KPROD_CANARY"}))
+    attempt("complete", lambda: _complete(spark, given))
+    return found
+
+
+def _complete(spark: SparkSession, given: Namespace) -> None:
+    counted = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+    rows = counted.groupBy("value").count().selectExpr("cast(value as string) as value")
+    query = (
+        rows.writeStream.format("kprod")
+        .options(**options_of(given, "bad"))
+        .option("checkpointLocation", str(given.out.parent / "complete"))
+        .outputMode("complete")
+        .start()
+    )
+    query.awaitTermination(60)
+
+
+def logs(spark: SparkSession, given: Namespace) -> Any:
+    """What commit logged, where Spark collects its workers' lines."""
+    spark.conf.set("spark.sql.pyspark.worker.logging.enabled", "true")
+    write(numbered(spark, given), options_of(given, "logs"))
+    lines = spark.tvf.python_worker_logs().where("logger = 'kprod.spark'")
+    return [row["msg"] for row in lines.collect()]
+
+
+def partitions(spark: SparkSession, given: Namespace) -> Any:
+    """The same keys by kprod and by Spark's own sink."""
+    keys = spark.range(0, given.rows, 1, 4).selectExpr(
+        "cast(concat(id, repeat('é', cast(id % 5 as int)), repeat('x', cast(id % 13 as int)))"
+        " as binary) as key",
+        "cast(id as string) as value",
+    )
+    write(keys, {"bootstrap.servers": given.servers, "topic": "by-kprod"})
+    spark_options = {"kafka.bootstrap.servers": given.servers, "topic": "by-spark"}
+    write(keys, spark_options, "kafka")
+    return None
+
+
+SCENES: dict[str, Callable[[SparkSession, Namespace], Any]] = {
+    each.__name__: each
+    for each in (
+        save, topics, as_json, stream, files, fault, bad_input, logs, partitions,
+    )
+}

@@ -1,0 +1,138 @@
+"""The data source in a real Spark, with the embedded broker: one session for all that is short."""
+
+import json
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from kprod.broker import EmbeddedCluster
+from kprod.spark.messages import WriteReport
+from tests.spark.reading import sum_up
+from tests.spark.running import run_job
+
+ROWS = 1_000
+CANARY = "canary-2f9c1b"
+TOPICS = dict.fromkeys(("save", "stream", "fault", "logs"), 3)
+TOPICS |= dict.fromkeys(("odd", "even", "dead", "json", "bad"), 3)
+
+
+class Run(NamedTuple):
+    """What the session found, and the broker it wrote to."""
+
+    found: dict[str, Any]
+    cluster: EmbeddedCluster
+    log: str
+
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.timeout(400),  # a session takes its time on a busy machine
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Generator[Run]:
+    """Run every short scene, each into topics of its own.
+
+    Yields:
+        What was found.
+    """
+    directory = tmp_path_factory.mktemp("spark")
+    with EmbeddedCluster(brokers=1, topics=TOPICS) as cluster:
+        found = run_job(
+            directory / "run",
+            *("--servers", cluster.bootstrap_servers, "--rows", str(ROWS)),
+            *("--fault", "kill_worker", "--input", str(directory / "input")),
+            *("save", "topics", "as_json", "files", "stream", "fault", "bad_input", "logs"),
+            more={"KPROD_CANARY": CANARY},
+        )
+        yield Run(found, cluster, (directory / "run" / "log").read_text("utf-8"))
+
+
+def test_a_batch_arrives(run: Run) -> None:
+    """Every row with everything it has, and a report that says where."""
+    found = sum_up(run.cluster.bootstrap_servers, "save")
+    assert found.sums == run.found["save"]["sums"]
+    assert found.duplicates == 0
+    assert found.wrong_partitions == 0
+    report = WriteReport.from_json(run.found["save"]["report"])
+    ends = {p: len(records) for p, records in run.cluster.records("save").items()}
+    assert report.record_count == ROWS
+    assert {p: span.record_count for p, span in report.spans["save"].items()} == ends
+
+
+def test_rows_choose_their_topic(run: Run) -> None:
+    """And the one that chose none is a dead letter."""
+    counts = {
+        topic: sum(map(len, run.cluster.records(topic).values())) for topic in ("odd", "even")
+    }
+    assert counts == run.found["topics"]
+    assert sum(counts.values()) == ROWS - 1
+    (dead,) = [r for records in run.cluster.records("dead").values() for r in records]
+    assert dict(dead.headers)["kprod.error"].startswith(b"NullTopic: 1 rows")
+
+
+def test_json_is_what_spark_writes(run: Run) -> None:
+    """The same objects as `to_json`, without the columns that have a role."""
+    texts = [
+        bytes(record.value).decode()
+        for records in run.cluster.records("json").values()
+        for record in records
+    ]
+    ours = sorted((json.loads(text) for text in texts), key=lambda row: row["id"])
+    assert ours == [json.loads(text) for text in run.found["as_json"]]
+
+
+def test_a_stream_arrives(run: Run) -> None:
+    """A micro-batch for each file, and a report for each micro-batch."""
+    found = sum_up(run.cluster.bootstrap_servers, "stream")
+    assert found.sums == run.found["files"]
+    assert found.duplicates == 0
+    reports = [WriteReport.from_json(line) for line in run.found["stream"]]
+    assert [report.batch_id for report in reports] == list(range(8))
+    assert sum(report.record_count for report in reports) == ROWS
+
+
+def test_a_killed_worker_loses_no_row(run: Run) -> None:
+    """Killed when all was written and nothing reported: its rows are there twice, no others."""
+    found = sum_up(run.cluster.bootstrap_servers, "fault")
+    assert found.sums == run.found["fault"]
+    assert found.duplicates == ROWS // 8
+
+
+@pytest.mark.parametrize(
+    ("case", "kind", "text"),
+    [
+        ("option", "AnalysisException", "unknown option 'linger.mss'; did you mean linger.ms?"),
+        ("topic", "AnalysisException", "no topic: give one"),
+        ("type", "AnalysisException", "column 'value' is int"),
+        ("overwrite", "AnalysisException", "a topic cannot be overwritten"),
+        ("mode", "AnalysisException", 'use either the "Append"'),
+        ("read", "AnalysisException", "kprod only writes"),
+        ("null topic", "PythonException", "rows of a batch have a null topic"),
+        ("too large", "PythonException", "max_request_size=1048576"),
+        ("unreachable", "PythonException", "127.0.0.1:1"),
+        ("no variable", "PythonException", "no environment variable KPROD_NOT_SET"),
+        ("secret", "PythonException", "must be a whole number, not '***'"),
+        ("complete", "StreamingQueryException", "a topic cannot hold a complete result"),
+    ],
+)
+def test_bad_input_is_explained(run: Run, case: str, kind: str, text: str) -> None:
+    """Before any task where it can be known, else by one clear message of the task."""
+    assert run.found["bad_input"][case].startswith(kind)
+    assert text in run.found["bad_input"][case]
+
+
+def test_no_secret_is_anywhere(run: Run) -> None:
+    """Neither in an error nor in anything that Spark wrote."""
+    assert CANARY not in json.dumps(run.found)
+    assert CANARY not in run.log
+
+
+def test_commits_are_logged(run: Run) -> None:
+    """Where Spark collects its workers' lines, a line tells where the rows went."""
+    (line,) = run.found["logs"]
+    assert line.startswith(f"Committed {ROWS} records of 8 tasks, 0 skipped, 0 dead letters; logs[")
