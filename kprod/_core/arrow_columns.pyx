@@ -22,7 +22,8 @@ cdef enum:
     US_PER_MS = 1000
     NS_PER_MS = 1000000
 
-cdef int64_t ROWS_MAX = <int64_t>1 << 56
+# More than any process has bytes.
+cdef int64_t ROWS_MAX = <int64_t>1 << 47
 cdef int64_t BYTES_MAX = <int64_t>1 << 62
 cdef str INTEGERS = "cCsSiIlL"
 # Formats by the names that people use.
@@ -117,8 +118,10 @@ cdef class ColumnPlan:
         column.content_bytes = _checked_end(
             column.places, self.layout == OFFSETS_64, column.offset, window
         )
-        if column.content_bytes < 0:
-            raise ValueError(f"a broken Arrow array: the offsets of {self.name!r} decrease")
+        if not 0 <= column.content_bytes <= _own_end(array, self.layout == OFFSETS_64):
+            raise ValueError(
+                f"a broken Arrow array: the offsets of {self.name!r} decrease, or pass their end"
+            )
         if column.content == NULL and _first_offset(column, window) != column.content_bytes:
             raise ValueError(f"a broken Arrow array: {self.name!r} has no buffer of bytes")
         return 0
@@ -157,8 +160,11 @@ cdef class ColumnPlan:
             if column.offsets == NULL:
                 raise ValueError(f"a broken Arrow array: {self.name!r} has no buffer of offsets")
             used.end = _checked_end(column.offsets, self.is_large, column.offset, window)
-            if used.end < 0:
-                raise ValueError(f"a broken Arrow array: the offsets of {self.name!r} decrease")
+            if not 0 <= used.end <= _own_end(array, self.is_large):
+                raise ValueError(
+                    f"a broken Arrow array: the offsets of {self.name!r} decrease, or pass their"
+                    " end"
+                )
             used.start = _offset_at(
                 column.offsets, self.is_large, column.offset + window.start
             )
@@ -206,6 +212,11 @@ cdef inline int64_t _offset_at(const void* offsets, bint is_large, int64_t at) n
     if is_large:
         return (<const int64_t*>offsets)[at]
     return (<const int32_t*>offsets)[at]
+
+
+cdef int64_t _own_end(ArrowArray* array, bint is_large) noexcept nogil:
+    """The last offset of an array, whose window may end before: so much there is behind it."""
+    return _offset_at(array.buffers[1], is_large, array.offset + array.length)
 
 
 cdef int64_t _first_offset(BytesColumn* column, Window* window) noexcept:

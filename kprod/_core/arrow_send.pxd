@@ -25,7 +25,8 @@ cdef struct Slot:
 
 cdef class ArrowCall(BulkCall):
     cdef ArrowRows _rows
-    # Batches and shares by slot; slot 0 is the sticky partition's, partition p's is p + 1.
+    # Batches and shares by slot; partition p's is p + 1. The sticky partition's, now:
+    cdef Py_ssize_t _sticky_slot
     cdef list _batches
     cdef list _own_shares
     cdef Slot* _slots
@@ -57,8 +58,10 @@ cdef class ArrowCall(BulkCall):
     cdef Stop _encode(self, int64_t* row, int64_t first, int64_t end) noexcept nogil
     cdef int _prepare_block(self) except -1
     cdef int _open_slot(self, Py_ssize_t slot, list chunks) except -1
-    cdef int _lengthen(self, Py_ssize_t slot) except -1
-    cdef int _make_private_room(self, Py_ssize_t slot, int64_t row, Stop stop) except -1
+    cdef Py_ssize_t _resolved(self, Py_ssize_t slot) noexcept
+    cdef int64_t _planned_bytes(self, Py_ssize_t slot) noexcept
+    cdef bint _lengthen(self, Py_ssize_t slot, int64_t need_bytes) except -1
+    cdef int _make_private_room(self, Py_ssize_t route, int64_t row, Stop stop) except -1
     cdef bint _refuse_row(self, int64_t row, int64_t first) except -1
     cdef int _splice_all(self) except -1
     cdef int _splice(self, Py_ssize_t slot) except -1

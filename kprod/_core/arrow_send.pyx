@@ -61,6 +61,7 @@ cdef enum:
     # The most that a batch of one record has beside its key, value and headers.
     BESIDES_BYTES_MAX = BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES_MAX + 10
     NULL_KEY_BYTES = -1
+    # Of rows without a partition; it has no batch, but stands for the sticky partition's.
     STICKY_SLOT = 0
     # One request for memory is at most this part of all.
     POOL_SHARE = 4
@@ -172,6 +173,7 @@ cdef class ArrowCall(BulkCall):
         self._partition_count = self.head.partition_count
         self._grow_slots()
         self._touched_count = 0
+        self._sticky_slot = self.head.sticky + 1
         # Nothing to be looked up for any row: each goes where the partition sticks.
         self._is_plain_array = (
             columns.validity == NULL and not columns.value.is_encoded
@@ -284,7 +286,7 @@ cdef class ArrowCall(BulkCall):
             route = self._routes[row[0] - first]
             if route < 0:
                 return ROW_REFUSED
-            slot = &self._slots[route]
+            slot = &self._slots[self._sticky_slot if route == STICKY_SLOT else route]
             if slot.builder == NULL:
                 return NO_PRIVATE_BATCH
             if not (<BatchShare>slot.share).reserve():
@@ -344,23 +346,33 @@ cdef class ArrowCall(BulkCall):
             self.head._turn = <Py_ssize_t>self._turn
         self._rows.make_room()
         for index in range(self._touched_count):
-            slot = self._touched[index]
+            slot = self._resolved(self._touched[index])
             if self._slots[slot].builder == NULL:
                 large = (
-                    self._slots[slot].planned_bytes + BATCH_OVERHEAD_BYTES
+                    self._planned_bytes(slot) + BATCH_OVERHEAD_BYTES
                     > self._path._pool.small_chunk_bytes
                 )
                 chunks = self._path._try_take(1, large)
                 if chunks is None:
                     return 0
                 self._open_slot(slot, chunks)
-            self._lengthen(slot)
+            self._lengthen(slot, 0)
         return 0
+
+    cdef Py_ssize_t _resolved(self, Py_ssize_t slot) noexcept:
+        """The slot of the partition that records without one go to now, for theirs."""
+        return self._sticky_slot if slot == STICKY_SLOT else slot
+
+    cdef int64_t _planned_bytes(self, Py_ssize_t slot) noexcept:
+        """What the block's rows ahead will need of a partition's slot."""
+        cdef int64_t planned_bytes = self._slots[slot].planned_bytes
+        if slot == self._sticky_slot:
+            planned_bytes += self._slots[STICKY_SLOT].planned_bytes
+        return planned_bytes
 
     cdef int _open_slot(self, Py_ssize_t slot, list chunks) except -1:
         """Begin a batch for a slot on these chunks; they go back if that fails."""
         cdef SendPath path = self._path
-        cdef Py_ssize_t partition = self.head.sticky if slot == STICKY_SLOT else slot - 1
         cdef ChunkChain chain
         cdef BatchShare share
         try:
@@ -369,7 +381,7 @@ cdef class ArrowCall(BulkCall):
             path._pool.give_back_chunks(chunks)
             raise
         try:
-            batch = path.make_batch(self.head.queues[partition], chain)
+            batch = path.make_batch(self.head.queues[slot - 1], chain)
             share = BatchShare(self.tally, batch.result)
             share.watch()
         except BaseException:
@@ -381,12 +393,13 @@ cdef class ArrowCall(BulkCall):
         self._slots[slot].share = <PyObject*>share
         return 0
 
-    cdef int _lengthen(self, Py_ssize_t slot) except -1:
-        """Give a slot's batch what is planned for it, as far as there is memory."""
+    cdef bint _lengthen(self, Py_ssize_t slot, int64_t need_bytes) except -1:
+        """Give a slot's batch what is planned, as far as there is memory; whether `need` fits."""
         cdef BatchBuilder builder = <BatchBuilder>self._slots[slot].builder
         cdef ChunkPool pool = self._path._pool
         cdef int64_t wanted_bytes = min(
-            self._slots[slot].planned_bytes, <int64_t>(builder.limit_bytes - builder.size_bytes)
+            max(self._planned_bytes(slot), need_bytes),
+            <int64_t>(builder.limit_bytes - builder.size_bytes),
         ) - builder._room_bytes - builder._spare_bytes
         while wanted_bytes > 0:
             chunk = pool.try_take(True)
@@ -398,39 +411,34 @@ cdef class ArrowCall(BulkCall):
                 pool.give_back_chunks([chunk])
                 raise
             wanted_bytes -= pool.large_chunk_bytes
-        return 0
+        return builder._room_bytes + builder._spare_bytes >= need_bytes
 
-    cdef int _make_private_room(self, Py_ssize_t slot, int64_t row, Stop stop) except -1:
-        """Let the row at hand fit its slot's batch, waiting for memory if there is none."""
+    cdef int _make_private_room(self, Py_ssize_t route, int64_t row, Stop stop) except -1:
+        """Do what the row at hand waits for; then it is tried again."""
         cdef SendPath path = self._path
-        cdef BatchBuilder builder
+        cdef Py_ssize_t slot = self._resolved(route)
+        cdef int64_t chunk_bytes = path._pool.large_chunk_bytes
+        cdef int64_t size = self._rows.size_of(row) + BESIDES_BYTES_MAX
         cdef int64_t waited_ms = 0
-        cdef int64_t size
         cdef int64_t wanted_bytes
-        cdef int64_t chunk_bytes
         if path.refusal is not None:
             raise path.refusal()
-        size = self._rows.size_of(row) + BESIDES_BYTES_MAX
-        if stop == NEEDS_CHUNKS:
-            builder = <BatchBuilder>self._slots[slot].builder
-            self._slots[slot].planned_bytes = max(self._slots[slot].planned_bytes, size)
-            self._lengthen(slot)
-            if builder._room_bytes + builder._spare_bytes >= size:
-                return 0
+        if stop == NEEDS_CHUNKS and self._lengthen(slot, size):
+            return 0
         if stop != NO_PRIVATE_BATCH:
-            self._splice(slot)
-        chunk_bytes = path._pool.large_chunk_bytes
+            return self._splice(slot)
         chunks = path._try_take((size + chunk_bytes - 1) // chunk_bytes, True)
         if chunks is None:
-            self._splice_all()
             # More than the row needs: batches of one chunk each would make memory short for good.
             wanted_bytes = min(
-                self._slots[slot].planned_bytes, path._pool.capacity_bytes // POOL_SHARE
+                self._planned_bytes(slot), path._pool.capacity_bytes // POOL_SHARE
             )
+            self._splice_all()
             chunks = path._take(max(size, wanted_bytes), True, &waited_ms)
             self._clock_ms = path._clock.timestamp_ms()
+            slot = self._resolved(route)
         self._open_slot(slot, chunks)
-        self._lengthen(slot)
+        self._lengthen(slot, 0)
         return 0
 
     cdef bint _refuse_row(self, int64_t row, int64_t first) except -1:
@@ -501,8 +509,9 @@ cdef class ArrowCall(BulkCall):
         if previous is not None:
             previous.seal()
         path._post(queue)
-        if slot == STICKY_SLOT and self.head.sticky == queue.partition:
+        if self.head.sticky == queue.partition:
             path.roll_sticky(self.head)
+            self._sticky_slot = self.head.sticky + 1
         return 0
 
     # One by one, for whoever wants to see each record.

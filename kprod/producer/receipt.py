@@ -65,12 +65,12 @@ class SendReceipt:
     Thread-safety: any thread.
     """
 
-    __slots__ = ("_process_id", "_tally", "topic")
+    __slots__ = ("_made_in", "_tally", "topic")
 
     def __init__(self, topic: str, tally: SendTally) -> None:
         self.topic = topic
         self._tally = tally
-        self._process_id = os.getpid()
+        self._made_in = os.getpid()
 
     @property
     def record_count(self) -> int:
@@ -202,7 +202,7 @@ class SendReceipt:
     def _wait(self, timeout: float | None) -> None:
         if self.done():
             return
-        if os.getpid() != self._process_id:
+        if os.getpid() != self._made_in:
             raise ProducerForked(
                 f"this receipt was made in a parent of process {os.getpid()}, whose sender does not"
                 " run here: wait for it in the parent"

@@ -12,7 +12,11 @@ OUT = ROOT / "out" / "fuzz"
 COPIED = ("kprod", "tests", "pyproject.toml", "README.md", "LICENSE")
 SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g"
 # What the targets import; the rest of the core would only cost compile time.
-MODULES = ("layout", "batch_reader", "batch_rewrite", "message_set")
+MODULES = (
+    *("layout", "batch_reader", "batch_rewrite", "message_set"),
+    *("clock", "murmur2", "key_hash", "chunks", "batch", "future", "append", "tally", "bulk"),
+    *("arrow_columns", "arrow_source", "arrow_rows", "arrow_send"),
+)
 _EXTENSION_TABLE = "[[tool.setuptools.ext-modules]]"
 _BUILD = "from setuptools import setup; setup()"
 

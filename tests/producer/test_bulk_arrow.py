@@ -188,6 +188,19 @@ def test_partitions_are_those_of_send() -> None:
     assert sum(part.count for part in receipt.result(0).values()) == 20_000
 
 
+@pytest.mark.parametrize("partitioner", ["murmur2", "consistent_random", "round_robin"])
+def test_rows_with_and_without_keys_keep_their_order(partitioner: str) -> None:
+    """In each partition, whichever way they came there."""
+    bench = Bench(partitioner=partitioner, batch_size=3000)
+    keys = [None if n % 2 else b"k%d" % (n % 6) for n in range(9000)]
+    values = [b"%06d" % n for n in range(9000)]
+    bench.producer.send_arrow(TOPIC, pa.table({"value": values, "key": keys}), key="key")
+    log = deliver(bench)
+    assert sum(map(len, log)) == 9000
+    for rows in log:
+        assert [row.value or b"" for row in rows] == sorted(row.value or b"" for row in rows)
+
+
 @pytest.mark.parametrize("partitioner", ["consistent", "consistent_random", "fnv1a_random"])
 def test_other_partitioners_too(partitioner: str) -> None:
     """Librdkafka's names: which keys decide, and how."""
