@@ -3,6 +3,8 @@
 Each row's timestamp says which row it is, or its value where the timestamp is null.
 """
 
+import subprocess
+import sys
 from typing import Any
 
 import confluent_kafka
@@ -20,6 +22,24 @@ BASE_MS = 1_600_000_000_000
 PARTITIONS = 4
 LIMIT_S = 60.0
 EMPTY_POLLS_MAX = 20
+MEBIBYTE = 1 << 20
+ENDLESS = """
+import resource, sys
+from kprod import Producer
+address, topic, rows = sys.argv[1], sys.argv[2], int(sys.argv[3])
+buffer_memory = 32 << 20
+with Producer(bootstrap_servers=address, buffer_memory=buffer_memory) as producer:
+    producer.send_many(topic, [b"warm"] * 1000).result(60)
+    before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    receipt = producer.send_many(
+        topic,
+        (b"value %060d" % row for row in range(rows)),
+        keys=(b"key %d" % (row % 5000) for row in range(rows)),
+    )
+    taken = receipt.result(120)
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib
+print(sum(part.count for part in taken.values()), grown_kib * 1024 - buffer_memory)
+"""
 
 
 def expected(row: int) -> tuple[bytes | None, bytes | None, list[Any] | None, int | None]:
@@ -148,3 +168,17 @@ def test_a_generator_of_values_is_read_back(kafka: KafkaNodes) -> None:
         )
         assert sum(part.count for part in receipt.result(LIMIT_S).values()) == rows
     assert read_back(kafka.bootstrap_servers, topic, rows) == rows
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "rows", [100_000, pytest.param(10_000_000, marks=pytest.mark.long)], ids=["few", "many"]
+)
+def test_a_long_generator_costs_no_memory(kafka: KafkaNodes, rows: int) -> None:
+    """Its receipt included, no more than the buffer and 64 MiB, though keys scatter the records."""
+    topic = kafka.create_topic(f"bulk-endless-{rows}", partitions=PARTITIONS)
+    command = [sys.executable, "-c", ENDLESS, kafka.bootstrap_servers, topic, str(rows)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=800)
+    count, beyond_buffer_bytes = map(int, done.stdout.split())
+    assert count == rows
+    assert beyond_buffer_bytes < 64 * MEBIBYTE
