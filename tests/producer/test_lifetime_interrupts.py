@@ -123,6 +123,7 @@ def test_interrupted_closes_go_on_with_the_next(cluster: EmbeddedCluster) -> Non
 @pytest.mark.parametrize("interval_ms", [0.4, 0.6, 0.9, 1.4, 2.0, 3.0, 5.0])
 def test_thousands_of_interrupted_closes(cluster: EmbeddedCluster, interval_ms: float) -> None:
     """The same, at intervals that fall everywhere."""
+    cluster.faults.delay(ApiKey.PRODUCE, 20, times=100_000)
     assert _interrupt_closes(cluster, 100, interval_ms / 1_000) > 0
 
 
