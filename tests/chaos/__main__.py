@@ -1,14 +1,20 @@
-"""Kill brokers for minutes: `python -m tests.chaos --seconds 600`."""
+"""Kill brokers for minutes: `python -m tests.chaos --seconds 600`.
+
+First under a patient producer, for so long; then, for a fifth of it, under one whose delivery
+timeout is below an outage, so that sends fail.
+"""
 
 import argparse
 import sys
+from dataclasses import replace
 
-from tests.chaos.chaos import Chaos, ChaosPlan
+from tests.chaos.chaos import IMPATIENCE, Chaos, ChaosPlan, ChaosReport
 from tests.plugins.kafka import artifacts_or_reason
 from tests.plugins.kafka_nodes import KafkaNodes
 
 KILLS_MIN = 12  # of the ten minutes
 BUSY_KILLS_MIN = 6
+IMPATIENT_SHARE = 0.2
 
 
 def main() -> int:
@@ -23,13 +29,30 @@ def main() -> int:
         sys.stderr.write(f"{found}\n")
         return 1
     plan = ChaosPlan(duration_s=given.seconds, kill_every_s=given.kill_every, seed=given.seed)
+    impatient = replace(
+        plan,
+        duration_s=given.seconds * IMPATIENT_SHARE,
+        kill_every_s=1,
+        down_s=(3.5, 6.0),
+        freezes=True,
+        topic="impatient",
+        settings=IMPATIENCE,
+    )
     with KafkaNodes(found, brokers=3) as nodes:
-        report = Chaos(nodes, plan).run()
-    sys.stdout.write(f"{report.text()}\n")
+        report = _told(Chaos(nodes, plan).run())
+        failing = _told(Chaos(nodes, impatient).run())
     share = min(given.seconds / 600, 1)
     busy = sum(count > 0 for count in report.in_flight_at_kill)
     enough = len(report.in_flight_at_kill) >= KILLS_MIN * share and busy >= BUSY_KILLS_MIN * share
-    return 0 if report.verdict.is_clean and enough else 1
+    failed = failing.verdict.not_persisted and failing.verdict.possibly_persisted
+    is_clean = report.verdict.is_clean and failing.verdict.is_clean
+    return 0 if is_clean and enough and failed else 1
+
+
+def _told(report: ChaosReport) -> ChaosReport:
+    sys.stdout.write(f"{report.text()}\n\n")
+    sys.stdout.flush()
+    return report
 
 
 if __name__ == "__main__":

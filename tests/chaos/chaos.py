@@ -2,8 +2,14 @@
 
 Three brokers of Apache Kafka, replication 3, two in sync at least. A thread sends at a rate that
 changes every second. Brokers are killed and started again in turn, each only when every in-sync set
-is full again, so that Kafka itself loses nothing acknowledged. The next victim is killed in a
+is full again, so that Kafka itself loses nothing acknowledged. The next victim is struck in a
 moment when requests to it are in flight, and how many is written down.
+
+A patient producer outlives every outage, and all it sends is acknowledged. An impatient one has a
+delivery timeout below an outage: until the dead broker's session is over nothing that it led, and
+nothing that waits for it as a replica, is acknowledged. Then sends fail, and each failure must say
+truly whether its record may be in the log. For that one every other victim is frozen, not killed:
+its connections stay open, and what was written to it may be served when it wakes.
 
 Thread-safety: one `Chaos` a thread; it has a sending thread of its own.
 """
@@ -21,7 +27,10 @@ from kprod.record.reader import read_records
 from tests.chaos.ledger import Ledger, Verdict
 from tests.plugins.kafka_nodes import KafkaNodes
 
-TOPIC = "chaos"
+IMPATIENCE: Mapping[str, object] = {
+    "request.timeout.ms": 1_000,
+    "delivery.timeout.ms": 1_500,  # half of a broker's session
+}
 BURST_S = 0.01
 WAIT_FOR_FLIGHT_S = 3.0  # for requests in flight to the broker that is to be killed
 CLOSE_S = 180.0
@@ -39,6 +48,8 @@ class ChaosPlan:
         rates: Least and most records each second.
         partitions: Of the topic.
         down_s: Least and most seconds that a broker stays dead.
+        freezes: Whether every other victim is frozen instead of killed.
+        topic: Of this run alone.
         settings: The producer's.
     """
 
@@ -48,6 +59,8 @@ class ChaosPlan:
     partitions: int = 6
     down_s: tuple[float, float] = (1.0, 5.0)
     seed: int = 7
+    freezes: bool = False
+    topic: str = "chaos"
     settings: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -102,7 +115,7 @@ class Chaos:
         """Send, kill, restart, check."""
         nodes, plan = self._nodes, self._plan
         nodes.create_topic(
-            TOPIC,
+            plan.topic,
             partitions=plan.partitions,
             replication=3,
             settings={"min.insync.replicas": "2", "unclean.leader.election.enable": "false"},
@@ -117,7 +130,7 @@ class Chaos:
         try:
             while self._seconds_since(began_ms) < plan.duration_s and not self._errors:
                 self._stop.wait(plan.kill_every_s)
-                in_flight.append(self._kill_one(producer, len(in_flight)))
+                in_flight.append(self._strike(producer, len(in_flight)))
         finally:
             self._stop.set()
             sender.join()
@@ -125,24 +138,35 @@ class Chaos:
             undelivered = producer.close(CLOSE_S)
         if self._errors:
             raise self._errors[0]
-        nodes.wait_in_sync(TOPIC)
+        nodes.wait_in_sync(plan.topic)
         verdict = self._ledger.compare(self._log(p) for p in range(plan.partitions))
         return ChaosReport(duration_s, in_flight, verdict, undelivered, self._ledger.reasons)
 
-    def _kill_one(self, producer: kprod.Producer, turn: int) -> int:
-        nodes = self._nodes
-        nodes.wait_in_sync(TOPIC)
+    def _strike(self, producer: kprod.Producer, turn: int) -> int:
+        nodes, topic = self._nodes, self._plan.topic
+        nodes.wait_in_sync(topic)
         victim = nodes.broker_ids[turn % len(nodes.broker_ids)]
+        count = self._await_flight(producer, victim)
+        down_s = self._source.uniform(*self._plan.down_s)
+        if self._plan.freezes and turn % 2:
+            nodes.pause(victim)
+            self._stop.wait(down_s)
+            nodes.resume(victim)
+        else:
+            nodes.kill(victim)
+            self._stop.wait(down_s)
+            nodes.restart(victim)
+        nodes.wait_in_sync(topic)
+        return count
+
+    def _await_flight(self, producer: kprod.Producer, victim: int) -> int:
+        """Wait until requests are in flight to a broker, and count them."""
         began_ms = self._clock.now_ms()
         client = producer._client
         while not (count := client.in_flight_count(victim)):
             if self._seconds_since(began_ms) > WAIT_FOR_FLIGHT_S:
                 break
             self._stop.wait(0.0005)
-        nodes.kill(victim)
-        self._stop.wait(self._source.uniform(*self._plan.down_s))
-        nodes.restart(victim)
-        nodes.wait_in_sync(TOPIC)
         return count
 
     def _send(self, producer: kprod.Producer) -> None:
@@ -169,15 +193,15 @@ class Chaos:
             number, settle = self._ledger.open(partition)
             value = _NUMBER.pack(partition, number) + _PADDING
             try:
-                producer.send(TOPIC, value, partition=partition, on_delivery=settle)
+                producer.send(self._plan.topic, value, partition=partition, on_delivery=settle)
             except KprodError as error:
                 self._ledger.take_back(partition)
                 self._ledger.reasons[f"send: {type(error).__name__}"] += 1
 
     def _log(self, partition: int) -> Iterator[tuple[int, int]]:
         """(Offset, number) of each record, from the files of the partition's leader."""
-        leader = self._nodes.partitions(TOPIC, broker=1)[partition].leader_id
-        for path in self._nodes.log_files(TOPIC, partition, broker=leader):
+        leader = self._nodes.partitions(self._plan.topic, broker=1)[partition].leader_id
+        for path in self._nodes.log_files(self._plan.topic, partition, broker=leader):
             for record in read_records(path.read_bytes()):
                 assert record.value is not None
                 found, number = _NUMBER.unpack_from(record.value)

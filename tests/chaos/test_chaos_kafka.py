@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.chaos.chaos import Chaos, ChaosPlan
+from tests.chaos.chaos import IMPATIENCE, Chaos, ChaosPlan
 from tests.plugins.kafka_nodes import KafkaNodes
 
 
@@ -16,3 +16,23 @@ def test_every_acknowledged_record_is_in_the_log_once_and_in_order(kafka_trio: K
     assert report.verdict.acknowledged == report.verdict.sent > 30_000, report.text()
     assert sum(count > 0 for count in report.in_flight_at_kill) >= 2, report.text()
     assert report.undelivered == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_failure_says_truly_whether_its_record_may_be_in_the_log(kafka_trio: KafkaNodes) -> None:
+    """Outages longer than the delivery timeout, brokers killed and frozen: sends fail, both ways."""
+    plan = ChaosPlan(
+        duration_s=15,
+        kill_every_s=1,
+        rates=(3_000, 6_000),
+        down_s=(3.5, 4.0),
+        freezes=True,
+        topic="impatient",
+        settings=IMPATIENCE,
+    )
+    report = Chaos(kafka_trio, plan).run()
+    assert report.verdict.is_clean, report.text()
+    assert report.verdict.not_persisted > 0, report.text()
+    assert report.verdict.possibly_persisted > 0, report.text()
+    assert report.verdict.acknowledged > 10_000, report.text()
