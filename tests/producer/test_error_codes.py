@@ -209,6 +209,35 @@ def test_metadata_codes_disturb_nothing_in_flight(count: int) -> None:
         sequence += 2 + count
 
 
+@pytest.mark.parametrize("has_leader", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+def test_metadata_codes_of_a_partition_disturb_nothing_in_flight(
+    count: int, has_leader: bool
+) -> None:
+    """The leader named beside the code counts; where none is, records wait and sequences go on."""
+    stage = Stage(metadata_max_age_ms=10_000)
+    sequence = 0
+    for code in CODES:
+        futures = stage.fill_pipeline(count)
+        stage.brokers.partition_errors["orders"] = code
+        stage.brokers.leaders["orders"] = [1 if has_leader else -1]
+        stage.run(11_000)
+        for offset in range(count):
+            stage.answer(0, 1 + offset)
+        assert [future.result(0).offset for future in futures] == list(range(1, 1 + count))
+        later = stage.send(b"later")
+        assert stage.run(5_000) < 60
+        assert bool(stage.held) is has_leader
+        assert not later.done()
+        del stage.brokers.partition_errors["orders"]
+        stage.brokers.leaders["orders"] = [1]
+        stage.run(2_000)
+        batch = stage.answer(0, 7).batch
+        assert (batch.epoch, batch.sequence) == (0, sequence + 1 + count)
+        assert later.result(0).offset == 7
+        sequence += 2 + count
+
+
 def test_metadata_codes_of_a_new_topic_are_the_reason_given() -> None:
     """`send` names topic and reason; it waits only where waiting may help."""
     stage = Stage()
