@@ -33,20 +33,16 @@ from kprod._core.batch cimport (
     BatchBuilder,
     RecordFields,
     encode_header_section,
+    record_size_bound,
 )
 from kprod._core.chunks cimport Chunk, ChunkChain, ChunkPool, MemoryWaiter
 from kprod._core.clock cimport SystemClock
 from kprod._core.future cimport BatchResult, RecordFuture
 from kprod._core.key_hash cimport KeyHash, hash_key
-from kprod._core.layout cimport BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES_MAX
 
 from collections import deque
 
 from kprod.errors import LocalProtocolError, RecordTooLarge
-
-cdef enum:
-    # Key and value length varints of the size bound, at most 5 bytes each.
-    LENGTHS_BYTES_MAX = 10
 
 cdef const unsigned char* NO_HEADERS = b"\x00"
 
@@ -412,9 +408,8 @@ cdef class SendPath:
 
     cdef Py_ssize_t _bound_bytes(self, TopicHead head, const RecordFields* record) except -1:
         """The most that the record's batch takes with it alone; refused past the limit."""
-        cdef Py_ssize_t bound_bytes = (
-            <Py_ssize_t>BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES_MAX + LENGTHS_BYTES_MAX
-            + max(record.key_bytes, 0) + max(record.value_bytes, 0) + record.headers_bytes
+        cdef Py_ssize_t bound_bytes = record_size_bound(
+            record.key_bytes, record.value_bytes, record.headers_bytes
         )
         if bound_bytes > self._record_bytes_max:
             raise RecordTooLarge(self.too_large_text(head.name, bound_bytes))

@@ -520,20 +520,20 @@ cdef tuple _checked_header(object pair):
     return name, value
 
 
-def record_size_bound(
-    Py_ssize_t key_bytes, Py_ssize_t value_bytes, Py_ssize_t headers_bytes=1
-) -> int:
+cpdef Py_ssize_t record_size_bound(
+    Py_ssize_t key_bytes, Py_ssize_t value_bytes, Py_ssize_t headers_bytes
+) noexcept:
     """Upper bound of the size of a batch with this record alone.
 
     Args:
         key_bytes: −1 for null.
         value_bytes: −1 for null.
-        headers_bytes: Of the encoded header section, its count included.
+        headers_bytes: Of the encoded header section, its count included; 1 without headers.
 
     Source: Kafka AbstractRecords.estimateSizeInBytesUpperBound (clients 4.3.1).
     """
     return (
-        BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES_MAX
+        <Py_ssize_t>BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES_MAX
         + varint_size(<int32_t>key_bytes) + max(key_bytes, 0)
         + varint_size(<int32_t>value_bytes) + max(value_bytes, 0) + headers_bytes
     )

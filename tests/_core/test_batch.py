@@ -162,7 +162,7 @@ def test_bad_headers_are_refused(headers: object, match: str) -> None:
 
 def test_size_bound_of_the_known_example() -> None:
     """(k0, v0) is bounded by 89 bytes; record_formats 3.4."""
-    assert record_size_bound(2, 2) == 89
+    assert record_size_bound(2, 2, 1) == 89
 
 
 def test_a_compressed_batch_gets_another_producer() -> None:

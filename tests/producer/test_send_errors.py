@@ -28,7 +28,7 @@ def _fail(_: object) -> bytes:
             {"max_request_size": 5_000},
             {"value": b"x" * 5_000},
             RecordTooLarge,
-            r"takes up to 5093 bytes encoded, and max_request_size=5000 allows no more",
+            r"takes up to 5086 bytes encoded, and max_request_size=5000 allows no more",
         ),
         (
             {"buffer_memory": 40_000},
