@@ -38,6 +38,7 @@ cdef class BatchBuilder:
     cdef object _header
 
     cdef AppendResult append(self, const RecordFields* record) noexcept nogil
+    cdef void _expect(self, Py_ssize_t record_bytes) noexcept nogil
     cdef void _put(self, const unsigned char* source, Py_ssize_t size) noexcept nogil
     cdef int extend(self, object chunk) except -1
     cdef unsigned char* _header_memory(self) except NULL

@@ -16,8 +16,9 @@ cdef extern from *:
 
 
 cdef inline int unsigned_size(uint64_t bits) noexcept nogil:
-    # Seven bits a byte, rounded up, without a division: right for 1 to 64 significant bits.
-    return (9 * (64 - __builtin_clzll(bits | 1)) + 64) // 64
+    # Seven bits a byte, rounded up, without a division: right for 1 to 64 significant bits. Written
+    # so that compilers need one scan of the bits, a multiplication by 9, an addition and a shift.
+    return (9 * (63 ^ __builtin_clzll(bits | 1)) + 73) >> 6
 
 
 cdef inline int varint_size(int32_t value) noexcept nogil:
@@ -28,8 +29,16 @@ cdef inline int varlong_size(int64_t value) noexcept nogil:
     return unsigned_size(zigzag64(value))
 
 
-# The writers return where the next byte goes; the caller has made room.
+# The writers return where the next byte goes; the caller has made room. Nearly all that a record
+# writes takes one byte or two, which need no loop.
 cdef inline unsigned char* put_unsigned(unsigned char* at, uint64_t bits) noexcept nogil:
+    if bits < 0x80:
+        at[0] = <unsigned char>bits
+        return at + 1
+    if bits < 0x4000:
+        at[0] = <unsigned char>(bits | 0x80)
+        at[1] = <unsigned char>(bits >> 7)
+        return at + 2
     while bits >= 0x80:
         at[0] = <unsigned char>(bits | 0x80)
         at += 1
