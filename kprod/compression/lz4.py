@@ -18,6 +18,7 @@ import struct
 import lz4.frame
 import xxhash
 
+from kprod._core.block_frames import lz4_frame_bytes_max
 from kprod.compression.limits import BoundedOutput, Buffer
 from kprod.errors import CorruptRecord
 
@@ -26,8 +27,6 @@ FAST_LEVEL = 9
 _FRAME_MAGIC = struct.pack("<I", 0x184D2204)
 _FLG_OFFSET = 4
 _BD_OFFSET = 5
-# What Kafka's writers write: version 1, independent blocks of 64 KiB, its right checksum.
-_KAFKA_HEADER = _FRAME_MAGIC + bytes((0x60, 0x40, 0x82))
 # Magic number, FLG, BD, header checksum; 8 more where the content size is present.
 _HEADER_BYTES_MIN = 7
 _CONTENT_SIZE_BYTES = 8
@@ -122,10 +121,14 @@ def decompress(payload: Buffer, limit_bytes: int, *, check_header: bool = True) 
             or too large.
     """
     # The ratio's bound is above what lz4 can reach, so that the absolute one decides.
-    is_small = len(payload) * _EXPANSION_MAX <= limit_bytes
-    if is_small and payload[:_HEADER_BYTES_MIN] == _KAFKA_HEADER:
-        return _read_whole(payload)
+    if 0 <= lz4_frame_bytes_max(payload) <= limit_bytes:
+        try:
+            return lz4.frame.decompress(payload)  # type: ignore[no-any-return]
+        except RuntimeError as error:
+            msg = f"lz4: {error}"
+            raise CorruptRecord(msg) from error
     view = memoryview(payload)
+    is_small = len(view) * _EXPANSION_MAX <= limit_bytes
     output = BoundedOutput(NAME, len(view), limit_bytes)
     header = _checked_header(view)
     if check_header and is_small and not header[_FLG_OFFSET] & _FLG_CONTENT_SIZE:

@@ -16,6 +16,7 @@ import struct
 
 import snappy
 
+from kprod._core.block_frames import snappy_block_bytes
 from kprod.compression.limits import Buffer, refuse_output
 from kprod.errors import CorruptRecord
 
@@ -24,6 +25,7 @@ XERIAL_MAGIC = b"\x82SNAPPY\x00"
 BLOCK_BYTES = 256 * 1024
 _XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _LENGTH = struct.Struct(">i")
+_FIRST_BLOCK = slice(len(_XERIAL_HEADER) + _LENGTH.size, None)
 # A copy element of 3 bytes yields 64 bytes: 21.3 : 1, rounded up.
 _EXPANSION_MAX = 22
 _DECLARED_VARINT_BYTES_MAX = 5
@@ -63,6 +65,8 @@ def decompress(payload: Buffer, limit_bytes: int) -> bytes:
     Raises:
         CorruptRecord: Truncated, malformed, or too large.
     """
+    if 0 <= snappy_block_bytes(payload) <= limit_bytes:
+        return _read_block(memoryview(payload)[_FIRST_BLOCK])
     view = memoryview(payload)
     if payload[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
         if _declared_bytes(view) > limit_bytes:

@@ -13,7 +13,7 @@ COPIED = ("kprod", "tests", "pyproject.toml", "README.md", "LICENSE")
 SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g"
 # What the targets import; the rest of the core would only cost compile time.
 MODULES = (
-    *("layout", "batch_reader", "batch_rewrite", "message_set"),
+    *("layout", "batch_reader", "batch_rewrite", "block_frames", "message_set"),
     *("clock", "murmur2", "key_hash", "chunks", "batch", "future", "append", "tally", "bulk"),
     *("arrow_columns", "arrow_source", "arrow_rows", "arrow_send"),
 )

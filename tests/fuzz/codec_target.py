@@ -22,6 +22,7 @@ from tests.fuzz.target import INTERESTING, FindingError, Target, planted, signat
 OUTPUT_BYTES_MAX = 1 << 20
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER_BYTES = 16
+LZ4_HEADER_BYTES = 7
 HEAD_BYTES = 2
 
 
@@ -73,6 +74,18 @@ def lz4_header(rng: random.Random, content: bytes) -> bytes:
     return content[:end] + descriptor + bytes((checksum,)) + content[end + 3 :]
 
 
+def lz4_length(rng: random.Random, content: bytes) -> bytes:
+    """Change the length of a block in an lz4 frame, most often by little, or its highest bit."""
+    places = _lz4_lengths(content[HEAD_BYTES:])
+    if not places or content[0] != Codec.LZ4:
+        return content
+    place = HEAD_BYTES + rng.choice(places)
+    (present,) = struct.unpack_from("<I", content, place)
+    steps = (present + step for step in (-2, -1, 1, 2, 5))
+    wanted = rng.choice((*INTERESTING, *steps, present ^ (1 << 31), 0))
+    return content[:place] + struct.pack("<I", wanted & 0xFFFFFFFF) + content[place + 4 :]
+
+
 def zstd_content_size(rng: random.Random, content: bytes) -> bytes:
     """Give a zstd frame a header of the largest kind, with a content size that may lie."""
     if len(content) < HEAD_BYTES + 6 or content[0] != Codec.ZSTD:
@@ -122,6 +135,16 @@ def _xerial_lengths(block: bytes) -> list[int]:
     return places
 
 
+def _lz4_lengths(block: bytes) -> list[int]:
+    """Where the lengths stand in a frame without sizes and checksums, as far as they lead."""
+    places: list[int] = []
+    position = LZ4_HEADER_BYTES
+    while position <= len(block) - 4:
+        places.append(position)
+        position += 4 + (struct.unpack_from("<I", block, position)[0] & 0x7FFFFFFF)
+    return places
+
+
 def _read_snappy(block: bytes) -> bytes:
     """Follow the framing literally, every length exact."""
     if not block.startswith(XERIAL_MAGIC):
@@ -154,7 +177,7 @@ REFERENCES: dict[int, Callable[[bytes], bytes]] = {
 TARGET = Target(
     name="codec",
     seeds=seeds,
-    mutators=(xerial_length, lz4_header, zstd_content_size),
+    mutators=(xerial_length, lz4_header, lz4_length, zstd_content_size),
     check=check,
     planted=planted("codec"),
 )
