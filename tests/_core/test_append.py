@@ -195,7 +195,7 @@ def test_the_first_record_of_a_batch_is_posted_and_wakes_once() -> None:
         ({"partition": -1}, ValueError, "partition must be >= 0, got -1"),
         ({"timestamp_ms": -2}, ValueError, "timestamp_ms must be >= 0, got -2"),
         ({"headers": [("h", "v")]}, TypeError, "header 'h' must be bytes-like or None, got str"),
-        ({"value": b"x" * 65_536}, RecordTooLarge, "65629 for orders"),
+        ({"value": b"x" * 65_536}, RecordTooLarge, "65623 for orders"),
     ],
 )
 def test_bad_input_is_refused_and_nothing_is_appended(
