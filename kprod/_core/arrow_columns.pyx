@@ -80,16 +80,16 @@ cdef class ColumnPlan:
     cdef int _bind_values(self, ArrowArray* array, Window* window, BytesColumn* column) except -1:
         """As `bind_bytes`, of the byte strings themselves."""
         cdef int64_t count = array.n_buffers
+        if self.layout == VIEWS:
+            count = max(count, <int64_t>3)
+        elif self.layout != NULLS:
+            count = 2 if self.layout == FIXED else 3
+        check_array(array, window, count, self.name)
         column.layout = self.layout
         column.offset = array.offset + window.base
         column.validity = NULL
         if self.layout == NULLS:
-            return check_array(array, window, count, self.name)
-        if self.layout == VIEWS:
-            count = max(count, <int64_t>3)
-        else:
-            count = 2 if self.layout == FIXED else 3
-        check_array(array, window, count, self.name)
+            return 0
         column.validity = validity_of(array, self.name)
         column.places = array.buffers[1]
         if window.end == window.start:

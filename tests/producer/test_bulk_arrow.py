@@ -362,6 +362,16 @@ def test_a_small_buffer_is_handed_over_before_it_is_waited_for() -> None:
     assert bench.pool.lent_bytes == 0
 
 
+def test_rows_larger_than_a_batch_are_batches_of_their_own() -> None:
+    """As in `send`: `batch_size` bounds only what is put together."""
+    bench = Bench(batch_size=1000)
+    values = [b"%d" % n * size for n, size in enumerate([10, 50_000, 10, 2_000, 900, 900, 40_000])]
+    table = pa.table({"value": values, "p": [0] * len(values)})
+    receipt = bench.producer.send_arrow(TOPIC, table, partition="p")
+    assert [row.value for row in deliver(bench)[0]] == values
+    assert receipt.result(0)[0].count == len(values)
+
+
 def test_a_closed_producer_settles_the_receipt() -> None:
     """Closing fails what is not acknowledged, and refuses further calls."""
     bench = Bench()
