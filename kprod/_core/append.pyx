@@ -517,7 +517,7 @@ cdef class SendPath:
             self.sender_sleeps = False
             try:
                 self.wake()
-            except OSError:
+            except (OSError, ValueError):
                 # Full: it will wake. Closed: there is nobody to wake.
                 pass
         return 0

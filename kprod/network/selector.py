@@ -61,8 +61,8 @@ class Selector(Protocol):
     def waker(self) -> Callable[[], object]:
         """As `wakeup`, for a caller that knows of the sleep.
 
-        Built-ins only, so that no signal handler runs in the middle. May raise `OSError`, which
-        means that the selector wakes already, or is closed.
+        Built-ins only, so that no signal handler runs in the middle. May raise `OSError` or
+        `ValueError`, which mean that the selector wakes already, or is closed.
         """
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class Selector(Protocol):
 
 
 class SystemSelector:
-    """epoll, kqueue or what the system has, with a pair of sockets to be woken by."""
+    """kqueue, epoll or what the system has, with a pair of sockets to be woken by."""
 
     __slots__ = ("_lock", "_selector", "_sleeping", "_wake_reader", "_wake_writer", "_woken")
 

@@ -16,7 +16,9 @@ from kprod.config import NetworkSettings
 from kprod.errors import KprodError
 from kprod.metrics.recorder import Recorder
 from kprod.metrics.state_log import StateLog
+from kprod.network import epoll_selector
 from kprod.network.channel import RECEIVE_BUFFER_BYTES
+from kprod.network.epoll_selector import EpollSelector
 from kprod.network.in_flight import CORRELATION_ID_MAX
 from kprod.network.resolver import Resolver, ThreadResolver
 from kprod.network.selector import Selector, SystemSelector
@@ -54,7 +56,7 @@ def system_doors(settings: NetworkSettings) -> NetworkDoors:
     Returns:
         Doors that `NetworkClient.close` closes.
     """
-    selector = SystemSelector()
+    selector = EpollSelector() if epoll_selector.IS_AVAILABLE else SystemSelector()
     return NetworkDoors(
         selector=selector,
         resolver=ThreadResolver(selector.wakeup),

@@ -1,0 +1,144 @@
+"""Sleeping and being woken, on Linux."""
+
+import select
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from kprod.network import epoll_selector
+from kprod.network.epoll_selector import EpollSelector
+from kprod.network.selector import EVENT_READ, EVENT_WRITE
+
+LONG_MS = 30_000  # a limit that ends a broken test, never its rhythm
+
+pytestmark = pytest.mark.skipif(not epoll_selector.IS_AVAILABLE, reason="no epoll here")
+
+
+@pytest.fixture
+def selector() -> Iterator[EpollSelector]:
+    """A selector that is closed afterwards."""
+    made = EpollSelector()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two connected sockets."""
+    near, far = socket.socketpair()
+    yield near, far
+    near.close()
+    far.close()
+
+
+def test_events_come_with_their_owner(
+    selector: EpollSelector, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    """Readable, writable, both, and not watched any more."""
+    near, far = pair
+    selector.register(near, EVENT_READ, "owner")
+    assert selector.select(0) == []
+
+    far.send(b"x")
+    assert selector.select(LONG_MS) == [("owner", EVENT_READ)]
+    selector.modify(near, EVENT_READ | EVENT_WRITE, "other")
+    assert selector.select(LONG_MS) == [("other", EVENT_READ | EVENT_WRITE)]
+    selector.modify(near, EVENT_WRITE, "other")
+    assert selector.select(LONG_MS) == [("other", EVENT_WRITE)]
+    selector.unregister(near)
+    assert selector.select(0) == []
+
+
+def test_what_is_not_read_is_told_again(
+    selector: EpollSelector, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    """Only the wake-up is watched for edges: one read per turn may leave bytes behind."""
+    near, far = pair
+    selector.register(near, EVENT_READ, "owner")
+    far.send(b"xyz")
+
+    assert selector.select(LONG_MS) == [("owner", EVENT_READ)]
+    near.recv(1)
+    assert selector.select(LONG_MS) == [("owner", EVENT_READ)]
+
+
+def test_a_hang_up_is_told_to_readers_and_writers(
+    selector: EpollSelector, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    """Whoever waits for either finds out."""
+    near, far = pair
+    selector.register(near, EVENT_READ, "owner")
+    far.close()
+
+    assert selector.select(LONG_MS) == [("owner", EVENT_READ | EVENT_WRITE)]
+
+
+def test_a_closed_descriptor_can_be_given_up(
+    selector: EpollSelector, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    """The kernel has forgotten it already; the selector forgets it too."""
+    near, _ = pair
+    selector.register(near, EVENT_READ, "owner")
+    selector._epoll.unregister(near)
+    selector.unregister(near)
+
+    assert selector.select(0) == []
+
+
+def test_a_wakeup_before_the_sleep_ends_it_at_once(selector: EpollSelector) -> None:
+    """However many there were, they end one sleep; the next lasts its time again."""
+    for _ in range(1_000):
+        selector.wakeup()
+
+    assert selector.select(LONG_MS) == []
+    assert selector._epoll.poll(0) == []
+
+
+def test_another_thread_ends_the_sleep(selector: EpollSelector) -> None:
+    """Whenever it comes, before the sleep or in it."""
+    done: list[int] = []
+    for _ in range(50):
+        thread = threading.Thread(target=selector.waker)
+        thread.start()
+        selector.select(LONG_MS)
+        done.append(1)
+        thread.join()
+
+    assert len(done) == 50
+
+
+def test_a_wakeup_does_not_hide_an_event(
+    selector: EpollSelector, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    """Both are told in one turn."""
+    near, far = pair
+    selector.register(near, EVENT_READ, "owner")
+    far.send(b"x")
+    selector.wakeup()
+
+    assert selector.select(LONG_MS) == [("owner", EVENT_READ)]
+
+
+def test_a_wakeup_after_close_is_nothing() -> None:
+    """An application thread may be late; it must not write into another's descriptor."""
+    made = EpollSelector()
+    waker = made.waker
+    made.close()
+    near, far = socket.socketpair()  # takes the descriptors that came free
+
+    made.wakeup()
+    with pytest.raises(ValueError, match="closed"):
+        waker()
+    with near, far:
+        for end in (near, far):
+            end.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                end.recv(1)
+
+
+def test_errors_count_as_both() -> None:
+    """A reader and a writer both find an error."""
+    assert epoll_selector._from_epoll(select.EPOLLERR) == EVENT_READ | EVENT_WRITE
+    assert epoll_selector._from_epoll(select.EPOLLOUT) == EVENT_WRITE
