@@ -8,7 +8,8 @@ Thread-safety: functions of their arguments.
 Source: KIP-482; KIP-511 for ApiVersions.
 """
 
-from typing import NamedTuple
+import functools
+from typing import Final, NamedTuple
 
 from kprod.errors import RemoteProtocolError
 from kprod.protocol.api import ApiKey
@@ -16,6 +17,7 @@ from kprod.protocol.codec import REQUESTS, RESPONSES, MessageCodec, structure_co
 from kprod.protocol.schema import BytesLike, Message
 
 _KEY_AND_VERSION_BYTES = 4
+_RESPONSES_KEPT: Final = 1_024  # more than there are, and a bound on what a stranger may ask for
 
 
 class RequestHeader(NamedTuple):
@@ -123,6 +125,7 @@ def _request_header(api_key: int, version: int) -> MessageCodec:
     return structure_codec("RequestHeader", 2 if flexible else 1)
 
 
+@functools.lru_cache(_RESPONSES_KEPT)
 def _response_header(api_key: int, version: int) -> MessageCodec:
     flexible = api_key != ApiKey.API_VERSIONS and _is_flexible(RESPONSES.get(api_key), version)
     return structure_codec("ResponseHeader", 1 if flexible else 0)

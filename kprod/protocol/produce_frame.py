@@ -8,11 +8,12 @@ Thread-safety: a function of its argument; the pieces must not change until they
 Source: Kafka's ProduceRequest definition (kafka-clients 4.3.1), KIP-482, KIP-516 for topic ids.
 """
 
+import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from kprod._core.produce_pieces import produce_pieces
 from kprod._core.wire import encode_uvarint
 from kprod.errors import LocalProtocolError
 from kprod.protocol.api import ApiKey
@@ -24,9 +25,10 @@ VERSIONS: Final = (3, 13)
 
 _FLEXIBLE_FROM: Final = 9
 _TOPIC_ID_FROM: Final = 13
-_FRAME_BYTES_MAX: Final = 0x7FFFFFFF  # the size prefix is an int32
+_SIZE_BYTES: Final = 4
 _STRING_BYTES_MAX: Final = 0x7FFF
-_NO_TAGS: Final = b"\x00"
+_OPENINGS_KEPT: Final = 64  # one per producer and version
+_NAMES_KEPT: Final = 4_096
 
 
 class PartitionRecords(NamedTuple):
@@ -57,8 +59,7 @@ class TopicRecords(NamedTuple):
     partitions: Sequence[PartitionRecords]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceRequest:
+class ProduceRequest(NamedTuple):
     """All that a Produce request says.
 
     Attributes:
@@ -96,97 +97,58 @@ def produce_request(request: ProduceRequest) -> list[BytesLike]:
     if not VERSIONS[0] <= request.version <= VERSIONS[1]:
         text = f"Produce frames have versions {VERSIONS[0]} to {VERSIONS[1]}, not {request.version}"
         raise LocalProtocolError(text)
-    writer = _FrameWriter(request.version)
-    writer.begin(request)
-    for topic in request.topics:
-        writer.topic(topic)
-    return writer.finish()
+    flexible = request.version >= _FLEXIBLE_FROM
+    by_id = request.version >= _TOPIC_ID_FROM
+    opening = _opening(
+        request.version,
+        request.client_id,
+        request.transactional_id,
+        acks=request.acks,
+        timeout_ms=request.timeout_ms,
+    )
+    named = [
+        (topic.topic_id.bytes if by_id else _name(topic.name, flexible), topic.partitions)
+        for topic in request.topics
+    ]
+    return produce_pieces(opening, request.correlation_id, named, flexible)
 
 
-class _FrameWriter:
-    """Collects runs of small bytes between the caller's pieces."""
-
-    __slots__ = ("_flexible", "_pieces", "_records_bytes", "_run", "_runs_bytes", "_version")
-
-    def __init__(self, version: int) -> None:
-        self._version = version
-        self._flexible = version >= _FLEXIBLE_FROM
-        self._pieces: list[BytesLike] = []
-        self._run = bytearray()
-        self._runs_bytes = 0
-        self._records_bytes = 0
-
-    def begin(self, request: ProduceRequest) -> None:
-        """Write everything before the first topic."""
-        self._run += bytes(4)  # the size prefix, known at the end
-        self._run += encode_request_header(
-            ApiKey.PRODUCE, self._version, request.correlation_id, request.client_id
+@functools.lru_cache(_OPENINGS_KEPT)
+def _opening(
+    version: int,
+    client_id: str | None,
+    transactional_id: str | None,
+    *,
+    acks: int,
+    timeout_ms: int,
+) -> bytes:
+    """Everything before the topics, with zeros for the size and the correlation id."""
+    flexible = version >= _FLEXIBLE_FROM
+    return b"".join(
+        (
+            bytes(_SIZE_BYTES),
+            encode_request_header(ApiKey.PRODUCE, version, 0, client_id),
+            _string("transactional_id", transactional_id, flexible=flexible),
+            _signed("acks", acks, 2),
+            _signed("timeout_ms", timeout_ms, 4),
         )
-        self._string("transactional_id", request.transactional_id)
-        self._run += _signed("acks", request.acks, 2)
-        self._run += _signed("timeout_ms", request.timeout_ms, 4)
-        self._run += self._length(len(request.topics))
+    )
 
-    def topic(self, topic: TopicRecords) -> None:
-        """Write one topic and its partitions."""
-        if self._version >= _TOPIC_ID_FROM:
-            self._run += topic.topic_id.bytes
-        else:
-            self._string("name", topic.name)
-        self._run += self._length(len(topic.partitions))
-        for partition in topic.partitions:
-            self._partition(partition)
-        if self._flexible:
-            self._run += _NO_TAGS
 
-    def finish(self) -> list[BytesLike]:
-        """End the request and fill in the frame's size."""
-        if self._flexible:
-            self._run += _NO_TAGS
-        self._end_run()
-        size = self._runs_bytes + self._records_bytes - 4
-        if size > _FRAME_BYTES_MAX:
-            text = f"a Produce frame of {size} bytes exceeds {_FRAME_BYTES_MAX}"
-            raise LocalProtocolError(text)
-        self._pieces[0] = size.to_bytes(4) + bytes(self._pieces[0])[4:]
-        return self._pieces
+@functools.lru_cache(_NAMES_KEPT)
+def _name(topic: str, flexible: bool) -> bytes:  # noqa: FBT001 - a key of the cache
+    return _string("name", topic, flexible=flexible)
 
-    def _partition(self, partition: PartitionRecords) -> None:
-        size = sum(map(len, partition.pieces))
-        if size != partition.size_bytes:
-            text = (
-                f"the records for partition {partition.partition_index} are {size} bytes in "
-                f"{len(partition.pieces)} pieces, but {partition.size_bytes} were announced"
-            )
-            raise LocalProtocolError(text)
-        self._run += _signed("partition_index", partition.partition_index, 4)
-        self._run += self._length(size)
-        self._end_run()
-        self._pieces += partition.pieces
-        self._records_bytes += size
-        if self._flexible:
-            self._run += _NO_TAGS
 
-    def _end_run(self) -> None:
-        if self._run:
-            self._pieces.append(bytes(self._run))
-            self._runs_bytes += len(self._run)
-            self._run.clear()
-
-    def _length(self, count: int) -> bytes:
-        return encode_uvarint(count + 1) if self._flexible else _signed("length", count, 4)
-
-    def _string(self, field: str, text: str | None) -> None:
-        if text is None:
-            self._run += b"\x00" if self._flexible else b"\xff\xff"
-            return
-        encoded = text.encode()
-        if len(encoded) > _STRING_BYTES_MAX:
-            message = f"Produce {field} is {len(encoded)} bytes, {_STRING_BYTES_MAX} are allowed"
-            raise LocalProtocolError(message)
-        size = len(encoded)
-        self._run += encode_uvarint(size + 1) if self._flexible else size.to_bytes(2)
-        self._run += encoded
+def _string(field: str, text: str | None, *, flexible: bool) -> bytes:
+    if text is None:
+        return b"\x00" if flexible else b"\xff\xff"
+    encoded = text.encode()
+    size = len(encoded)
+    if size > _STRING_BYTES_MAX:
+        message = f"Produce {field} is {size} bytes, {_STRING_BYTES_MAX} are allowed"
+        raise LocalProtocolError(message)
+    return (encode_uvarint(size + 1) if flexible else size.to_bytes(2)) + encoded
 
 
 def _signed(field: str, value: int, size: int) -> bytes:
