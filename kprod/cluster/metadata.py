@@ -14,7 +14,9 @@ Invariants.
     A topic that an answer calls unknown leaves the snapshot; nothing else changes because of it.
 
 Thread-safety: any thread. `_lock` guards every field but `snapshot` and `connection_errors`, whose
-values are immutable and replaced as a whole.
+values are immutable and replaced as a whole, and the two instants `_due_at_ms` and
+`_rebootstrap_at_ms`, which are worked out under it and read without: a client asks for them several
+times for each request.
 Source: Metadata.java and ProducerMetadata.java (clients 4.3.1); KIP-526, KIP-580, KIP-899, KIP-951,
 KIP-1102.
 """
@@ -55,6 +57,7 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         "_attempts_since_ms",
         "_backoff",
         "_closed",
+        "_due_at_ms",
         "_equivalent_answers",
         "_failures",
         "_fatal_error",
@@ -64,6 +67,7 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         "_lock",
         "_question",
         "_rebootstrap_asked",
+        "_rebootstrap_at_ms",
         "_room",
         "_settings",
         "_source",
@@ -107,6 +111,9 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         self._last_error: KprodError | None = None
         self._fatal_error: KprodError | None = None
         self._closed = False
+        self._due_at_ms = 0  # when the next question may go out
+        self._rebootstrap_at_ms = NEVER_MS  # when to give up the known brokers
+        self._settle_instants_locked()
 
     @property
     def version(self) -> int:
@@ -162,6 +169,7 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
                 self._unsettled.add(topic)
                 self._allowed_at_ms = now_ms
                 self._equivalent_answers = 0
+                self._settle_instants_locked()
             self._topics[topic] = now_ms + self._settings.metadata_max_idle_ms
             return self._version
 
@@ -173,6 +181,7 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         """
         with self._lock:
             self._full_wanted = True
+            self._settle_instants_locked()
             return self._version
 
     def request_update_for_topic(self, topic: str) -> int:
@@ -189,6 +198,7 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
                 self._unsettled.add(topic)
             else:
                 self._full_wanted = True
+            self._settle_instants_locked()
             return self._version
 
     def update_due_in_ms(self, now_ms: int) -> int:
@@ -200,8 +210,8 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         Returns:
             Milliseconds, 0 for now, `NEVER_MS` while a question is out.
         """
-        with self._lock:
-            return self._due_in_ms_locked(now_ms)
+        due_at_ms = self._due_at_ms
+        return NEVER_MS if due_at_ms == NEVER_MS else max(due_at_ms - now_ms, 0)
 
     def next_request(self, now_ms: int) -> dict[str, Any] | None:
         """Take the next question, if one is due; the caller must then report what became of it.
@@ -213,7 +223,7 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
             A Metadata request body of version 4 or higher, or None.
         """
         with self._lock:
-            if self._due_in_ms_locked(now_ms) > 0:
+            if self._due_at_ms > now_ms:
                 return None
             self._forget_idle_topics_locked(now_ms)
             is_partial = (
@@ -226,6 +236,7 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
                 self._full_wanted = False
             if self._attempts_since_ms is None:
                 self._attempts_since_ms = now_ms
+            self._settle_instants_locked()
         return {
             "topics": [{"name": topic} for topic in sorted(topics)],
             "allow_auto_topic_creation": self._settings.allow_auto_create_topics,
@@ -259,6 +270,7 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
             if self._unsettled - question.topics:  # added while the question was out
                 self._allowed_at_ms = now_ms
             self._version += 1
+            self._settle_instants_locked()
             self._room.wake_all()
 
     def handle_failure(self, error: KprodError, now_ms: int) -> None:
@@ -278,6 +290,7 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
                 self._rebootstrap_asked = True
             self._hold_off_locked(self._failures, now_ms)
             self._failures += 1
+            self._settle_instants_locked()
 
     def fail_waiters(self, error: KprodError) -> None:
         """End every wait with an error that time cannot mend, such as refused credentials.
@@ -318,14 +331,7 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
             True when a broker demanded it, or questions have failed for
             `metadata_recovery_rebootstrap_trigger_ms`.
         """
-        with self._lock:
-            if not self.recovers_by_rebootstrap:
-                return False
-            trigger_ms = self._settings.metadata_recovery_rebootstrap_trigger_ms
-            since_ms = self._attempts_since_ms
-            return self._rebootstrap_asked or (
-                since_ms is not None and now_ms - since_ms >= trigger_ms
-            )
+        return now_ms >= self._rebootstrap_at_ms
 
     def rebootstrap(self, now_ms: int) -> None:
         """Begin again from the bootstrap addresses; partition counts stay.
@@ -338,6 +344,7 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
             self._rebootstrap_asked = False
             self._full_wanted = True
             self._attempts_since_ms = now_ms
+            self._settle_instants_locked()
 
     def note_connection_error(self, address: str, reason: str | None) -> None:
         """Remember why an address cannot be used, or that it can.
@@ -443,15 +450,22 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         last_ms = self._last_success_ms
         return last_ms is None or now_ms - last_ms >= self._settings.metadata_max_age_ms
 
-    def _due_in_ms_locked(self, now_ms: int) -> int:
+    def _settle_instants_locked(self) -> None:
+        """Work out anew when to ask, and when to begin again."""
         if self._question is not None:
-            return NEVER_MS
-        if self._full_wanted or self._unsettled or self._last_success_ms is None:
-            wanted_in_ms = 0
+            self._due_at_ms = NEVER_MS
+        elif self._full_wanted or self._unsettled or self._last_success_ms is None:
+            self._due_at_ms = self._allowed_at_ms
         else:
-            max_age_ms = self._settings.metadata_max_age_ms
-            wanted_in_ms = self._last_success_ms + max_age_ms - now_ms
-        return max(wanted_in_ms, self._allowed_at_ms - now_ms, 0)
+            aged_at_ms = self._last_success_ms + self._settings.metadata_max_age_ms
+            self._due_at_ms = max(aged_at_ms, self._allowed_at_ms)
+        self._rebootstrap_at_ms = NEVER_MS
+        if self.recovers_by_rebootstrap:
+            trigger_ms = self._settings.metadata_recovery_rebootstrap_trigger_ms
+            if self._rebootstrap_asked:
+                self._rebootstrap_at_ms = 0
+            elif self._attempts_since_ms is not None:
+                self._rebootstrap_at_ms = self._attempts_since_ms + trigger_ms
 
     def _hold_off_locked(self, failures: int, now_ms: int) -> None:
         self._allowed_at_ms = now_ms + self._backoff.wait_ms(failures, self._source)

@@ -214,7 +214,7 @@ class ClusterSnapshot:
             The node; None when topic, partition, leader or the leader's address is unknown.
         """
         entry = self.topics.get(topic)
-        if entry is None or not 0 <= partition < entry.partition_count:
+        if entry is None or not 0 <= partition < len(entry.leader_ids):
             return None
         leader_id = entry.leader_ids[partition]
         # Bootstrap addresses have negative ids too, and lead nothing.

@@ -43,13 +43,26 @@ class Channel:
         """Whether something waits to be written."""
         return bool(self._outbox)
 
-    def enqueue(self, frame: OutgoingFrame) -> None:
-        """Put a frame behind the others; nothing is written yet.
+    def send(self, frame: OutgoingFrame) -> bool:
+        """Put a frame behind the others, and write what the socket takes.
 
         Args:
             frame: Not written yet.
+
+        Returns:
+            Whether all is written.
+
+        Raises:
+            OSError: The connection is gone.
         """
+        is_small = frame.size_bytes <= WRITE_BYTES_MAX and len(frame.pieces) <= _IOV_MAX
+        if is_small and self.transport.gathers and not self._outbox:
+            # Most often that is all there is to do.
+            frame.advance(self.transport.write_pieces(frame.pieces))
+            if frame.is_written:
+                return True
         self._outbox.append(frame)
+        return self.flush()
 
     def flush(self) -> bool:
         """Write until all is written or the socket is full.

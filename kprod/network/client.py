@@ -20,6 +20,7 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from kprod.clock import Clock
 from kprod.cluster.metadata import NEVER_MS, Metadata
@@ -35,6 +36,9 @@ from kprod.network.request import ClientRequest, Outcome
 from kprod.network.surroundings import NetworkDoors, Surroundings
 from kprod.protocol.api_versions import choose_version
 from kprod.timer.timer import Timer
+
+if TYPE_CHECKING:
+    from kprod.cluster.snapshot import ClusterSnapshot
 
 _logger = logging.getLogger(__name__)
 _NO_VERSIONS: Mapping[int, tuple[int, int]] = MappingProxyType({})
@@ -53,6 +57,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         "_metadata",
         "_now_ms",
         "_recorder",
+        "_seen_snapshot",
         "_updater",
     )
 
@@ -91,6 +96,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         self._metadata = metadata
         self._updater = MetadataUpdater(metadata, self)
         self._connections: dict[int, NodeConnection] = {}
+        self._seen_snapshot: ClusterSnapshot | None = None  # whose nodes are known not all to fail
         self._now_ms = timer.now_ms  # newest time seen
         self._closed = False
 
@@ -104,7 +110,6 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         Returns:
             As `is_ready`.
         """
-        self._now_ms = max(now_ms, self._now_ms)
         if self.is_ready(node.node_id, now_ms):
             return True
         connection = self._connections.get(node.node_id)
@@ -126,7 +131,12 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
             True if `can_send`, and no question about the cluster is due.
         """
         self._now_ms = max(now_ms, self._now_ms)
-        return self.can_send(node_id) and self._metadata.update_due_in_ms(now_ms) > 0
+        connection = self._connections.get(node_id)
+        return (
+            connection is not None
+            and connection.can_send(self._now_ms)
+            and self._metadata.update_due_in_ms(now_ms) > 0
+        )
 
     def can_send(self, node_id: int) -> bool:
         """Whether a node is connected, not throttled, and has room in flight.
@@ -272,7 +282,8 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
             self._refuse(request, error)
             return
         try:
-            versions = self.advertised(request.node_id)
+            features = connection.features
+            versions = _NO_VERSIONS if features is None else features.versions
             version = choose_version(request.api_key, versions, request.wanted_versions)
             connection.send(request, version, now_ms)
         except KprodError as error:
@@ -286,7 +297,10 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
             now_ms: Monotonic.
         """
         self._now_ms = max(now_ms, self._now_ms)
-        self._maybe_rebootstrap()
+        if self._metadata.snapshot is not self._seen_snapshot or self._metadata.rebootstrap_is_due(
+            now_ms
+        ):
+            self._maybe_rebootstrap()
         sleep_ms = self._sleep_ms(timeout_ms)
         self._recorder.falls_asleep()
         ready = self._around.doors.selector.select(sleep_ms)
@@ -299,8 +313,11 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
                 if (connection.node.host, connection.node.port) == resolution[:2]:
                     connection.on_resolution(resolution, now_ms)
         # Deadlines come after the sockets: an answer that is already here is not late.
-        self._around.timer.advance(max(now_ms, self._around.timer.now_ms))
-        self._fire_completions()
+        timer = self._around.timer
+        if now_ms > timer.now_ms or timer.has_due:
+            timer.advance(max(now_ms, timer.now_ms))
+        if self._around.completions:
+            self._fire_completions()
         self._recorder.has_served(now_ms)
 
     def wakeup(self) -> None:
@@ -356,6 +373,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         """See `ConnectionListener`."""
         if self._closed:
             return
+        self._seen_snapshot = None
         self._metadata.note_connection_error(connection.node.address, str(error))
         self._metadata.request_update()
         if isinstance(error, AuthenticationFailed):
@@ -363,7 +381,10 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
 
     def _sleep_ms(self, timeout_ms: int) -> int:
         now_ms = self._now_ms
-        sleep_ms = min(timeout_ms, self._updater.maybe_update(now_ms))
+        sleep_ms = self._metadata.update_due_in_ms(now_ms)
+        if sleep_ms <= 0:
+            sleep_ms = self._updater.maybe_update(now_ms)
+        sleep_ms = min(timeout_ms, sleep_ms)
         expiry_ms = self._around.timer.next_expiry_ms
         if expiry_ms is not None:
             sleep_ms = min(sleep_ms, expiry_ms - now_ms)
@@ -378,13 +399,17 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
                 connection.drop(
                     Disconnected("the client begins again from bootstrap_servers"), now_ms
                 )
-        elif not self._metadata.recovers_by_rebootstrap or not self._all_nodes_failed(now_ms):
+        elif not self._all_nodes_failed(now_ms):
             return
         self._around.state_log.note(Event.REBOOTSTRAPPED)
         self._metadata.rebootstrap(now_ms)
 
     def _all_nodes_failed(self, now_ms: int) -> bool:
         snapshot = self._metadata.snapshot
+        if snapshot is self._seen_snapshot or not self._metadata.recovers_by_rebootstrap:
+            return False
+        # Nothing but the loss of another connection can make it true for these nodes.
+        self._seen_snapshot = snapshot
         if snapshot.is_bootstrap:
             return False
         for node_id in snapshot.nodes:

@@ -101,9 +101,10 @@ class NodeConnection:
         Returns:
             True when READY, not throttled, and with room in flight.
         """
+        state = self.state
         return (
-            self.state.is_ready
-            and now_ms >= self.state.throttled_until_ms
+            state.current is ConnectionState.READY
+            and now_ms >= state.throttled_until_ms
             and self.requests.has_room(self._around.settings.max_in_flight_requests_per_connection)
         )
 
@@ -182,15 +183,15 @@ class NodeConnection:
         )
         timeout_ms = request.timeout_ms or self._around.settings.request_timeout_ms
         in_flight.deadline_ms = now_ms + timeout_ms
-        self._arm_request_timeout(in_flight)
         self._around.recorder.requested(self.node.node_id, frame.size_bytes)
         self.requests.add(in_flight)
-        channel.enqueue(frame)
         self._last_active_ms = now_ms
         try:
-            self._flush(channel, now_ms)
+            self._note_written(now_ms, is_written=channel.send(frame))
         except OSError as error:
             self._lose(error, now_ms)
+        if self.requests.newest is in_flight:  # armed late: the peer is at work meanwhile
+            self._arm_request_timeout(in_flight)
 
     def drop(self, error: KprodError, now_ms: int) -> None:
         """Give up the connection, or the attempt, because of an error.
@@ -235,7 +236,7 @@ class NodeConnection:
             self._finish_connect(channel, now_ms)
             return
         if events & EVENT_WRITE:
-            self._flush(channel, now_ms)
+            self._note_written(now_ms, is_written=channel.flush())
         if events & EVENT_READ and self._channel is channel:
             self._receive(channel, now_ms)
 
@@ -321,11 +322,15 @@ class NodeConnection:
         self._note(Event.CONNECTED, used=str(self._cursor.current))
         self._around.listener.on_connection_ready(self)
 
-    def _flush(self, channel: Channel, now_ms: int) -> None:
-        is_written = channel.flush()
-        self._watch(EVENT_READ if is_written else EVENT_READ | EVENT_WRITE)
-        for in_flight in self.requests.take_written_without_response():
-            self._complete(in_flight, now_ms)
+    def _note_written(self, now_ms: int, *, is_written: bool) -> None:
+        """Watch for what is awaited now; complete what was awaited no longer than this."""
+        events = EVENT_READ if is_written else EVENT_READ | EVENT_WRITE
+        if events != self._events:
+            self._watch(events)
+        newest = self.requests.newest
+        if newest is not None and not newest.request.expects_response:
+            for in_flight in self.requests.take_written_without_response():
+                self._complete(in_flight, now_ms)
 
     def _watch(self, events: int) -> None:
         if events != self._events and self._channel is not None:
@@ -356,7 +361,8 @@ class NodeConnection:
         # (2.16) ends its Metadata answers with a stray byte.
         body, _ = response_codec(api_key, version).decode_prefix(body_bytes)
         self.requests.complete_oldest()
-        self._throttle(requested_throttle_ms(api_key, version, body))
+        if body.get("throttle_time_ms"):
+            self._throttle(requested_throttle_ms(api_key, version, body))
         self._complete(in_flight, now_ms, body=body)
 
     def _throttle(self, throttle_ms: int) -> None:

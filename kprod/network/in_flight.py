@@ -87,6 +87,11 @@ class InFlightRequests:
         """Go through them, the newest first."""
         return iter(self._requests)
 
+    @property
+    def newest(self) -> InFlightRequest | None:
+        """The request that was sent last, if it is not complete."""
+        return self._requests[0] if self._requests else None
+
     def add(self, request: InFlightRequest) -> None:
         """Put in a request that is being sent.
 
@@ -106,7 +111,10 @@ class InFlightRequests:
             another would only wait, and be built earlier than it must.
         """
         requests = self._requests
-        return not requests or (len(requests) < count_max and requests[0].frame.is_written)
+        if not requests:
+            return True
+        frame = requests[0].frame
+        return len(requests) < count_max and frame.written_bytes >= frame.size_bytes
 
     def oldest(self, correlation_id: int) -> InFlightRequest:
         """Find the request that an answer belongs to.
@@ -134,7 +142,9 @@ class InFlightRequests:
 
     def complete_oldest(self) -> None:
         """Take out the request that `oldest` returned."""
-        self._requests.pop().cancel_timeout()
+        timeout = self._requests.pop().timeout
+        if timeout is not None:
+            timeout.cancel()
 
     def take_written_without_response(self) -> list[InFlightRequest]:
         """Take out what is complete because it was written.

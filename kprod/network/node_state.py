@@ -89,10 +89,8 @@ class NodeState:
     @property
     def is_down(self) -> bool:
         """Whether there is no connection and none is being made."""
-        return self.current in {
-            ConnectionState.DISCONNECTED,
-            ConnectionState.AUTHENTICATION_FAILED,
-        }
+        current = self.current
+        return current is _State.DISCONNECTED or current is _State.AUTHENTICATION_FAILED
 
     @property
     def is_ready(self) -> bool:

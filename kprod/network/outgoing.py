@@ -84,6 +84,9 @@ class OutgoingFrame:
             count_bytes: As the socket said, from 0 to what was handed to it.
         """
         self.written_bytes += count_bytes
+        if self.written_bytes >= self.size_bytes:
+            self._index, self._offset = len(self.pieces), 0
+            return
         rest = self._offset + count_bytes
         while self._index < len(self.pieces) and rest >= len(self.pieces[self._index]):
             rest -= len(self.pieces[self._index])

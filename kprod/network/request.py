@@ -4,8 +4,7 @@ Thread-safety: immutable values.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kprod.errors import KprodError, LocalProtocolError
 from kprod.network.outgoing import OutgoingFrame, Piece
@@ -15,8 +14,7 @@ from kprod.protocol.codec import request_codec
 from kprod.protocol.headers import encode_request_header
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of one request; exactly one of them is made for each.
 
     Attributes:
@@ -39,8 +37,7 @@ class Outcome:
     error: KprodError | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientRequest:
+class ClientRequest(NamedTuple):
     """One request to one node.
 
     Attributes:

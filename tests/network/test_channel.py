@@ -34,8 +34,9 @@ def test_partial_writes_lose_nothing(
     """Whatever the socket takes at a time, gathered or joined, the bytes are the same."""
     channel, transport = make(gathers=gathers)
     outgoing = [OutgoingFrame(pieces) for pieces in frames]
+    transport.room_bytes = room[-1]
     for frame in outgoing:
-        channel.enqueue(frame)
+        channel.send(frame)
 
     turn, is_done = 0, False
     while not is_done:
@@ -51,19 +52,28 @@ def test_partial_writes_lose_nothing(
 def test_more_pieces_than_the_system_takes() -> None:
     """They go out in slices of at most 1,024."""
     channel, transport = make()
-    channel.enqueue(OutgoingFrame([b"x"] * 5_000))
 
-    assert channel.flush()
+    assert channel.send(OutgoingFrame([b"x"] * 5_000))
     assert transport.write_sizes == [1024, 1024, 1024, 1024, 904]
     assert len(transport.to_peer) == 5_000
+
+
+def test_a_frame_waits_for_those_before_it() -> None:
+    """What the socket did not take goes first, though it has room again."""
+    channel, transport = make()
+    transport.room_bytes = 2
+    assert not channel.send(OutgoingFrame([b"abc"]))
+
+    transport.room_bytes = 100
+    assert channel.send(OutgoingFrame([b"def"]))
+    assert transport.to_peer == b"abcdef"
 
 
 def test_joined_writes_are_bounded() -> None:
     """Without scatter/gather a large request is copied a part at a time."""
     channel, transport = make(gathers=False)
-    channel.enqueue(OutgoingFrame([bytes(16_384)] * 64))
 
-    assert channel.flush()
+    assert channel.send(OutgoingFrame([bytes(16_384)] * 64))
     assert len(transport.write_sizes) == 64 * 16_384 // JOIN_BYTES_MAX
 
 
@@ -101,11 +111,12 @@ def test_a_tiny_socket_buffer(sizes: list[int]) -> None:
     near.setblocking(False)
     pieces = [bytes([index % 251]) * size for index, size in enumerate(sizes)]
     channel = Channel(PlainTransport(near), FrameReader())
-    channel.enqueue(OutgoingFrame([memoryview(piece) for piece in pieces]))
 
     received = bytearray()
-    while not channel.flush():
+    is_done = channel.send(OutgoingFrame([memoryview(piece) for piece in pieces]))
+    while not is_done:
         received += far.recv(1 << 20)
+        is_done = channel.flush()
     channel.close()
     while part := far.recv(1 << 20):
         received += part
