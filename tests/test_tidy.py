@@ -44,7 +44,6 @@ KEPT_TOGETHER: dict[str, str] = {
     "kprod/cluster/metadata.py": "one lock, one policy: what to ask, and what an answer changes",
     "kprod/network/client.py": "one loop over all connections, and what may be asked of them",
     "kprod/network/connection.py": "one connection's life from address to answer",
-    "kprod/producer/delivery.py": "one border where answers become outcomes",
     "kprod/producer/producer.py": "the public face, with the wiring of what is behind it",
 }
 

@@ -8,7 +8,7 @@ import itertools
 from pathlib import Path
 
 from kprod import errors
-from kprod.producer.delivery import (
+from kprod.producer.produce_answer import (
     FATAL_CODES,
     MAYBE_PERSISTED_CODES,
     SEQUENCE_CODES,

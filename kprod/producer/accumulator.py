@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kprod._core.append import TopicHead
 
 
-class RecordAccumulator:  # noqa: PLR0904 - sending threads' half and the sender's
+class RecordAccumulator:
     """Batches, from the append to the drain."""
 
     __slots__ = (
@@ -51,7 +51,9 @@ class RecordAccumulator:  # noqa: PLR0904 - sending threads' half and the sender
         "_sweep_wanted",
         "_timer",
         "_topics_lock",
+        "forget_nodes_but",
         "inbox",
+        "note_node",
         "topics",
     )
 
@@ -81,6 +83,8 @@ class RecordAccumulator:  # noqa: PLR0904 - sending threads' half and the sender
         self._timer = timer
         self._sticky = sticky
         self._on_expired = on_expired
+        self.note_node = sticky.note_node  # the sender's, as are those of the timer
+        self.forget_nodes_but = sticky.forget_nodes_but
         self._topics_lock = threading.RLock()  # guards: growth of `topics` and of their queues
         self._rings: dict[int, deque[PartitionQueue]] = {}
         self._leaderless: dict[PartitionQueue, None] = {}
@@ -137,14 +141,6 @@ class RecordAccumulator:  # noqa: PLR0904 - sending threads' half and the sender
 
     # The sender.
 
-    def forget_nodes_but(self, node_ids: list[int]) -> None:
-        """Note that no other node has anything to take."""
-        self._sticky.forget_nodes_but(node_ids)
-
-    def note_node(self, node_id: int, now_ms: int, *, takes: bool) -> None:
-        """Note whether a ready node can take a request now."""
-        self._sticky.note_node(node_id, now_ms, takes=takes)
-
     @property
     def has_undrained(self) -> bool:
         """Whether some batch is not done."""
@@ -159,6 +155,11 @@ class RecordAccumulator:  # noqa: PLR0904 - sending threads' half and the sender
     def ready_nodes(self) -> list[int]:
         """Nodes whose rings are not empty."""
         return [node_id for node_id, ring in self._rings.items() if ring]
+
+    @property
+    def wants_routes(self) -> bool:
+        """Whether the picture of the cluster is new, or lacks a leader."""
+        return self._routed_snapshot is not self._metadata.snapshot or bool(self._leaderless)
 
     @property
     def leaderless_topics(self) -> set[str]:
@@ -261,8 +262,8 @@ class RecordAccumulator:  # noqa: PLR0904 - sending threads' half and the sender
             self._seal(queue, batch)
             queue.sent(batch, node_id)
             drained.append(batch)
-            size_bytes += batch.encoded_bytes
-            if queue.sendable_batch is not None:
+            size_bytes += batch.builder.encoded_bytes or batch.builder.size_bytes
+            if queue.drain_index < len(queue.batches) and queue.sendable_batch is not None:
                 self.mark_ready(queue)
         return drained
 
@@ -321,20 +322,20 @@ class RecordAccumulator:  # noqa: PLR0904 - sending threads' half and the sender
         """
         fresh: list[ProducerBatch] = []
         for index in range(len(queue.batches) - 1, -1, -1):  # others append meanwhile
-            if queue.batches[index].is_armed:
+            batch = queue.batches[index]
+            if batch.is_armed:
                 break
-            if queue.batches[index].record_count:
-                fresh.append(queue.batches[index])
+            if batch.builder.record_count:
+                fresh.append(batch)
         for batch in reversed(fresh):
             batch.is_armed = True
-            lingered_ms = batch.created_ms + self._settings.linger_ms
+            created_ms = batch.result.created_ms
+            lingered_ms = created_ms + self._settings.linger_ms
             if lingered_ms <= now_ms:
                 batch.is_due = True
             else:
                 self._arm(batch, lingered_ms, self._linger_is_over)
-            self._arm(
-                batch, batch.created_ms + self._settings.delivery_timeout_ms, self._on_expired
-            )
+            self._arm(batch, created_ms + self._settings.delivery_timeout_ms, self._on_expired)
 
     def _arm(
         self, batch: ProducerBatch, deadline_ms: int, on_due: Callable[[ProducerBatch], object]

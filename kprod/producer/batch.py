@@ -117,8 +117,18 @@ class ProducerBatch:
         if self.pieces is not None:
             self.builder.rewrite_producer(producer_id, producer_epoch, base_sequence)
 
-    def close(self, attributes: int, compress: "Callable[[bytes], Buffer] | None") -> None:
-        """Make its bytes final, if they are not: a retried batch is byte-identical."""
+    def close(
+        self, attributes: int, compress: "Callable[[bytes], Buffer] | None"
+    ) -> "list[Buffer]":
+        """Make its bytes final, if they are not: a retried batch is byte-identical.
+
+        Args:
+            attributes: The codec's number.
+            compress: The codec; None for none.
+
+        Returns:
+            The pieces to send.
+        """
         if self.pieces is None:
             self.pieces = self.builder.close(
                 producer_id=self.producer_id,
@@ -127,6 +137,7 @@ class ProducerBatch:
                 attributes=attributes,
                 compress=compress,
             )
+        return self.pieces
 
     def succeed(self, base_offset: int, log_append_time_ms: int) -> bool:
         """Settle all records as delivered; False if they were settled before."""
@@ -163,6 +174,7 @@ class ProducerBatch:
 
     def cancel_tasks(self) -> None:
         """Take its timers off the wheel."""
-        for task in self.tasks:
-            task.cancel()
-        self.tasks.clear()
+        if self.tasks:
+            for task in self.tasks:
+                task.cancel()
+            self.tasks.clear()

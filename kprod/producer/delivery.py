@@ -21,7 +21,6 @@ from typing import Any
 
 from kprod.cluster.backoff import ExponentialBackoff
 from kprod.cluster.metadata import Metadata
-from kprod.cluster.snapshot import LeaderHint
 from kprod.config import SenderSettings
 from kprod.errors import (
     BrokerError,
@@ -32,46 +31,29 @@ from kprod.errors import (
     UnknownPartition,
 )
 from kprod.metrics.recorder import Recorder
-from kprod.model import Node
 from kprod.network.request import Outcome
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch, own_copy
 from kprod.producer.partition_queue import PartitionQueue
+from kprod.producer.produce_answer import (
+    FATAL_CODES,
+    SEQUENCE_CODES,
+    TAKEN_CODES,
+    Answers,
+    append_time_ms,
+    companions_error,
+    leader_hints,
+    leaves_open,
+    nodes_named,
+    read_answers,
+    record_errors,
+)
 from kprod.producer.split import split
 from kprod.producer.transaction.manager import TransactionManager
 from kprod.protocol.error_table import ErrorCode, error_for
 from kprod.timer.timer import Timer, TimerTask
 
 _logger = logging.getLogger(__name__)
-
-MAYBE_PERSISTED_CODES = frozenset(
-    {
-        ErrorCode.UNKNOWN_SERVER_ERROR,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-    }
-)
-"""Answers after which the batch may be in the log all the same (departure 18; KAFKA-13574)."""
-
-TAKEN_CODES = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
-"""Answers that say that the batch is in the log."""
-
-FATAL_CODES = frozenset(
-    {
-        ErrorCode.UNSUPPORTED_VERSION,
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.PRODUCER_FENCED,
-    }
-)
-"""Answers after which an idempotent producer cannot go on."""
-
-SEQUENCE_CODES = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
-KNOWN_CODES = frozenset(ErrorCode)
-PRODUCE_VERSION_BY_ID = 13  # the first that names topics by id (KIP-516)
 
 
 class Delivery:
@@ -122,22 +104,23 @@ class Delivery:
         )
 
     def complete(
-        self, batches: Sequence[ProducerBatch], topic_names: Mapping[Any, str], outcome: Outcome
+        self, batches: Sequence[ProducerBatch], topic_names: Mapping[int, str], outcome: Outcome
     ) -> None:
         """Settle the batches of a request.
 
         Args:
             batches: What the request carried, at most one of a partition.
-            topic_names: Names by topic id, as they were when the request was made.
+            topic_names: Names by topic id, as integers, as they were when the request was made.
             outcome: Of the request.
         """
-        answers: Mapping[tuple[str | None, int], Mapping[str, Any]] = {}
+        answers: Answers = {}
         if outcome.body is not None:
             throttle_ms = int(outcome.body.get("throttle_time_ms", 0))
             self._recorder.answered(outcome.node_id, outcome.latency_ms, throttle_ms)
             try:
-                answers = _answers_of(outcome.body, topic_names, outcome.version)
-                self._take_leader_hints(answers, outcome.body)
+                answers, names_errors = read_answers(outcome.body, topic_names, outcome.version)
+                if names_errors:
+                    self._take_leader_hints(answers, outcome.body)
             except Exception:  # each batch must be concluded all the same
                 _logger.exception("A Produce answer of node %d cannot be used", outcome.node_id)
         for batch in batches:
@@ -228,7 +211,7 @@ class Delivery:
     def _conclude(
         self,
         batch: ProducerBatch,
-        answers: Mapping[tuple[str | None, int], Mapping[str, Any]],
+        answers: Answers,
         outcome: Outcome,
     ) -> None:
         if outcome.error is not None:
@@ -255,22 +238,10 @@ class Delivery:
             error.__cause__ = cause
             self._fail(batch, error)
 
-    def _take_leader_hints(
-        self, answers: Mapping[tuple[str | None, int], Mapping[str, Any]], body: Mapping[str, Any]
-    ) -> None:
-        hints = [
-            LeaderHint(topic, index, leader["leader_id"], leader["leader_epoch"])
-            for (topic, index), answer in answers.items()
-            if topic is not None
-            and answer["error_code"]
-            and (leader := answer.get("current_leader"))
-            and leader["leader_id"] >= 0
-            and leader["leader_epoch"] >= 0
-        ]
+    def _take_leader_hints(self, answers: Answers, body: Mapping[str, Any]) -> None:
+        hints = leader_hints(answers)
         if hints:
-            endpoints = body.get("node_endpoints") or ()
-            nodes = [Node(n["node_id"], n["host"], n["port"], n["rack"]) for n in endpoints]
-            self._metadata.apply_leader_hints(hints, [node for node in nodes if node.is_sound])
+            self._metadata.apply_leader_hints(hints, nodes_named(body))
 
     def _settle(self, batch: ProducerBatch, answer: Mapping[str, Any]) -> None:
         code = answer["error_code"]
@@ -280,13 +251,13 @@ class Delivery:
             self._note_behind(batch, code)
             return
         if code == ErrorCode.NONE:
-            self._succeed(batch, answer["base_offset"], _append_time_ms(batch, answer))
+            self._succeed(batch, answer["base_offset"], append_time_ms(batch, answer))
             return
         if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._succeed(batch, -1, -1)
             return
         error = error_for(code, answer.get("error_message") or "")
-        batch.maybe_persisted |= _leaves_open(code)
+        batch.maybe_persisted |= leaves_open(code)
         if error.refresh_metadata:
             self._metadata.request_update()
         self._end_attempt(batch)
@@ -303,12 +274,12 @@ class Delivery:
         elif error.retriable:
             self._retry(batch, error)
         else:
-            named = _record_errors(error, answer)
-            self._fail(batch, _companions_error(error, named) if named else error, named)
+            named = record_errors(error, answer)
+            self._fail(batch, companions_error(error, named) if named else error, named)
 
     def _note_behind(self, batch: ProducerBatch, code: int) -> None:
         """Keep what an answer says of a batch that is not the oldest; it is asked again."""
-        batch.maybe_persisted |= code in TAKEN_CODES or _leaves_open(code)
+        batch.maybe_persisted |= code in TAKEN_CODES or leaves_open(code)
         self._end_attempt(batch)
         batch.queue.rewind_later()
         self._accumulator.mark_ready(batch.queue)
@@ -348,7 +319,8 @@ class Delivery:
         if not batch.is_done:
             batch.succeed(base_offset, log_append_time_ms)
             self._accumulator.forget(batch)
-        self._accumulator.mark_ready(queue)
+        if queue.has_unsent:
+            self._accumulator.mark_ready(queue)
 
     def _end_attempt(self, batch: ProducerBatch) -> None:
         """The request that carried the batch is complete."""
@@ -404,73 +376,8 @@ class Delivery:
         self._accumulator.mark_ready(queue)
 
 
-def _leaves_open(code: int) -> bool:
-    """Whether a batch may be in the log in spite of an error.
-
-    Nothing is known of a code that only a newer broker has; it counts as UNKNOWN_SERVER_ERROR.
-
-    Args:
-        code: Of the answer.
-
-    Returns:
-        True if the batch may be there.
-    """
-    return code in MAYBE_PERSISTED_CODES or code not in KNOWN_CODES
-
-
-def _answers_of(
-    body: Mapping[str, Any], topic_names: Mapping[Any, str], version: int
-) -> dict[tuple[str | None, int], Mapping[str, Any]]:
-    """The answers by topic and partition."""
-    by_id = version >= PRODUCE_VERSION_BY_ID
-    return {
-        (topic_names.get(topic["topic_id"]) if by_id else topic["name"], answer["index"]): answer
-        for topic in body["responses"]
-        for answer in topic["partition_responses"]
-    }
-
-
-def _record_errors(error: BrokerError, answer: Mapping[str, Any]) -> dict[int, KprodError] | None:
-    """Errors of the records that the broker names (KIP-467).
-
-    One has the batch's code. Of several only one does, nobody says which: they are INVALID_RECORD.
-
-    Args:
-        error: The batch's.
-        answer: For its partition.
-
-    Returns:
-        Errors by the record's index; None when the broker names none.
-    """
-    listed = answer.get("record_errors") or ()
-    code = error.code if len(listed) == 1 else ErrorCode.INVALID_RECORD
-    return {
-        entry["batch_index"]: error_for(code, entry["batch_index_error_message"] or str(error))
-        for entry in listed
-    } or None
-
-
-def _companions_error(error: BrokerError, named: Mapping[int, KprodError]) -> BrokerError:
-    """What the sound records of a refused batch fail with: not the fault of others."""
-    text = (
-        f"nothing is wrong with this record, but its batch was refused ({error.name}) for"
-        f" {len(named)} others, and a batch is written whole or not at all; send it again"
-    )
-    return error_for(ErrorCode.INVALID_RECORD, text)
-
-
 def _gone_error(queue: PartitionQueue) -> KprodError:
     return UnknownPartition(
         f"partition {queue.partition} of {queue.topic!r} is gone: the topic was deleted and made"
         f" anew with {queue.head.partition_count} partitions"
     )
-
-
-def _append_time_ms(batch: ProducerBatch, answer: Mapping[str, Any]) -> int:
-    """When the broker stamped a batch; −1 if its records keep their own times."""
-    # To a batch that it has already the broker answers with the greatest time in it, whoever
-    # stamped it (Kafka UnifiedLog.append): after a retry that time says nothing.
-    told_ms = int(answer["log_append_time_ms"])
-    if batch.attempts > 1 and told_ms == batch.builder.max_timestamp_ms:
-        return -1
-    return told_ms

@@ -74,6 +74,11 @@ class PartitionQueue(PartitionHead):
         self.next_sequence = 0
 
     @property
+    def has_unsent(self) -> bool:
+        """Whether a batch waits behind the drain index."""
+        return self.drain_index < len(self.batches)
+
+    @property
     def next_batch(self) -> "ProducerBatch | None":
         """The oldest unsent batch, which may be open."""
         try:
@@ -84,10 +89,13 @@ class PartitionQueue(PartitionHead):
     @property
     def sendable_batch(self) -> "ProducerBatch | None":
         """The oldest unsent batch, if it is full, followed by another, or due."""
-        batch = self.next_batch
-        if batch is None or batch.record_count == 0:
+        if self.drain_index >= len(self.batches):
             return None
-        if batch.is_due or batch.builder is not self.builder or batch.builder.is_full:
+        batch = self.batches[self.drain_index]
+        builder = batch.builder
+        if builder.record_count == 0:
+            return None
+        if batch.is_due or builder is not self.builder or builder.is_full:
             return batch
         return None
 

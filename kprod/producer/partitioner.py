@@ -151,8 +151,9 @@ class StickyPartitioner:
         Args:
             node_ids: Nodes that have something to take.
         """
-        for node_id in self._held_since_ms.keys() - node_ids:
-            del self._held_since_ms[node_id]
+        if self._held_since_ms:
+            for node_id in self._held_since_ms.keys() - node_ids:
+                del self._held_since_ms[node_id]
 
     def _weigh(self, head: TopicQueues, now_ms: int) -> _Weights:
         candidates = self._candidates(head, now_ms)

@@ -12,16 +12,14 @@ Source: Kafka Sender.runOnce (clients 4.3.1); KAFKA-17862 for expiry before drai
 
 import logging
 import random
-import uuid
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from kprod.clock import Clock
 from kprod.cluster.backoff import ExponentialBackoff
 from kprod.cluster.leader_changes import leader_changes
 from kprod.cluster.metadata import NEVER_MS, Metadata
-from kprod.cluster.snapshot import NO_TOPIC_ID
 from kprod.compression import Buffer, compressor
 from kprod.config import CompressionSettings, SenderSettings
 from kprod.errors import ClosedError, KprodError
@@ -32,7 +30,8 @@ from kprod.network.client import NetworkClient
 from kprod.network.request import ClientRequest, Outcome
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch, own_copy
-from kprod.producer.delivery import PRODUCE_VERSION_BY_ID, Delivery
+from kprod.producer.delivery import Delivery
+from kprod.producer.produce_answer import PRODUCE_VERSION_BY_ID
 from kprod.producer.transaction.manager import TransactionManager
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import error_for
@@ -42,6 +41,7 @@ from kprod.protocol.produce_frame import (
     TopicRecords,
     produce_request,
 )
+from kprod.protocol.schema import BytesLike
 from kprod.timer.timer import Timer, TimerTask
 
 _logger = logging.getLogger(__name__)
@@ -77,6 +77,8 @@ class Sender:
         "_source",
         "_state_log",
         "_timer",
+        "_versions",
+        "_versions_by_name",
     )
 
     def __init__(  # noqa: PLR0913 - the collaborators of one turn
@@ -121,6 +123,11 @@ class Sender:
         self._compress: Callable[[bytes], Buffer] | None = None
         if compression.compression_type is not Codec.NONE:
             self._compress = compressor(compression.compression_type, compression.level)
+        first = PRODUCE_VERSION_MIN
+        if compression.compression_type is Codec.ZSTD:
+            first = PRODUCE_VERSION_MIN_ZSTD
+        self._versions = first, PRODUCE_VERSION_BY_ID
+        self._versions_by_name = first, PRODUCE_VERSION_BY_NAME
         self._accumulator = accumulator
         self._client = client
         self._delivery = delivery
@@ -161,18 +168,29 @@ class Sender:
         Args:
             now_ms: Monotonic, not below an earlier turn's.
         """
-        self.make_calls()
-        self._accumulator.take_inbox(now_ms)
-        self._timer.advance(max(now_ms, self._timer.now_ms))
+        if self._calls:
+            self.make_calls()
+        accumulator = self._accumulator
+        if accumulator.has_news:
+            accumulator.take_inbox(now_ms)
+        timer = self._timer
+        if timer.has_due or now_ms > timer.now_ms:
+            timer.advance(max(now_ms, timer.now_ms))
         if self._identity.fatal_error is not None:
             self._refuse(self._identity.fatal_error)
             self.abort(self._identity.fatal_error)
-        self._identify(now_ms)
-        self._ask_for_leaders(now_ms)
-        self._send_ready(now_ms)
+        self._id_wait_ms = POLL_MAX_MS
+        if self._identity.wants_attention:
+            self._identify(now_ms)
+        if accumulator.wants_routes:
+            self._ask_for_leaders(now_ms)
+        ready_nodes = accumulator.ready_nodes
+        if ready_nodes:
+            self._send_ready(ready_nodes, now_ms)
+        accumulator.forget_nodes_but(ready_nodes)
+        wait_ms = min(self._id_wait_ms, self._wait_ms(now_ms))
         self._sleeps(True)  # noqa: FBT003 - a state
-        timeout_ms = 0 if self._accumulator.has_news or self._calls else POLL_MAX_MS
-        timeout_ms = min(timeout_ms, self._id_wait_ms, self._wait_ms(now_ms))
+        timeout_ms = 0 if accumulator.has_news or self._calls else wait_ms
         self._client.poll(timeout_ms, now_ms)
         self._sleeps(False)  # noqa: FBT003 - a state
 
@@ -201,10 +219,13 @@ class Sender:
 
     def _wait_ms(self, now_ms: int) -> int:
         """How long nothing changes for a ready node unless an event comes."""
+        ready_nodes = self._accumulator.ready_nodes
+        if not ready_nodes:
+            return POLL_MAX_MS
         nodes = self._metadata.snapshot.nodes
         waits = [
             self._client.poll_delay_ms(nodes[node_id], now_ms)
-            for node_id in self._accumulator.ready_nodes
+            for node_id in ready_nodes
             if node_id in nodes
         ]
         return max(min(waits, default=POLL_MAX_MS), 0)
@@ -217,16 +238,16 @@ class Sender:
 
     def _identify(self, now_ms: int) -> None:
         """Get a producer id, or raise the epoch, if it is time."""
-        if self._identity.maybe_bump(self._accumulator.queues()):
+        identity = self._identity
+        if identity.bump_is_pending and identity.maybe_bump(self._accumulator.queues()):
             self._accumulator.ask_for_sweep()
-        self._id_wait_ms = POLL_MAX_MS
-        if not self._identity.wants_producer_id or self._id_held_back:
+        if not identity.wants_producer_id or self._id_held_back:
             return
         node = self._client.least_loaded_node(now_ms)
         if node is None or not self._client.ready(node, now_ms):
             self._id_wait_ms = self._wait_for_node_ms(node, now_ms)
             return
-        self._identity.producer_id_requested()
+        identity.producer_id_requested()
         body = {
             "transactional_id": None,
             "transaction_timeout_ms": 60_000,
@@ -280,10 +301,8 @@ class Sender:
         for change in leader_changes(before, self._snapshot):
             self._state_log.note(Event.LEADER_CHANGED, **change._asdict())
 
-    def _send_ready(self, now_ms: int) -> None:
+    def _send_ready(self, ready_nodes: Sequence[int], now_ms: int) -> None:
         nodes = self._metadata.snapshot.nodes
-        ready_nodes = self._accumulator.ready_nodes
-        self._accumulator.forget_nodes_but(ready_nodes)
         for node_id in ready_nodes:
             node = nodes.get(node_id)
             if node is None:
@@ -300,57 +319,51 @@ class Sender:
                 takes = self._client.ready(node, now_ms)
 
     def _send(self, node_id: int, batches: Sequence[ProducerBatch], now_ms: int) -> None:
-        topics: dict[str, list[ProducerBatch]] = {}
+        topics: dict[str, list[PartitionRecords]] = {}
         encoded: list[ProducerBatch] = []
         for batch in batches:
             self._identity.assign(batch)
             try:
-                batch.close(self._attributes, self._compress)
+                pieces = batch.close(self._attributes, self._compress)
             except Exception as error:  # noqa: BLE001 - a codec's; the other batches go on
                 self._delivery.give_up(batch, error)
                 continue
             batch.builder.chain.hold()
             encoded.append(batch)
-            topics.setdefault(batch.queue.topic, []).append(batch)
-        if not encoded:
-            return
-        self._recorder.produced(encoded, now_ms)
-        snapshot = self._metadata.snapshot
-        topic_ids = {topic: snapshot.topic_id_of(topic) for topic in topics}
-        for topic in topics:
-            self._metadata.add_topic(topic, now_ms)
+            queue = batch.queue
+            records = PartitionRecords(queue.partition, pieces, batch.builder.encoded_bytes)
+            topics.setdefault(queue.topic, []).append(records)
+        if encoded:
+            self._recorder.produced(encoded, now_ms)
+            self._send_encoded(node_id, encoded, topics, now_ms)
+
+    def _send_encoded(
+        self,
+        node_id: int,
+        batches: Sequence[ProducerBatch],
+        topics: Mapping[str, Sequence[PartitionRecords]],
+        now_ms: int,
+    ) -> None:
+        topic_id_of = self._metadata.snapshot.topic_id_of
+        named = [TopicRecords(name, topic_id_of(name), records) for name, records in topics.items()]
+        names_by_id = {topic.topic_id.int: topic.name for topic in named}
         self._client.send(
             ClientRequest(
                 node_id=node_id,
                 api_key=ApiKey.PRODUCE,
-                build=partial(self._build, topics, topic_ids),
-                versions=self._versions(topic_ids.values()),
+                build=partial(self._build, named),
+                versions=self._versions_by_name if 0 in names_by_id else self._versions,
                 expects_response=self._settings.acks is not Acks.NONE,
-                on_complete=partial(
-                    self._delivery.complete,
-                    encoded,
-                    {topic_id: topic for topic, topic_id in topic_ids.items()},
-                ),
+                on_complete=partial(self._delivery.complete, batches, names_by_id),
             ),
             now_ms,
         )
+        for topic in topics:
+            self._metadata.add_topic(topic, now_ms)
 
-    def _versions(self, topic_ids: Collection[uuid.UUID]) -> tuple[int, int]:
-        first = PRODUCE_VERSION_MIN
-        if self._attributes == Codec.ZSTD:
-            first = PRODUCE_VERSION_MIN_ZSTD
-        if NO_TOPIC_ID in topic_ids:
-            return first, PRODUCE_VERSION_BY_NAME
-        return first, PRODUCE_VERSION_BY_ID
-
-    def _build(  # noqa: PLR0917 - the first two are bound, the rest is the client's call
-        self,
-        topics: Mapping[str, Sequence[ProducerBatch]],
-        topic_ids: Mapping[str, uuid.UUID],
-        version: int,
-        correlation_id: int,
-        client_id: str,
-    ) -> Sequence[bytes | bytearray | memoryview]:
+    def _build(
+        self, topics: Sequence[TopicRecords], version: int, correlation_id: int, client_id: str
+    ) -> Sequence[BytesLike]:
         return produce_request(
             ProduceRequest(
                 version=version,
@@ -359,14 +372,6 @@ class Sender:
                 acks=int(self._settings.acks),
                 timeout_ms=self._settings.request_timeout_ms,
                 transactional_id=None,
-                topics=[
-                    TopicRecords(topic, topic_ids[topic], [_partition_records(b) for b in batches])
-                    for topic, batches in topics.items()
-                ],
+                topics=topics,
             )
         )
-
-
-def _partition_records(batch: ProducerBatch) -> PartitionRecords:
-    assert batch.pieces is not None  # noqa: S101 - closed before the request is made
-    return PartitionRecords(batch.queue.partition, batch.pieces, batch.encoded_bytes)

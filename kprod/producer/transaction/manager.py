@@ -58,6 +58,13 @@ class TransactionManager:
         self.producer_epoch = -1
 
     @property
+    def wants_attention(self) -> bool:
+        """Whether a producer id or another epoch is wanted."""
+        return self._bump_reason is not None or (
+            self._is_idempotent and self._state is IdentityState.UNINITIALIZED
+        )
+
+    @property
     def wants_producer_id(self) -> bool:
         """Whether InitProducerId should be sent."""
         return self._is_idempotent and self._state is IdentityState.UNINITIALIZED
@@ -110,17 +117,17 @@ class TransactionManager:
             return True
         if self._state is not IdentityState.READY:
             return False
-        if not self.bump_is_pending:
+        if self._bump_reason is None:
             return True
         return batch.has_sequence and batch.queue.unknown_fate_count > 0
 
     def assign(self, batch: ProducerBatch) -> None:
         """Give a drained batch its sequence, unless it has one."""
-        if not self._is_idempotent or batch.has_sequence:
+        if not self._is_idempotent or batch.base_sequence != NO_SEQUENCE:
             return
         queue = batch.queue
         batch.assign(self.producer_id, self.producer_epoch, queue.next_sequence)
-        queue.next_sequence = advance(queue.next_sequence, batch.record_count)
+        queue.next_sequence = advance(queue.next_sequence, batch.builder.record_count)
 
     def want_bump(self, reason: str) -> None:
         """Ask for a new epoch, since a partition's sequences cannot go on."""

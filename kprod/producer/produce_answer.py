@@ -1,0 +1,177 @@
+"""What brokers say in answer to a Produce request, and what each answer says of a batch's fate.
+
+An answer is paired with a batch by the names in it, topic and partition, never by its position.
+
+Thread-safety: functions of their arguments.
+Source: Kafka's ProduceResponse definition (kafka-clients 4.3.1), KIP-467 for records at fault,
+KIP-516 for topic ids, KIP-951 for leader hints; kprod's departure 18.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kprod.cluster.snapshot import LeaderHint
+from kprod.errors import BrokerError, KprodError
+from kprod.model import Node
+from kprod.producer.batch import ProducerBatch
+from kprod.protocol.error_table import ErrorCode, error_for
+
+MAYBE_PERSISTED_CODES = frozenset(
+    {
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Answers after which the batch may be in the log all the same (departure 18; KAFKA-13574)."""
+
+TAKEN_CODES = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+"""Answers that say that the batch is in the log."""
+
+FATAL_CODES = frozenset(
+    {
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.PRODUCER_FENCED,
+    }
+)
+"""Answers after which an idempotent producer cannot go on."""
+
+SEQUENCE_CODES = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+KNOWN_CODES = frozenset(ErrorCode)
+PRODUCE_VERSION_BY_ID = 13  # the first that names topics by id (KIP-516)
+
+Answers = Mapping[tuple[str | None, int], Mapping[str, Any]]
+"""A partition's part of an answer, by topic and partition."""
+
+
+def read_answers(
+    body: Mapping[str, Any], topic_names: Mapping[int, str], version: int
+) -> tuple[Answers, bool]:
+    """Sort an answer by topic and partition.
+
+    Args:
+        body: A Produce response as the codec decoded it.
+        topic_names: Names by topic id, as integers.
+        version: Of the response; from `PRODUCE_VERSION_BY_ID` on it names topics by id.
+
+    Returns:
+        The answers, and whether any of them is an error.
+    """
+    by_id = version >= PRODUCE_VERSION_BY_ID
+    answers: dict[tuple[str | None, int], Mapping[str, Any]] = {}
+    names_errors = False
+    for topic in body["responses"]:
+        name = topic_names.get(topic["topic_id"].int) if by_id else topic["name"]
+        for answer in topic["partition_responses"]:
+            answers[name, answer["index"]] = answer
+            if answer["error_code"]:
+                names_errors = True
+    return answers, names_errors
+
+
+def leader_hints(answers: Answers) -> list[LeaderHint]:
+    """Who leads the partitions that a broker refused, as far as it says so.
+
+    Args:
+        answers: By topic and partition.
+
+    Returns:
+        Most often none.
+    """
+    return [
+        LeaderHint(topic, index, leader["leader_id"], leader["leader_epoch"])
+        for (topic, index), answer in answers.items()
+        if topic is not None
+        and answer["error_code"]
+        and (leader := answer.get("current_leader"))
+        and leader["leader_id"] >= 0
+        and leader["leader_epoch"] >= 0
+    ]
+
+
+def nodes_named(body: Mapping[str, Any]) -> list[Node]:
+    """Where the leaders are that an answer hints at.
+
+    Args:
+        body: A Produce response.
+
+    Returns:
+        Those whose address can be one.
+    """
+    endpoints = body.get("node_endpoints") or ()
+    nodes = [Node(n["node_id"], n["host"], n["port"], n["rack"]) for n in endpoints]
+    return [node for node in nodes if node.is_sound]
+
+
+def leaves_open(code: int) -> bool:
+    """Whether a batch may be in the log in spite of an error.
+
+    Nothing is known of a code that only a newer broker has; it counts as UNKNOWN_SERVER_ERROR.
+
+    Args:
+        code: Of the answer.
+
+    Returns:
+        True if the batch may be there.
+    """
+    return code in MAYBE_PERSISTED_CODES or code not in KNOWN_CODES
+
+
+def record_errors(error: BrokerError, answer: Mapping[str, Any]) -> dict[int, KprodError] | None:
+    """Errors of the records that the broker names (KIP-467).
+
+    One has the batch's code. Of several only one does, nobody says which: they are INVALID_RECORD.
+
+    Args:
+        error: The batch's.
+        answer: For its partition.
+
+    Returns:
+        Errors by the record's index; None when the broker names none.
+    """
+    listed = answer.get("record_errors") or ()
+    code = error.code if len(listed) == 1 else ErrorCode.INVALID_RECORD
+    return {
+        entry["batch_index"]: error_for(code, entry["batch_index_error_message"] or str(error))
+        for entry in listed
+    } or None
+
+
+def companions_error(error: BrokerError, named: Mapping[int, KprodError]) -> BrokerError:
+    """What the sound records of a refused batch fail with: not the fault of others.
+
+    Args:
+        error: The batch's.
+        named: Errors of the records at fault, by index.
+
+    Returns:
+        An error of its own.
+    """
+    text = (
+        f"nothing is wrong with this record, but its batch was refused ({error.name}) for"
+        f" {len(named)} others, and a batch is written whole or not at all; send it again"
+    )
+    return error_for(ErrorCode.INVALID_RECORD, text)
+
+
+def append_time_ms(batch: ProducerBatch, answer: Mapping[str, Any]) -> int:
+    """When the broker stamped a batch.
+
+    Args:
+        batch: That the answer is for.
+        answer: For its partition, without an error.
+
+    Returns:
+        Milliseconds since 1970; −1 if its records keep their own times.
+    """
+    # To a batch that it has already the broker answers with the greatest time in it, whoever
+    # stamped it (Kafka UnifiedLog.append): after a retry that time says nothing.
+    told_ms = int(answer["log_append_time_ms"])
+    if batch.attempts > 1 and told_ms == batch.builder.max_timestamp_ms:
+        return -1
+    return told_ms
