@@ -13,7 +13,7 @@ MODULES := $(subst /,.,$(basename $(shell find kprod -name '*.pyx' | sort)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo chaos test lint format docs lock test-quick test-pythons kafka kafka-fetch fuzz long mutants \
+.PHONY: help setup demo spark-test spark-demo chaos test lint format docs lock test-quick test-pythons kafka kafka-fetch fuzz long mutants \
   timer-stress bench race clean
 
 help:  ## list the commands
@@ -57,6 +57,13 @@ test-quick: $(VENV)/.built
 	KPROD_HYPOTHESIS_PROFILE=quick $(PYTEST) -q -m "not kafka and not slow and not long" \
 	  --ignore tests/test_tidy.py --ignore tests/test_dependencies.py --ignore tests/plugins \
 	  --ignore tests/docs
+
+spark-test: $(VENV)/.built  ## two million rows through each kind of Spark into Apache Kafka, and accidents
+	-@$(PY) -m tests.plugins.kafka fetch
+	$(PY) -m pytest -n 0 -m spark --timeout 3600 tests/spark
+
+spark-demo: $(VENV)/.built  ## a pipeline on Spark, batch and streaming, checked (SPARK="--bootstrap HOST:PORT")
+	@$(PY) examples/spark_pipeline.py $(SPARK)
 
 test-pythons:  ## run the quick tests on the other installed CPythons (3.11 to 3.13)
 	@$(PYTHON) tools/find_pythons.py | while read -r version executable; do \

@@ -2,8 +2,8 @@
 
 One session, `local[2]`, reads the same Parquet files and writes them by four sinks in turn: kprod,
 Spark's own Kafka sink (tuned: linger 20 ms, batches of 1 MB), confluent-kafka called in
-`mapInArrow`, and none (`noop`), which is what the query itself costs. CPU is that of all processors,
-so it has the broker, Java and Python in it.
+`mapInArrow`, and none (`noop`), which is what the query itself costs. CPU is the whole machine's,
+with the broker, Java and Python in it.
 
 Run: `python benchmarks/spark.py --plot out/spark.png`. It needs Java, and Maven the first time.
 """
@@ -14,11 +14,15 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from itertools import starmap
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from report import Contestant, Metric, Report, main
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTITIONS = 6
@@ -62,31 +66,31 @@ def benchmark(report: Report) -> None:
 
             return Contestant(name, measure)
 
-        contestants = [contestant(name, sink) for name, sink in sinks.items()]
+        contestants = list(starmap(contestant, sinks.items()))
         for each in contestants:
             each.measure()  # warm: classes compiled, workers started
         baseline = THEIRS if THEIRS in sinks else None
         report.compare(contestants, metric=(RATE, COST), baseline=baseline, rounds=3)
 
 
-def _kprod(rows: Any, servers: str, topic: str) -> None:
+def _kprod(rows: "DataFrame", servers: str, topic: str) -> None:
     options = {"bootstrap.servers": servers, "topic": topic}
     rows.write.format("kprod").options(**options).mode("append").save()
 
 
-def _own(rows: Any, servers: str, topic: str) -> None:
+def _own(rows: "DataFrame", servers: str, topic: str) -> None:
     options = {f"kafka.{name}": value for name, value in TUNED.items()}
     options |= {"kafka.bootstrap.servers": servers, "topic": topic}
     rows.write.format("kafka").options(**options).mode("append").save()
 
 
-def _noop(rows: Any, servers: str, topic: str) -> None:
+def _noop(rows: "DataFrame", servers: str, topic: str) -> None:
     del servers, topic
     rows.write.format("noop").mode("append").save()
 
 
-def _confluent(rows: Any, servers: str, topic: str) -> None:
-    def produce(batches: Iterator[Any]) -> Iterator[Any]:
+def _confluent(rows: "DataFrame", servers: str, topic: str) -> None:
+    def produce(batches: Iterable[Any]) -> Iterable[Any]:
         import confluent_kafka  # ruff: ignore[import-outside-top-level] - in the worker
 
         settings = {**TUNED, "bootstrap.servers": servers, "enable.idempotence": True}

@@ -26,7 +26,7 @@ from kprod.spark.shaping import TopicRows, shape, split_by_topic
 
 __all__ = ["NullTopic", "TaskFailed", "TaskWriter"]
 
-GATHERED_BYTES_MAX = 8 << 20
+GATHERED_BYTES_MAX = 16 << 20  # some MB per partition: full batches, and few small ones behind
 _ROLES = ("key", "headers", "partition", "timestamp")
 
 

@@ -47,7 +47,9 @@ def spark_kafka_jars(environment: Mapping[str, str] = os.environ) -> str:
 def _fetch_into(directory: Path, environment: Mapping[str, str]) -> None:
     maven = shutil.which("mvn", path=environment.get("PATH"))
     if maven is None:
-        raise KafkaUnavailableError(f"Spark's Kafka sink is not in {directory}, and there is no mvn")
+        raise KafkaUnavailableError(
+            f"Spark's Kafka sink is not in {directory}, and there is no mvn"
+        )
     with tempfile.TemporaryDirectory(dir=directory.parent) as fresh:
         command = [maven, "-B", "-q", "-C", "-ntp", "-f", str(POM), f"-Dkprod.output={fresh}"]
         run = subprocess.run(

@@ -2,13 +2,14 @@
 
     python -m tests.spark.job --out FILE --servers HOST:PORT [--master local[2]] SCENE…
 
-Each scene is a function of the session and the program's arguments. It judges nothing: the test that
-runs it does.
+Each scene is a function of the session and the program's arguments. It judges nothing: the test
+that runs it does.
 """
 
 import argparse
 import contextlib
 import json
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def main() -> int:
     found = {}
     with _session(given) as spark:
         for name in given.scenes:
-            print("scene", name, flush=True)
+            sys.stdout.write(f"scene {name}\n")
             found[name] = SCENES[name](spark, given)
     given.out.write_text(json.dumps(found), "utf-8")
     return 0

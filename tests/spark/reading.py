@@ -38,32 +38,36 @@ def read_topic(servers: str, topic: str) -> Iterator[Any]:
     Yields:
         confluent-kafka's messages.
     """
-    consumer = confluent_kafka.Consumer({
-        "bootstrap.servers": servers,
-        "group.id": "kprod-tests",
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "auto.offset.reset": "earliest",
-    })
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "kprod-tests",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+    )
     try:
         partitions = consumer.list_topics(topic, READ_TIMEOUT_S).topics[topic].partitions
         consumer.assign([confluent_kafka.TopicPartition(topic, p, 0) for p in partitions])
-        unfinished = set(partitions)
-        idle_rounds = 0
-        while unfinished:
-            messages = consumer.consume(READ_COUNT, READ_ROUND_S)
-            idle_rounds = 0 if messages else idle_rounds + 1
-            assert idle_rounds * READ_ROUND_S < READ_TIMEOUT_S, f"nothing more of {topic}"
-            for message in messages:
-                error = message.error()
-                if error is None:
-                    yield message
-                elif error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
-                    unfinished.discard(message.partition())
-                else:
-                    raise confluent_kafka.KafkaException(error)
+        yield from _to_the_ends(consumer, set(partitions))
     finally:
         consumer.close()
+
+
+def _to_the_ends(consumer: confluent_kafka.Consumer, unfinished: set[int]) -> Iterator[Any]:
+    idle_rounds = 0
+    while unfinished:
+        messages = consumer.consume(READ_COUNT, READ_ROUND_S)
+        idle_rounds = 0 if messages else idle_rounds + 1
+        assert idle_rounds * READ_ROUND_S < READ_TIMEOUT_S, f"nothing more of {unfinished}"
+        for message in messages:
+            error = message.error()
+            if error is None:
+                yield message
+                continue
+            assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF, error
+            unfinished.discard(message.partition())
 
 
 def sum_up(servers: str, topic: str) -> TopicSums:
@@ -83,8 +87,9 @@ def sum_up(servers: str, topic: str) -> TopicSums:
     seen: set[int] = set()
     for message in read_topic(servers, topic):
         key, value, headers = message.key(), message.value(), message.headers()
-        number = int((key or b"").removeprefix(b"tombstone-") if value is None
-                     else value[:NUMBER_CHARACTERS])
+        number = int(
+            (key or b"").removeprefix(b"tombstone-") if value is None else value[:NUMBER_CHARACTERS]
+        )
         if number in seen:
             found.duplicates += 1
             continue

@@ -11,13 +11,14 @@ from tests.spark.faulty import FaultySource
 
 COLUMNS = (
     # A row in 50 is a tombstone; every other has its number in the value, and 96 bytes besides.
-    "case when id % 50 = 7 then null else"
-    " cast(concat(lpad(cast(id as string), 10, '0'), repeat(md5(cast(id as string)), 3)) as binary)"
-    " end as value",
-    "case when id % 50 = 7 then concat('tombstone-', id) when id % 10 = 0 then null"
-    " else cast(id % 1000 as string) end as key",
-    "case when id % 3 = 0 then array(named_struct("
-    "'key', 'number', 'value', cast(cast(id as string) as binary))) end as headers",
+    """case when id % 50 <> 7 then
+    cast(concat(lpad(cast(id as string), 10, '0'), repeat(md5(cast(id as string)), 3)) as binary)
+    end as value""",
+    """case when id % 50 = 7 then concat('tombstone-', id)
+    when id % 10 <> 0 then cast(id % 1000 as string) end as key""",
+    """case when id % 3 = 0 then
+    array(named_struct('key', 'number', 'value', cast(cast(id as string) as binary)))
+    end as headers""",
     "case when id % 4 = 0 then cast(id % 3 as int) end as partition",
     "case when id % 5 = 0 then timestamp_millis(1700000000000 + id) end as timestamp",
 )
@@ -141,7 +142,9 @@ def bad_input(spark: SparkSession, given: Namespace) -> Any:
     attempt("option", lambda: write(rows, {**good, "linger.mss": "1"}))
     attempt("topic", lambda: write(rows, {"bootstrap.servers": given.servers}))
     attempt("type", lambda: write(rows.selectExpr("1 as value"), good))
-    attempt("overwrite", lambda: rows.write.format("kprod").options(**good).mode("overwrite").save())
+    attempt(
+        "overwrite", lambda: rows.write.format("kprod").options(**good).mode("overwrite").save()
+    )
     attempt("mode", lambda: rows.write.format("kprod").options(**good).save())
     attempt("read", lambda: spark.read.format("kprod").load())
     null_topic = rows.selectExpr("*", "cast(null as string) as topic")
@@ -193,6 +196,14 @@ def partitions(spark: SparkSession, given: Namespace) -> Any:
 SCENES: dict[str, Callable[[SparkSession, Namespace], Any]] = {
     each.__name__: each
     for each in (
-        save, topics, as_json, stream, files, fault, bad_input, logs, partitions,
+        save,
+        topics,
+        as_json,
+        stream,
+        files,
+        fault,
+        bad_input,
+        logs,
+        partitions,
     )
 }

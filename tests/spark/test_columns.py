@@ -1,5 +1,7 @@
 """A query's columns are judged by their Spark types, before any task."""
 
+from itertools import starmap
+
 import pytest
 from pyspark.sql.types import (
     ArrayType,
@@ -29,7 +31,7 @@ AS_JSON = {**TO_T, "value_format": "json"}
 
 def struct(**fields: DataType) -> StructType:
     """Return a struct of these fields."""
-    return StructType([StructField(name, given) for name, given in fields.items()])
+    return StructType(list(starmap(StructField, fields.items())))
 
 
 HEADERS = ArrayType(struct(key=TEXT, value=BYTES))
@@ -45,8 +47,13 @@ def test_every_role_is_found_by_its_name() -> None:
     """The contract of Spark's own sink, and the timestamp."""
     found = columns_of(
         struct(
-            value=BYTES, key=TEXT, headers=HEADERS, topic=TEXT, partition=INT,
-            timestamp=TimestampType(), other=DoubleType(),
+            value=BYTES,
+            key=TEXT,
+            headers=HEADERS,
+            topic=TEXT,
+            partition=INT,
+            timestamp=TimestampType(),
+            other=DoubleType(),
         )
     )
     assert repr(found) == (
@@ -118,7 +125,9 @@ def test_json_takes_all_other_columns() -> None:
         (struct(a=DayTimeIntervalType()), AS_JSON, "cast it to string"),
     ],
 )
-def test_a_wrong_column_is_explained(schema: StructType, options: dict[str, str], text: str) -> None:
+def test_a_wrong_column_is_explained(
+    schema: StructType, options: dict[str, str], text: str
+) -> None:
     """The text names the column, its type and what is wanted."""
     with pytest.raises(ConfigError) as caught:
         columns_of(schema, **options)

@@ -1,6 +1,6 @@
 """JSON by Arrow's kernels, held to the standard library's reader and writer."""
 
-import datetime
+import datetime as dt
 import decimal
 import json
 import math
@@ -13,26 +13,31 @@ from hypothesis import strategies as st
 
 from kprod.spark.json_values import json_objects, quoted
 
+INSTANT = dt.datetime(2013, 1, 2, 3, 4, 5, 678)  # noqa: DTZ001 - Arrow has its own zone
 TEXTS = st.text(alphabet=st.characters(codec="utf-8"))
-VALUES = st.fixed_dictionaries({
-    "whole": st.none() | st.integers(-(2**63), 2**63 - 1),
-    "text": st.none() | TEXTS,
-    "float": st.none() | st.floats(allow_nan=False, allow_infinity=False),
-    "flag": st.none() | st.booleans(),
-    "list": st.none() | st.lists(st.none() | TEXTS, max_size=3),
-    "struct": st.none()
-    | st.fixed_dictionaries({"a": st.none() | TEXTS, "b": st.none() | st.integers(0, 9)}),
-    "map": st.none() | st.dictionaries(TEXTS, st.none() | st.integers(0, 9), max_size=3),
-})
-SCHEMA = pa.schema([
-    ("whole", pa.int64()),
-    ("text", pa.string()),
-    ("float", pa.float64()),
-    ("flag", pa.bool_()),
-    ("list", pa.list_(pa.string())),
-    ("struct", pa.struct([("a", pa.string()), ("b", pa.int8())])),
-    ("map", pa.map_(pa.string(), pa.int64())),
-])
+VALUES = st.fixed_dictionaries(
+    {
+        "whole": st.none() | st.integers(-(2**63), 2**63 - 1),
+        "text": st.none() | TEXTS,
+        "float": st.none() | st.floats(allow_nan=False, allow_infinity=False),
+        "flag": st.none() | st.booleans(),
+        "list": st.none() | st.lists(st.none() | TEXTS, max_size=3),
+        "struct": st.none()
+        | st.fixed_dictionaries({"a": st.none() | TEXTS, "b": st.none() | st.integers(0, 9)}),
+        "map": st.none() | st.dictionaries(TEXTS, st.none() | st.integers(0, 9), max_size=3),
+    }
+)
+SCHEMA = pa.schema(
+    [
+        ("whole", pa.int64()),
+        ("text", pa.string()),
+        ("float", pa.float64()),
+        ("flag", pa.bool_()),
+        ("list", pa.list_(pa.string())),
+        ("struct", pa.struct([("a", pa.string()), ("b", pa.int8())])),
+        ("map", pa.map_(pa.string(), pa.int64())),
+    ]
+)
 
 
 def written(rows: pa.RecordBatch) -> list[str]:
@@ -72,20 +77,26 @@ def test_a_text_is_written_as_json_has_it(text: str) -> None:
 def test_what_json_has_no_number_for() -> None:
     """Texts, as Spark writes them."""
     rows = pa.record_batch({"x": [math.nan, math.inf, -math.inf, 1.5, None]})
-    assert written(rows) == ['{"x":"NaN"}', '{"x":"Infinity"}', '{"x":"-Infinity"}', '{"x":1.5}', "{}"]
+    assert written(rows) == [
+        '{"x":"NaN"}',
+        '{"x":"Infinity"}',
+        '{"x":"-Infinity"}',
+        '{"x":1.5}',
+        "{}",
+    ]
 
 
 @pytest.mark.parametrize(
     ("column", "text"),
     [
         (pa.array([decimal.Decimal("1.50")], pa.decimal128(10, 2)), "1.50"),
-        (pa.array([datetime.date(2013, 1, 2)]), '"2013-01-02"'),
+        (pa.array([dt.date(2013, 1, 2)]), '"2013-01-02"'),
         (
-            pa.array([datetime.datetime(2013, 1, 2, 3, 4, 5, 678)], pa.timestamp("us", "Asia/Tokyo")),
+            pa.array([INSTANT], pa.timestamp("us", "Asia/Tokyo")),
             '"2013-01-02T03:04:05.000678Z"',
         ),
         (
-            pa.array([datetime.datetime(2013, 1, 2, 3, 4, 5, 678)], pa.timestamp("us")),
+            pa.array([INSTANT], pa.timestamp("us")),
             '"2013-01-02T03:04:05.000678"',
         ),
         (pa.array(["a"]).dictionary_encode(), '"a"'),

@@ -23,21 +23,23 @@ def test_the_least_that_is_needed() -> None:
 
 def test_everything_in_its_place(tmp_path: Path) -> None:
     """Own options, producer settings with and without the prefix, and Spark's own."""
-    options = read_options({
-        "kafka.bootstrap.servers": "one:9092",
-        "Linger.ms": "20",
-        "kafka.compression.type": "lz4",
-        "topic": "trips",
-        "value.format": "JSON",
-        "on_record_error": "dlq:trips-dead",
-        "flush.timeout.ms": "5000",
-        "report.path": str(tmp_path / "writes"),
-        "delivery": "at_least_once",
-        "key.column": "id",
-        "checkpointlocation": "/somewhere",
-        "queryname": "q",
-        "includeheaders": "true",
-    })
+    options = read_options(
+        {
+            "kafka.bootstrap.servers": "one:9092",
+            "Linger.ms": "20",
+            "kafka.compression.type": "lz4",
+            "topic": "trips",
+            "value.format": "JSON",
+            "on_record_error": "dlq:trips-dead",
+            "flush.timeout.ms": "5000",
+            "report.path": str(tmp_path / "writes"),
+            "delivery": "at_least_once",
+            "key.column": "id",
+            "checkpointlocation": "/somewhere",
+            "queryname": "q",
+            "includeheaders": "true",
+        }
+    )
     assert options.settings == {
         "bootstrap.servers": "one:9092",
         "linger.ms": "20",

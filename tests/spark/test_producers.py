@@ -1,12 +1,15 @@
 """Producers are kept between tasks, and thrown away after any failure."""
 
 from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING
 
 import pytest
 
-from kprod import Producer
 from kprod.broker import EmbeddedCluster
 from kprod.spark.producers import PRODUCERS_MAX, ProducerCache
+
+if TYPE_CHECKING:
+    from kprod import Producer
 
 
 @pytest.fixture
@@ -47,9 +50,7 @@ def test_the_next_task_gets_the_same(cache: ProducerCache, cluster: EmbeddedClus
         assert third is not first
 
 
-def test_a_failed_task_ends_its_producer(
-    cache: ProducerCache, cluster: EmbeddedCluster
-) -> None:
+def test_a_failed_task_ends_its_producer(cache: ProducerCache, cluster: EmbeddedCluster) -> None:
     """Whatever the error is, an interrupt too."""
     seen: list[Producer] = []
 

@@ -10,9 +10,7 @@ from kprod.errors import ConfigError
 from kprod.spark.references import FILE_BYTES_MAX, is_reference, resolve, scrub, secrets_in
 
 
-def test_a_variable_and_a_file_are_read(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_variable_and_a_file_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Both kinds of references give what they name; a file's line break is not part of it."""
     monkeypatch.setenv("BROKER_PASSWORD", "from the environment")
     (tmp_path / "password").write_text("from the file\n")

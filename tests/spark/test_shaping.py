@@ -1,6 +1,7 @@
 """Batches of a query become batches of records: columns by role, rows by topic."""
 
-import datetime
+import datetime as dt
+from dataclasses import replace
 
 import pyarrow as pa
 from hypothesis import given
@@ -9,22 +10,22 @@ from hypothesis import strategies as st
 from kprod.spark.columns import Columns
 from kprod.spark.shaping import shape, split_by_topic
 
-NONE = dict.fromkeys(("value", "key", "headers", "topic", "partition", "timestamp"))
+NONE = Columns(value=None, key=None, headers=None, topic=None, partition=None, timestamp=None)
 
 
 def test_columns_get_their_roles() -> None:
     """Others are dropped, and milliseconds become a point in time."""
     batch = pa.record_batch({"body": ["a"], "other": [1], "at": [1_000], "id": [b"k"]})
-    columns = Columns(**{**NONE, "value": "body", "key": "id", "timestamp": "at"})
+    columns = replace(NONE, value="body", key="id", timestamp="at")
     assert shape(batch, columns).to_pylist() == [
-        {"value": "a", "key": b"k", "timestamp": datetime.datetime(1970, 1, 1, 0, 0, 1)}  # ruff: ignore[call-datetime-without-tzinfo] - Arrow's
+        {"value": "a", "key": b"k", "timestamp": dt.datetime(1970, 1, 1, 0, 0, 1)}  # noqa: DTZ001 - Arrow has none here
     ]
 
 
 def test_json_of_the_fields_only() -> None:
     """The value is made of what has no role."""
     batch = pa.record_batch({"a": [1], "key": ["k"], "b": ["x"]})
-    columns = Columns(**{**NONE, "key": "key"}, fields=("a", "b"))
+    columns = replace(NONE, key="key", fields=("a", "b"))
     assert shape(batch, columns).to_pylist() == [{"value": '{"a":1,"b":"x"}', "key": "k"}]
 
 
@@ -37,10 +38,12 @@ def test_one_topic_for_all() -> None:
 @given(st.lists(st.none() | st.sampled_from("abc"), max_size=30), st.integers(0, 5))
 def test_rows_keep_their_order_within_a_topic(topics: list[str | None], begin: int) -> None:
     """Each row goes to its topic once, and rows without one stay together."""
-    batch = pa.record_batch({
-        "value": pa.array([str(n) for n in range(len(topics))], pa.string()),
-        "topic": pa.array(topics, pa.string()),
-    }).slice(begin)
+    batch = pa.record_batch(
+        {
+            "value": pa.array([str(n) for n in range(len(topics))], pa.string()),
+            "topic": pa.array(topics, pa.string()),
+        }
+    ).slice(begin)
     wanted: dict[str | None, list[str]] = {}
     for row in batch.to_pylist():
         wanted.setdefault(row["topic"], []).append(row["value"])

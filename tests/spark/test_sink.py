@@ -1,6 +1,9 @@
 """The data source in a real Spark, with the embedded broker: one session for all that is short."""
 
 import json
+import operator
+import subprocess
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +13,7 @@ import pytest
 from kprod.broker import EmbeddedCluster
 from kprod.spark.messages import WriteReport
 from tests.spark.reading import sum_up
-from tests.spark.running import run_job
+from tests.spark.running import ROOT, environment, run_job
 
 ROWS = 1_000
 CANARY = "canary-2f9c1b"
@@ -72,17 +75,17 @@ def test_rows_choose_their_topic(run: Run) -> None:
     assert counts == run.found["topics"]
     assert sum(counts.values()) == ROWS - 1
     (dead,) = [r for records in run.cluster.records("dead").values() for r in records]
-    assert dict(dead.headers)["kprod.error"].startswith(b"NullTopic: 1 rows")
+    assert (dict(dead.headers)["kprod.error"] or b"").startswith(b"NullTopic: 1 rows")
 
 
 def test_json_is_what_spark_writes(run: Run) -> None:
     """The same objects as `to_json`, without the columns that have a role."""
     texts = [
-        bytes(record.value).decode()
+        (record.value or b"").decode()
         for records in run.cluster.records("json").values()
         for record in records
     ]
-    ours = sorted((json.loads(text) for text in texts), key=lambda row: row["id"])
+    ours = sorted((json.loads(text) for text in texts), key=operator.itemgetter("id"))
     assert ours == [json.loads(text) for text in run.found["as_json"]]
 
 
@@ -136,3 +139,23 @@ def test_commits_are_logged(run: Run) -> None:
     """Where Spark collects its workers' lines, a line tells where the rows went."""
     (line,) = run.found["logs"]
     assert line.startswith(f"Committed {ROWS} records of 8 tasks, 0 skipped, 0 dead letters; logs[")
+
+
+@pytest.mark.long
+def test_the_page_begins_with_what_works(tmp_path: Path) -> None:
+    """Its first example, in a process of its own, as a reader would run it."""
+    page = (ROOT / "docs" / "spark.md").read_text("utf-8")
+    (tmp_path / "first.py").write_text(
+        page.partition("```python\n")[2].partition("```")[0], "utf-8"
+    )
+    run = subprocess.run(
+        [sys.executable, "first.py"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert run.stdout.split("\n")[0] == "1000"
+    assert '"square":' in run.stdout.split("\n")[1]

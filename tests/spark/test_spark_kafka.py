@@ -1,0 +1,133 @@
+"""Two million rows of every kind into Apache Kafka, from each kind of Spark, and through accidents.
+
+Also: keys land where Spark's own Kafka sink puts them.
+"""
+
+import shutil
+from collections.abc import Generator
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from kprod.spark import writes
+from kprod.spark.messages import WriteReport
+from tests.plugins.kafka_artifacts import KafkaUnavailableError
+from tests.plugins.kafka_nodes import KafkaNodes
+from tests.plugins.spark_artifacts import spark_kafka_jars
+from tests.spark.reading import read_topic, sum_up
+from tests.spark.running import SparkProgram, need_spark, run_job
+
+ROWS = 2_000_000
+TASK_ROWS = ROWS // 8
+CLUSTER = "local-cluster[2,1,1024]"
+TIMEOUT_S = 900.0
+POLL_S = 0.2
+
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(3_600)]
+
+
+@pytest.fixture
+def servers(kafka: KafkaNodes) -> Generator[str]:
+    """Make the topics, and delete them and what executors leave in PySpark's own directory.
+
+    Yields:
+        The broker's address.
+    """
+    need_spark()
+    topics = ("save", "stream", "fault", "by-kprod", "by-spark")
+    for topic in topics:
+        kafka.create_topic(topic, partitions=6)
+    work = Path(pyspark.__file__).parent / "work"
+    before = set(work.glob("*"))
+    yield kafka.bootstrap_servers
+    for directory in set(work.glob("*")) - before:
+        shutil.rmtree(directory, ignore_errors=True)
+    delete_topics(kafka.bootstrap_servers, *topics)
+
+
+def delete_topics(servers: str, *topics: str) -> None:
+    """Delete topics, so that the next test finds them empty."""
+    from confluent_kafka.admin import AdminClient  # ruff: ignore[import-outside-top-level]
+
+    admin = AdminClient({"bootstrap.servers": servers})
+    for future in admin.delete_topics(list(topics), operation_timeout=30).values():
+        future.result(30)
+
+
+@pytest.mark.may_leak("librdkafka ends its threads in its own time")
+@pytest.mark.parametrize(
+    "where",
+    [("--master", "local[2,3]"), ("--master", CLUSTER), ("--remote", "local[2]")],
+    ids=["local", "two executors", "connect"],
+)
+def test_every_row_arrives(servers: str, tmp_path: Path, where: tuple[str, str]) -> None:
+    """Once, with everything it has; the report says how many."""
+    arguments = ("--servers", servers, "--rows", str(ROWS), *where, "save")
+    found = run_job(tmp_path / "run", *arguments, timeout_s=TIMEOUT_S)["save"]
+    topic = sum_up(servers, "save")
+    assert topic.sums == found["sums"]
+    assert topic.duplicates == 0
+    assert topic.wrong_partitions == 0
+    assert WriteReport.from_json(found["report"]).record_count == ROWS
+
+
+@pytest.mark.may_leak("librdkafka ends its threads in its own time")
+@pytest.mark.parametrize("master", ["local[2,3]", CLUSTER])
+def test_a_stream_goes_on_where_it_was_killed(servers: str, tmp_path: Path, master: str) -> None:
+    """Driver and all killed after two micro-batches, then after five: no row lost."""
+    sizes = ("--servers", servers, "--rows", str(ROWS), "--master", master)
+    arguments = (*sizes, "--input", str(tmp_path / "input"))
+    wanted = run_job(tmp_path / "files", *arguments, "files", timeout_s=TIMEOUT_S)["files"]
+    kills = 0
+    for goal in (2, 5):
+        program = SparkProgram(tmp_path / f"run{goal}", [*arguments, "stream"])
+        done = 0
+        while done < goal and not program.has_ended(POLL_S):
+            reports = [each.batch_id for each in writes(program.directory / "batches")]
+            done = max((each for each in reports if each is not None), default=-1) + 1
+        kills += not program.has_ended(0)
+        program.kill()
+    run_job(tmp_path / "run8", *arguments, "stream", timeout_s=TIMEOUT_S)
+    topic = sum_up(servers, "stream")
+    assert kills == 2
+    assert topic.sums == wanted
+    assert topic.wrong_partitions == 0
+    # A batch that was being written or committed is written again, whole or in part.
+    assert topic.duplicates <= kills * TASK_ROWS
+
+
+@pytest.mark.may_leak("librdkafka ends its threads in its own time")
+@pytest.mark.parametrize(
+    ("fault", "master"),
+    [
+        ("raise@200000", "local[2,3]"),
+        ("kill_worker@200000", "local[2,3]"),
+        ("kill_executor@200000", CLUSTER),
+        ("kill_executor", CLUSTER),
+    ],
+)
+def test_no_accident_loses_a_row(servers: str, tmp_path: Path, fault: str, master: str) -> None:
+    """In the middle of a task or at its end; only the attempt that failed leaves repetitions."""
+    arguments = ("--servers", servers, "--rows", str(ROWS), "--master", master, "--fault", fault)
+    wanted = run_job(tmp_path / "run", *arguments, "fault", timeout_s=TIMEOUT_S)["fault"]
+    topic = sum_up(servers, "fault")
+    assert topic.sums == wanted
+    assert 0 < topic.duplicates <= TASK_ROWS
+
+
+@pytest.mark.may_leak("librdkafka ends its threads in its own time")
+def test_keys_land_where_sparks_own_sink_puts_them(servers: str, tmp_path: Path) -> None:
+    """Byte for byte the same keys, in the same partitions."""
+    try:
+        jars = spark_kafka_jars()
+    except KafkaUnavailableError as error:
+        pytest.skip(str(error))
+    arguments = ("--servers", servers, "--rows", "100000", "--jars", jars, "partitions")
+    run_job(tmp_path / "run", *arguments, timeout_s=TIMEOUT_S)
+    ours, theirs = (
+        {message.key(): message.partition() for message in read_topic(servers, topic)}
+        for topic in ("by-kprod", "by-spark")
+    )
+    assert len(ours) == 100_000
+    assert ours == theirs
