@@ -13,7 +13,6 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NoReturn
 
 from kprod.config import ProducerConfig
@@ -45,7 +44,7 @@ _OF_SPARK = frozenset({"checkpointlocation", "queryname", "includeheaders"})
 # What no text can give; the columns' types say how they are sent.
 _FUNCTIONS = frozenset({"key_serializer", "value_serializer", "interceptors"})
 
-_DEFAULTS = MappingProxyType({"client.id": "kprod-spark"})
+CLIENT_ID = "kprod-spark"
 _TIMEOUT_MS_MAX = 2**31 - 1
 _TOPIC_CHARACTERS_MAX = 249
 _DLQ = "dlq:"
@@ -121,7 +120,8 @@ def read_options(options: Mapping[str, str]) -> SinkOptions:
             _put_setting(settings, bare, value)
         elif name not in _OF_SPARK:
             _refuse_name(written, bare)
-    settings = {**_DEFAULTS, **settings}
+    if "client.id" not in settings and "client_id" not in settings:
+        settings["client.id"] = CLIENT_ID
     _check_settings(settings)
     _choice("delivery", own.get("delivery"), ("at_least_once",))
     mode, dead_letter_topic = _record_error_rule(own.get("on_record_error", "fail"))

@@ -6,20 +6,15 @@ driver's machine again. A batch writer travels to all of them as a pickle; a str
 reach its commit. So a writer holds nothing but checked options, and what commit needs comes in the
 messages.
 
-Guarantee: at least once. A task's message means that its rows are acknowledged; what attempts that
-failed have written stays written. What exactly-once needs besides has its place here: a task would
-hand over a prepared transaction in its message instead (`_write_task`), and `_commit` would decide.
+What a writer guarantees is in `kprod.spark.delivery`.
 
 Thread-safety: one thread in each process.
 Source: Spark 4.1, Python Data Source API.
 """
 
-import logging
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -29,21 +24,16 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from kprod.errors import ConfigError
-from kprod.spark.columns import Columns, read_columns
-from kprod.spark.messages import TaskMessage, WriteReport
-from kprod.spark.options import SinkOptions, read_options
-from kprod.spark.producers import ProducerCache
-from kprod.spark.references import resolve, scrub, secrets_in
-from kprod.spark.reports import append_report
+from kprod.spark.columns import read_columns
+from kprod.spark.delivery import AtLeastOnce, Delivery
+from kprod.spark.messages import TaskMessage
+from kprod.spark.options import read_options
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import SparkSession
 
 __all__ = ["BatchWriter", "KprodDataSource", "StreamWriter", "register"]
-
-_logger = logging.getLogger("kprod.spark")
-_producers = ProducerCache()
 
 
 class KprodDataSource(DataSource):
@@ -88,7 +78,7 @@ class KprodDataSource(DataSource):
                 'a topic cannot be overwritten: use .mode("append"), and delete the topic before'
                 " if it must be empty"
             )
-        return BatchWriter(*_checked(self._options, schema))
+        return BatchWriter(_checked(self._options, schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamWriter":  # noqa: FBT001, N802
         """Check everything, and return the writer of one micro-batch.
@@ -107,7 +97,7 @@ class KprodDataSource(DataSource):
             raise ConfigError(
                 'a topic cannot hold a complete result: use .outputMode("append") or "update"'
             )
-        return StreamWriter(*_checked(self._options, schema))
+        return StreamWriter(_checked(self._options, schema))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} with {len(self._options)} options>"
@@ -127,13 +117,11 @@ class BatchWriter(DataSourceArrowWriter):
     """The writer of `df.write`.
 
     Args:
-        options: Checked.
-        columns: Checked.
+        delivery: With everything checked.
     """
 
-    def __init__(self, options: SinkOptions, columns: Columns) -> None:
-        self._options = options
-        self._columns = columns
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery = delivery
 
     def write(self, iterator: Iterator["RecordBatch"]) -> TaskMessage:
         """Write one task's rows; return when all are acknowledged.
@@ -147,7 +135,7 @@ class BatchWriter(DataSourceArrowWriter):
         Raises:
             KprodError: Not all could be written.
         """
-        return _write_task(self._options, self._columns, iterator)
+        return self._delivery.write(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Report a job whose tasks have all succeeded.
@@ -155,7 +143,7 @@ class BatchWriter(DataSourceArrowWriter):
         Args:
             messages: One per task.
         """
-        _commit(self._options, messages, None)
+        self._delivery.commit(messages, None)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Say what a failed job has left in the topics.
@@ -163,20 +151,18 @@ class BatchWriter(DataSourceArrowWriter):
         Args:
             messages: One per task; None for one that did not finish.
         """
-        _abort(messages, None)
+        self._delivery.abort(messages, None)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
     """The writer of one micro-batch of `df.writeStream`.
 
     Args:
-        options: Checked.
-        columns: Checked.
+        delivery: With everything checked.
     """
 
-    def __init__(self, options: SinkOptions, columns: Columns) -> None:
-        self._options = options
-        self._columns = columns
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery = delivery
 
     def write(self, iterator: Iterator["RecordBatch"]) -> TaskMessage:
         """Write one task's rows; return when all are acknowledged.
@@ -190,7 +176,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         Raises:
             KprodError: Not all could be written.
         """
-        return _write_task(self._options, self._columns, iterator)
+        return self._delivery.write(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Report a micro-batch whose tasks have all succeeded.
@@ -199,7 +185,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             messages: One per task.
             batchId: Of the micro-batch.
         """
-        _commit(self._options, messages, batchId)
+        self._delivery.commit(messages, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Say what a failed micro-batch has left in the topics.
@@ -208,66 +194,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
             messages: One per task; None for one that did not finish.
             batchId: Of the micro-batch.
         """
-        _abort(messages, batchId)
+        self._delivery.abort(messages, batchId)
 
 
-def _checked(options: Mapping[str, str], schema: StructType) -> tuple[SinkOptions, Columns]:
+def _checked(options: Mapping[str, str], schema: StructType) -> Delivery:
     checked = read_options(options)
-    return checked, read_columns(schema, checked)
-
-
-def _write_task(options: SinkOptions, columns: Columns, batches: Iterator[Any]) -> TaskMessage:
-    from kprod.spark.task import TaskWriter  # noqa: PLC0415 - pyarrow is for executors alone
-
-    context = TaskContext.get()
-    partition_id = context.partitionId() if context is not None else 0
-    attempt_number = context.attemptNumber() if context is not None else 0
-    secrets: tuple[str, ...] = ()
-    try:
-        settings = resolve(options.settings)
-        secrets = secrets_in(options.settings, settings)
-        with _producers.lend(settings) as producer:
-            task = TaskWriter(producer, options, columns)
-            task.write(batches)
-    except Exception as error:  # noqa: BLE001 - raised again, without secrets
-        _raise_without(secrets, error)
-    return task.tally.message(partition_id, attempt_number)
-
-
-def _raise_without(secrets: Sequence[str], error: Exception) -> NoReturn:
-    """Raise the error; if a secret is anywhere in it or its causes, a scrubbed text instead."""
-    full = "".join(traceback.format_exception(error))
-    if scrub(full, secrets) == full:
-        raise error
-    from kprod.spark.task import TaskFailed  # noqa: PLC0415
-
-    raise TaskFailed(scrub(f"{type(error).__name__}: {error}", secrets)) from None
-
-
-def _commit(
-    options: SinkOptions,
-    messages: Sequence[WriterCommitMessage | None],
-    batch_id: int | None,
-) -> None:
-    report = WriteReport.of(_ours(messages), batch_id)
-    if _logger.level == logging.NOTSET:
-        # Nobody can configure logging in this process. Where Spark collects its workers' lines it
-        # adds a handler, and this one must not be lost for the root's level; else nothing is shown.
-        _logger.setLevel(logging.INFO)
-    _logger.info("Committed %s", report.summary())
-    if options.report_path is None:
-        return
-    try:
-        append_report(options.report_path, report)
-    except OSError as error:
-        # The rows are in their topics: failing now would only write them once more.
-        _logger.warning("No report in %s: %s", options.report_path, error.strerror)
-
-
-def _abort(messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
-    report = WriteReport.of(_ours(messages), batch_id)
-    _logger.warning("Failed; these are in the topics all the same: %s", report.summary())
-
-
-def _ours(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage | None]:
-    return [message for message in messages if message is None or isinstance(message, TaskMessage)]
+    return AtLeastOnce(checked, read_columns(schema, checked))

@@ -15,6 +15,7 @@ def test_the_least_that_is_needed() -> None:
     """An address; everything else has a default."""
     options = read_options(ADDRESS)
     assert options.settings == {"client.id": "kprod-spark", **ADDRESS}
+    assert read_options({**ADDRESS, "client_id": "x"}).settings == {"client_id": "x", **ADDRESS}
     assert options.topic is None
     assert options.value_format is ValueFormat.RAW
     assert options.on_record_error is RecordErrorMode.FAIL

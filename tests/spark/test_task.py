@@ -44,7 +44,7 @@ def options_of(cluster: EmbeddedCluster, **own: str) -> SinkOptions:
 def write(options: SinkOptions, *batches: Any) -> TaskWriter:
     """Write batches whose columns are named by their roles."""
     names = set(batches[0].schema.names)
-    columns = Columns(fields=(), **{role: role if role in names else None for role in ROLES})  # type: ignore[arg-type]
+    columns = Columns(fields=(), **{role: role if role in names else None for role in ROLES})
     with Producer(options.settings) as producer:
         task = TaskWriter(producer, options, columns)
         task.write(iter(batches))
