@@ -82,6 +82,10 @@ class EpollSelector:
         self._epoll.close()
         self._wake.close()
 
+    def forsake(self) -> None:
+        """See `Selector.forsake`."""
+        self.close()  # it closes the child's copies, and asks nothing of the epoll that is shared
+
 
 def _to_epoll(events: int) -> int:
     reads = select.EPOLLIN if events & EVENT_READ else 0
