@@ -71,7 +71,10 @@ def benchmark(report: Report) -> None:
             rounds=3,
         )
         report.compare(
-            [contestant("kprod", "alone", alone_count), contestant("aiokafka", "alone", alone_count)],
+            [
+                contestant("kprod", "alone", alone_count),
+                contestant("aiokafka", "alone", alone_count),
+            ],
             metric=ALONE,
             baseline="aiokafka",
             rounds=3,

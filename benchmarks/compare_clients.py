@@ -7,7 +7,7 @@ of different clients alternate, so that a ratio is of one round.
     python benchmarks/compare_clients.py                        all of it: more than an hour
     python benchmarks/compare_clients.py --quick                a glance
     … --brokers kafka --clients kprod confluent-kafka --rounds 1 --json part1.json
-    … --merge part1.json part2.json --json race.json --plot race.png
+    … --merge part1.json part2.json --json race.json --plot race.png --page docs/performance.md
 
 Parts are merged by adding their rounds up; a part's ratios are to the baseline of the same part.
 
@@ -27,6 +27,7 @@ from measure import child_figures
 from race_brokers import RaceBroker
 from race_clients import CLIENTS, Load
 from race_java import race_java
+from race_table import write_table
 from report import Contestant, Metric, Report, main
 
 LIMIT = "broker's limit"
@@ -56,7 +57,14 @@ def benchmark(report: Report) -> None:
     if given.merge:
         for path in given.merge:
             report.merge(path)
-        return
+    else:
+        _race_all(report)
+    if given.page:
+        write_table(report, given.page)
+
+
+def _race_all(report: Report) -> None:
+    given = report.options.extra
     for name in given.brokers:
         with race_brokers.running(name, given.kafka if name == "kafka" else None) as broker:
             _warm_up(report, broker)
@@ -154,6 +162,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--merge", nargs="+", type=Path, metavar="JSON", help="only put parts together"
     )
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write the tables there")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--topic", help=argparse.SUPPRESS)
 

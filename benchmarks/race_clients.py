@@ -135,6 +135,38 @@ def kprod_callbacks(load: Load) -> None:
     _check_reports(load, count, failures)
 
 
+def kprod_many(load: Load) -> None:
+    """As it comes, ten thousand records a call: `send_many`."""
+    values = [load.value] * BLOCK
+    _kprod_bulk(load, lambda producer: producer.send_many(load.topic, values))
+
+
+def kprod_arrow(load: Load) -> None:
+    """As it comes, ten thousand rows of an Arrow table a call: `send_arrow`."""
+    import pyarrow as pa  # ruff: ignore[import-outside-top-level] - as above
+
+    rows = pa.record_batch({"value": pa.array([load.value] * BLOCK, pa.binary())})
+    _kprod_bulk(load, lambda producer: producer.send_arrow(load.topic, rows))
+
+
+def _kprod_bulk(load: Load, send_block: Callable[[Any], Any]) -> None:
+    """Send by blocks; the receipts of the last 100,000 records are kept and each is checked."""
+    import kprod  # ruff: ignore[import-outside-top-level] - as above
+
+    with kprod.Producer(bootstrap_servers=load.address) as producer:
+        producer.send(load.topic, load.value).result()
+        kept: deque[Any] = deque()
+        load.begin()
+        while load.goes_on():
+            kept.append(send_block(producer))
+            if len(kept) == BLOCKS_KEPT:
+                kept.popleft().result()
+        while kept:
+            kept.popleft().result()
+        producer.flush()
+        load.end()
+
+
 def _confluent_settings(load: Load) -> dict[str, Any]:
     """Choose what librdkafka's introduction advises for throughput: linger, batches, a long queue.
 
@@ -295,6 +327,8 @@ def _check(failures: Any) -> None:  # noqa: ANN401 - an iterator of whatever a c
 CLIENTS: Mapping[str, Callable[[Load], None]] = {
     "kprod": kprod_futures,
     "kprod, callbacks": kprod_callbacks,
+    "kprod, send_many": kprod_many,
+    "kprod, send_arrow": kprod_arrow,
     "confluent-kafka": confluent,
     "confluent-kafka, callbacks": confluent_callbacks,
     "aiokafka": aiokafka,

@@ -19,6 +19,7 @@ import json
 import time
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import race_brokers
 from measure import child_figures, own_process_figures
@@ -107,7 +108,7 @@ def _child(given: argparse.Namespace) -> Mapping[str, float]:
     }
 
 
-def _flush(producer: "kprod.Producer") -> None:  # noqa: F821 - imported by the child alone
+def _flush(producer: Any) -> None:  # noqa: ANN401 - kprod is imported by the child alone
     undelivered = producer.flush(FLUSH_S)
     if undelivered:
         message = f"{undelivered:,} records were not delivered"

@@ -21,7 +21,7 @@ def test_every_acknowledged_record_is_in_the_log_once_and_in_order(kafka_trio: K
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_failure_says_truly_whether_its_record_may_be_in_the_log(kafka_trio: KafkaNodes) -> None:
-    """Outages longer than the delivery timeout, brokers killed and frozen: sends fail, both ways."""
+    """Outages outlast the delivery timeout, by brokers killed and frozen: sends fail, both ways."""
     plan = ChaosPlan(
         duration_s=15,
         kill_every_s=1,
