@@ -101,7 +101,9 @@ cdef const uint8_t* validity_of(ArrowArray* array, str what) except? NULL
 
 # The readers look twice: bytes that another thread writes to meanwhile are never followed past
 # what was checked.
-cdef inline int read_number(const NumberColumn* column, int64_t row, int64_t* number) noexcept nogil:
+cdef inline int read_number(
+    const NumberColumn* column, int64_t row, int64_t* number
+) noexcept nogil:
     cdef int64_t at = column.offset + row
     cdef uint64_t unsigned
     if column.validity != NULL and not is_set(column.validity, at):
