@@ -56,12 +56,13 @@ def written(kafka: KafkaNodes) -> dict[tuple[str, int], list[Sent]]:
     now_ms = SystemClock().timestamp_ms()
     for codec in Codec:
         topic = kafka.create_topic(f"records-{codec.name.lower()}", partitions=len(PARTITIONS))
-        with Producer(
-            bootstrap_servers=kafka.bootstrap_servers,
-            compression_type=codec.name.lower(),
-            batch_size=BATCH_BYTES,
-            linger_ms=1_000,
-        ) as producer:
+        settings = {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "compression.type": codec.name.lower(),
+            "batch.size": BATCH_BYTES,
+            "linger.ms": 1_000,
+        }
+        with Producer(settings) as producer:
             for partition in PARTITIONS:
                 rows = _rows(now_ms, partition)
                 _send_all(producer, topic, partition, rows)
@@ -91,12 +92,13 @@ def _send_all(producer: Producer, topic: str, partition: int, rows: Sequence[Sen
 def _rows(now_ms: int, partition: int) -> list[Sent]:
     """Every shape of key, value, headers and time, in changing company."""
     keys = (None, b"", b"key", "ключ".encode())
-    values = (b"value", None, b"", PAD * 9, PAD)
+    # The last is larger than a batch is meant to be.
+    values = (b"value", None, b"", PAD * 9, "печать".encode(), PAD, b"long " * 2_000)
     steps_ms = (0, 5, -70_000, 3_600_000 - 120_000, 1)
     return [
         Sent(
             keys[number % 4],
-            values[number % 5],
+            values[number % 7],
             HEADERS[(number + number // 5 + partition) % 5],
             now_ms + steps_ms[(number + number // 7) % 5],
         )
