@@ -10,6 +10,6 @@ Source: PySpark 4.1, pyspark.sql.worker.lookup_data_sources.
 import contextlib
 
 with contextlib.suppress(Exception):  # noqa: RUF067 - looked for here
-    from kprod.spark.sink import KprodDataSource as DefaultSource
+    from kprod.spark.sink import KprodFormat as DefaultSource
 
     __all__ = ["DefaultSource"]

@@ -6,6 +6,6 @@ name. `register` is for sessions that do not look.
 
 from kprod.spark.messages import OffsetSpan, WriteReport
 from kprod.spark.reports import last_write, writes
-from kprod.spark.sink import KprodDataSource, register
+from kprod.spark.sink import KprodFormat, register
 
-__all__ = ["KprodDataSource", "OffsetSpan", "WriteReport", "last_write", "register", "writes"]
+__all__ = ["KprodFormat", "OffsetSpan", "WriteReport", "last_write", "register", "writes"]

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import SparkSession
 
-__all__ = ["BatchWriter", "KprodDataSource", "StreamWriter", "register"]
+__all__ = ["BatchWriter", "KprodFormat", "StreamWriter", "register"]
 
 
-class KprodDataSource(DataSource):
+class KprodFormat(DataSource):
     """Writes to Kafka topics; reads nothing.
 
     Args:
@@ -110,11 +110,11 @@ def register(spark: "SparkSession") -> None:
         spark: Classic or Connect; kprod must be installed on its driver (for Connect, the server)
             and its executors.
     """
-    spark.dataSource.register(KprodDataSource)
+    spark.dataSource.register(KprodFormat)
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """The writer of `df.write`.
+    """Writes a batch job's rows.
 
     Args:
         delivery: With everything checked.
@@ -155,7 +155,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """The writer of one micro-batch of `df.writeStream`.
+    """Writes the rows of one micro-batch.
 
     Args:
         delivery: With everything checked.

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from kprod.spark import KprodDataSource
+from kprod.spark import KprodFormat
 from kprod.spark.messages import TaskMessage
 from kprod.spark.sink import BatchWriter, StreamWriter
 
@@ -70,7 +70,7 @@ class Fault:
         os.kill(victim, signal.SIGKILL)
 
 
-class FaultySource(KprodDataSource):
+class FaultySource(KprodFormat):
     """The data source under another name, with the fault's own options."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
