@@ -80,6 +80,12 @@ def serialize_json(value: Any) -> bytes | None:  # noqa: ANN401 - whatever JSON 
     """JSON in UTF-8 without spaces, by orjson where it is installed; None is null, no "null".
 
     orjson also takes dataclasses, dates and UUIDs, and refuses integers beyond 64 bits.
+
+    Args:
+        value: Of str, int, float, bool, None, lists and mappings.
+
+    Returns:
+        The text's bytes; None for None.
     """
     if value is None:
         return None
@@ -140,15 +146,13 @@ class _Serializer:
         self._takes_context = _takes_context(call)
 
     def run(self, topic: str, given: Any, headers: Any) -> tuple[Any, Any]:  # noqa: ANN401 - an application's own
+        arguments = (given,)
+        if self._takes_context:
+            headers = _as_list(headers)
+            where = SerializationContext(topic=topic, field=self._field, headers=headers)
+            arguments = (given, where)
         try:
-            if self._takes_context:
-                context = SerializationContext(
-                    topic=topic, field=self._field, headers=_as_list(headers)
-                )
-                made = self._call(given, context)
-                headers = context.headers
-            else:
-                made = self._call(given)
+            made = self._call(*arguments)
         except Exception as error:
             raise SerializationError(
                 f"the {self._field}_serializer failed for {topic!r}: {error}"

@@ -4,7 +4,7 @@ import inspect
 
 import kprod
 
-PUBLIC = {"Producer", "RecordFuture", "SendReceipt", "as_completed", "wait"}
+PUBLIC = {"AsyncProducer", "Producer", "RecordFuture", "SendReceipt", "as_completed", "wait"}
 
 
 def test_public_names_are_exactly_these() -> None:

@@ -21,7 +21,7 @@ from cpython.unicode cimport PyUnicode_CheckExact
 
 from kprod._core.append cimport ChunkHand, SendArguments, SendPath, TopicHead, plain_text
 from kprod._core.arguments cimport whole
-from kprod._core.chunks cimport ChunkPool, MemoryWaiter
+from kprod._core.chunks cimport MemoryWaiter
 from kprod._core.future cimport RecordFuture
 from kprod._core.loop_calls cimport LoopSignal
 from kprod._core.steps cimport Steps, as_error
@@ -116,7 +116,8 @@ cdef class Sending(Steps):
         if self._path is not None and not self._has_begun and not self.is_over:
             try:
                 warn(f"send to {self.topic!r} was never awaited: nothing is sent", RuntimeWarning)
-            except BaseException:  # a filter made an error of it, and there is nobody to raise it to
+            except BaseException:
+                # A filter made an error of it, and there is nobody to raise it to.
                 pass
 
     def attempt(self, ChunkHand hand not None):

@@ -6,12 +6,12 @@ from kprod._core.loop_calls import LoopCall
 from kprod._core.steps import Steps
 from kprod.model import RecordMetadata
 
-T_co = TypeVar("T_co", covariant=True)
+_T_co = TypeVar("_T_co", covariant=True)
 
 class BatchListeners(LoopCall):
     def release(self) -> None: ...
 
-class ResultWait(Steps[T_co]): ...
+class ResultWait(Steps[_T_co]): ...
 
 class DeliveryWait(ResultWait[RecordMetadata]):
     def __init__(self, future: RecordFuture) -> None: ...

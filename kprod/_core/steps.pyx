@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What `await` drives, without bytecode: a compiled coroutine of which most end in their first step.
+"""What `await` drives, without bytecode: a compiled coroutine; most end in their first step.
 
 A coroutine of Python costs a frame, and its result an exception that carries it. Here a subclass
 writes `advance`, and the interpreter takes its result straight from the type's slot (`am_send`,

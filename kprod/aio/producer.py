@@ -11,12 +11,10 @@ Source: kprod's departure 22; aiokafka 0.14 for the names.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 from weakref import WeakValueDictionary
-
-from typing_extensions import Buffer
 
 from kprod._core.async_send import AsyncSendPath, Sending
 from kprod._core.delivery_wait import FinishWait
@@ -26,8 +24,10 @@ from kprod.aio.waiting import in_own_thread, wait_through
 from kprod.config import ProducerConfig
 from kprod.errors import ClosedError
 from kprod.model import RecordMetadata
+from kprod.producer.bulk import OnDelivery, stoppable
 from kprod.producer.engine_parts import EngineParts
 from kprod.producer.producer import Producer
+from kprod.producer.receipt import SendReceipt
 
 _logger = logging.getLogger(__name__)
 
@@ -111,6 +111,94 @@ class AsyncProducer(AsyncSendPath):
                 record may be in the log.
         """
         return await (await self.send(topic, value, key, **more))
+
+    async def send_many(  # noqa: PLR0913 - what a record is made of
+        self,
+        topic: str,
+        values: Iterable[Any],
+        *,
+        keys: Iterable[Any] | None = None,
+        headers: Iterable[Any] | None = None,
+        partitions: Iterable[int | None] | None = None,
+        timestamps_ms: Iterable[int | None] | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> SendReceipt:
+        """Hand over many records, as `Producer.send_many`, in a thread of its own.
+
+        Iterables are read, and serializers called, in that thread. Cancelled, the call stops soon,
+        at the latest when it has room for its next record; what was accepted until then is sent.
+
+        Args:
+            topic: Name of the topic.
+            values: One for each record.
+            keys: As many, or None.
+            headers: As many, or None.
+            partitions: As many, or None.
+            timestamps_ms: As many, or None.
+            on_delivery: Called for each record, on the sender's thread.
+
+        Returns:
+            One receipt for all, when all are accepted; await it for their fates.
+
+        Raises:
+            Exception: As `Producer.send_many`; the attribute `receipt` has what was accepted.
+            ClosedError: It is not open.
+        """
+        return await self._in_bulk(
+            lambda engine: engine.send_many(
+                topic,
+                values,
+                keys=keys,
+                headers=headers,
+                partitions=partitions,
+                timestamps_ms=timestamps_ms,
+                on_delivery=on_delivery,
+            )
+        )
+
+    async def send_arrow(  # noqa: PLR0913 - what a record is made of
+        self,
+        topic: str,
+        data: Any,  # noqa: ANN401 - whoever has the Arrow PyCapsule interface
+        *,
+        value: str = "value",
+        key: str | None = None,
+        headers: str | None = None,
+        partition: str | None = None,
+        timestamp: str | None = None,
+    ) -> SendReceipt:
+        """Hand over the rows of a table, as `Producer.send_arrow`, in a thread of its own.
+
+        Cancelled, the call stops soon, at the latest when it has room for its next rows; what was
+        accepted until then is sent.
+
+        Args:
+            topic: Name of the topic.
+            data: Has `__arrow_c_stream__` or `__arrow_c_array__`.
+            value: Name of the column of values.
+            key: Name of the column of keys, or None.
+            headers: Name of the column of headers, or None.
+            partition: Name of the column of partitions, or None.
+            timestamp: Name of the column of timestamps, or None.
+
+        Returns:
+            One receipt for all rows, when all are accepted; await it for their fates.
+
+        Raises:
+            Exception: As `Producer.send_arrow`; the attribute `receipt` has what was accepted.
+            ClosedError: It is not open.
+        """
+        return await self._in_bulk(
+            lambda engine: engine.send_arrow(
+                topic,
+                data,
+                value=value,
+                key=key,
+                headers=headers,
+                partition=partition,
+                timestamp=timestamp,
+            )
+        )
 
     async def flush(self, timeout: float | None = None) -> int:  # noqa: ASYNC109 - as Producer.flush
         """Send everything that was accepted before this call, without waiting for linger.
@@ -203,6 +291,25 @@ class AsyncProducer(AsyncSendPath):
         head = self.engine.topics[sending.topic]
         steps = parts.opener.finding(head, sending.partition, left_ms)
         await wait_through(steps, parts.metadata)
+
+    async def _in_bulk(self, call: Callable[[Producer], SendReceipt]) -> SendReceipt:
+        self._needed()
+        engine = self.engine
+        assert engine is not None  # noqa: S101 - needed, and there
+        is_wanted = True
+
+        def check() -> None:
+            if not is_wanted:
+                raise asyncio.CancelledError
+
+        def run() -> SendReceipt:
+            with stoppable(check):
+                return call(engine)
+
+        try:
+            return await in_own_thread(run, f"kprod-bulk-{engine.client_id}")
+        finally:
+            is_wanted = False
 
     def _line(self, parts: EngineParts) -> RoomLine:
         loop = asyncio.get_running_loop()

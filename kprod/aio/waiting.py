@@ -6,12 +6,13 @@ Thread rule: the event loop's.
 import asyncio
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from kprod._core.loop_calls import LoopSignal
 from kprod.cluster.metadata import Metadata
 from kprod.errors import MetadataTimeout
-from kprod.producer.topic_opener import Steps
+from kprod.producer.topic_opener import Newer, Steps
 
 T = TypeVar("T")
 
@@ -53,20 +54,25 @@ async def in_own_thread(call: Callable[[], T], name: str) -> T:
     results: list[T] = []
     errors: list[BaseException] = []
     signal = LoopSignal()
+    is_awaited = True
 
     def run() -> None:
         try:
             results.append(call())
         except BaseException as error:  # noqa: BLE001 - raised again in the task
-            errors.append(error)
+            if is_awaited:
+                errors.append(error)
         finally:
             signal.wake()
 
     threading.Thread(target=run, name=name, daemon=True).start()
-    await signal.future
+    try:
+        await signal.future
+    finally:
+        is_awaited = False
     if errors:
-        raise errors[0]
-    return results[0]
+        raise errors.pop()
+    return results.pop()
 
 
 async def wait_through(steps: Steps[T], metadata: Metadata) -> T:
@@ -79,16 +85,17 @@ async def wait_through(steps: Steps[T], metadata: Metadata) -> T:
     Returns:
         What the steps return; what they raise is raised.
     """
-    try:
-        wanted = next(steps)
-        while True:
-            if await _is_newer_within(metadata, wanted.version, wanted.timeout_ms):
-                wanted = steps.send(metadata.version)
-            else:
-                wanted = steps.throw(MetadataTimeout(metadata.trouble()))
-    except StopIteration as end:
-        found: T = end.value
-        return found
+    step: Callable[[], Newer] = partial(next, steps)
+    while True:
+        try:
+            wanted = step()
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        if await _is_newer_within(metadata, wanted.version, wanted.timeout_ms):
+            step = partial(steps.send, metadata.version)
+        else:
+            step = partial(steps.throw, MetadataTimeout(metadata.trouble()))
 
 
 async def _is_newer_within(metadata: Metadata, version: int, timeout_ms: int) -> bool:

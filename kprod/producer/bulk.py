@@ -7,6 +7,7 @@ Source: kafka-python's `send` for the names of what a record is made of.
 """
 
 import contextlib
+import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sized
 from typing import Any
 
@@ -20,6 +21,8 @@ from kprod.model import RecordMetadata
 from kprod.producer.receipt import SendReceipt
 
 OnDelivery = Callable[[RecordMetadata | None, KprodError | None], object]
+
+_call = threading.local()
 
 # What can be iterated and never means one item for each record.
 _SCALARS = (str, bytes, bytearray, memoryview, Mapping)
@@ -156,7 +159,30 @@ class BulkSendPath(SendPath):
         return receipt
 
     def breathe(self) -> None:
-        """Let signal handlers and other threads have a turn, as entering any function does."""
+        """Let signal handlers and other threads have a turn, as entering any function does.
+
+        A call that was made `stoppable` may end here.
+        """
+        check = getattr(_call, "check", None)
+        if check is not None:
+            check()
+
+
+@contextlib.contextmanager
+def stoppable(check: Callable[[], object]) -> Generator[None, None, None]:
+    """Let a bulk send of this thread be ended from elsewhere, between two of its records.
+
+    Args:
+        check: Called every some thousand records; what it raises ends the call.
+
+    Yields:
+        Nothing.
+    """
+    _call.check = check
+    try:
+        yield
+    finally:
+        del _call.check
 
 
 def _check_lengths(columns: Mapping[str, object]) -> None:

@@ -14,6 +14,7 @@ Source: Kafka KafkaProducer.waitOnMetadata (clients 4.3.1); kprod's departures 1
 
 import re
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import NamedTuple, NoReturn, TypeVar
 
 from kprod._core.append import TopicHead
@@ -80,18 +81,19 @@ class TopicOpener:
         self._sleep_through(self.finding(head, partition, timeout_ms))
 
     def _sleep_through(self, steps: Steps[T]) -> T:
-        try:
-            wanted = next(steps)
-            while True:
-                try:
-                    version = self._metadata.wait_for_update(wanted.version, wanted.timeout_ms)
-                except MetadataTimeout as error:
-                    wanted = steps.throw(error)
-                else:
-                    wanted = steps.send(version)
-        except StopIteration as end:
-            found: T = end.value
-            return found
+        step: Callable[[], Newer] = partial(next, steps)
+        while True:
+            try:
+                wanted = step()
+            except StopIteration as end:
+                found: T = end.value
+                return found
+            try:
+                version = self._metadata.wait_for_update(wanted.version, wanted.timeout_ms)
+            except MetadataTimeout as error:
+                step = partial(steps.throw, error)
+            else:
+                step = partial(steps.send, version)
 
     def opening(self, topic: str, timeout_ms: int) -> Steps[TopicHead]:
         """Wait until a topic's partitions are known.
@@ -100,11 +102,11 @@ class TopicOpener:
             topic: An exact str.
             timeout_ms: At most 0 does not wait.
 
-        Yields:
-            What to wait for.
-
         Returns:
             Its queues.
+
+        Yields:
+            What to wait for.
 
         Raises:
             ValueError: No topic can have this name.
@@ -117,7 +119,7 @@ class TopicOpener:
         while True:
             count = self._metadata.snapshot.partition_count(topic)
             if count:
-                return self._accumulator.topic_queues(topic, count)
+                return self._accumulator.topic_queues(topic, count)  # noqa: B901 - what steps give
             error = self._metadata.error_of(topic)
             left_ms = ends_ms - self._clock.now_ms()
             # A refusal from before this call may be out of date: it is asked about once more.

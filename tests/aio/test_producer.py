@@ -62,7 +62,9 @@ def test_many_deliveries_are_awaited_in_any_order(run: Run[None], cluster: Embed
 
     async def deliver() -> None:
         async with _producer(cluster, batch_size=5_000, linger_ms=0) as producer:
-            deliveries = [await producer.send("orders", b"%d" % n, partition=0) for n in range(3000)]
+            deliveries = [
+                await producer.send("orders", b"%d" % n, partition=0) for n in range(3000)
+            ]
             offsets = [(await delivery).offset for delivery in reversed(deliveries)]
             assert offsets == list(range(2999, -1, -1))
 
@@ -165,7 +167,7 @@ def test_a_topic_that_does_not_come_is_an_error(run: Run[None], cluster: Embedde
             impatient = asyncio.create_task(producer.send("never", b"v"))
             await asyncio.sleep(0)
             impatient.cancel()
-            with pytest.raises(UnknownTopic, match="within max_block_ms=100.*UNKNOWN_TOPIC"):
+            with pytest.raises(UnknownTopic, match=r"within max_block_ms=100.*UNKNOWN_TOPIC"):
                 await producer.send("never", b"v")
             assert impatient.cancelled()
             assert producer.engine is not None
@@ -251,7 +253,7 @@ def test_purged_records_fail(run: Run[None], cluster: EmbeddedCluster) -> None:
 
 
 def test_an_engine_is_shared_by_loops_and_threads(cluster: EmbeddedCluster) -> None:
-    """Three loops in threads of their own and two plain threads; who did not open does not close."""
+    """Three loops in threads of their own, two plain threads; a guest closes nothing."""
 
     async def deliver(thread: int) -> None:
         async with AsyncProducer(engine=engine) as producer:

@@ -123,7 +123,7 @@ def test_the_place_in_the_pools_line_is_the_loops(run: Run[None]) -> None:
         first = asyncio.create_task(producer.send(TOPIC, 2 * VALUE, partition=2))
         second = asyncio.create_task(producer.send(TOPIC, 2 * VALUE, partition=2))
         await _turns()
-        behind = MemoryWaiter(2, True, CHUNK)  # noqa: FBT003 - compiled: by position
+        behind = MemoryWaiter(2, True, CHUNK)
         bench.pool.join_line(behind)
         first.cancel()
         await _turns()
@@ -163,7 +163,7 @@ def test_no_room_in_time_is_an_error(run: Run[None]) -> None:
 
     async def deliver() -> None:
         bench, producer = _full(max_block_ms=20, on_buffer_full="raise")
-        with pytest.raises(BufferTimeout, match="16384 more bytes.*max_block_ms=20"):
+        with pytest.raises(BufferTimeout, match=r"16384 more bytes.*max_block_ms=20"):
             await producer.send(TOPIC, VALUE, partition=2)
         patient = asyncio.create_task(producer.send(TOPIC, VALUE, partition=2))
         await _drained(bench, patient)
@@ -205,7 +205,7 @@ def test_a_loop_that_is_closed_leaves_no_memory_behind() -> None:
 
 @pytest.mark.slow
 def test_fifty_thousand_tasks_at_a_full_buffer_some_of_them_cancelled(run: Run[None]) -> None:
-    """Nothing lost, nothing stuck: who is not cancelled is answered; who is, sent all or nothing."""
+    """Nothing lost, nothing stuck: who is not cancelled is answered, who is sent all or nothing."""
     count = 50_000
     source = random.Random(11)
     accepted: set[int] = set()
