@@ -65,7 +65,7 @@ FORBIDDEN_WORDS = {"data", "info", "obj", "tmp", "stuff", "helper", "util", "man
 FORBIDDEN_STARTS = ("do_", "process_")
 ALLOWED_NAMES = {"TransactionManager", "transaction_manager"}
 # What other libraries' users look for.
-ALLOWED_THERE = {"kprod/producer/bulk.py": {"data"}}
+ALLOWED_THERE = {"kprod/producer/bulk.py": {"data"}, "kprod/aio/producer.py": {"data"}}
 
 COMPILED_IMPORTS = {"kprod._core", "kprod.errors", "crc32c", "cython", "libc", "posix", "cpython"}
 

@@ -272,7 +272,7 @@ class ProducerConfig(ClientConfig):
             "key.serializer",
             Function(),
             Group.PARTITIONING,
-            "Called with each key, returns bytes; see serializers.md. None: keys are bytes already.",
+            "Called with each key, returns bytes; see serializers.md. None: keys are bytes.",
         ),
     )
     value_serializer: Serializer | None = field(
