@@ -11,19 +11,22 @@ Source: confluent-kafka 2.16 `SerializationContext`; Kafka StringSerializer, Int
 LongSerializer, DoubleSerializer (clients 4.3.1) for the plain ones' bytes.
 """
 
+import dataclasses
 import inspect
 import json
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from kprod.errors import SerializationError
 
 try:
-    from orjson import dumps as _fast_json
+    from orjson import dumps as _orjson_dumps
 except ImportError:  # an extra
-    _fast_json = None
+    _fast_json: Callable[[Any], bytes] | None = None
+else:
+    _fast_json = _orjson_dumps
 
 __all__ = [
     "RecordSerializers",
@@ -53,7 +56,7 @@ class SerializationContext:
 
     topic: str
     field: Literal["key", "value"]
-    headers: list[tuple[str, Any]] = field(default_factory=list)
+    headers: list[tuple[str, Any]] = dataclasses.field(default_factory=list)
 
 
 def serialize_str(value: str | None) -> bytes | None:
@@ -146,7 +149,7 @@ class _Serializer:
         self._takes_context = _takes_context(call)
 
     def run(self, topic: str, given: Any, headers: Any) -> tuple[Any, Any]:  # noqa: ANN401 - an application's own
-        arguments = (given,)
+        arguments: tuple[Any, ...] = (given,)
         if self._takes_context:
             headers = _as_list(headers)
             where = SerializationContext(topic=topic, field=self._field, headers=headers)

@@ -13,6 +13,7 @@ from kprod._core import future as compiled
 from kprod._core.append import PartitionHead, SendPath, TopicHead
 from kprod._core.batch import BatchBuilder
 from kprod._core.chunks import ChunkChain, ChunkPool, MemoryWaiter
+from kprod._core.delivery_wait import DeliveryWait
 from kprod._core.future import BatchResult
 from kprod.clock import ManualClock
 from kprod.errors import ClosedError
@@ -80,7 +81,7 @@ def restored() -> Iterator[None]:
     compiled.register(
         metadata_type=RecordMetadata,
         report_callback_error=future_module._report_callback_error,
-        await_future=future_module.DeliveryWait,
+        await_future=DeliveryWait,
         to_concurrent=future_module._to_concurrent,
     )
 
@@ -263,7 +264,7 @@ def test_a_log_that_fails_stops_no_callback() -> None:
     compiled.register(
         metadata_type=RecordMetadata,
         report_callback_error=report,
-        await_future=future_module.DeliveryWait,
+        await_future=DeliveryWait,
         to_concurrent=future_module._to_concurrent,
     )
     path = _Path()

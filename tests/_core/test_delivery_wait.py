@@ -19,7 +19,9 @@ class CountingLoop(asyncio.SelectorEventLoop):
 
     woken = 0
 
-    def call_soon_threadsafe(self, callback: Any, *args: Any, **more: Any) -> asyncio.Handle:
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Any, *args: Any, **more: Any
+    ) -> asyncio.Handle:
         """Count, and do it."""
         self.woken += 1
         return super().call_soon_threadsafe(callback, *args, **more)

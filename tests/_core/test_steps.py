@@ -26,7 +26,8 @@ def test_it_counts_as_a_coroutine() -> None:
     send = _path().send(TOPIC, b"v")
     assert asyncio.iscoroutine(send)
     assert isinstance(send, Coroutine)
-    assert send.__await__() is send
+    awaited: object = send.__await__()
+    assert awaited is send
     send.close()
 
 
@@ -101,5 +102,6 @@ def test_closed_it_leaves_its_place() -> None:
 def test_never_awaited_it_warns() -> None:
     """As a coroutine of Python does, and nothing is sent."""
     path = _path()
+    sending = path.send(TOPIC, b"v")
     with pytest.warns(RuntimeWarning, match="send to 'orders' was never awaited"):
-        path.send(TOPIC, b"v")
+        del sending

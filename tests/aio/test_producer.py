@@ -33,7 +33,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 
 def _producer(cluster: EmbeddedCluster, **settings: object) -> AsyncProducer:
-    return AsyncProducer({"bootstrap.servers": cluster.bootstrap_servers}, **settings)
+    return AsyncProducer({"bootstrap.servers": cluster.bootstrap_servers, **settings})
 
 
 def test_what_is_awaited_is_in_the_log(run: Run[RecordMetadata], cluster: EmbeddedCluster) -> None:
@@ -276,8 +276,8 @@ def test_an_engine_is_shared_by_loops_and_threads(cluster: EmbeddedCluster) -> N
         assert engine.flush() == 0
         assert engine.send("orders", b"open").result().offset >= 0
     sent = [tuple(map(int, r.value.split(b":"))) for r in cluster.records("orders")[0] if r.value]
-    for thread in range(5):
-        assert [number for who, number in sent if who == thread] == list(range(500))
+    for number_of_thread in range(5):
+        assert [number for who, number in sent if who == number_of_thread] == list(range(500))
 
 
 def test_settings_are_checked_at_once(cluster: EmbeddedCluster) -> None:

@@ -204,7 +204,7 @@ def test_a_loop_that_is_closed_leaves_no_memory_behind() -> None:
 
 
 @pytest.mark.slow
-def test_fifty_thousand_tasks_at_a_full_buffer_some_of_them_cancelled(run: Run[None]) -> None:
+def test_fifty_thousand_tasks_at_a_full_buffer_some_of_them_cancelled(run: Run[set[int]]) -> None:
     """Nothing lost, nothing stuck: who is not cancelled is answered, who is sent all or nothing."""
     count = 50_000
     source = random.Random(11)
