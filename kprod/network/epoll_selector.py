@@ -68,7 +68,7 @@ class EpollSelector:
 
     def wakeup(self) -> None:
         """See `Selector.wakeup`."""
-        with contextlib.suppress(ValueError):  # closed meanwhile: no one is left to wake
+        with contextlib.suppress(ValueError, OSError):  # closed meanwhile: no one is left to wake
             self._wake.write(_ONE)
 
     @property
