@@ -357,7 +357,11 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         self._around.receive_buffer = bytearray()
 
     def forsake(self) -> None:
-        """Let go of everything, in a forked child: neither brokers nor the parent notice."""
+        """Close all descriptors, whatever state things are in; nobody is told.
+
+        For a forked child, where brokers and the parent must not notice, and for a client that
+        `close` could not close.
+        """
         self._closed = True
         for connection in self._connections.values():
             connection.forsake()

@@ -94,6 +94,7 @@ class Ending:
             last_steps=(
                 self._abort,
                 engine.sender.close,
+                engine.client.forsake,  # what a death in the middle of things kept from closing
                 engine.sender.make_calls,
                 self._abandon,
                 partial(state_log.note, Event.CLOSED),
