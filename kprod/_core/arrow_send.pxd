@@ -47,6 +47,7 @@ cdef class ArrowCall(BulkCall):
     cdef int _send_array(self, int64_t row_count) except -1
     cdef int64_t _send_block(self, int64_t first, int64_t row_count) except -1
     cdef int _look_around(self) except -1
+    cdef int _follow_topic(self) except -1
     cdef int _grow_slots(self) except -1
     cdef int64_t _route(self, int64_t first, int64_t end) noexcept nogil
     cdef int32_t _slot_of(self, int64_t row, int64_t* size) noexcept nogil
@@ -65,3 +66,4 @@ cdef class ArrowCall(BulkCall):
     cdef bint _refuse_row(self, int64_t row, int64_t first) except -1
     cdef int _splice_all(self) except -1
     cdef int _splice(self, Py_ssize_t slot) except -1
+    cdef int _vacate(self, Py_ssize_t slot) except -1

@@ -171,9 +171,8 @@ cdef class ArrowCall(BulkCall):
         if path.refusal is not None:
             raise path.refusal()
         self._partition_count = self.head.partition_count
-        self._grow_slots()
+        self._follow_topic()
         self._touched_count = 0
-        self._sticky_slot = self.head.sticky + 1
         # Nothing to be looked up for any row: each goes where the partition sticks.
         self._is_plain_array = (
             columns.validity == NULL and not columns.value.is_encoded
@@ -193,6 +192,13 @@ cdef class ArrowCall(BulkCall):
             for index in range(wanted):
                 turns[index] = queue_turns[index]
             self._turn = self.head._turn
+        return 0
+
+    cdef int _follow_topic(self) except -1:
+        """Take over the sticky partition, which may be newer than the slots."""
+        cdef Py_ssize_t sticky = self.head.sticky
+        self._grow_slots()
+        self._sticky_slot = sticky + 1
         return 0
 
     cdef int _grow_slots(self) except -1:
@@ -467,14 +473,29 @@ cdef class ArrowCall(BulkCall):
         return True
 
     cdef int _splice_all(self) except -1:
+        """Hand over every batch, even if a signal handler raises at one of them."""
         cdef Py_ssize_t slot
+        cdef int _attempt
+        error = None
         for slot in range(self._slot_count):
-            if self._slots[slot].builder != NULL:
-                self._splice(slot)
+            for _attempt in range(2):
+                if self._slots[slot].builder == NULL:
+                    break
+                try:
+                    self._splice(slot)
+                except BaseException as raised:
+                    error = raised
+        if error is not None:
+            raise error
         return 0
 
     cdef int _splice(self, Py_ssize_t slot) except -1:
-        """Put a slot's batch behind its queue's others, whole, and tell the sender."""
+        """Put a slot's batch behind its queue's others, whole, and tell the sender.
+
+        Memory that goes back may wake an event loop, and choosing a partition is Python, so signal
+        handlers may raise here. Before the batch is in its queue it stays in its slot, for another
+        attempt; after it has been posted nothing is lost.
+        """
         cdef SendPath path = self._path
         cdef object batch = self._batches[slot]
         cdef BatchBuilder builder = batch.builder
@@ -482,10 +503,9 @@ cdef class ArrowCall(BulkCall):
         cdef BatchBuilder previous = None
         cdef PartitionHead queue = <PartitionHead>self.head.queues[result.partition]
         cdef bint is_refused = False
-        self._slots[slot].builder = self._slots[slot].share = NULL
-        self._batches[slot] = self._own_shares[slot] = None
         builder.seal()
         if builder.record_count == 0:
+            self._vacate(slot)
             builder.chain.release()
             return 0
         with cython.critical_section(queue):
@@ -500,18 +520,24 @@ cdef class ArrowCall(BulkCall):
                 queue.builder = None
                 queue.result = None
                 queue.batches.append(batch)
+        self._vacate(slot)
         if is_refused:
             error = path.refusal()
             error.persistence = Persistence.NOT_PERSISTED
             result.complete(error=error)
             builder.chain.release()
             return 0
+        path._post(queue)
         if previous is not None:
             previous.seal()
-        path._post(queue)
         if self.head.sticky == queue.partition:
             path.roll_sticky(self.head)
-            self._sticky_slot = self.head.sticky + 1
+            self._follow_topic()
+        return 0
+
+    cdef int _vacate(self, Py_ssize_t slot) except -1:
+        self._slots[slot].builder = self._slots[slot].share = NULL
+        self._batches[slot] = self._own_shares[slot] = None
         return 0
 
     # One by one, for whoever wants to see each record.

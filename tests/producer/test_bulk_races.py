@@ -1,0 +1,52 @@
+"""What befalls a bulk send while it runs: topics that grow, Ctrl-C, time, waits."""
+
+import itertools
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.producer.bench import TOPIC, Bench
+from tests.producer.test_bulk_arrow import deliver
+
+
+def _values(bench: Bench) -> list[bytes]:
+    return [row.value or b"" for row in itertools.chain(*deliver(bench))]
+
+
+def test_a_topic_that_grows_in_the_middle_of_a_block() -> None:
+    """Its newest partition may be the sticky one before the call has a slot for it."""
+    bench = Bench(batch_size=2000)
+    count = 500
+
+    def roll(head: Any) -> None:
+        bench.lead(*[0] * count)
+        bench.accumulator.topic_queues(TOPIC, count)
+        head.sticky = count - 1
+
+    bench.producer.roll_sticky = roll  # type: ignore[method-assign]
+    values = [b"%04d" % n * 25 for n in range(200)]
+    receipt = bench.producer.send_arrow(TOPIC, pa.table({"value": values}))
+    assert sorted(_values(bench)) == values
+    assert receipt.result(0)[count - 1].count > 100
+
+
+def test_interrupted_again_while_it_hands_over_it_hands_over_all() -> None:
+    """Each Ctrl-C ends the call, and no row that was dealt with is lost."""
+    bench = Bench()
+    values = [b"%04d" % n for n in range(9000)]
+    table = pa.table({"value": values, "p": [n % 3 for n in range(9000)]})
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    bench.producer.breathe = interrupt  # type: ignore[method-assign]
+    bench.producer.roll_sticky = interrupt  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt) as caught:
+        bench.producer.send_arrow(TOPIC, table, partition="p")
+    del bench.producer.roll_sticky
+    receipt = caught.value.receipt  # type: ignore[attr-defined]
+    assert 0 < receipt.record_count < len(values)
+    assert sorted(_values(bench)) == values[: receipt.record_count]
+    assert receipt.done()
+    assert bench.pool.lent_bytes == 0
