@@ -508,6 +508,8 @@ cdef class ArrowCall(BulkCall):
             self._vacate(slot)
             builder.chain.release()
             return 0
+        # Not when it was begun: deadlines of a queue's batches pass in the order of the queue.
+        result.created_ms = path._clock.now_ms()
         with cython.critical_section(queue):
             previous = queue.builder
             if path.refusal is not None:

@@ -50,3 +50,27 @@ def test_interrupted_again_while_it_hands_over_it_hands_over_all() -> None:
     assert sorted(_values(bench)) == values[: receipt.record_count]
     assert receipt.done()
     assert bench.pool.lent_bytes == 0
+
+
+def test_a_batch_of_columns_is_as_old_as_its_place_in_the_queue() -> None:
+    """Else its deadline would be the earlier one, and would take those ahead of it along."""
+    bench = Bench(linger_ms=0, delivery_timeout_ms=60_000, request_timeout_ms=1000)
+    bench.client.room = 0
+    sent = []
+
+    def breathe() -> None:
+        if not sent:
+            bench.clock.advance(20_000)
+            sent.append(bench.producer.send(TOPIC, b"ahead", partition=0))
+
+    bench.producer.breathe = breathe  # type: ignore[method-assign]
+    bench.turn()
+    table = pa.table({"value": [b"row"] * 10_000, "p": [0] * 10_000})
+    receipt = bench.producer.send_arrow(TOPIC, table, partition="p")
+    bench.turn()
+    bench.turn(59_900)
+    assert not sent[0].done()
+    assert not receipt.done()
+    bench.turn(200)
+    assert sent[0].done()
+    assert receipt.failed_count == 10_000
