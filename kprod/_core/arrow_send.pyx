@@ -456,6 +456,9 @@ cdef class ArrowCall(BulkCall):
         try:
             if fault == PARTITION_UNKNOWN:
                 read_number(&self._rows.columns.partition, row, &number)
+                if self.head.partition_count <= number < self._missing_from:
+                    # It is waited for; what is on its way need not wait, nor keep its memory.
+                    self._splice_all()
                 number = self._given_index(&record, number, &waited_ms)
                 self._grow_slots()
                 self._routes[row - first] = <int32_t>number + 1

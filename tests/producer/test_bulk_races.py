@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kprod.errors import UnknownPartition
 from tests.producer.bench import TOPIC, Bench
 from tests.producer.test_bulk_arrow import deliver
 
@@ -74,3 +75,20 @@ def test_a_batch_of_columns_is_as_old_as_its_place_in_the_queue() -> None:
     bench.turn(200)
     assert sent[0].done()
     assert receipt.failed_count == 10_000
+
+
+def test_nothing_is_held_back_while_a_partition_is_awaited() -> None:
+    """The wait may be long, and needs none of the rows before it."""
+    bench = Bench()
+    lengths = []
+
+    def wait(*_: object) -> None:
+        lengths.append([len(queue.batches) for queue in bench.head.queues])
+        raise UnknownPartition("not there")
+
+    bench.producer.await_partition = wait  # type: ignore[method-assign]
+    table = pa.table({"value": [b"a", b"b", b"c", b"d"], "p": [0, 1, 9, 0]})
+    receipt = bench.producer.send_arrow(TOPIC, table, partition="p")
+    assert lengths == [[1, 1, 0]]
+    assert sorted(_values(bench)) == [b"a", b"b", b"d"]
+    assert [failure.index for failure in receipt.failures()] == [2]
