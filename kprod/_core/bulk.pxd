@@ -33,6 +33,8 @@ cdef class BulkCall:
     # The wall clock's time for the next records, and for how many.
     cdef int64_t _stamp_ms
     cdef int _stamp_life
+    # Signal handlers and other threads have their turn at this record.
+    cdef int64_t _breath_at
     cdef bint _is_at_hand
     # Values alone, and nothing to be asked about them.
     cdef bint _is_plain
@@ -41,6 +43,7 @@ cdef class BulkCall:
     cdef int _send_rows(self, Column values, list others) except -1
     cdef int _append_run(self, Column values) except -1
     cdef object _beside(self, Column column)
+    cdef int _breathe_in_turn(self) except -1
     cdef int _send(
         self, object value, object key, object headers, object partition, object timestamp_ms
     ) except -1

@@ -159,6 +159,7 @@ cdef class BulkCall:
             self.head = path.open_topic(topic, path._max_block_ms)
         self._shares = [None] * PyList_GET_SIZE(self.head.queues)
         self._missing_from = <int64_t>0x7FFFFFFFFFFFFFFF
+        self._breath_at = BREATH_RECORDS
 
     def run(self, Column values not None, list others not None) -> None:
         """Append every record.
@@ -188,6 +189,7 @@ cdef class BulkCall:
                 self._is_checking = False
                 # Without its frames: there may be a million of these.
                 self.tally.refuse(error.with_traceback(None))
+                self._breathe_in_turn()
 
     cdef int _send_rows(self, Column values, list others) except -1:
         """Append records until the values end, or one of them is refused by an exception."""
@@ -195,13 +197,11 @@ cdef class BulkCall:
         cdef Column headers = others[1]
         cdef Column partitions = others[2]
         cdef Column timestamps = others[3]
-        cdef SendTally tally = self.tally
         cdef object value
         cdef object key = None
         cdef object header = None
         cdef object partition = None
         cdef object timestamp_ms = None
-        cdef int64_t breath_at = tally.record_count + BREATH_RECORDS
         while True:
             if self._is_plain:
                 self._append_run(values)
@@ -217,9 +217,14 @@ cdef class BulkCall:
             if timestamps is not None:
                 timestamp_ms = self._beside(timestamps)
             self._send(value, key, header, partition, timestamp_ms)
-            if tally.record_count >= breath_at:
-                breath_at = tally.record_count + BREATH_RECORDS
-                self._path.breathe()
+            self._breathe_in_turn()
+
+    cdef int _breathe_in_turn(self) except -1:
+        """Let signal handlers and other threads have a turn, if it is time."""
+        if self.tally.record_count >= self._breath_at:
+            self._breath_at = self.tally.record_count + BREATH_RECORDS
+            self._path.breathe()
+        return 0
 
     cdef int _append_run(self, Column values) except -1:
         """Append bytes to the sticky partition's open batch, as many as go in without ado."""

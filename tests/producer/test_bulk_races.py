@@ -92,3 +92,13 @@ def test_nothing_is_held_back_while_a_partition_is_awaited() -> None:
     assert lengths == [[1, 1, 0]]
     assert sorted(_values(bench)) == [b"a", b"b", b"d"]
     assert [failure.index for failure in receipt.failures()] == [2]
+
+
+def test_refused_records_too_let_others_have_a_turn() -> None:
+    """A list of nothing but wrong values can be interrupted, and stops no other thread."""
+    bench = Bench()
+    turns = []
+    bench.producer.breathe = lambda: turns.append(1)  # type: ignore[method-assign]
+    receipt = bench.producer.send_many(TOPIC, ["text"] * 20_000)
+    assert receipt.failed_count == 20_000
+    assert len(turns) == 4
