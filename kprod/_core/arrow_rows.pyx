@@ -155,11 +155,14 @@ cdef class ArrowRows:
         return 0
 
     cdef int time_of(self, int64_t row, int64_t* time_ms) noexcept nogil:
-        """A row's timestamp in milliseconds; faulty before 1970 and past 64 bits."""
+        """A row's timestamp in milliseconds; faulty before 1970 and past 63 bits."""
         cdef int cell = read_number(&self.columns.timestamp, row, time_ms)
         if cell != CELL_FULL:
             return cell
         if time_ms[0] < 0 or time_ms[0] > INT64_MAX // self._multiplier:
+            return CELL_FAULTY
+        # What is read of an unsigned number that is too great.
+        if time_ms[0] == INT64_MAX and self.columns.timestamp.kind == c"L":
             return CELL_FAULTY
         time_ms[0] = time_ms[0] * self._multiplier // self._divisor
         return CELL_FULL

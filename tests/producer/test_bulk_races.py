@@ -102,3 +102,14 @@ def test_refused_records_too_let_others_have_a_turn() -> None:
     receipt = bench.producer.send_many(TOPIC, ["text"] * 20_000)
     assert receipt.failed_count == 20_000
     assert len(turns) == 4
+
+
+def test_an_unsigned_timestamp_past_63_bits_is_refused() -> None:
+    """As `send` does; it is not made the last instant that there is."""
+    bench = Bench()
+    stamps = pa.array([2**63 - 2, 2**63, 2**64 - 1], pa.uint64())
+    table = pa.table({"value": [b"a", b"b", b"c"], "t": stamps})
+    receipt = bench.producer.send_arrow(TOPIC, table, timestamp="t")
+    (row,) = itertools.chain(*deliver(bench))
+    assert row.timestamp_ms == 2**63 - 2
+    assert [failure.index for failure in receipt.failures()] == [1, 2]
