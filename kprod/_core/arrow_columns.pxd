@@ -91,6 +91,7 @@ cdef class ColumnPlan:
     cdef ArrowArray* _child(self, ArrowArray* parent, Window* window) except NULL
 
 
+cdef int check_schema(ArrowSchema* schema) except -1
 cdef Py_ssize_t find_child(ArrowSchema* schema, str name, str role) except -1
 cdef ColumnPlan plan_bytes(ArrowSchema* schema, Py_ssize_t position, str role)
 cdef ColumnPlan plan_number(ArrowSchema* schema, Py_ssize_t position, str role)

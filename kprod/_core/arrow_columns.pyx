@@ -282,6 +282,18 @@ cdef str type_name(ArrowSchema* schema):
     return f"{name} ({text!r})"
 
 
+cdef int check_schema(ArrowSchema* schema) except -1:
+    """Refuse a schema that says it has columns or items, and lacks some."""
+    cdef int64_t index
+    for index in range(schema.n_children):
+        if schema.children == NULL or schema.children[index] == NULL:
+            raise ValueError(
+                f"a broken Arrow schema: of {schema.n_children} columns or items number {index} is"
+                " not there"
+            )
+    return 0
+
+
 cdef Py_ssize_t find_child(ArrowSchema* schema, str name, str role) except -1:
     """The position of a column by its name."""
     names = [_text(schema.children[index].name) for index in range(schema.n_children)]
@@ -367,6 +379,7 @@ cdef ColumnPlan plan_headers(ArrowSchema* schema, Py_ssize_t position):
     cdef ArrowSchema* item
     cdef bint is_map
     text = _text(child.format)
+    check_schema(child)
     is_map = text == "+m"
     plan.is_large = text == "+L"
     if (
@@ -374,6 +387,7 @@ cdef ColumnPlan plan_headers(ArrowSchema* schema, Py_ssize_t position):
         and _text(child.children[0].format) == "+s"
     ):
         item = child.children[0]
+        check_schema(item)
         names = [_text(item.children[index].name) for index in range(item.n_children)]
         if is_map and len(names) == 2:
             names = ["key", "value"]

@@ -22,6 +22,7 @@ from kprod._core.arrow_columns cimport (
     ColumnPlan,
     Window,
     check_array,
+    check_schema,
     find_child,
     plan_bytes,
     plan_headers,
@@ -66,8 +67,7 @@ cdef class ArrowRows:
                 "send_arrow takes a table or a record batch, whose columns have names; put a single"
                 " array into one, as in pyarrow.table({'value': array})"
             )
-        if schema.n_children and schema.children == NULL:
-            raise ValueError("a broken Arrow schema: its columns are not there")
+        check_schema(schema)
         self.source = source
         for role, name in names.items():
             if name is None:

@@ -1,7 +1,8 @@
 """What befalls a bulk send while it runs: topics that grow, Ctrl-C, time, waits."""
 
+import ctypes
 import itertools
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pytest
@@ -113,3 +114,57 @@ def test_an_unsigned_timestamp_past_63_bits_is_refused() -> None:
     (row,) = itertools.chain(*deliver(bench))
     assert row.timestamp_ms == 2**63 - 2
     assert [failure.index for failure in receipt.failures()] == [1, 2]
+
+
+class _Schema(ctypes.Structure):
+    """An Arrow schema's first fields."""
+
+
+_Schema._fields_ = [
+    ("format", ctypes.c_char_p),
+    ("name", ctypes.c_char_p),
+    ("metadata", ctypes.c_char_p),
+    ("flags", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("children", ctypes.POINTER(ctypes.POINTER(_Schema))),
+]
+
+
+class _Torn:
+    """A record batch whose schema says more than is there, at some depth; its end mends it."""
+
+    def __init__(self, batch: pa.RecordBatch, path: list[int]) -> None:
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype = ctypes.c_void_p
+        pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+        self._capsules = batch.__arrow_c_array__()
+        schema = _Schema.from_address(pointer(self._capsules[0], b"arrow_schema"))
+        for index in path:
+            schema = schema.children[index].contents
+        self._schema = schema
+        self._whole = ctypes.cast(schema.children, ctypes.c_void_p).value
+        self._nothing = (ctypes.POINTER(_Schema) * schema.n_children)()
+
+    def __enter__(self) -> Self:
+        self._point_to(ctypes.addressof(self._nothing))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._point_to(self._whole)  # whoever releases it goes through its children
+
+    def _point_to(self, address: int | None) -> None:
+        kind = ctypes.POINTER(ctypes.POINTER(_Schema))
+        self._schema.children = ctypes.cast(ctypes.c_void_p(address), kind)
+
+    def __arrow_c_array__(self, _: object = None) -> object:  # noqa: PLW3201 - Arrow's
+        return self._capsules
+
+
+@pytest.mark.parametrize("path", [[], [1], [1, 0]])
+def test_a_schema_without_what_it_promises_is_refused(path: list[int]) -> None:
+    """The table's own columns, a list's items, and what these are made of."""
+    bench = Bench()
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    batch = pa.record_batch({"value": [b"a"], "h": pa.array([[]], pa.list_(header))})
+    with _Torn(batch, path) as torn, pytest.raises(ValueError, match="broken Arrow schema"):
+        bench.producer.send_arrow(TOPIC, torn, headers="h")
