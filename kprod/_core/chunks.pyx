@@ -258,9 +258,17 @@ cdef class ChunkPool:
 
 
 cdef int _wake(list settled) except -1:
-    if settled is not None:
-        for waiter in settled:
+    """Wake them all, even if a signal handler raises at one: an event loop is woken in Python."""
+    if settled is None:
+        return 0
+    error = None
+    for waiter in settled:
+        try:
             (<MemoryWaiter>waiter).wake()
+        except BaseException as raised:
+            error = raised
+    if error is not None:
+        raise error
     return 0
 
 

@@ -56,6 +56,11 @@ cdef class LoopCalls:
                 self._is_rung = False
                 self._calls.clear()
                 return False
+            except BaseException:
+                # A signal handler interrupted it, who knows where. Rung twice does no harm.
+                self._is_rung = False
+                self.loop.call_soon_threadsafe(self._take)
+                raise
         return True
 
     def _take(self):
