@@ -171,6 +171,7 @@ class SendReceipt:
 
     def __await__(self) -> Generator[Any, None, dict[int, PartitionOffsets]]:
         if not self.done():
+            self._refuse_in_child()
             loop = asyncio.get_running_loop()
             waiter: asyncio.Future[None] = loop.create_future()
 
@@ -202,11 +203,7 @@ class SendReceipt:
     def _wait(self, timeout: float | None) -> None:
         if self.done():
             return
-        if os.getpid() != self._made_in:
-            raise ProducerForked(
-                f"this receipt was made in a parent of process {os.getpid()}, whose sender does not"
-                " run here: wait for it in the parent"
-            )
+        self._refuse_in_child()
         seconds = _FOREVER_S
         if timeout is not None:
             seconds = min(max(float(timeout), 0.0), _TIMEOUT_S_MAX)
@@ -220,6 +217,13 @@ class SendReceipt:
             raise KprodTimeout(
                 f"{self.record_count} records for {self.topic!r} were not all settled within"
                 f" {timeout} s; they go on until delivery_timeout_ms ends them"
+            )
+
+    def _refuse_in_child(self) -> None:
+        if os.getpid() != self._made_in:
+            raise ProducerForked(
+                f"this receipt was made in a parent of process {os.getpid()}, whose sender does not"
+                " run here: wait for it in the parent"
             )
 
 
