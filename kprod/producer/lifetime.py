@@ -40,7 +40,9 @@ class Closable(Protocol):
         """Take no more records, since this is a forked child."""
 
 
-_open: "weakref.WeakSet[Closable]" = weakref.WeakSet()
+# Not a WeakSet: another thread may end a producer while they are looked at, and going through a
+# set that changes is an error. The list of a dict's values is made in one step.
+_open: "weakref.WeakValueDictionary[int, Closable]" = weakref.WeakValueDictionary()
 
 
 def watch(producer: Closable) -> None:
@@ -49,7 +51,7 @@ def watch(producer: Closable) -> None:
     Args:
         producer: Open.
     """
-    _open.add(producer)
+    _open[id(producer)] = producer
 
 
 def unwatch(producer: Closable) -> None:
@@ -58,11 +60,17 @@ def unwatch(producer: Closable) -> None:
     Args:
         producer: Any.
     """
-    _open.discard(producer)
+    if _open.get(id(producer)) is producer:
+        _open.pop(id(producer), None)
+
+
+def still_open() -> list[Closable]:
+    """All that are looked after, whatever other threads do meanwhile."""
+    return [producer for ref in _open.valuerefs() if (producer := ref()) is not None]
 
 
 def _refuse_in_child() -> None:
-    for producer in list(_open):
+    for producer in still_open():
         producer.refuse_in_child()
 
 
@@ -71,14 +79,17 @@ def _close_at_exit() -> None:
     clock = SystemClock()
     ends_ns = clock.now_ns() + int(EXIT_FLUSH_S * 1e9)
     interruption: BaseException | None = None
-    counted = [(producer, producer.begin_close()) for producer in list(_open)]
+    counted = [(producer, producer.begin_close()) for producer in still_open()]
     for producer, count in counted:
         try:
             producer.close(max(ends_ns - clock.now_ns(), 0) / 1e9)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the count is told
             interruption = error
             ends_ns = 0
-            producer.close(0)
+            try:
+                producer.close(0)
+            except BaseException as again:  # noqa: BLE001 - who presses Ctrl-C presses it twice
+                interruption = again
         undelivered = count()
         if undelivered:
             _logger.warning(

@@ -4,9 +4,11 @@ import logging
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 import pytest
 
@@ -15,6 +17,7 @@ from kprod.broker import EmbeddedCluster
 from kprod.config import NetworkSettings
 from kprod.errors import KprodError
 from kprod.network.surroundings import NetworkDoors, system_doors
+from kprod.producer import lifetime
 from kprod.producer.producer import Environment
 from kprod.protocol.api import ApiKey
 
@@ -138,3 +141,67 @@ def test_a_dead_sender_fails_everything_and_says_why(
     with pytest.raises(KprodError, match="the sender thread died"):
         producer.send("orders", b"more")
     assert producer.close(5) == 0
+
+
+class _Ended:
+    """A producer with nothing left to close."""
+
+    client_id = "ended"
+
+    def begin_close(self) -> Callable[[], int]:
+        return lambda: 0
+
+    def close(self, timeout: float | None = None) -> int:
+        return int(timeout is None) * 0
+
+    def refuse_in_child(self) -> None:
+        """Nothing to refuse."""
+
+
+def _come_and_go(is_over: threading.Event) -> None:
+    while not is_over.is_set():
+        passing = _Ended()
+        lifetime.watch(passing)
+        lifetime.unwatch(passing)
+
+
+def test_producers_may_come_and_go_while_all_are_asked() -> None:
+    """An interpreter that ends, or forks, must not stumble over a thread that just closes one."""
+    stays = [_Ended() for _ in range(50)]
+    list(map(lifetime.watch, stays))
+    is_over = threading.Event()
+    thread = threading.Thread(target=_come_and_go, args=[is_over])
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        thread.start()
+        assert all(len(lifetime.still_open()) >= len(stays) for _ in range(2000))
+    finally:
+        sys.setswitchinterval(interval_s)
+        is_over.set()
+        thread.join()
+        list(map(lifetime.unwatch, stays))
+
+
+def test_ctrl_c_again_and_again_at_exit_keeps_nothing_from_being_counted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who wants out presses it twice; each producer's loss is told all the same."""
+
+    class Busy(_Ended):
+        """Ctrl-C comes whenever it is closed."""
+
+        client_id = "busy"
+
+        def begin_close(self) -> Callable[[], int]:
+            return lambda: 7
+
+        def close(self, timeout: float | None = None) -> int:
+            raise KeyboardInterrupt(timeout)
+
+    monkeypatch.setattr(lifetime, "_open", WeakValueDictionary())
+    producers = [Busy(), Busy()]
+    list(map(lifetime.watch, producers))
+    with caplog.at_level(logging.WARNING), pytest.raises(KeyboardInterrupt):
+        lifetime._close_at_exit()
+    assert [record.args and record.args[:2] for record in caplog.records] == [("busy", 7)] * 2
