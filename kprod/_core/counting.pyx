@@ -69,7 +69,8 @@ cdef class Counting:
         for batch in batches:
             builder = batch.builder
             result = batch.result
-            queued_ms = now_ms - result.created_ms
+            # A batch may have been begun after the turn was.
+            queued_ms = max(now_ms - result.created_ms, 0)
             whole.batches += 1
             whole.records += builder.record_count
             whole.plain_bytes += builder.size_bytes

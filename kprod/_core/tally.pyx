@@ -389,11 +389,12 @@ cdef class BatchShare(BatchListener):
                 first += taken
                 call_first += taken
                 length -= taken
-        self.tally._split_count -= 1
+        # The parts first: the account must not look settled in between.
         for share in shares:
             if share.record_count:
                 self.tally._split_count += 1
                 share.watch()
+        self.tally._split_count -= 1
         self._drop_spans()
         return 0
 

@@ -50,6 +50,13 @@ def test_a_request_of_two_batches() -> None:
     assert {name: topic.records for name, topic in counting.topics.items()} == {"a": 3, "b": 1}
 
 
+def test_a_batch_may_be_younger_than_the_turn_that_sends_it() -> None:
+    """Begun and filled after the turn's time was taken: it has not been queued for less than 0."""
+    counting = Counting(ManualClock(), TURNS_AT_MS)
+    counting.produced([_batch("a", [b"x"], 105)], 100)
+    assert counting.producer.queued_ms == 0
+
+
 @given(EVENTS)
 def test_sums_and_peaks_of_requests(events: list[tuple[int, int, int]]) -> None:
     """Of all nodes together, and of each."""
