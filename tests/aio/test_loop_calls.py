@@ -18,7 +18,9 @@ class _Interrupted(asyncio.SelectorEventLoop):
 
     interrupts = 0
 
-    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any, **more: Any) -> Any:
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, **more: Any
+    ) -> Any:
         """Raise before anything is done, as often as was asked for."""
         if self.interrupts:
             self.interrupts -= 1

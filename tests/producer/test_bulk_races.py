@@ -26,7 +26,7 @@ def test_a_topic_that_grows_in_the_middle_of_a_block() -> None:
         bench.accumulator.topic_queues(TOPIC, count)
         head.sticky = count - 1
 
-    bench.producer.roll_sticky = roll  # type: ignore[method-assign]
+    bench.producer.roll_sticky = roll  # type: ignore[method-assign, assignment]
     values = [b"%04d" % n * 25 for n in range(200)]
     receipt = bench.producer.send_arrow(TOPIC, pa.table({"value": values}))
     assert sorted(_values(bench)) == values
@@ -42,8 +42,8 @@ def test_interrupted_again_while_it_hands_over_it_hands_over_all() -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    bench.producer.breathe = interrupt  # type: ignore[method-assign]
-    bench.producer.roll_sticky = interrupt  # type: ignore[method-assign]
+    bench.producer.breathe = interrupt  # type: ignore[method-assign, assignment]
+    bench.producer.roll_sticky = interrupt  # type: ignore[method-assign, assignment]
     with pytest.raises(KeyboardInterrupt) as caught:
         bench.producer.send_arrow(TOPIC, table, partition="p")
     del bench.producer.roll_sticky
@@ -58,14 +58,14 @@ def test_a_batch_of_columns_is_as_old_as_its_place_in_the_queue() -> None:
     """Else its deadline would be the earlier one, and would take those ahead of it along."""
     bench = Bench(linger_ms=0, delivery_timeout_ms=60_000, request_timeout_ms=1000)
     bench.client.room = 0
-    sent = []
+    sent: list[Any] = []
 
     def breathe() -> None:
         if not sent:
             bench.clock.advance(20_000)
             sent.append(bench.producer.send(TOPIC, b"ahead", partition=0))
 
-    bench.producer.breathe = breathe  # type: ignore[method-assign]
+    bench.producer.breathe = breathe  # type: ignore[method-assign, assignment]
     bench.turn()
     table = pa.table({"value": [b"row"] * 10_000, "p": [0] * 10_000})
     receipt = bench.producer.send_arrow(TOPIC, table, partition="p")
@@ -87,7 +87,7 @@ def test_nothing_is_held_back_while_a_partition_is_awaited() -> None:
         lengths.append([len(queue.batches) for queue in bench.head.queues])
         raise UnknownPartition("not there")
 
-    bench.producer.await_partition = wait  # type: ignore[method-assign]
+    bench.producer.await_partition = wait  # type: ignore[method-assign, assignment]
     table = pa.table({"value": [b"a", b"b", b"c", b"d"], "p": [0, 1, 9, 0]})
     receipt = bench.producer.send_arrow(TOPIC, table, partition="p")
     assert lengths == [[1, 1, 0]]
@@ -99,7 +99,7 @@ def test_refused_records_too_let_others_have_a_turn() -> None:
     """A list of nothing but wrong values can be interrupted, and stops no other thread."""
     bench = Bench()
     turns = []
-    bench.producer.breathe = lambda: turns.append(1)  # type: ignore[method-assign]
+    bench.producer.breathe = lambda: turns.append(1)  # type: ignore[method-assign, assignment]
     receipt = bench.producer.send_many(TOPIC, ["text"] * 20_000)
     assert receipt.failed_count == 20_000
     assert len(turns) == 4
