@@ -35,6 +35,8 @@ cdef class BulkCall:
     cdef int _stamp_life
     # Signal handlers and other threads have their turn at this record.
     cdef int64_t _breath_at
+    # Where records may be slow to come: the monotonic time of the latest one.
+    cdef int64_t _breath_ms
     cdef bint _is_at_hand
     # Values alone, and nothing to be asked about them.
     cdef bint _is_plain

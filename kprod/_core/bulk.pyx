@@ -220,9 +220,16 @@ cdef class BulkCall:
             self._breathe_in_turn()
 
     cdef int _breathe_in_turn(self) except -1:
-        """Let signal handlers and other threads have a turn, if it is time."""
-        if self.tally.record_count >= self._breath_at:
+        """Let signal handlers and other threads have a turn, if it is time.
+
+        That is every so many records, and every millisecond where they may be slow to come.
+        """
+        cdef int64_t now_ms = self._breath_ms
+        if not self._is_at_hand:
+            now_ms = self._path._clock.now_ms()
+        if self.tally.record_count >= self._breath_at or now_ms != self._breath_ms:
             self._breath_at = self.tally.record_count + BREATH_RECORDS
+            self._breath_ms = now_ms
             self._path.breathe()
         return 0
 

@@ -2,12 +2,14 @@
 
 import ctypes
 import itertools
+from collections.abc import Iterator
 from typing import Any, Self
 
 import pyarrow as pa
 import pytest
 
 from kprod.errors import UnknownPartition
+from kprod.producer.bulk import stoppable
 from tests.producer.bench import TOPIC, Bench
 from tests.producer.test_bulk_arrow import deliver
 
@@ -103,6 +105,28 @@ def test_refused_records_too_let_others_have_a_turn() -> None:
     receipt = bench.producer.send_many(TOPIC, ["text"] * 20_000)
     assert receipt.failed_count == 20_000
     assert len(turns) == 4
+
+
+def test_a_slow_source_is_stopped_at_its_next_record() -> None:
+    """Not some thousand records later, each of which would be sent."""
+    bench = Bench()
+    is_wanted = True
+
+    def values() -> Iterator[bytes]:
+        nonlocal is_wanted
+        for number in range(100):
+            bench.clock.advance(5)
+            is_wanted = number < 3
+            yield b"%d" % number
+
+    def check() -> None:
+        if not is_wanted:
+            raise KeyboardInterrupt
+
+    with stoppable(check), pytest.raises(KeyboardInterrupt) as caught:
+        bench.producer.send_many(TOPIC, values())
+    assert caught.value.receipt.record_count == 4  # type: ignore[attr-defined]
+    assert sorted(_values(bench)) == [b"0", b"1", b"2", b"3"]
 
 
 def test_an_unsigned_timestamp_past_63_bits_is_refused() -> None:
