@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kprod.clock import ManualClock
+from kprod.cluster.metadata import NEVER_MS
 from kprod.cluster.snapshot import ClusterSnapshot, TopicSnapshot
 from kprod.errors import Disconnected, KprodError
 from kprod.model import Node, RecordMetadata
@@ -72,7 +73,7 @@ class FakeClient:
 
     def poll_delay_ms(self, node: Node, now_ms: int) -> int:
         """Only an answer can help."""
-        return 0 if self.ready(node, now_ms) else 1 << 40
+        return 0 if self.ready(node, now_ms) else NEVER_MS
 
     def send(self, request: ClientRequest, now_ms: int) -> None:
         """Keep a Produce request; answer InitProducerId."""

@@ -204,4 +204,5 @@ def test_ctrl_c_again_and_again_at_exit_keeps_nothing_from_being_counted(
     list(map(lifetime.watch, producers))
     with caplog.at_level(logging.WARNING), pytest.raises(KeyboardInterrupt):
         lifetime._close_at_exit()
-    assert [record.args and tuple(record.args)[:2] for record in caplog.records] == [("busy", 7)] * 2
+    said = [tuple(record.args or ())[:2] for record in caplog.records]
+    assert said == [("busy", 7)] * 2
