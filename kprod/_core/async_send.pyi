@@ -1,5 +1,5 @@
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any
+from typing import Any, final
 
 from typing_extensions import Buffer
 
@@ -25,6 +25,7 @@ class AsyncSendPath:
     ) -> Coroutine[Any, Any, RecordFuture]: ...
     def wait_and_send(self, sending: Sending) -> Coroutine[Any, Any, RecordFuture]: ...
 
+@final
 class Sending(Steps[RecordFuture]):
     topic: str
     partition: int | None

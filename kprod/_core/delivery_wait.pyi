@@ -1,5 +1,5 @@
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import TypeVar, final
 
 from kprod._core.future import BatchResult, RecordFuture
 from kprod._core.loop_calls import LoopCall
@@ -8,13 +8,16 @@ from kprod.model import RecordMetadata
 
 _T_co = TypeVar("_T_co", covariant=True)
 
+@final
 class BatchListeners(LoopCall):
     def release(self) -> None: ...
 
 class ResultWait(Steps[_T_co]): ...
 
+@final
 class DeliveryWait(ResultWait[RecordMetadata]):
     def __init__(self, future: RecordFuture) -> None: ...
 
+@final
 class FinishWait(ResultWait[None]):
     def __init__(self, results: Iterable[BatchResult]) -> None: ...
