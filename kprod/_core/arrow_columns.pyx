@@ -287,10 +287,7 @@ cdef int check_schema(ArrowSchema* schema) except -1:
     cdef int64_t index
     for index in range(schema.n_children):
         if schema.children == NULL or schema.children[index] == NULL:
-            raise ValueError(
-                f"a broken Arrow schema: of {schema.n_children} columns or items number {index} is"
-                " not there"
-            )
+            raise ValueError(f"a broken Arrow schema: column or item {index} is not there")
     return 0
 
 
