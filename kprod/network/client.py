@@ -297,9 +297,8 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
             now_ms: Monotonic.
         """
         self._now_ms = max(now_ms, self._now_ms)
-        if self._metadata.snapshot is not self._seen_snapshot or self._metadata.rebootstrap_is_due(
-            now_ms
-        ):
+        is_new = self._metadata.snapshot is not self._seen_snapshot
+        if is_new or self._metadata.rebootstrap_is_due(now_ms):
             self._maybe_rebootstrap()
         sleep_ms = self._sleep_ms(timeout_ms)
         self._recorder.falls_asleep()
@@ -385,10 +384,8 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
 
     def _sleep_ms(self, timeout_ms: int) -> int:
         now_ms = self._now_ms
-        sleep_ms = self._metadata.update_due_in_ms(now_ms)
-        if sleep_ms <= 0:
-            sleep_ms = self._updater.maybe_update(now_ms)
-        sleep_ms = min(timeout_ms, sleep_ms)
+        due_in_ms = self._metadata.update_due_in_ms(now_ms) or self._updater.maybe_update(now_ms)
+        sleep_ms = min(timeout_ms, due_in_ms)
         expiry_ms = self._around.timer.next_expiry_ms
         if expiry_ms is not None:
             sleep_ms = min(sleep_ms, expiry_ms - now_ms)
