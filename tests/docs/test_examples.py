@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
 
 from kprod.broker import EmbeddedCluster
@@ -86,7 +85,7 @@ def test_a_command_is_one(name: str, words: list[str]) -> None:
         targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
         assert {word for word in rest if "=" not in word} <= targets, name
         return
-    with click.Context(kprod_command) as context:
+    with kprod_command.context_class(kprod_command, **kprod_command.context_settings) as context:
         command = kprod_command.get_command(context, rest[0]) if rest else kprod_command
         assert command is not None, f"{name}: there is no kprod {rest[0]}"
         assert command.make_context(rest[0], rest[1:], parent=context) is not None

@@ -13,7 +13,7 @@ def test_corpus_has_no_finding(name: str) -> None:
     """All committed inputs keep the target's promises."""
     inputs = [*TARGETS[name].seeds(), *corpus.load(name)]
     outcomes = {TARGETS[name].check(content) for content in inputs}
-    assert len(outcomes) > 10
+    assert len(outcomes) >= 10
 
 
 @pytest.mark.parametrize("name", TARGETS)

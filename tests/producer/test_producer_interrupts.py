@@ -3,6 +3,7 @@
 The long forms are what the library is judged by; the short ones keep it honest from day to day.
 """
 
+import gc
 import itertools
 import signal
 import sys
@@ -16,11 +17,22 @@ import kprod
 from kprod.broker import EmbeddedCluster
 from kprod.clock import SystemClock
 
+pytestmark = pytest.mark.usefixtures("nobody_listens_to_the_collector")
+
 SETTLE_S = 60.0  # ends a broken test, never its rhythm
 
 
 class Interrupt(Exception):
     """What the handler raises."""
+
+
+@pytest.fixture
+def nobody_listens_to_the_collector() -> Iterator[None]:
+    """What a handler raises into such a listener is swallowed; Hypothesis has one."""
+    listeners = gc.callbacks[:]
+    gc.callbacks.clear()
+    yield
+    gc.callbacks.extend(listeners)
 
 
 @pytest.fixture
