@@ -205,7 +205,7 @@ def rising_rates(report: Report, case: Case) -> None:
         Metric(names["cpu"], "us", more_is_better=False, against="target rate, requests/s"),
     ]
     for rate in report.pick((5_000, 10_000, 20_000, 40_000, 60_000, 80_000), (5_000,)):
-        load = load_of(case, rate, report.pick(5, 1), TIMEOUT_MS)
+        load = load_of(case, rate, report.pick(3, 1), TIMEOUT_MS)
         sides = [
             Contestant(name, partial(measure, make, load, names)) for name, make in SIDES.items()
         ]
@@ -224,7 +224,7 @@ def two_timeouts(report: Report) -> None:
         Metric(names["cpu"], "us", more_is_better=False),
         Metric(names["held"], "ratio", more_is_better=False),
     ]
-    rate, seconds = report.pick((10_000, 15), (3_000, 1))
+    rate, seconds = report.pick((10_000, 10), (3_000, 1))
     sides = []
     for timeout_ms in (200, 30_000):
         load = load_of(QUICK_CASE, rate, seconds, timeout_ms)
@@ -237,10 +237,17 @@ def two_timeouts(report: Report) -> None:
 
 def benchmark(report: Report) -> None:
     """Fill the report."""
-    two_timeouts(report)
-    for case in (QUICK_CASE, SLOW_CASE):
-        rising_rates(report, case)
+    part = report.options.extra.part
+    if part in {None, "timeouts"}:
+        two_timeouts(report)
+    if part in {None, "rates"}:
+        for case in (QUICK_CASE, SLOW_CASE):
+            rising_rates(report, case)
 
 
 if __name__ == "__main__":
-    main("Purgatory", benchmark)
+    main(
+        "Purgatory",
+        benchmark,
+        arguments=lambda parser: parser.add_argument("--part", choices=["timeouts", "rates"]),
+    )

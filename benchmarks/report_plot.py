@@ -4,6 +4,7 @@ Why apart from `report`: matplotlib is needed here only, and takes a second to i
 """
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
+from PIL import Image
 from report import Metric, Report, Row, readable
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#333333")
@@ -18,6 +20,9 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#3
 
 MARKERS = "osD^vPX"
 PANEL_WIDTH_INCHES = 7.0
+DOTS_PER_INCH = 100
+PNG_COLOURS = 48
+"""Enough for the lines, their bands and smooth letters; a third of the size of all colours."""
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 11,
@@ -58,7 +63,18 @@ def draw(report: Report, path: Path) -> None:
         for axes, (metric, rows) in zip(grid[:, 0], panels, strict=True):
             _panel(axes, metric, rows, series)
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=160)
+        if path.suffix == ".png":
+            _save_small(figure, path)
+        else:
+            figure.savefig(path)
+
+
+def _save_small(figure: Figure, path: Path) -> None:
+    """Write a PNG that a repository can keep: few colours, as many dots as reading takes."""
+    drawn = BytesIO()
+    figure.savefig(drawn, dpi=DOTS_PER_INCH, format="png")
+    few = Image.open(drawn).convert("RGB").quantize(PNG_COLOURS, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
 
 
 def _panel(axes: Axes, metric: Metric, rows: Sequence[Row], series: Sequence[str]) -> None:

@@ -10,14 +10,12 @@ something stands in a heap by the instant at which its range starts, so the heap
 entries, not millions. When the bucket of a higher level comes up, what it holds is spread over the
 lower ones.
 
-The entry is the task: being in a list costs no memory of its own, and `cancel` needs no search.
-Links are bare pointers, and the list owns a reference to each task: to unlink one then writes to
-its neighbours without reading them, which is what counts when a million wait. The list shows its
-tasks to the cycle collector itself, so a wheel that was dropped with tasks in it is freed.
+The entry is the task: being in a bucket costs ten bytes, and `cancel` needs no search. What a
+bucket is, and what makes it fast with a million tasks, is `timer_task`'s matter.
 
 Invariants.
-    A task is in exactly one list (a bucket, the due list, the firing list), or in none.
-    `len(wheel)` is the number of tasks in lists; they point to the wheel, the others to none.
+    A task is in exactly one bucket, or in the due or the firing list, or in none.
+    `len(wheel)` is the number of those tasks; they point to that number, the others to none.
     A bucket stands in the queue at most once: when its expiration changes, never when it fills.
     Every bucket in the queue expires after each level's current time.
     Expirations are whole ticks, rounded up, so that nothing fires early.
@@ -32,159 +30,30 @@ without their locks.
 
 cimport cython
 from cpython.long cimport PyLong_AsLongLongAndOverflow
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.object cimport PyObject, PyTypeObject, inquiry, traverseproc, visitproc
-from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free, realloc
 
-cdef extern from *:
-    """
-    /* A cancelled task is mostly dropped next, and then leaves the collector's list, whose two
-       neighbours are as far away in memory as those in the bucket. Asked for early, all four come
-       together. Only a hint: a wrong address costs nothing. */
-    #if defined(__GNUC__) && !defined(Py_GIL_DISABLED)
-    static inline void kprod_prefetch_collector_links(PyObject *tracked) {
-        const Py_uintptr_t *head = (const Py_uintptr_t *)tracked - 2;
-        __builtin_prefetch((const void *)head[0], 1);
-        __builtin_prefetch((const void *)(head[1] & ~(Py_uintptr_t)3), 1);
-    }
-    #else
-    #define kprod_prefetch_collector_links(tracked) ((void)0)
-    #endif
-    """
-    void _prefetch_collector_links "kprod_prefetch_collector_links"(object tracked) noexcept
+from kprod._core.timer_task cimport (
+    BLOCK_TASKS,
+    Bucket,
+    TaskBlock,
+    TimerTask,
+    TimerTaskList,
+    bucket_append,
+    bucket_is_empty,
+    bucket_remove,
+    bucket_reserve,
+    detach,
+    drop_blocks,
+    in_bucket,
+    tasks_in,
+)
 
 cdef enum:
-    NEVER = -1  # the expiration of a bucket out of the queue, and of a task never added
-
-
-@cython.freelist(256)
-cdef class TimerTask:
-    """Something to run when its time has come; it may be added again after it ran or was cancelled.
-
-    A subclass may override `run` instead of giving a callback.
-
-    Args:
-        callback: Called without arguments; its result is ignored.
-
-    Thread-safety: under the interpreter lock; in a `SystemTimer` any thread may cancel.
-    """
-
-    def __cinit__(self):
-        self._expiration_ms = NEVER
-
-    def __init__(self, callback):
-        if not callable(callback):
-            raise TypeError(f"callback must be callable, got {type(callback).__name__}")
-        self.callback = callback
-
-    @property
-    def pending(self):
-        """Whether the task waits in a timer."""
-        return self._next != NULL
-
-    @property
-    def expiration_ms(self):
-        """When it fires or fired, monotonic milliseconds, a whole tick; −1 if never added."""
-        return self._expiration_ms
-
-    cpdef bint cancel(self) noexcept:
-        """Take the task out of its timer, at once; a task that does not wait is left as it is.
-
-        Returns:
-            Whether it was pending.
-        """
-        if self._next == NULL:
-            return False
-        _prefetch_collector_links(self)
-        (<TimingWheel>self._wheel)._count -= 1
-        self._wheel = NULL
-        _unlink(self)
-        Py_DECREF(self)  # the list's reference; the caller has its own
-        return True
-
-    cpdef object run(self):
-        """Call the callback."""
-        return self.callback()
-
-
-cdef inline void _unlink(TimerTask task) noexcept:
-    # Nothing of the neighbours is read, so their cache misses keep nobody waiting.
-    (<TimerTask>task._prev)._next = task._next
-    (<TimerTask>task._next)._prev = task._prev
-    task._prev = NULL
-    task._next = NULL
-
-
-@cython.no_gc_clear
-cdef class TimerTaskList:
-    """A bucket: a list of tasks around a sentinel, and the instant at which its range starts.
-
-    The list owns one reference to each of its tasks; their links are bare pointers.
-    """
-
-    def __cinit__(self):
-        cdef TimerTask sentinel = TimerTask.__new__(TimerTask)
-        sentinel._prev = <void*>sentinel
-        sentinel._next = <void*>sentinel
-        self._sentinel = sentinel
-        self._expiration_ms = NEVER
-
-    def __dealloc__(self):
-        if self._sentinel is not None:
-            self._cancel_all()
-            self._sentinel._next = NULL
-
-    cdef bint _is_empty(self) noexcept:
-        return self._sentinel._next == <void*>self._sentinel
-
-    cdef TimerTask _first(self):
-        return <TimerTask>self._sentinel._next
-
-    cdef void _append(self, TimerTask task) noexcept:
-        """Link a task that is in no list; the caller hands over a reference."""
-        cdef TimerTask sentinel = self._sentinel
-        task._prev = sentinel._prev
-        task._next = <void*>sentinel
-        (<TimerTask>sentinel._prev)._next = <void*>task
-        sentinel._prev = <void*>task
-
-    cdef void _cancel_all(self) noexcept:
-        cdef TimerTask task
-        while not self._is_empty():
-            task = self._first()
-            task.cancel()
-
-
-cdef traverseproc _traverse_fields = (<PyTypeObject*>TimerTaskList).tp_traverse
-
-
-cdef int _traverse_list(PyObject* tasks, visitproc visit, void* argument) noexcept:
-    """Show the collector the tasks of a list, which its bare pointers hide."""
-    cdef TimerTask sentinel = (<TimerTaskList>tasks)._sentinel
-    cdef int stopped = _traverse_fields(tasks, visit, argument)
-    cdef void* linked
-    if stopped or sentinel is None:
-        return stopped
-    linked = sentinel._next
-    while linked != <void*>sentinel:
-        stopped = visit(<PyObject*>linked, argument)
-        if stopped:
-            return stopped
-        linked = (<TimerTask>linked)._next
-    return 0
-
-
-cdef int _clear_list(PyObject* tasks) noexcept:
-    """Let go of the tasks of a list that is garbage."""
-    (<TimerTaskList>tasks)._cancel_all()
-    return 0
-
-
-# Every cycle through a wheel passes from a list to a task, so this is where cycles are cut. The
-# wheel, its levels and their buckets stay whole until they are freed: the queue borrows from them.
-(<PyTypeObject*>TimerTaskList).tp_traverse = <traverseproc>_traverse_list
-(<PyTypeObject*>TimerTaskList).tp_clear = <inquiry>_clear_list
+    NEVER = -1  # the expiration of a bucket out of the queue
 
 
 cdef class DelayQueue:
@@ -203,7 +72,7 @@ cdef class DelayQueue:
         self._capacity = capacity
         return 0
 
-    cdef void _offer(self, TimerTaskList bucket, int64_t expiration_ms) noexcept:
+    cdef void _offer(self, Bucket* bucket, int64_t expiration_ms) noexcept:
         cdef QueuedBucket* heap = self._heap
         cdef Py_ssize_t position = self._size, parent
         self._size += 1
@@ -214,7 +83,7 @@ cdef class DelayQueue:
             heap[position] = heap[parent]
             position = parent
         heap[position].expiration_ms = expiration_ms
-        heap[position].bucket = <void*>bucket
+        heap[position].bucket = bucket
 
     cdef void _remove_first(self) noexcept:
         cdef QueuedBucket* heap = self._heap
@@ -237,18 +106,41 @@ cdef class WheelLevel:
     """One wheel of the hierarchy: `wheel_size` buckets of `tick_ms`."""
 
     def __cinit__(self, int64_t tick_ms, int wheel_size, int64_t start_ms):
+        cdef int index
         self.tick_ms = tick_ms
         self.wheel_size = wheel_size
         # The highest level's interval is more than an int64 can say; it then holds all there is.
         self.interval_ms = INT64_MAX if tick_ms > INT64_MAX // wheel_size else tick_ms * wheel_size
         self.current_ms = start_ms - start_ms % tick_ms
-        self._buckets = tuple([TimerTaskList() for _ in range(wheel_size)])
+        self._buckets = <Bucket*>PyMem_Calloc(wheel_size, sizeof(Bucket))
+        if self._buckets == NULL:
+            raise MemoryError("no memory for a level of a timing wheel")
+        for index in range(wheel_size):
+            self._buckets[index].expiration_ms = NEVER
+
+    def __dealloc__(self):
+        if self._buckets != NULL:
+            self._cancel_all()
+            PyMem_Free(self._buckets)
+
+    cdef Bucket* _bucket_for(self, int64_t expiration_ms) noexcept:
+        return &self._buckets[expiration_ms // self.tick_ms % self.wheel_size]
 
     cdef void _move_to(self, int64_t now_ms) noexcept:
         cdef WheelLevel level = self
         while level is not None and now_ms - level.current_ms >= level.tick_ms:
             level.current_ms = now_ms - now_ms % level.tick_ms
             level = level.overflow_wheel
+
+    cdef void _cancel_all(self) noexcept:
+        cdef Bucket* bucket
+        cdef TimerTask task
+        cdef int index
+        for index in range(self.wheel_size):
+            bucket = &self._buckets[index]
+            while not bucket_is_empty(bucket):
+                task = <TimerTask>bucket.last.tasks[bucket.last_count - 1]
+                TimerTask.cancel(task)
 
     def occupied(self):
         """The buckets that stand in the queue.
@@ -257,19 +149,50 @@ cdef class WheelLevel:
             For each its index, the instant at which its range starts, and how many tasks it holds.
         """
         cdef list found = []
-        cdef TimerTaskList bucket
-        cdef void* linked
-        for index, each in enumerate(self._buckets):
-            bucket = <TimerTaskList>each
-            if bucket._expiration_ms == NEVER:
-                continue
-            count = 0
-            linked = bucket._sentinel._next
-            while linked != <void*>bucket._sentinel:
-                count += 1
-                linked = (<TimerTask>linked)._next
-            found.append((index, bucket._expiration_ms, count))
+        cdef int index
+        for index in range(self.wheel_size):
+            if self._buckets[index].expiration_ms != NEVER:
+                found.append((
+                    index, self._buckets[index].expiration_ms, tasks_in(&self._buckets[index])
+                ))
         return found
+
+
+cdef traverseproc _traverse_fields = (<PyTypeObject*>WheelLevel).tp_traverse
+
+
+cdef int _traverse_level(PyObject* level, visitproc visit, void* argument) noexcept:
+    """Show the collector the tasks of a level's buckets, which their bare pointers hide."""
+    cdef int stopped = _traverse_fields(level, visit, argument)
+    cdef Bucket* buckets = (<WheelLevel>level)._buckets
+    cdef TaskBlock* block
+    cdef Py_ssize_t place, count
+    cdef int index
+    if stopped or buckets == NULL:
+        return stopped
+    for index in range((<WheelLevel>level).wheel_size):
+        block = buckets[index].last
+        count = buckets[index].last_count
+        while block != NULL:
+            for place in range(count):
+                stopped = visit(<PyObject*>block.tasks[place], argument)
+                if stopped:
+                    return stopped
+            block = block.previous if block.previous != buckets[index].last else NULL
+            count = BLOCK_TASKS
+    return 0
+
+
+cdef int _clear_level(PyObject* level) noexcept:
+    """Let go of the tasks of a level that is garbage."""
+    (<WheelLevel>level)._cancel_all()
+    return 0
+
+
+# Every cycle through a wheel passes from a level or a list to a task, so there cycles are cut. The
+# wheel and its levels stay whole until they are freed: the queue borrows their buckets.
+(<PyTypeObject*>WheelLevel).tp_traverse = <traverseproc>_traverse_level
+(<PyTypeObject*>WheelLevel).tp_clear = <inquiry>_clear_level
 
 
 @cython.no_gc_clear
@@ -325,14 +248,14 @@ cdef class TimingWheel:
         down before it.
         """
         cdef DelayQueue queue = self._queue
-        cdef TimerTaskList bucket
+        cdef Bucket* bucket
         while queue._size > 0:
-            bucket = <TimerTaskList>queue._heap[0].bucket
-            if not bucket._is_empty():
-                return bucket._expiration_ms
+            bucket = queue._heap[0].bucket
+            if not bucket_is_empty(bucket):
+                return bucket.expiration_ms
             # All its tasks were cancelled: nobody needs to wake for it.
             queue._remove_first()
-            bucket._expiration_ms = NEVER
+            bucket.expiration_ms = NEVER
         return None
 
     @property
@@ -413,25 +336,43 @@ cdef class TimingWheel:
     cdef int _insert(self, int64_t deadline_ms, TimerTask task) except -1:
         cdef int64_t expiration_ms = self.now_ms
         cdef int64_t over
-        cdef WheelLevel level = None
+        cdef WheelLevel level
+        cdef Bucket* bucket = NULL
         if task is None:
             raise TypeError("task must be a TimerTask, not None")
-        if task._wheel != NULL and task._wheel != <void*>self:
+        if task._count != NULL and task._count != &self._count:
             raise ValueError("the task waits in another timer: cancel it there before adding it")
         if deadline_ms > expiration_ms:
             over = deadline_ms % self.tick_ms
             expiration_ms = deadline_ms if over == 0 else deadline_ms + (self.tick_ms - over)
-            # Before the task is touched: making a level may run the cycle collector, or fail.
+            # Before the task is touched: making a level may run the cycle collector, or fail, and
+            # so may making room.
             level = self._level_for(expiration_ms)
-        if task._next != NULL:
-            _unlink(task)
-        else:
-            Py_INCREF(task)  # the list's reference
-            task._wheel = <void*>self
+            bucket = level._bucket_for(expiration_ms)
+            if task._prev == in_bucket(bucket):
+                task._expiration_ms = expiration_ms  # a bucket holds one turn of its level
+                return 0
+            bucket_reserve(bucket)
+        if task._next == NULL:
+            Py_INCREF(task)  # the bucket's reference
+            task._count = &self._count
             self._count += 1
+        else:
+            detach(task)
         task._expiration_ms = expiration_ms
-        self._place(task, level)
+        if bucket == NULL:
+            self._due._append(task)
+        else:
+            bucket_append(bucket, task)
+            self._maybe_offer(bucket, level, expiration_ms)
         return 0
+
+    cdef void _maybe_offer(self, Bucket* bucket, WheelLevel level, int64_t expiration_ms) noexcept:
+        """Put a bucket into the queue, if it is not there for this turn of its level."""
+        cdef int64_t starts_ms = expiration_ms - expiration_ms % level.tick_ms
+        if bucket.expiration_ms != starts_ms:
+            bucket.expiration_ms = starts_ms
+            self._queue._offer(bucket, starts_ms)
 
     cdef WheelLevel _level_for(self, int64_t expiration_ms):
         """The lowest level that holds this instant; the levels up to it are made."""
@@ -445,20 +386,6 @@ cdef class TimingWheel:
             level = level.overflow_wheel
         return level
 
-    cdef void _place(self, TimerTask task, WheelLevel level) noexcept:
-        """Put a task, in no list, into its bucket of a level; without a level it is due."""
-        cdef TimerTaskList bucket
-        cdef int64_t turn
-        if level is None:
-            self._due._append(task)
-            return
-        turn = task._expiration_ms // level.tick_ms
-        bucket = <TimerTaskList>level._buckets[turn % level.wheel_size]
-        bucket._append(task)
-        if bucket._expiration_ms != turn * level.tick_ms:
-            bucket._expiration_ms = turn * level.tick_ms
-            self._queue._offer(bucket, bucket._expiration_ms)
-
     def advance(self, now_ms):
         """Move the time; tasks that come due wait, in order, for `fire`.
 
@@ -471,10 +398,12 @@ cdef class TimingWheel:
         Raises:
             ValueError: Time went back. Nothing has changed.
             RuntimeError: Called by a task that is being fired. Nothing has changed.
+            MemoryError: A bucket could not be spread. No task is lost; calling it again goes on.
         """
         cdef DelayQueue queue = self._queue
-        cdef TimerTaskList bucket
+        cdef Bucket* bucket
         cdef int64_t wheel_ms
+        cdef int64_t starts_ms
         if self._is_firing:
             raise RuntimeError("a task that is being fired cannot advance its own timer")
         if not self.now_ms <= now_ms <= INT64_MAX - self.tick_ms:
@@ -486,28 +415,57 @@ cdef class TimingWheel:
         wheel_ms = self.now_ms - self.now_ms % self.tick_ms
         came_due = 0
         while queue._size > 0 and queue._heap[0].expiration_ms <= wheel_ms:
-            bucket = <TimerTaskList>queue._heap[0].bucket
+            bucket = queue._heap[0].bucket
+            starts_ms = bucket.expiration_ms
             queue._remove_first()
-            self.lowest._move_to(bucket._expiration_ms)
-            bucket._expiration_ms = NEVER
-            came_due += self._flush(bucket)
+            self.lowest._move_to(starts_ms)
+            bucket.expiration_ms = NEVER
+            try:
+                came_due += self._flush(bucket)
+            except MemoryError:
+                bucket.expiration_ms = starts_ms
+                queue._offer(bucket, starts_ms)
+                raise
         self.lowest._move_to(wheel_ms)
         return came_due
 
-    cdef int _flush(self, TimerTaskList bucket) except -1:
+    cdef int _flush(self, Bucket* bucket) except -1:
         """Move what a bucket holds to lower levels, or to the due list; how many went there."""
-        cdef TimerTask task
         cdef int64_t due_before_ms = self.lowest.current_ms + self.lowest.tick_ms
+        cdef TaskBlock* block
+        cdef TimerTask task
+        cdef Py_ssize_t place, count
         cdef int came_due = 0
-        while not bucket._is_empty():
-            task = bucket._first()
-            _unlink(task)
-            if task._expiration_ms < due_before_ms:
-                came_due += 1
-                self._place(task, None)
-            else:
-                self._place(task, self._level_for(task._expiration_ms))
+        if bucket_is_empty(bucket):
+            return 0
+        block = bucket.last.next
+        while True:
+            count = bucket.last_count if block == bucket.last else BLOCK_TASKS
+            for place in range(count):
+                task = <TimerTask>block.tasks[place]
+                if task._expiration_ms < due_before_ms:
+                    came_due += 1
+                    self._due._append(task)
+                else:
+                    try:
+                        self._spread(task)
+                    except MemoryError:
+                        _forget_until(bucket, block, place)
+                        raise
+            if block == bucket.last:
+                break
+            block = block.next
+        drop_blocks(bucket)
         return came_due
+
+    cdef int _spread(self, TimerTask task) except -1:
+        """Put a task of a bucket that comes up into one of a lower level."""
+        cdef WheelLevel level = self._level_for(task._expiration_ms)
+        cdef Bucket* lower = level._bucket_for(task._expiration_ms)
+        bucket_reserve(lower)
+        bucket_append(lower, task)
+        self._maybe_offer(lower, level, task._expiration_ms)
+        return 0
 
     def pop_due(self):
         """Take the first due task out of the timer.
@@ -519,7 +477,7 @@ cdef class TimingWheel:
         if self._due._is_empty():
             return None
         task = self._due._first()
-        task.cancel()
+        TimerTask.cancel(task)
         return task
 
     def fire(self, on_failure):
@@ -546,12 +504,12 @@ cdef class TimingWheel:
         self._is_firing = True
         while not self._due._is_empty():
             task = self._due._first()
-            _unlink(task)
+            detach(task)
             firing._append(task)
         try:
             while not firing._is_empty():
                 task = firing._first()
-                task.cancel()
+                TimerTask.cancel(task)
                 fired += 1
                 try:
                     task.run()
@@ -576,6 +534,17 @@ cdef class TimingWheel:
         self._due._cancel_all()
         self._firing._cancel_all()
         while level is not None:
-            for bucket in level._buckets:
-                (<TimerTaskList>bucket)._cancel_all()
+            level._cancel_all()
             level = level.overflow_wheel
+
+
+cdef void _forget_until(Bucket* bucket, TaskBlock* block, Py_ssize_t place) noexcept:
+    """Fill the places before this one, whose tasks have gone elsewhere, with the tasks behind."""
+    while True:
+        while place > 0:
+            place -= 1
+            bucket_remove(bucket, &block.tasks[place])
+        if bucket_is_empty(bucket) or block == bucket.last.next:
+            return
+        block = block.previous
+        place = BLOCK_TASKS

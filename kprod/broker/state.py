@@ -9,7 +9,7 @@ Source: kprod's own; Kafka's KRaft controller for the roles.
 
 from collections.abc import Callable, Hashable
 
-from kprod._core.wheel import TimerTask
+from kprod._core.timer_task import TimerTask
 from kprod.broker.config import EmbeddedConfig, TopicConfig
 from kprod.broker.delayed.fetch import DelayedFetch
 from kprod.broker.delayed.produce import DelayedProduce

@@ -4,7 +4,7 @@ A shard, of 512, is a lock and a map from keys to watch lists. `check_and_comple
 under the shard's lock and tries its operations without it, each under its own. A completed
 operation leaves its lists at once, so what is held is what is live; the purge, on a beat of 200 ms
 once more than `purge_interval` operations were watched and are over, drops keys that nobody watches
-any more.
+any more. The shards, and what each operation costs, are compiled: `kprod._core.watch`.
 
 Why the operation's lock is held from the first try to the second. No event between the first try
 and the registration may be lost, so there is a second try. If the lock were free between them,
@@ -21,11 +21,11 @@ Source: Kafka's DelayedOperationPurgatory.java (server-common, 4.x), for the rul
 """
 
 import contextlib
-import threading
 from collections.abc import Hashable, Iterable
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Generic, NoReturn, Protocol, TypeVar, cast
 
-from kprod._core.wheel import TimerTask
+from kprod._core.timer_task import TimerTask
+from kprod._core.watch import WatchedTask, WatchLists
 from kprod.errors import ClosedError
 from kprod.timer.operation import DelayedOperation
 
@@ -50,16 +50,6 @@ class OperationTimer(Protocol):
         """Let a task run after a delay."""
 
 
-class _Shard:
-    """Some of the keys."""
-
-    __slots__ = ("lists", "lock")
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()  # guards: lists, and adding to one of them
-        self.lists: dict[Hashable, dict[int, DelayedOperation]] = {}
-
-
 class Purgatory(Generic[Operation]):
     """Watches operations until they complete.
 
@@ -71,16 +61,14 @@ class Purgatory(Generic[Operation]):
     Raises:
         ValueError: `purge_interval` is out of its range.
 
-    Thread-safety: see the module. `_count_lock` guards `_estimated_count`.
+    Thread-safety: see the module.
     """
 
     __slots__ = (
         "_beat",
-        "_count_lock",
         "_delayed",
-        "_estimated_count",
+        "_lists",
         "_purge_interval",
-        "_shards",
         "_timer",
         "name",
     )
@@ -97,16 +85,14 @@ class Purgatory(Generic[Operation]):
         self.name = name
         self._timer = timer
         self._purge_interval = purge_interval
-        self._shards = [_Shard() for _ in range(SHARD_COUNT)]
-        self._delayed: dict[int, DelayedOperation] = {}
-        self._count_lock = threading.Lock()  # guards: _estimated_count
-        self._estimated_count = 0
+        self._lists = WatchLists(SHARD_COUNT)
+        self._delayed: dict[int, WatchedTask] = {}
         self._beat = TimerTask(self._on_beat)
 
     @property
     def watched_count(self) -> int:
         """Gauge: entries in all lists; an operation counts once for each of its keys."""
-        return sum(len(found) for shard in self._shards for found in list(shard.lists.values()))
+        return self._lists.entry_count
 
     @property
     def delayed_count(self) -> int:
@@ -116,7 +102,7 @@ class Purgatory(Generic[Operation]):
     @property
     def key_count(self) -> int:
         """Gauge: keys that have a list, watched or not yet purged."""
-        return sum(len(shard.lists) for shard in self._shards)
+        return len(self._lists.watched_keys())
 
     def try_complete_or_watch(self, operation: Operation, keys: Iterable[Hashable]) -> bool:
         """Complete an operation now if it can be, or watch it under its keys until it is.
@@ -138,13 +124,13 @@ class Purgatory(Generic[Operation]):
             if operation.try_complete():
                 return True
             try:
-                self._watch(operation, keys)
+                if not self._lists.add(operation, keys):
+                    self._refuse_no_key()
                 if operation.completed:
                     return False  # by whoever made the keys: nobody else can have its lock
                 if operation.try_complete():
                     return True
-                self._delayed[id(operation)] = operation
-                operation.places.append(self._delayed)
+                operation.enter(self._delayed)
             except BaseException:
                 operation.leave()
                 raise
@@ -160,15 +146,11 @@ class Purgatory(Generic[Operation]):
         Returns:
             How many were completed by this call.
         """
-        shard = self._shard_of(key)
-        with shard.lock:
-            found = shard.lists.get(key)
-            operations = list(found.values()) if found is not None else []
-        if found is None:
+        operations = self._lists.watching(key)
+        if operations is None:
             return 0
-        completed = sum(_try(operation) for operation in operations)
-        if not found:
-            _drop_if_empty(shard, key)
+        completed = sum(_try(cast("Operation", operation)) for operation in operations)
+        self._lists.drop_if_empty(key)
         return completed
 
     def cancel_for_key(self, key: Hashable) -> list[Operation]:
@@ -180,11 +162,8 @@ class Purgatory(Generic[Operation]):
         Returns:
             Those that were not completed; they complete only if the caller sees to it.
         """
-        shard = self._shard_of(key)
-        with shard.lock:
-            operations = list(shard.lists.pop(key, {}).values())
         cancelled = []
-        for operation in operations:
+        for operation in self._lists.take(key):
             with operation.lock:
                 if not operation.completed:
                     operation.cancel()
@@ -194,36 +173,20 @@ class Purgatory(Generic[Operation]):
 
     def purge(self) -> None:
         """Drop completed operations from all lists, and keys without operations, now."""
-        with self._count_lock:
-            self._estimated_count = len(self._delayed)
-        for shard in self._shards:
-            for key, found in list(shard.lists.items()):
-                _sweep(found)
-                if not found:
-                    _drop_if_empty(shard, key)
+        self._lists.added_count = len(self._delayed)
+        for key in self._lists.watched_keys():
+            for operation in self._lists.watching(key) or ():
+                if operation.completed:
+                    operation.leave()
+            self._lists.drop_if_empty(key)
 
     def close(self) -> None:
         """Stop the beat; what is watched stays with the timer and its keys."""
         self._beat.cancel()
 
-    def _watch(self, operation: Operation, keys: Iterable[Hashable]) -> None:
-        """Add an operation to the lists of its keys; the caller has its lock."""
-        token, places, shards = id(operation), operation.places, self._shards
-        for key in keys:
-            if operation.completed:
-                return
-            shard = shards[hash(key) % SHARD_COUNT]
-            with shard.lock:
-                found = shard.lists.get(key)
-                if found is None:
-                    found = shard.lists[key] = {}
-                places.append(found)
-                found[token] = operation
-        if not places:
-            message = f"an operation watched in purgatory {self.name!r} needs at least one key"
-            raise ValueError(message)
-        with self._count_lock:
-            self._estimated_count += 1
+    def _refuse_no_key(self) -> NoReturn:
+        message = f"an operation watched in purgatory {self.name!r} needs at least one key"
+        raise ValueError(message)
 
     def _delay(self, operation: Operation) -> None:
         """Add a watched operation to the timer."""
@@ -239,30 +202,13 @@ class Purgatory(Generic[Operation]):
             operation.cancel()  # completed before it was in the timer, so that this found nothing
 
     def _on_beat(self) -> None:
-        if self._estimated_count - len(self._delayed) > self._purge_interval:
+        if self._lists.added_count - len(self._delayed) > self._purge_interval:
             self.purge()
         if self._delayed:
             with contextlib.suppress(ClosedError):  # the timer is being shut down
                 self._timer.add(BEAT_MS, self._beat)
 
-    def _shard_of(self, key: Hashable) -> _Shard:
-        return self._shards[hash(key) % SHARD_COUNT]
-
 
 def _try(operation: DelayedOperation) -> bool:
     with operation.lock:
         return not operation.completed and operation.try_complete()
-
-
-def _sweep(found: dict[int, DelayedOperation]) -> None:
-    """Take the completed operations out of a list, and out of all others."""
-    for operation in list(found.values()):
-        if operation.completed:
-            operation.leave()
-
-
-def _drop_if_empty(shard: _Shard, key: Hashable) -> None:
-    """Remove a key from the map, unless somebody watches it by now."""
-    with shard.lock:
-        if not shard.lists.get(key, True):
-            del shard.lists[key]

@@ -12,7 +12,8 @@ Source: Kafka's Timer.java and SystemTimer.java (server-common, 4.x).
 
 import logging
 
-from kprod._core.wheel import TimerTask, TimingWheel
+from kprod._core.timer_task import TimerTask
+from kprod._core.wheel import TimingWheel
 
 __all__ = ["Timer", "TimerTask", "log_failure"]
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kprod._core.wheel import TimerTask, TimingWheel, WheelLevel
+from kprod._core.timer_task import TimerTask
+from kprod._core.wheel import TimingWheel, WheelLevel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

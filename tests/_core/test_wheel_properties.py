@@ -6,7 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kprod._core.wheel import TimerTask, TimingWheel
+from kprod._core.timer_task import TimerTask
+from kprod._core.wheel import TimingWheel
 from tests.oracle.timer_heap import SortedListTimer
 
 if TYPE_CHECKING:
