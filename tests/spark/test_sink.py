@@ -27,6 +27,7 @@ class Run(NamedTuple):
     found: dict[str, Any]
     cluster: EmbeddedCluster
     log: str
+    events: str
 
 
 pytestmark = [
@@ -44,15 +45,21 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Generator[Run]:
         What was found.
     """
     directory = tmp_path_factory.mktemp("spark")
+    events = directory / "events"
+    events.mkdir()
+    logged = ("eventLog.enabled=true", "eventLog.compress=false", f"eventLog.dir={events}")
     with EmbeddedCluster(brokers=1, topics=TOPICS) as cluster:
         found = run_job(
             directory / "run",
             *("--servers", cluster.bootstrap_servers, "--rows", str(ROWS)),
+            *(f"--conf=spark.{each}" for each in logged),
             *("--fault", "kill_worker", "--input", str(directory / "input")),
             *("save", "topics", "as_json", "files", "stream", "fault", "bad_input", "logs"),
             more={"KPROD_CANARY": CANARY},
         )
-        yield Run(found, cluster, (directory / "run" / "log").read_text("utf-8"))
+        log = (directory / "run" / "log").read_text("utf-8")
+        written = [path.read_text("utf-8") for path in events.rglob("events*")]
+        yield Run(found, cluster, log, "".join(written))
 
 
 def test_a_batch_arrives(run: Run) -> None:
@@ -130,7 +137,9 @@ def test_bad_input_is_explained(run: Run, case: str, kind: str, text: str) -> No
 
 
 def test_no_secret_is_anywhere(run: Run) -> None:
-    """Neither in an error nor in anything that Spark wrote."""
+    """Neither in an error nor in anything that Spark wrote: its log, its record of events."""
+    assert "SparkListenerSQLExecutionStart" in run.events
+    assert CANARY not in run.events
     assert CANARY not in json.dumps(run.found)
     assert CANARY not in run.log
 
