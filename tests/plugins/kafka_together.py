@@ -24,7 +24,10 @@ def scope_of(node_id: str) -> str:
         node_id: `path::test`.
 
     Returns:
-        The same for all tests that meet Kafka.
+        The same for all tests that meet Kafka, and for those of one Spark session.
     """
     file_name = node_id.partition("::")[0].rpartition("/")[2]
-    return "kafka" if "kafka" in file_name else node_id
+    if "kafka" in file_name:
+        return "kafka"
+    # One Spark session runs all scenes of a file.
+    return "spark" if file_name.endswith("test_sink.py") else node_id

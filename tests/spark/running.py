@@ -143,7 +143,7 @@ class SparkProgram:
 def run_job(
     directory: Path,
     *arguments: str,
-    timeout_s: float = 300,
+    timeout_s: float = 500,
     more: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Run `tests.spark.job` to its end.
