@@ -18,6 +18,7 @@ from tests.oracle import record_v2
 ROWS = 5
 PARTITION_COUNT = 3
 POINTERS_MAX = 16
+SMALL_MAX = 64
 
 
 class _Batch:
@@ -84,8 +85,9 @@ def _buffers_of(form: str, rows: int) -> tuple[bytes, int]:
         content = b"" if form.startswith("+") else _sized(b"text" * rows)
         return validity + _sized(offsets) + content, 2 if form.startswith("+") else 3
     if form in {"vz", "vu"}:
+        # The long ones end where their buffer does.
         views = b"".join(
-            struct.pack("<iii4x", 14, 0x74786574, row % 2)
+            struct.pack("<iiii", 14, 0x74786574, row // 2 % 2, 6)
             if row % 2
             else struct.pack("<i12s", 4, b"text")
             for row in range(rows)
@@ -132,6 +134,19 @@ def head_field(rng: random.Random, content: bytes) -> bytes:
     return content[:place] + raw + content[place + 8 :]
 
 
+def nudge(rng: random.Random, content: bytes) -> bytes:
+    """Make one small number one more or less: offsets, lengths and sizes at their very borders."""
+    places = [
+        place
+        for place in range(1, len(content) - 3)
+        if content[place + 1 : place + 4] == bytes(3) and 0 < content[place] < SMALL_MAX
+    ]
+    if not places:
+        return content
+    place = rng.choice(places)
+    return content[:place] + bytes((content[place] + rng.choice((-1, 1)),)) + content[place + 1 :]
+
+
 def check(content: bytes) -> str:
     """Send a table; every row is sent or refused, and what is sent are whole batches."""
     try:
@@ -164,7 +179,7 @@ def _count(batch: _Batch) -> int:
 TARGET = Target(
     name="arrow",
     seeds=seeds,
-    mutators=(number, number, head_field, head_field),
+    mutators=(number, nudge, nudge, head_field),
     check=check,
     planted=planted("arrow"),
 )
