@@ -6,13 +6,15 @@ from kprod._core.steps cimport Steps
 
 
 cdef class AsyncSendPath:
-    # None until it is started.
+    # None while it is not open.
     cdef public SendPath engine
     cdef int _since_rest
 
 
 cdef class Sending(Steps):
     cdef AsyncSendPath _path
+    # The path's, kept from the first attempt on.
+    cdef SendPath _engine
     cdef readonly object topic
     cdef object _value
     cdef object _key
@@ -28,6 +30,7 @@ cdef class Sending(Steps):
     cdef object _rest
     cdef RecordFuture _attempt(self, ChunkHand hand)
     cdef object _go_on(self)
+    cdef SendPath _needed(self)
     cdef int _intercept(self, SendPath engine) except -1
 
 

@@ -49,7 +49,7 @@ cdef class AsyncSendPath:
     """The compiled half of an asynchronous producer: `send`.
 
     Attributes:
-        engine: Appends the records; None before the start.
+        engine: Appends the records; None before the start, and after the end if it is shared.
     """
 
     def send(
@@ -135,12 +135,12 @@ cdef class Sending(Steps):
     @property
     def knows_topic(self):
         """Whether the topic's partitions are known."""
-        return self.topic in self._path.engine.topics
+        return self._needed().topics.get(self.topic) is not None
 
     @property
     def knows_partition(self):
         """Whether the topic, which is known, has the partition that was asked for."""
-        cdef TopicHead head = self._path.engine.topics[self.topic]
+        cdef TopicHead head = self._needed().topics[self.topic]
         return self.partition is None or whole(self.partition, "partition") < head.partition_count
 
     cdef object advance(self):
@@ -182,11 +182,9 @@ cdef class Sending(Steps):
         return 0
 
     cdef RecordFuture _attempt(self, ChunkHand hand):
-        cdef SendPath engine = self._path.engine
+        cdef SendPath engine = self._needed()
         cdef SendArguments given
         cdef PyObject* found
-        if engine is None:
-            raise ClosedError("the producer is not started: use 'async with', or await start()")
         if engine.refusal is not None:
             raise engine.refusal()
         if not self._is_intercepted:
@@ -211,6 +209,16 @@ cdef class Sending(Steps):
         given.timestamp_ms = <PyObject*>self._timestamp_ms
         given.on_delivery = <PyObject*>self._on_delivery
         return engine.hand_over(self._head, &given, 0, hand)
+
+    cdef SendPath _needed(self):
+        if self._engine is None:
+            self._engine = self._path.engine
+            if self._engine is None:
+                raise ClosedError(
+                    "the producer is not open: await start() or use 'async with' before, and make"
+                    " another if it was closed"
+                )
+        return self._engine
 
     cdef int _intercept(self, SendPath engine) except -1:
         if engine._has_interceptors:

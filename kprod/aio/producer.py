@@ -11,6 +11,7 @@ Source: kprod's departure 22; aiokafka 0.14 for the names.
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -66,6 +67,7 @@ class AsyncProducer(AsyncSendPath):
         self._given = given
         self._shares_engine = engine is not None
         self._is_closed = False
+        self._start_lock = threading.Lock()  # guards: the change of `engine`, and `_is_closed`
         self._parts: EngineParts | None = None
         # One per loop that has somebody waiting, kept by those who wait.
         self._lines: WeakValueDictionary[asyncio.AbstractEventLoop, RoomLine] = (
@@ -81,12 +83,13 @@ class AsyncProducer(AsyncSendPath):
         Raises:
             ClosedError: It was closed.
         """
-        if self._is_closed:
-            raise ClosedError("the producer is closed; make another")
-        if self.engine is None:
-            engine = Producer(self._given)
-            self._parts = engine.parts()
-            self.engine = engine
+        with self._start_lock:
+            if self._is_closed:
+                raise ClosedError("the producer is closed; make another")
+            if self.engine is None:
+                engine = Producer(self._given)
+                self._parts = engine.parts()
+                self.engine = engine
 
     async def send_and_wait(
         self,
@@ -213,7 +216,12 @@ class AsyncProducer(AsyncSendPath):
         Raises:
             ClosedError: It is not started.
         """
-        covered = self._needed().start_flush()
+        self._needed()
+        return await self._flush(timeout)
+
+    async def _flush(self, timeout: float | None) -> int:  # noqa: ASYNC109 - as above
+        assert self._parts is not None  # noqa: S101 - the caller knows
+        covered = self._parts.start_flush()
         try:
             async with asyncio.timeout(timeout):
                 await FinishWait([result for result, _ in covered])
@@ -232,12 +240,14 @@ class AsyncProducer(AsyncSendPath):
         Returns:
             How many records were not delivered by this call. 0 is success.
         """
-        engine = self.engine
-        self._is_closed = True
+        with self._start_lock:
+            engine = self.engine
+            self._is_closed = True
         if engine is None:
             return 0
         if self._shares_engine:
-            return await self.flush(timeout)
+            self.engine = None
+            return await self._flush(timeout)
         return await in_own_thread(lambda: engine.close(timeout), f"kprod-close-{engine.client_id}")
 
     async def purge(self) -> int:
@@ -271,7 +281,8 @@ class AsyncProducer(AsyncSendPath):
 
     async def wait_and_send(self, sending: Sending) -> RecordFuture:
         """Wait for what a send misses, as often as something is missing."""
-        parts = self._needed()
+        assert self._parts is not None  # noqa: S101 - an attempt was made
+        parts = self._parts
         loop = asyncio.get_running_loop()
         ends_s = loop.time() + parts.max_block_ms / 1000
         while True:
@@ -286,9 +297,8 @@ class AsyncProducer(AsyncSendPath):
                     return future
 
     async def _find_partition(self, parts: EngineParts, sending: Sending, left_ms: int) -> None:
-        assert self.engine is not None  # noqa: S101 - it knows the topic
         assert sending.partition is not None  # noqa: S101 - it is not known
-        head = self.engine.topics[sending.topic]
+        head = parts.topics[sending.topic]
         steps = parts.opener.finding(head, sending.partition, left_ms)
         await wait_through(steps, parts.metadata)
 
@@ -319,6 +329,9 @@ class AsyncProducer(AsyncSendPath):
         return line
 
     def _needed(self) -> EngineParts:
-        if self._parts is None:
-            raise ClosedError("the producer is not started: use 'async with', or await start()")
+        if self._parts is None or self.engine is None:
+            raise ClosedError(
+                "the producer is not open: await start() or use 'async with' before, and make"
+                " another if it was closed"
+            )
         return self._parts

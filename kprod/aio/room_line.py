@@ -97,6 +97,8 @@ class RoomLine:
             self._wake(WOKEN_MAX)
 
     def _wake(self, count: int) -> None:
+        if self._loop.is_closed():
+            return  # its tasks are being thrown away; each leaves by itself
         for place in islice(self._places, count):
             if place.wake():
                 self._woken_count += 1

@@ -3,9 +3,10 @@
 Thread-safety: immutable; each part says its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from kprod._core.append import TopicHead
 from kprod._core.future import BatchResult
 from kprod.cluster.metadata import Metadata
 from kprod.producer.buffer_pool import BufferPool
@@ -17,6 +18,7 @@ class EngineParts:
     """The parts of one producer.
 
     Attributes:
+        topics: By name, those that are known.
         opener: The steps to a topic's partitions.
         metadata: What those steps wait for.
         pool: The memory that sends wait for.
@@ -25,6 +27,7 @@ class EngineParts:
             number of records in each.
     """
 
+    topics: Mapping[str, TopicHead]
     opener: TopicOpener
     metadata: Metadata
     pool: BufferPool

@@ -20,7 +20,7 @@ from kprod.clock import SystemClock
 from kprod.errors import KprodTimeout
 from kprod.model import RecordMetadata
 
-__all__ = ["RecordFuture", "Waited", "as_completed", "wait"]
+__all__ = ["DeliveryWait", "RecordFuture", "Waited", "as_completed", "wait"]
 
 _logger = logging.getLogger(__name__)
 

@@ -305,6 +305,7 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
     def parts(self) -> EngineParts:
         """Return what another face of this producer needs of it."""
         return EngineParts(
+            topics=self.topics,
             opener=self._opener,
             metadata=self._metadata,
             pool=self._pool,

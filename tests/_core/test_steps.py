@@ -1,23 +1,34 @@
 """A compiled coroutine keeps the protocol of a coroutine of Python."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import pytest
 
-from kprod import AsyncProducer
+from kprod import AsyncProducer, Producer
 from kprod._core.async_send import AsyncSendPath
 from tests.producer.bench import TOPIC, Bench
 
+_opened: list[Producer] = []
+
+
+@pytest.fixture(autouse=True)  # ruff: ignore[pytest-fixture-autouse] - for every path
+def _close() -> Iterator[None]:
+    yield
+    while _opened:
+        _opened.pop().close(0)
+
 
 def _path() -> AsyncSendPath:
-    return AsyncProducer(engine=Bench((0, 0, 0), linger_ms=0).producer)
+    _opened.append(Bench((0, 0, 0), linger_ms=0).producer)
+    return AsyncProducer(engine=_opened[-1])
 
 
 def _full_path() -> AsyncSendPath:
     bench = Bench((0, 0, 0), linger_ms=60_000, buffer_memory=32_768, max_block_ms=60_000)
     bench.producer.send(TOPIC, b"v" * 28_000)
+    _opened.append(bench.producer)
     return AsyncProducer(engine=bench.producer)
 
 
@@ -29,6 +40,18 @@ def test_it_counts_as_a_coroutine() -> None:
     awaited: object = send.__await__()
     assert awaited is send
     send.close()
+
+
+def test_a_task_of_it_can_be_printed() -> None:
+    """Though it has neither frame nor name."""
+
+    async def show() -> str:
+        task = asyncio.create_task(_path().send(TOPIC, b"v"))
+        text = repr(task)
+        await task
+        return text
+
+    assert "Sending" in asyncio.run(show(), debug=True)
 
 
 def test_its_result_ends_it() -> None:

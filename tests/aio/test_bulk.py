@@ -93,7 +93,7 @@ def test_what_is_refused_is_raised_in_the_task(run: Run[None]) -> None:
         bench.producer.close(0)
         with pytest.raises(ClosedError):
             await producer.send_many(TOPIC, [b"v"])
-        with pytest.raises(ClosedError, match="not started"):
+        with pytest.raises(ClosedError, match="not open"):
             await AsyncProducer(bootstrap_servers="localhost:1").send_arrow(TOPIC, None)
 
     run(deliver())

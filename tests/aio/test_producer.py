@@ -261,6 +261,8 @@ def test_an_engine_is_shared_by_loops_and_threads(cluster: EmbeddedCluster) -> N
                 delivery = await producer.send("orders", b"%d:%d" % (thread, number), partition=0)
                 if number % 50 == 0:
                     await delivery
+        with pytest.raises(ClosedError, match="not open"):
+            await producer.send("orders", b"late")
 
     def put(thread: int) -> None:
         for number in range(500):
@@ -297,7 +299,7 @@ def test_a_producer_that_is_not_started_says_so(run: Run[None]) -> None:
     async def deliver() -> None:
         producer = AsyncProducer(bootstrap_servers="localhost:1")
         for call in (producer.send("orders", b"v"), producer.flush(), producer.purge()):
-            with pytest.raises(ClosedError, match="not started"):
+            with pytest.raises(ClosedError, match="not open"):
                 await call
 
     run(deliver())
