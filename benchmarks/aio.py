@@ -68,7 +68,6 @@ def benchmark(report: Report) -> None:
             [contestant("kprod", "rate", count), contestant("aiokafka", "rate", count)],
             metric=[RATE, CPU],
             baseline="aiokafka",
-            rounds=3,
         )
         report.compare(
             [
@@ -77,7 +76,6 @@ def benchmark(report: Report) -> None:
             ],
             metric=ALONE,
             baseline="aiokafka",
-            rounds=3,
         )
 
 

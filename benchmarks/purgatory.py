@@ -209,7 +209,7 @@ def rising_rates(report: Report, case: Case) -> None:
         sides = [
             Contestant(name, partial(measure, make, load, names)) for name, make in SIDES.items()
         ]
-        report.compare(sides, metric=metrics, baseline="Kafka 0.8's design", rounds=3, at=rate)
+        report.compare(sides, metric=metrics, baseline="Kafka 0.8's design", at=rate)
 
 
 def two_timeouts(report: Report) -> None:

@@ -27,6 +27,7 @@ import argparse
 import itertools
 import json
 import statistics
+import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -44,6 +45,8 @@ QUICK_BUDGET_S = 20.0
 """After this long `--quick` starts no further round, so that the whole stays below 30 s."""
 
 QUICK_ROUNDS = 3
+FILE_COLUMNS = 110
+"""Of a table that does not go to a terminal: enough for every name."""
 
 T = TypeVar("T")
 Figures = float | Mapping[str, float]
@@ -191,7 +194,7 @@ class Report:
         """Start an empty report."""
         self.title = title
         self.options = options
-        self.console = console or Console()
+        self.console = console or Console(width=None if sys.stdout.isatty() else FILE_COLUMNS)
         self.rows: list[Row] = []
         self.metrics: dict[str, Metric] = {}
         self._started_s = time.perf_counter()

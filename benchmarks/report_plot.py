@@ -120,7 +120,7 @@ def _bars(axes: Axes, metric: Metric, rows: Sequence[Row], series: Sequence[str]
         axes.text(max(row.samples) + top * 0.015, place, readable(row.value) + ratio, va="center")
     axes.set_yticks(range(len(rows)), [row.series for row in rows])
     axes.invert_yaxis()
-    axes.set_xlim(0, top * 1.3)
+    axes.set_xlim(0, top * 1.3 or 1)  # all may be 0
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.set_xlabel(metric.unit)
     axes.tick_params(axis="y", length=0)
