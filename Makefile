@@ -78,7 +78,7 @@ fuzz: $(VENV)/.built  ## fuzz every decoder in a sanitized build, a minute each 
 	$(PY) -m tests.fuzz $(FUZZ)
 
 long: $(VENV)/.built  ## run the tests that are too long for make test, and 5,000 examples each
-	$(PYTEST) --timeout 3600 -m long
+	$(PYTEST) --timeout 3600 -o faulthandler_timeout=3600 -m long
 	KPROD_HYPOTHESIS_PROFILE=long $(PYTEST) --timeout 3600 -o faulthandler_timeout=3600 \
 	  $(LONG_PROPERTIES)
 # Tests that draw 5,000 examples there, new ones each time.

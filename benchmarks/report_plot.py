@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
+from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 from PIL import Image
 from report import Metric, Report, Row, readable
 
@@ -103,6 +103,10 @@ def _curves(axes: Axes, metric: Metric, rows: Sequence[Row], series: Sequence[st
     axes.set_yscale("log")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.set_xticks(sorted({row.at for row in rows if row.at is not None}))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(metric.against)
     axes.set_ylabel(metric.unit)
     axes.grid(visible=True, which="major")
