@@ -217,6 +217,27 @@ def confluent_callbacks(load: Load) -> None:
     _check_reports(load, count, failures)
 
 
+def confluent_batches(load: Load) -> None:
+    """confluent-kafka, `produce_batch` with one list of messages again and again."""
+    import confluent_kafka  # ruff: ignore[import-outside-top-level] - as above
+
+    settings = _confluent_settings(load) | {"delivery.report.only.error": True}
+    producer = confluent_kafka.Producer(settings)
+    topic, messages = load.topic, [{"value": load.value} for _ in range(BLOCK)]
+    producer.produce(topic, load.value)
+    producer.flush()
+    load.begin()
+    while load.goes_on():
+        # It takes as many as there is room for; all are alike, so any of them may be the rest.
+        left = BLOCK - producer.produce_batch(topic, messages)
+        while left:
+            producer.poll(0.001)
+            left -= producer.produce_batch(topic, messages[:left])
+    if producer.flush():
+        raise RuntimeError("confluent-kafka did not deliver everything")
+    load.end()
+
+
 def _confluent_loop(load: Load, producer: Any, more: Mapping[str, Any]) -> None:  # noqa: ANN401 - confluent-kafka's
     topic, value, produce = load.topic, load.value, producer.produce
     produce(topic, value, **more)
@@ -331,6 +352,7 @@ CLIENTS: Mapping[str, Callable[[Load], None]] = {
     "kprod, send_arrow": kprod_arrow,
     "confluent-kafka": confluent,
     "confluent-kafka, callbacks": confluent_callbacks,
+    "confluent-kafka, produce_batch": confluent_batches,
     "aiokafka": aiokafka,
     "kafka-python": kafka_python,
 }
