@@ -64,7 +64,7 @@ class InFlightRequest:
         self.timeout: TimerTask | None = None
 
     def cancel_timeout(self) -> None:
-        """Take the deadline off the timer."""
+        """Take the deadline off the timer, and let go of it: it refers to this request."""
         if self.timeout is not None:
             self.timeout.cancel()
             self.timeout = None
@@ -142,9 +142,7 @@ class InFlightRequests:
 
     def complete_oldest(self) -> None:
         """Take out the request that `oldest` returned."""
-        timeout = self._requests.pop().timeout
-        if timeout is not None:
-            timeout.cancel()
+        self._requests.pop().cancel_timeout()
 
     def take_written_without_response(self) -> list[InFlightRequest]:
         """Take out what is complete because it was written.

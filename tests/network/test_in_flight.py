@@ -39,6 +39,20 @@ def test_answers_belong_to_the_oldest() -> None:
     assert [request.correlation_id for request in requests] == [2]
 
 
+def test_a_completed_request_is_free_at_once() -> None:
+    """Its timer refers to it, and it no longer to the timer: no cycle is left to a collector."""
+    requests, timer = InFlightRequests(), Timer(0)
+    request = in_flight(1)
+    request.timeout = TimerTask(lambda: request)
+    timer.add_at(10, request.timeout)
+    requests.add(request)
+
+    requests.complete_oldest()
+
+    assert request.timeout is None
+    assert len(timer) == 0
+
+
 @pytest.mark.parametrize("sent", [(), (1, 2)])
 def test_another_answer_is_refused(sent: tuple[int, ...]) -> None:
     """An unsolicited answer, and one out of order: nothing completes."""
