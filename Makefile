@@ -8,7 +8,8 @@ WORKERS ?= 2
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup
-COMPILED := $(shell find kprod -name '*.pyx' -o -name '*.pxd')
+HEADERS := $(shell find kprod -name '*.pxd')
+COMPILED := $(HEADERS) $(wildcard $(HEADERS:.pxd=.pyx) $(HEADERS:.pxd=.py))
 MODULES := $(subst /,.,$(basename $(shell find kprod -name '*.pyx' | sort)))
 
 .DEFAULT_GOAL := help
@@ -111,7 +112,7 @@ clean:  ## remove everything that was made
 	rm -rf .venv .venv-* build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache
 	rm -rf .hypothesis .import_linter_cache
 	find kprod -name '*.so' -delete
-	find kprod -name '*.pyx' | sed 's/pyx$$/c/' | xargs rm -f
+	find kprod -name '*.pxd' | sed 's/pxd$$/c/' | xargs rm -f
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.made:

@@ -17,7 +17,6 @@ from race_clients import BATCH_BYTES, Load
 from kprod._core.batch import AppendResult, BatchBuilder
 from kprod._core.chunks import ChunkPool
 from kprod.protocol.produce_frame import (
-    PartitionRecords,
     ProduceRequest,
     TopicRecords,
     produce_request,
@@ -66,7 +65,7 @@ def _frame(load: Load) -> tuple[bytes, int]:
             builder.add_chunk(chunk)
     builder.seal()
     pieces = builder.close()
-    records = PartitionRecords(0, pieces, sum(map(len, pieces)))
+    records = 0, pieces, sum(map(len, pieces))
     request = ProduceRequest(
         version=PRODUCE_VERSION,
         correlation_id=1,

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """When to ask for metadata, about which topics, and what the answer changes.
 
 Two kinds of question. A full one names every topic in use and is asked when something was found out

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """One connection's two directions: frames waiting to go out, frames cut from what comes in.
 
 Invariants.

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """All connections of one client behind plain calls: may I send, send, poll.
 
 Nothing here blocks but the selector in `poll`, and nothing has a thread: the owner calls `poll` in

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """One node's connection from name to READY and back: the steps, driven by the client's loop.
 
     connect → resolve → socket → ApiVersions → READY → requests and answers → lost → back-off
@@ -48,6 +49,10 @@ from kprod.protocol.codec import response_codec
 from kprod.protocol.headers import decode_response_header
 from kprod.timer.timer import TimerTask
 
+# Looked up for each request, and a class of enums is slow to ask.
+_CONNECTING = ConnectionState.CONNECTING
+_CHECKING_API_VERSIONS = ConnectionState.CHECKING_API_VERSIONS
+_READY = ConnectionState.READY
 _CORRELATION_ID_BYTES = 4
 _PREFIX_BYTES = 4  # a frame is told without its length
 
@@ -103,9 +108,9 @@ class NodeConnection:
         """
         state = self.state
         return (
-            state.current is ConnectionState.READY
+            state.current is _READY
             and now_ms >= state.throttled_until_ms
-            and self.requests.has_room(self._around.settings.max_in_flight_requests_per_connection)
+            and self.requests.has_room(self._around.in_flight_max)
         )
 
     def connect(self, now_ms: int) -> None:
@@ -181,17 +186,19 @@ class NodeConnection:
         in_flight = InFlightRequest(
             request, frame, version=version, correlation_id=correlation_id, now_ms=now_ms
         )
-        timeout_ms = request.timeout_ms or self._around.settings.request_timeout_ms
+        timeout_ms = request.timeout_ms or self._around.request_timeout_ms
         in_flight.deadline_ms = now_ms + timeout_ms
-        self._around.recorder.requested(self.node.node_id, frame.size_bytes)
         self.requests.add(in_flight)
         self._last_active_ms = now_ms
+        # First the bytes, then the books: the peer is at work meanwhile.
         try:
-            self._note_written(now_ms, is_written=channel.send(frame))
+            channel.send(frame)
+            self._note_written(channel, now_ms)
         except OSError as error:
             self._lose(error, now_ms)
-        if self.requests.newest is in_flight:  # armed late: the peer is at work meanwhile
+        if self.requests.newest is in_flight:
             self._arm_request_timeout(in_flight)
+        self._around.recorder.requested(self.node.node_id, frame.size_bytes)
 
     def drop(self, error: KprodError, now_ms: int) -> None:
         """Give up the connection, or the attempt, because of an error.
@@ -232,11 +239,12 @@ class NodeConnection:
             self._channel.transport.close()
 
     def _take_events(self, channel: Channel, events: int, now_ms: int) -> None:
-        if self.state.current is ConnectionState.CONNECTING:
+        if self.state.current is _CONNECTING:
             self._finish_connect(channel, now_ms)
             return
         if events & EVENT_WRITE:
-            self._note_written(now_ms, is_written=channel.flush())
+            channel.flush()
+            self._note_written(channel, now_ms)
         if events & EVENT_READ and self._channel is channel:
             self._receive(channel, now_ms)
 
@@ -322,9 +330,9 @@ class NodeConnection:
         self._note(Event.CONNECTED, used=str(self._cursor.current))
         self._around.listener.on_connection_ready(self)
 
-    def _note_written(self, now_ms: int, *, is_written: bool) -> None:
+    def _note_written(self, channel: Channel, now_ms: int) -> None:
         """Watch for what is awaited now; complete what was awaited no longer than this."""
-        events = EVENT_READ if is_written else EVENT_READ | EVENT_WRITE
+        events = EVENT_READ | EVENT_WRITE if channel.has_output else EVENT_READ
         if events != self._events:
             self._watch(events)
         newest = self.requests.newest
@@ -354,7 +362,7 @@ class NodeConnection:
         api_key, version = in_flight.request.api_key, in_flight.version
         _, body_offset = decode_response_header(api_key, version, frame)
         body_bytes = memoryview(frame)[body_offset:]
-        if self.state.current is ConnectionState.CHECKING_API_VERSIONS:
+        if self.state.current is _CHECKING_API_VERSIONS:
             self._take_versions(body_bytes, now_ms)
             return
         # What follows the body is ignored, as Kafka's own client does; librdkafka's mock cluster
@@ -382,7 +390,6 @@ class NodeConnection:
         self,
         in_flight: InFlightRequest,
         now_ms: int,
-        *,
         body: dict[str, Any] | None = None,
         error: KprodError | None = None,
     ) -> None:

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """Sleep until a socket is ready, on Linux, with as few system calls as there can be.
 
 To be woken costs the sleeper nothing: an event file is watched for edges, so its counter is never

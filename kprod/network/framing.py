@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """Bytes as they come in, cut into frames: four bytes of length, then that many bytes.
 
 The length is a peer's word. It is checked against a limit and used for nothing but counting:

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """Requests of one connection that are sent and not yet answered, newest first.
 
 A broker answers in the order of the requests, so the answer at hand belongs to the oldest; its

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """Where one node's connection stands, and when the next attempt may be made.
 
 Invariants.

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """One request on its way out: a list of pieces and how much of it the socket has taken.
 
 A Produce request is many pieces (headers, and the chunks that records lie in), written where they

@@ -1,10 +1,11 @@
+# cython: annotation_typing=False, nonecheck=True
 """A request as the client takes it, and what became of it.
 
 Thread-safety: immutable values.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kprod.errors import KprodError, LocalProtocolError
 from kprod.network.outgoing import OutgoingFrame, Piece
@@ -14,7 +15,7 @@ from kprod.protocol.codec import request_codec
 from kprod.protocol.headers import encode_request_header
 
 
-class Outcome(NamedTuple):
+class Outcome:  # noqa: B903 - those would be made by Python code
     """What became of one request; exactly one of them is made for each.
 
     Attributes:
@@ -28,16 +29,29 @@ class Outcome(NamedTuple):
         error: Why there is no response; None on success.
     """
 
-    node_id: int
-    version: int
-    was_written: bool
-    latency_ms: int
-    now_ms: int
-    body: dict[str, Any] | None = None
-    error: KprodError | None = None
+    __slots__ = ("body", "error", "latency_ms", "node_id", "now_ms", "version", "was_written")
+
+    def __init__(  # noqa: PLR0913 - its attributes
+        self,
+        *,
+        node_id: int,
+        version: int,
+        was_written: bool,
+        latency_ms: int,
+        now_ms: int,
+        body: dict[str, Any] | None = None,
+        error: KprodError | None = None,
+    ) -> None:
+        self.node_id = node_id
+        self.version = version
+        self.was_written = was_written
+        self.latency_ms = latency_ms
+        self.now_ms = now_ms
+        self.body = body
+        self.error = error
 
 
-class ClientRequest(NamedTuple):
+class ClientRequest:
     """One request to one node.
 
     Attributes:
@@ -53,14 +67,37 @@ class ClientRequest(NamedTuple):
         timeout_ms: From `send` to the response, at least 1; None for `request_timeout_ms`.
     """
 
-    node_id: int
-    api_key: ApiKey
-    on_complete: Callable[[Outcome], object]
-    body: Mapping[str, Any] | None = None
-    build: Callable[[int, int, str], Sequence[Piece]] | None = None
-    versions: tuple[int, int] | None = None
-    expects_response: bool = True
-    timeout_ms: int | None = None
+    __slots__ = (
+        "api_key",
+        "body",
+        "build",
+        "expects_response",
+        "node_id",
+        "on_complete",
+        "timeout_ms",
+        "versions",
+    )
+
+    def __init__(  # noqa: PLR0913 - its attributes
+        self,
+        *,
+        node_id: int,
+        api_key: ApiKey,
+        on_complete: Callable[[Outcome], object],
+        body: Mapping[str, Any] | None = None,
+        build: Callable[[int, int, str], Sequence[Piece]] | None = None,
+        versions: tuple[int, int] | None = None,
+        expects_response: bool = True,
+        timeout_ms: int | None = None,
+    ) -> None:
+        self.node_id = node_id
+        self.api_key = api_key
+        self.on_complete = on_complete
+        self.body = body
+        self.build = build
+        self.versions = versions
+        self.expects_response = expects_response
+        self.timeout_ms = timeout_ms
 
     @property
     def wanted_versions(self) -> tuple[int, int]:

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """Names into addresses, off the client's thread: a slow name server must not delay a batch.
 
 The client asks, goes on, and collects what has come in on a later turn; `wakeup` ends its sleep

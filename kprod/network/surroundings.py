@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """What the connections of one client share, and the doors through which they reach the world.
 
 Tests and the simulation put their own selector, resolver and sockets behind the doors and run the
@@ -86,9 +87,11 @@ class Surroundings:
         "client_id",
         "completions",
         "doors",
+        "in_flight_max",
         "listener",
         "receive_buffer",
         "recorder",
+        "request_timeout_ms",
         "settings",
         "source",
         "state_log",
@@ -116,6 +119,8 @@ class Surroundings:
             recorder: Told of requests, responses and connections.
         """
         self.settings = settings
+        self.in_flight_max = settings.max_in_flight_requests_per_connection
+        self.request_timeout_ms = settings.request_timeout_ms
         self.doors = doors
         self.timer = timer
         self.source = source

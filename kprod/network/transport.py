@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """The socket behind a connection: what a channel needs of it, and the plain TCP one.
 
 A transport never blocks. It says which events it waits for, so that one that must read in order to

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """All partitions' queues, and which of them have something to send: events, never scans.
 
 Sending threads post a queue to the inbox when its first record of a batch, or its last, has come.
@@ -40,13 +41,15 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
     """Batches, from the append to the drain."""
 
     __slots__ = (
+        "_batch_bytes_max",
         "_clock",
+        "_delivery_timeout_ms",
         "_leaderless",
+        "_linger_ms",
         "_metadata",
         "_on_expired",
         "_rings",
         "_routed_snapshot",
-        "_settings",
         "_sticky",
         "_sweep_wanted",
         "_timer",
@@ -77,7 +80,9 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
             sticky: Draws sticky partitions.
             on_expired: Called by the timer with a batch whose delivery deadline has passed.
         """
-        self._settings = settings
+        self._batch_bytes_max = settings.batch_size
+        self._linger_ms = settings.linger_ms
+        self._delivery_timeout_ms = settings.delivery_timeout_ms
         self._metadata = metadata
         self._clock = clock
         self._timer = timer
@@ -112,7 +117,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
 
     def make_batch(self, queue: PartitionQueue, chain: ChunkChain) -> ProducerBatch:
         """Make a batch on a chain, for records from now on."""
-        return ProducerBatch(queue, chain, self._settings.batch_size, self._clock.now_ms())
+        return ProducerBatch(queue, chain, self._batch_bytes_max, self._clock.now_ms())
 
     def roll_sticky(self, head: TopicQueues) -> None:
         """Draw another partition for records without key."""
@@ -223,14 +228,17 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
 
     def mark_ready(self, queue: PartitionQueue) -> None:
         """Put a queue into its leader's ring, or among the leaderless; twice is as good as once."""
-        if queue.ring_node_id != NO_NODE or queue in self._leaderless:
+        if queue.ring_node_id != NO_NODE or (self._leaderless and queue in self._leaderless):
             return
         leader = self._metadata.snapshot.leader_of(queue.topic, queue.partition)
         if leader is None:
             self._leaderless[queue] = None
             return
         queue.ring_node_id = leader.node_id
-        self._rings.setdefault(leader.node_id, deque()).append(queue)
+        ring = self._rings.get(leader.node_id)
+        if ring is None:
+            ring = self._rings[leader.node_id] = deque()
+        ring.append(queue)
 
     def drain(
         self, node_id: int, size_max_bytes: int, may_send: Callable[[ProducerBatch], bool]
@@ -245,8 +253,10 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         Returns:
             The batches, sealed, in the order of the ring; their queues count them as sent.
         """
-        ring = self._rings.get(node_id, deque())
         drained: list[ProducerBatch] = []
+        ring = self._rings.get(node_id)
+        if ring is None:
+            return drained
         size_bytes = 0
         for _ in range(len(ring)):
             queue = ring[0]
@@ -255,7 +265,8 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
                 ring.popleft()
                 queue.ring_node_id = NO_NODE
                 continue
-            if drained and size_bytes + batch.encoded_bytes > size_max_bytes:
+            batch_bytes = batch.builder.encoded_bytes or batch.builder.size_bytes
+            if drained and size_bytes + batch_bytes > size_max_bytes:
                 break
             ring.popleft()
             queue.ring_node_id = NO_NODE
@@ -290,7 +301,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         batch.release()
         for part in parts:
             part.is_armed = True
-            deadline_ms = part.created_ms + self._settings.delivery_timeout_ms
+            deadline_ms = part.created_ms + self._delivery_timeout_ms
             self._arm(part, deadline_ms, self._on_expired)
         queue.rewind_later()
         self.mark_ready(queue)
@@ -330,12 +341,12 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         for batch in reversed(fresh):
             batch.is_armed = True
             created_ms = batch.result.created_ms
-            lingered_ms = created_ms + self._settings.linger_ms
+            lingered_ms = created_ms + self._linger_ms
             if lingered_ms <= now_ms:
                 batch.is_due = True
             else:
                 self._arm(batch, lingered_ms, self._linger_is_over)
-            self._arm(batch, created_ms + self._settings.delivery_timeout_ms, self._on_expired)
+            self._arm(batch, created_ms + self._delivery_timeout_ms, self._on_expired)
 
     def _arm(
         self, batch: ProducerBatch, deadline_ms: int, on_due: Callable[[ProducerBatch], object]

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """A batch on its way: the bytes, the futures' shared result, and what has been tried.
 
 A batch is open (takes records), sealed, closed (bytes final), in flight or waiting for another

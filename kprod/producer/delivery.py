@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """What an answer to a Produce request means for each batch: done, again, or failed.
 
 Persistence. A batch may be in the log if an attempt of it was written even in part and not
@@ -54,6 +55,7 @@ from kprod.protocol.error_table import ErrorCode, error_for
 from kprod.timer.timer import Timer, TimerTask
 
 _logger = logging.getLogger(__name__)
+_NO_ERROR = int(ErrorCode.NONE)  # looked up for each batch
 
 
 class Delivery:
@@ -250,7 +252,7 @@ class Delivery:
         if is_behind and code not in FATAL_CODES:
             self._note_behind(batch, code)
             return
-        if code == ErrorCode.NONE:
+        if code == _NO_ERROR:
             self._succeed(batch, answer["base_offset"], append_time_ms(batch, answer))
             return
         if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """One partition's batches, oldest first, with a drain index between the sent and the unsent.
 
 Sent batches stay at the head until they are answered. A retry rewinds the index: nothing is taken

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """Where a record without key and partition goes: one partition at a time, the short queues first.
 
 Such records stick to one partition until its batch is closed, full or drained; then another is

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """What brokers say in answer to a Produce request, and what each answer says of a batch's fate.
 
 An answer is paired with a batch by the names in it, topic and partition, never by its position.

@@ -197,7 +197,7 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
             timer=self._timer,
             clock=world.clock,
             source=world.source,
-            sleeps=self._note_sleep,
+            path=self,
             refuse=self._refuse,
             recorder=self._recorder,
             state_log=self._state_log,
@@ -441,9 +441,6 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
     def _on_shortage(self) -> None:
         self._accumulator.ask_for_sweep()
         self._wake()
-
-    def _note_sleep(self, sleeps: bool) -> None:  # noqa: FBT001 - a state, told by the sender
-        self.sender_sleeps = sleeps
 
     def _refuse(self, error: KprodError) -> None:
         if self.refusal is None:

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """The sender: one turn after another of take, expire, identify, send, poll.
 
 All it owns (connections, metadata, timers, sequences, queues' drained ends) belongs to one thread,
@@ -16,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from kprod._core.append import SendPath
 from kprod.clock import Clock
 from kprod.cluster.backoff import ExponentialBackoff
 from kprod.cluster.leader_changes import leader_changes
@@ -49,6 +51,8 @@ _logger = logging.getLogger(__name__)
 PRODUCE_VERSION_MIN = 3  # the first with record batches
 PRODUCE_VERSION_MIN_ZSTD = 7  # KIP-110
 PRODUCE_VERSION_BY_NAME = PRODUCE_VERSION_BY_ID - 1
+_PRODUCE = ApiKey.PRODUCE
+_NO_ACKS = int(Acks.NONE)
 POLL_MAX_MS = 60_000  # nothing depends on it; a bound on what a lost wake-up could cost
 
 
@@ -57,6 +61,7 @@ class Sender:
 
     __slots__ = (
         "_accumulator",
+        "_acks",
         "_attributes",
         "_backoff",
         "_calls",
@@ -68,11 +73,13 @@ class Sender:
         "_id_held_back",
         "_id_wait_ms",
         "_identity",
+        "_may_send",
         "_metadata",
+        "_path",
         "_recorder",
         "_refuse",
-        "_settings",
-        "_sleeps",
+        "_request_bytes_max",
+        "_request_timeout_ms",
         "_snapshot",
         "_source",
         "_state_log",
@@ -94,7 +101,7 @@ class Sender:
         timer: Timer,
         clock: Clock,
         source: random.Random,
-        sleeps: Callable[[bool], object],
+        path: SendPath,
         refuse: Callable[[KprodError], object],
         recorder: Recorder,
         state_log: StateLog,
@@ -112,13 +119,16 @@ class Sender:
             timer: All deadlines.
             clock: For `run`.
             source: For jitter.
-            sleeps: Told True before the sender may sleep, False after; sending threads then know
-                whether to wake it.
+            path: Its `sender_sleeps` is True while the sender may sleep: sending threads then
+                know whether to wake it.
             refuse: Told why no record can be sent any more.
             recorder: Told of requests made and of batches given up.
             state_log: Told of leaders that have changed.
         """
-        self._settings = settings
+        # Each is asked for at every request.
+        self._acks = int(settings.acks)
+        self._request_bytes_max = settings.max_request_size
+        self._request_timeout_ms = settings.request_timeout_ms
         self._attributes = int(compression.compression_type)
         self._compress: Callable[[bytes], Buffer] | None = None
         if compression.compression_type is not Codec.NONE:
@@ -132,11 +142,12 @@ class Sender:
         self._client = client
         self._delivery = delivery
         self._identity = identity
+        self._may_send = identity.may_send
         self._metadata = metadata
         self._timer = timer
         self._clock = clock
         self._source = source
-        self._sleeps = sleeps
+        self._path = path
         self._refuse = refuse
         self._recorder = recorder
         self._state_log = state_log
@@ -176,23 +187,26 @@ class Sender:
         timer = self._timer
         if timer.has_due or now_ms > timer.now_ms:
             timer.advance(max(now_ms, timer.now_ms))
-        if self._identity.fatal_error is not None:
-            self._refuse(self._identity.fatal_error)
-            self.abort(self._identity.fatal_error)
+        identity = self._identity
+        if identity.fatal_error is not None:
+            self._refuse(identity.fatal_error)
+            self.abort(identity.fatal_error)
         self._id_wait_ms = POLL_MAX_MS
-        if self._identity.wants_attention:
+        if identity.wants_attention:
             self._identify(now_ms)
         if accumulator.wants_routes:
             self._ask_for_leaders(now_ms)
         ready_nodes = accumulator.ready_nodes
+        wait_ms = self._id_wait_ms
         if ready_nodes:
             self._send_ready(ready_nodes, now_ms)
+            wait_ms = min(wait_ms, self._wait_ms(now_ms))
         accumulator.forget_nodes_but(ready_nodes)
-        wait_ms = min(self._id_wait_ms, self._wait_ms(now_ms))
-        self._sleeps(True)  # noqa: FBT003 - a state
-        timeout_ms = 0 if accumulator.has_news or self._calls else wait_ms
-        self._client.poll(timeout_ms, now_ms)
-        self._sleeps(False)  # noqa: FBT003 - a state
+        self._path.sender_sleeps = True
+        if accumulator.has_news or self._calls:
+            wait_ms = 0
+        self._client.poll(wait_ms, now_ms)
+        self._path.sender_sleeps = False
 
     def abort(self, error: KprodError) -> None:
         """Fail every batch that is not done.
@@ -310,9 +324,7 @@ class Sender:
             takes = self._client.ready(node, now_ms)
             self._accumulator.note_node(node_id, now_ms, takes=takes)
             while takes:
-                batches = self._accumulator.drain(
-                    node_id, self._settings.max_request_size, self._identity.may_send
-                )
+                batches = self._accumulator.drain(node_id, self._request_bytes_max, self._may_send)
                 if not batches:
                     break
                 self._send(node_id, batches, now_ms)
@@ -331,11 +343,11 @@ class Sender:
             batch.builder.chain.hold()
             encoded.append(batch)
             queue = batch.queue
-            records = PartitionRecords(queue.partition, pieces, batch.builder.encoded_bytes)
+            records = (queue.partition, pieces, batch.builder.encoded_bytes)
             topics.setdefault(queue.topic, []).append(records)
         if encoded:
-            self._recorder.produced(encoded, now_ms)
             self._send_encoded(node_id, encoded, topics, now_ms)
+            self._recorder.produced(encoded, now_ms)
 
     def _send_encoded(
         self,
@@ -350,10 +362,10 @@ class Sender:
         self._client.send(
             ClientRequest(
                 node_id=node_id,
-                api_key=ApiKey.PRODUCE,
+                api_key=_PRODUCE,
                 build=partial(self._build, named),
                 versions=self._versions_by_name if 0 in names_by_id else self._versions,
-                expects_response=self._settings.acks is not Acks.NONE,
+                expects_response=self._acks != _NO_ACKS,
                 on_complete=partial(self._delivery.complete, batches, names_by_id),
             ),
             now_ms,
@@ -369,8 +381,8 @@ class Sender:
                 version=version,
                 correlation_id=correlation_id,
                 client_id=client_id,
-                acks=int(self._settings.acks),
-                timeout_ms=self._settings.request_timeout_ms,
+                acks=self._acks,
+                timeout_ms=self._request_timeout_ms,
                 transactional_id=None,
                 topics=topics,
             )

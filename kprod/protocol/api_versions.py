@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """Which version of a request two sides use: the newest that both have and the caller wants.
 
 The caller's range matters. Kafka 4 advertises Produce from version 0, since an old librdkafka looks

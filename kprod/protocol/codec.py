@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """From tables to functions: one codec for each message and version, made when first asked for.
 
 A codec holds a plan that `kprod._core` reads and writes by. Values are plain:

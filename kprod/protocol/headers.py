@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """Request and response headers; frames here are without the size prefix.
 
 Which header version goes with which message: a flexible request has header 2, any other header 1; a

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """A whole Produce request as pieces to be sent in turn, so that record bytes are never copied.
 
 Between the pieces of records stand small runs of bytes: the size prefix, the header, and what names
@@ -10,7 +11,7 @@ Source: Kafka's ProduceRequest definition (kafka-clients 4.3.1), KIP-482, KIP-51
 
 import functools
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 from kprod._core.produce_pieces import produce_pieces
@@ -26,26 +27,18 @@ VERSIONS: Final = (3, 13)
 _FLEXIBLE_FROM: Final = 9
 _TOPIC_ID_FROM: Final = 13
 _SIZE_BYTES: Final = 4
+_ID_BYTES: Final = 16
 _STRING_BYTES_MAX: Final = 0x7FFF
 _OPENINGS_KEPT: Final = 64  # one per producer and version
 _NAMES_KEPT: Final = 4_096
 
 
-class PartitionRecords(NamedTuple):
-    """The records for one partition.
-
-    Attributes:
-        partition_index: ≥ 0.
-        pieces: Consecutive pieces of its record batch, bytes-like with items of one byte.
-        size_bytes: Their total length.
-    """
-
-    partition_index: int
-    pieces: Sequence[BytesLike]
-    size_bytes: int
+PartitionRecords = tuple[int, Sequence[BytesLike], int]
+"""The records for one partition: its index, consecutive pieces of its record batch (bytes-like with
+items of one byte), and their total length. A tuple: there is one for each batch."""
 
 
-class TopicRecords(NamedTuple):
+class TopicRecords:  # noqa: B903 - those would be made by Python code
     """The records for one topic.
 
     Attributes:
@@ -54,12 +47,15 @@ class TopicRecords(NamedTuple):
         partitions: At most one entry for each partition.
     """
 
-    name: str
-    topic_id: UUID
-    partitions: Sequence[PartitionRecords]
+    __slots__ = ("name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: UUID, partitions: Sequence[PartitionRecords]) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions = partitions
 
 
-class ProduceRequest(NamedTuple):
+class ProduceRequest:  # noqa: B903 - as above
     """All that a Produce request says.
 
     Attributes:
@@ -72,13 +68,34 @@ class ProduceRequest(NamedTuple):
         topics: At most one entry for each topic.
     """
 
-    version: int
-    correlation_id: int
-    client_id: str | None
-    acks: int
-    timeout_ms: int
-    transactional_id: str | None
-    topics: Sequence[TopicRecords]
+    __slots__ = (
+        "acks",
+        "client_id",
+        "correlation_id",
+        "timeout_ms",
+        "topics",
+        "transactional_id",
+        "version",
+    )
+
+    def __init__(  # noqa: PLR0913 - its attributes
+        self,
+        *,
+        version: int,
+        correlation_id: int,
+        client_id: str | None,
+        acks: int,
+        timeout_ms: int,
+        transactional_id: str | None,
+        topics: Sequence[TopicRecords],
+    ) -> None:
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.acks = acks
+        self.timeout_ms = timeout_ms
+        self.transactional_id = transactional_id
+        self.topics = topics
 
 
 def produce_request(request: ProduceRequest) -> list[BytesLike]:
@@ -103,22 +120,24 @@ def produce_request(request: ProduceRequest) -> list[BytesLike]:
         request.version,
         request.client_id,
         request.transactional_id,
-        acks=request.acks,
-        timeout_ms=request.timeout_ms,
+        request.acks,
+        request.timeout_ms,
     )
     named = [
-        (topic.topic_id.bytes if by_id else _name(topic.name, flexible), topic.partitions)
+        (
+            topic.topic_id.int.to_bytes(_ID_BYTES) if by_id else _name(topic.name, flexible),
+            topic.partitions,
+        )
         for topic in request.topics
     ]
     return produce_pieces(opening, request.correlation_id, named, flexible)
 
 
 @functools.lru_cache(_OPENINGS_KEPT)
-def _opening(
+def _opening(  # noqa: PLR0917 - keys of the cache
     version: int,
     client_id: str | None,
     transactional_id: str | None,
-    *,
     acks: int,
     timeout_ms: int,
 ) -> bytes:

@@ -17,7 +17,6 @@ from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec, response_codec
 from kprod.protocol.headers import decode_response_header, encode_request_header
 from kprod.protocol.produce_frame import (
-    PartitionRecords,
     ProduceRequest,
     TopicRecords,
     produce_request,
@@ -74,7 +73,7 @@ class Wire:
 
     def send_produce(self, version: int, target: "Target", batch: bytes, *, acks: int) -> None:
         """Send a Produce request with one batch, written by the scatter/gather frame."""
-        partition = PartitionRecords(target.partition, [batch], len(batch))
+        partition = target.partition, [batch], len(batch)
         request = ProduceRequest(
             version=version,
             correlation_id=self._next_id(),

@@ -42,7 +42,7 @@ def outcome(mutant: dict[str, Any]) -> str:
                 shutil.copy2(source, tree / name)
         if run(["git", "apply", "--unsafe-paths", str(patch)], tree).returncode:
             return "patch does not apply"
-        if ".pyx" in patch.read_text("utf-8") and run([sys.executable, *BUILD], tree).returncode:
+        if run([sys.executable, *BUILD], tree).returncode:  # what is not touched is not compiled
             return "does not build"
         tests = run(
             [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *mutant["test"]],

@@ -21,7 +21,7 @@ from kprod.protocol.produce_frame import (
 
 
 def _partition(index: int, *pieces: bytes) -> PartitionRecords:
-    return PartitionRecords(index, [memoryview(p) for p in pieces], sum(map(len, pieces)))
+    return index, [memoryview(p) for p in pieces], sum(map(len, pieces))
 
 
 _PARTITIONS = st.builds(
@@ -50,8 +50,8 @@ def _by_tables(request: ProduceRequest) -> bytes:
         {
             **({"topic_id": topic.topic_id} if by_id else {"name": topic.name}),
             "partition_data": [
-                {"index": p.partition_index, "records": b"".join(p.pieces)}
-                for p in topic.partitions
+                {"index": index, "records": b"".join(pieces)}
+                for index, pieces, _ in topic.partitions
             ],
         }
         for topic in request.topics
@@ -93,7 +93,7 @@ def _request(**changes: Any) -> ProduceRequest:
 def test_record_pieces_are_passed_on_not_copied() -> None:
     """The very views that came in stand in the result."""
     first, second = memoryview(b"first"), memoryview(b"second")
-    topics = [TopicRecords("orders", UUID(int=7), [PartitionRecords(0, [first, second], 11)])]
+    topics = [TopicRecords("orders", UUID(int=7), [(0, [first, second], 11)])]
     pieces = produce_request(_request(topics=topics))
     assert len(pieces) == 4
     assert pieces[1] is first
@@ -119,6 +119,6 @@ def test_what_does_not_fit_is_refused(changes: dict[str, Any], text: str) -> Non
 
 def test_pieces_of_another_length_than_announced_are_refused() -> None:
     """A frame with a wrong length would end the connection, or worse."""
-    partition = PartitionRecords(3, [b"12345"], 6)
+    partition = 3, [b"12345"], 6
     with pytest.raises(LocalProtocolError, match="partition 3 are 5 bytes in 1 pieces, but 6"):
         produce_request(_request(topics=[TopicRecords("orders", UUID(int=7), [partition])]))

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """Who this producer is to the brokers: its id, its epoch, and each partition's next sequence.
 
 The broker drops what it has seen before by (id, epoch, sequence). So a batch keeps its sequence as
@@ -22,6 +23,7 @@ from kprod.producer.partition_queue import PartitionQueue
 from kprod.producer.transaction.sequences import advance
 from kprod.producer.transaction.state import IdentityState, move
 
+_READY = IdentityState.READY
 EPOCH_MAX = 32767  # an int16
 
 
@@ -115,7 +117,7 @@ class TransactionManager:
         """
         if not self._is_idempotent:
             return True
-        if self._state is not IdentityState.READY:
+        if self._state is not _READY:
             return False
         if self._bump_reason is None:
             return True

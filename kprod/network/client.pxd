@@ -1,0 +1,41 @@
+# The types of client.py, which is compiled as it stands.
+
+cimport cython
+from libc.stdint cimport int64_t
+
+from kprod._core.clock cimport SystemClock
+from kprod._core.wheel cimport TimingWheel
+from kprod.cluster.metadata cimport Metadata
+from kprod.network.connection cimport NodeConnection
+from kprod.network.request cimport ClientRequest
+from kprod.network.surroundings cimport Surroundings
+
+
+cdef class NetworkClient:
+    cdef public Surroundings _around
+    cdef public SystemClock _clock
+    cdef public bint _closed
+    cdef public dict _connections
+    cdef public Metadata _metadata
+    cdef public int64_t _now_ms
+    cdef public object _recorder
+    cdef public object _seen_snapshot
+    cdef public object _updater
+
+    @cython.locals(connection=NodeConnection)
+    cpdef bint ready(self, object node, int64_t now_ms) except -1
+
+    @cython.locals(connection=NodeConnection)
+    cpdef bint is_ready(self, object node_id, int64_t now_ms) except -1
+
+    @cython.locals(connection=NodeConnection)
+    cpdef send(self, ClientRequest request, int64_t now_ms)
+
+    @cython.locals(sleep_ms=int64_t, connection=NodeConnection, timer=TimingWheel)
+    cpdef poll(self, int64_t timeout_ms, int64_t now_ms)
+
+    @cython.locals(now_ms=int64_t, due_in_ms=int64_t, sleep_ms=int64_t)
+    cpdef int64_t _sleep_ms(self, int64_t timeout_ms) except -1
+
+    @cython.locals(request=ClientRequest)
+    cpdef _fire_completions(self)

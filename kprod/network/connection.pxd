@@ -1,0 +1,44 @@
+# The types of connection.py, which is compiled as it stands.
+
+cimport cython
+from libc.stdint cimport int64_t
+
+from kprod.network.channel cimport Channel
+from kprod.network.in_flight cimport InFlightRequest, InFlightRequests
+from kprod.network.node_state cimport NodeState
+from kprod.network.request cimport ClientRequest
+from kprod.network.surroundings cimport Surroundings
+
+
+cdef class NodeConnection:
+    cdef public object node
+    cdef public NodeState state
+    cdef public InFlightRequests requests
+    cdef public object features
+    cdef public Surroundings _around
+    cdef public object _cursor
+    cdef public Channel _channel
+    cdef public int _events
+    cdef public object _negotiation
+    cdef public dict _reasons
+    cdef public object _setup_timeout
+    cdef public object _idle_timeout
+    cdef public int64_t _last_active_ms
+
+    cpdef bint can_send(self, int64_t now_ms) except -1
+    cpdef serve(self, int events, int64_t now_ms)
+
+    @cython.locals(in_flight=InFlightRequest)
+    cpdef send(self, ClientRequest request, int version, int64_t now_ms)
+    cpdef _take_events(self, Channel channel, int events, int64_t now_ms)
+
+    @cython.locals(events=int, newest=InFlightRequest)
+    cpdef _note_written(self, Channel channel, int64_t now_ms)
+    cpdef _receive(self, Channel channel, int64_t now_ms)
+
+    @cython.locals(in_flight=InFlightRequest, version=int, body_offset=Py_ssize_t)
+    cpdef _take_frame(self, object frame, int64_t now_ms)
+    cpdef _complete(
+        self, InFlightRequest in_flight, int64_t now_ms, dict body=*, object error=*
+    )
+    cpdef _arm_request_timeout(self, InFlightRequest in_flight)

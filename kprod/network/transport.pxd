@@ -1,0 +1,6 @@
+# The types of transport.py, which is compiled as it stands.
+
+
+cdef class PlainTransport:
+    cdef public object _socket
+    cdef public bint gathers

@@ -1,0 +1,55 @@
+# The types of accumulator.py, which is compiled as it stands.
+
+cimport cython
+from libc.stdint cimport int64_t
+
+from kprod._core.clock cimport SystemClock
+from kprod._core.wheel cimport TimingWheel
+from kprod.cluster.metadata cimport Metadata
+from kprod.producer.batch cimport ProducerBatch
+from kprod.producer.partition_queue cimport PartitionQueue
+
+
+cdef class RecordAccumulator:
+    cdef public SystemClock _clock
+    cdef public dict _leaderless
+    cdef public Metadata _metadata
+    cdef public object _on_expired
+    cdef public dict _rings
+    cdef public object _routed_snapshot
+    cdef public int64_t _batch_bytes_max
+    cdef public int64_t _delivery_timeout_ms
+    cdef public int64_t _linger_ms
+    cdef public object _sticky
+    cdef public bint _sweep_wanted
+    cdef public TimingWheel _timer
+    cdef public object _topics_lock
+    cdef public object forget_nodes_but
+    cdef public object note_node
+    cdef public object inbox
+    cdef public dict topics
+
+    cpdef ProducerBatch make_batch(self, object queue, object chain)
+
+    @cython.locals(queue=PartitionQueue)
+    cpdef take_inbox(self, int64_t now_ms)
+    cpdef mark_ready(self, PartitionQueue queue)
+
+    @cython.locals(
+        queue=PartitionQueue, batch=ProducerBatch, drained=list, size_bytes=int64_t,
+        batch_bytes=int64_t
+    )
+    cpdef list drain(self, object node_id, int64_t size_max_bytes, object may_send)
+
+    @cython.locals(queue=PartitionQueue)
+    cpdef retire(self, ProducerBatch batch)
+
+    @cython.locals(queue=PartitionQueue)
+    cpdef forget(self, ProducerBatch batch)
+
+    @cython.locals(
+        batch=ProducerBatch, fresh=list, index=Py_ssize_t, created_ms=int64_t, lingered_ms=int64_t
+    )
+    cpdef _arm_new_batches(self, PartitionQueue queue, int64_t now_ms)
+    cpdef _arm(self, ProducerBatch batch, int64_t deadline_ms, object on_due)
+    cpdef _seal(self, PartitionQueue queue, ProducerBatch batch)

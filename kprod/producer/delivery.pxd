@@ -1,0 +1,37 @@
+# The types of delivery.py, which is compiled as it stands.
+
+cimport cython
+from libc.stdint cimport int64_t
+
+from kprod.cluster.metadata cimport Metadata
+from kprod.network.request cimport Outcome
+from kprod.producer.accumulator cimport RecordAccumulator
+from kprod.producer.batch cimport ProducerBatch
+from kprod.producer.partition_queue cimport PartitionQueue
+from kprod.producer.transaction.manager cimport TransactionManager
+
+
+cdef class Delivery:
+    cdef public RecordAccumulator _accumulator
+    cdef public object _backoff
+    cdef public TransactionManager _identity
+    cdef public Metadata _metadata
+    cdef public object _recorder
+    cdef public object _settings
+    cdef public object _source
+    cdef public object _timer
+
+    @cython.locals(batch=ProducerBatch, queue=PartitionQueue, answers=dict)
+    cpdef complete(self, object batches, object topic_names, Outcome outcome)
+
+    @cython.locals(queue=PartitionQueue)
+    cpdef _conclude(self, ProducerBatch batch, dict answers, Outcome outcome)
+
+    @cython.locals(queue=PartitionQueue, code=int, is_behind=cython.bint)
+    cpdef _settle(self, ProducerBatch batch, object answer)
+
+    @cython.locals(queue=PartitionQueue)
+    cpdef _succeed(self, ProducerBatch batch, int64_t base_offset, int64_t log_append_time_ms)
+
+    @cython.locals(queue=PartitionQueue)
+    cpdef _end_attempt(self, ProducerBatch batch)

@@ -1,0 +1,25 @@
+# The types of partition_queue.py, which is compiled as it stands.
+
+from libc.stdint cimport int64_t
+
+from kprod._core.append cimport PartitionHead
+from kprod.producer.batch cimport ProducerBatch
+
+
+cdef class PartitionQueue(PartitionHead):
+    cdef public object head
+    cdef public Py_ssize_t drain_index
+    cdef public Py_ssize_t in_flight_count
+    cdef public Py_ssize_t backoff_count
+    cdef public int64_t ring_node_id
+    cdef public int64_t sent_to
+    cdef public int64_t next_sequence
+    cdef public bint may_pipeline
+    cdef public bint must_rewind
+    cdef public bint is_gone
+
+    cpdef bint is_gated(self, int64_t leader_id) except -1
+    cpdef sent(self, ProducerBatch batch, int64_t leader_id)
+    cpdef answered(self, ProducerBatch batch)
+    cpdef rewind_later(self)
+    cpdef remove(self, ProducerBatch batch)

@@ -1,0 +1,11 @@
+# The types of produce_answer.py, which is compiled as it stands.
+
+cimport cython
+from libc.stdint cimport int64_t
+
+from kprod.producer.batch cimport ProducerBatch
+
+
+@cython.locals(answers=dict)
+cpdef tuple read_answers(object body, object topic_names, int version)
+cpdef int64_t append_time_ms(ProducerBatch batch, object answer) except? -1

@@ -1,0 +1,55 @@
+# The types of sender.py, which is compiled as it stands.
+
+cimport cython
+from libc.stdint cimport int64_t
+
+from kprod._core.append cimport SendPath
+from kprod._core.wheel cimport TimingWheel
+from kprod.cluster.metadata cimport Metadata
+from kprod.producer.accumulator cimport RecordAccumulator
+from kprod.producer.batch cimport ProducerBatch
+from kprod.producer.partition_queue cimport PartitionQueue
+from kprod.producer.transaction.manager cimport TransactionManager
+
+
+cdef class Sender:
+    cdef public RecordAccumulator _accumulator
+    cdef public int _acks
+    cdef public int _attributes
+    cdef public object _backoff
+    cdef public object _calls
+    cdef public object _client
+    cdef public object _clock
+    cdef public object _compress
+    cdef public object _delivery
+    cdef public int64_t _id_failures
+    cdef public bint _id_held_back
+    cdef public int64_t _id_wait_ms
+    cdef public TransactionManager _identity
+    cdef public object _may_send
+    cdef public Metadata _metadata
+    cdef public SendPath _path
+    cdef public object _recorder
+    cdef public object _refuse
+    cdef public int64_t _request_bytes_max
+    cdef public int64_t _request_timeout_ms
+    cdef public object _snapshot
+    cdef public object _source
+    cdef public object _state_log
+    cdef public TimingWheel _timer
+    cdef public tuple _versions
+    cdef public tuple _versions_by_name
+
+    @cython.locals(
+        accumulator=RecordAccumulator, timer=TimingWheel, identity=TransactionManager,
+        ready_nodes=list, wait_ms=int64_t
+    )
+    cpdef run_once(self, int64_t now_ms)
+    cpdef int64_t _wait_ms(self, int64_t now_ms) except -1
+
+    @cython.locals(takes=cython.bint, batches=list)
+    cpdef _send_ready(self, list ready_nodes, int64_t now_ms)
+
+    @cython.locals(topics=dict, encoded=list, batch=ProducerBatch, queue=PartitionQueue)
+    cpdef _send(self, object node_id, list batches, int64_t now_ms)
+    cpdef _send_encoded(self, object node_id, list batches, dict topics, int64_t now_ms)
