@@ -127,10 +127,13 @@ cdef void _keep_task(PyObject* task) noexcept:
 
 
 cdef PyObject* _reuse_task(PyTypeObject* cls, Py_ssize_t count) noexcept:
-    """Memory of a new task: one that is kept, or else new."""
+    """Memory of a new task: one that is kept, or else new.
+
+    Compiled subclasses inherit this, and are larger.
+    """
     global _kept_count
     cdef PyObject* task
-    while _kept_count > 0:
+    while _kept_count > 0 and cls == <PyTypeObject*>TimerTask:
         _kept_count -= 1
         task = _kept_tasks[_kept_count]
         # Whoever asks the collector for all objects can get hold of a task that is kept.

@@ -7,6 +7,7 @@ import weakref
 import pytest
 
 from kprod._core.timer_task import TimerTask
+from kprod._core.watch import WatchedTask
 from kprod._core.wheel import TimingWheel
 
 
@@ -169,3 +170,14 @@ def test_a_task_is_made_while_another_dies() -> None:
         TimerTask(Adding(made))
     assert len({id(task) for task in made}) == 600
     assert all(task.callback is nothing for task in made)
+
+
+def test_a_compiled_subclass_is_not_made_of_a_dead_task() -> None:
+    """What is kept of dead tasks is too small for it, and of another type."""
+    dead = [TimerTask(nothing) for _ in range(10)]
+    dead.clear()
+
+    made = WatchedTask(5)
+
+    assert type(made) is WatchedTask
+    assert made.delay_ms == 5
