@@ -29,6 +29,9 @@ from _thread import allocate_lock
 
 from kprod.errors import LocalProtocolError
 
+cdef extern from "Python.h":
+    void PyObject_GC_UnTrack(void* tracked) noexcept
+
 cdef enum:
     # Seen on the wire or in a log, this byte means that freed memory was sent.
     POISON = 0xDD
@@ -328,6 +331,8 @@ cdef class ChunkChain:
     def __cinit__(self, ChunkPool pool not None, list chunks not None):
         self.pool = pool
         self._chunks = []
+        # Chunks refer to nothing: the collector need not walk a list of them for each batch.
+        PyObject_GC_UnTrack(<void*>self._chunks)
         self._piece_room = FIRST_PIECE_ROOM
         self.pieces = <Piece*>PyMem_Malloc(self._piece_room * sizeof(Piece))
         if self.pieces == NULL:

@@ -25,6 +25,7 @@ from kprod.errors import KprodError, KprodTimeout
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         object (*tp_alloc)(type, Py_ssize_t)
+    void PyObject_GC_UnTrack(void* tracked) noexcept
 
 # What only higher layers can make; set once by `register`, when they are imported.
 cdef object _metadata_type = None
@@ -97,6 +98,8 @@ cdef class BatchResult:
         self.topic = topic
         self.partition = partition
         self._callbacks = []
+        # The collector cannot see through futures, and so not through a list of them either.
+        PyObject_GC_UnTrack(<void*>self._callbacks)
         self.base_offset = -1
         self.log_append_time_ms = -1
 

@@ -7,6 +7,7 @@ from kprod._core.clock cimport SystemClock
 from kprod._core.wheel cimport TimingWheel
 from kprod.cluster.metadata cimport Metadata
 from kprod.producer.batch cimport ProducerBatch
+from kprod.producer.batch_task cimport BatchTask
 from kprod.producer.partition_queue cimport PartitionQueue
 
 
@@ -14,6 +15,7 @@ cdef class RecordAccumulator:
     cdef public SystemClock _clock
     cdef public dict _leaderless
     cdef public Metadata _metadata
+    cdef public object _on_due
     cdef public object _on_expired
     cdef public dict _rings
     cdef public object _routed_snapshot
@@ -51,5 +53,5 @@ cdef class RecordAccumulator:
         batch=ProducerBatch, fresh=list, index=Py_ssize_t, created_ms=int64_t, lingered_ms=int64_t
     )
     cpdef _arm_new_batches(self, PartitionQueue queue, int64_t now_ms)
-    cpdef _arm(self, ProducerBatch batch, int64_t deadline_ms, object on_due)
+    cpdef _arm(self, ProducerBatch batch, int64_t instant_ms)
     cpdef _seal(self, PartitionQueue queue, ProducerBatch batch)

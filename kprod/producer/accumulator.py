@@ -2,7 +2,7 @@
 """All partitions' queues, and which of them have something to send: events, never scans.
 
 Sending threads post a queue to the inbox when its first record of a batch, or its last, has come.
-The sender takes the inbox, arms each new batch's two timers (linger, delivery deadline), and puts a
+The sender takes the inbox, arms each new batch's timer (linger, then delivery deadline), and puts a
 queue into its leader's ready ring when a batch of it becomes sendable: full, lingered, flushed, or
 because memory is short. A queue that may not send now leaves its ring, and comes back with the
 event that ends the reason. So a turn of the sender costs what is ready, not what exists.
@@ -19,7 +19,6 @@ Source: Kafka RecordAccumulator (clients 4.3.1) for what must hold; KAFKA-13834,
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 from kprod._core.chunks import ChunkChain
@@ -28,10 +27,11 @@ from kprod.clock import Clock
 from kprod.cluster.metadata import Metadata
 from kprod.config import AccumulatorSettings
 from kprod.producer.batch import ProducerBatch
+from kprod.producer.batch_task import BatchTask
 from kprod.producer.partition_queue import NO_NODE, PartitionQueue
 from kprod.producer.partitioner import StickyPartitioner
 from kprod.producer.topic_queues import TopicQueues
-from kprod.timer.timer import Timer, TimerTask
+from kprod.timer.timer import Timer
 
 if TYPE_CHECKING:
     from kprod._core.append import TopicHead
@@ -47,6 +47,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         "_leaderless",
         "_linger_ms",
         "_metadata",
+        "_on_due",
         "_on_expired",
         "_rings",
         "_routed_snapshot",
@@ -87,6 +88,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         self._clock = clock
         self._timer = timer
         self._sticky = sticky
+        self._on_due = self._pass_instant  # bound once, not for each batch
         self._on_expired = on_expired
         self.note_node = sticky.note_node  # the sender's, as are those of the timer
         self.forget_nodes_but = sticky.forget_nodes_but
@@ -289,7 +291,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
     def forget(self, batch: ProducerBatch) -> None:
         """Take a batch that is done, or was never begun, out of its queue; give its memory back."""
         self.retire(batch)
-        batch.cancel_tasks()
+        batch.cancel_task()
         batch.queue.remove(batch)
         batch.release()
 
@@ -297,12 +299,11 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         """Let the parts of a split batch take its place, to be sent before what stood behind it."""
         queue = batch.queue
         queue.replace(batch, parts)
-        batch.cancel_tasks()
+        batch.cancel_task()
         batch.release()
         for part in parts:
             part.is_armed = True
-            deadline_ms = part.created_ms + self._delivery_timeout_ms
-            self._arm(part, deadline_ms, self._on_expired)
+            self._arm(part, part.created_ms + self._delivery_timeout_ms)
         queue.rewind_later()
         self.mark_ready(queue)
 
@@ -344,18 +345,22 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
             lingered_ms = created_ms + self._linger_ms
             if lingered_ms <= now_ms:
                 batch.is_due = True
+                self._arm(batch, created_ms + self._delivery_timeout_ms)
             else:
-                self._arm(batch, lingered_ms, self._linger_is_over)
-            self._arm(batch, created_ms + self._delivery_timeout_ms, self._on_expired)
+                self._arm(batch, lingered_ms)
 
-    def _arm(
-        self, batch: ProducerBatch, deadline_ms: int, on_due: Callable[[ProducerBatch], object]
-    ) -> None:
-        task = TimerTask(partial(on_due, batch))
-        batch.tasks.append(task)
-        self._timer.add_at(deadline_ms, task)
+    def _arm(self, batch: ProducerBatch, instant_ms: int) -> None:
+        batch.task = BatchTask(batch, self._on_due)
+        self._timer.add_at(instant_ms, batch.task)
 
-    def _linger_is_over(self, batch: ProducerBatch) -> None:
+    def _pass_instant(self, batch: ProducerBatch) -> None:
+        """Linger is over, which is never after the delivery deadline; or that has passed."""
+        deadline_ms = batch.created_ms + self._delivery_timeout_ms
+        if self._timer.now_ms >= deadline_ms:
+            self._on_expired(batch)
+            return
+        assert batch.task is not None  # noqa: S101 - it has just fired
+        self._timer.add_at(deadline_ms, batch.task)
         batch.is_due = True
         self.mark_ready(batch.queue)
 

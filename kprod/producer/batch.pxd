@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t
 
 from kprod._core.batch cimport BatchBuilder
 from kprod._core.future cimport BatchResult
+from kprod._core.timer_task cimport TimerTask
 
 
 cdef class ProducerBatch:
@@ -20,10 +21,10 @@ cdef class ProducerBatch:
     cdef public int64_t producer_id
     cdef public int64_t producer_epoch
     cdef public list pieces
-    cdef public list tasks
+    cdef public TimerTask task
 
     cpdef assign(self, int64_t producer_id, int64_t producer_epoch, int64_t base_sequence)
     cpdef list close(self, int attributes, object compress)
     cpdef succeed(self, int64_t base_offset, int64_t log_append_time_ms)
     cpdef release(self)
-    cpdef cancel_tasks(self)
+    cpdef cancel_task(self)

@@ -19,9 +19,9 @@ from kprod.errors import KprodError, Persistence
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kprod._core.timer_task import TimerTask
     from kprod.compression import Buffer
     from kprod.producer.partition_queue import PartitionQueue
-    from kprod.timer.timer import TimerTask
 
 NO_SEQUENCE = -1
 
@@ -46,7 +46,7 @@ class ProducerBatch:
         in_flight: In a request that is not complete.
         maybe_persisted: Some attempt may be in the log; never goes back.
         base_sequence: Sequence of its first record; `NO_SEQUENCE` until it is first drained.
-        tasks: Its timers: linger and delivery deadline.
+        task: Its timer: for linger first, then for its delivery deadline; None once it is done.
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class ProducerBatch:
         "producer_id",
         "queue",
         "result",
-        "tasks",
+        "task",
     )
 
     def __init__(
@@ -83,7 +83,7 @@ class ProducerBatch:
         self.producer_id = -1
         self.producer_epoch = -1
         self.pieces: list[Buffer] | None = None
-        self.tasks: list[TimerTask] = []
+        self.task: TimerTask | None = None
 
     @property
     def record_count(self) -> int:
@@ -142,7 +142,7 @@ class ProducerBatch:
 
     def succeed(self, base_offset: int, log_append_time_ms: int) -> bool:
         """Settle all records as delivered; False if they were settled before."""
-        self.cancel_tasks()
+        self.cancel_task()
         return self.result.complete(base_offset, log_append_time_ms)
 
     def fail(self, error: KprodError, record_errors: dict[int, KprodError] | None = None) -> bool:
@@ -163,7 +163,7 @@ class ProducerBatch:
         error.persistence = persistence
         for record_error in (record_errors or {}).values():
             record_error.persistence = persistence
-        self.cancel_tasks()
+        self.cancel_task()
         return self.result.complete(error=error, record_errors=record_errors)
 
     def release(self) -> None:
@@ -173,9 +173,8 @@ class ProducerBatch:
             self.builder.seal()
             self.builder.chain.release()
 
-    def cancel_tasks(self) -> None:
-        """Take its timers off the wheel."""
-        if self.tasks:
-            for task in self.tasks:
-                task.cancel()
-            self.tasks.clear()
+    def cancel_task(self) -> None:
+        """Take its timer off the wheel, and let go of it: it refers to this batch."""
+        if self.task is not None:
+            self.task.cancel()
+            self.task = None

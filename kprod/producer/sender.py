@@ -125,7 +125,6 @@ class Sender:
             recorder: Told of requests made and of batches given up.
             state_log: Told of leaders that have changed.
         """
-        # Each is asked for at every request.
         self._acks = int(settings.acks)
         self._request_bytes_max = settings.max_request_size
         self._request_timeout_ms = settings.request_timeout_ms
