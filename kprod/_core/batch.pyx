@@ -339,8 +339,8 @@ cdef class BatchBuilder:
             compress: Called once with all records as bytes, when the codec bits are not 0.
 
         Returns:
-            The batch's pieces in order, buffers to be written one after the other. They refer to
-            the chain unless the batch is compressed.
+            The batch's pieces in order, buffers to be written one after the other, in a list that
+            must not be changed. They refer to the chain unless the batch is compressed.
 
         Raises:
             LocalProtocolError: Closed already, or empty, or codec and `compress` do not agree.
@@ -361,7 +361,7 @@ cdef class BatchBuilder:
             self.encoded_bytes = BATCH_OVERHEAD_BYTES + len(packed)
         self._write_header(attributes)
         self._write_producer(producer_id, producer_epoch, base_sequence)
-        return self.pieces()
+        return self._wire_pieces
 
     def _close_plain(self):
         """The chunks themselves are the pieces, the last one as far as it is filled."""
@@ -401,7 +401,7 @@ cdef class BatchBuilder:
         for piece in self._wire_pieces:
             # The checksum is computed under the interpreter lock: giving that up for
             # microseconds can cost milliseconds to get it back behind a busy caller.
-            crc = crc32c(memoryview(piece)[skip:], crc, gil_release_mode=0)
+            crc = crc32c(piece[skip:] if skip else piece, crc, gil_release_mode=0)
             skip = 0
         store_int32(header + <int>CRC_OFFSET, <int32_t>crc)
 
