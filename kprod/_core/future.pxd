@@ -7,11 +7,14 @@ cdef class BatchResult
 # Who is told what became of a batch, beside its futures; compiled code's, for calls that send many.
 cdef class BatchListener:
     # The batch is done; must neither wait nor run the application's code.
-    cdef int settle(self, BatchResult result) except -1
+    cdef void settle(self, BatchResult result) noexcept
     # Its callbacks have run; the application's turn.
-    cdef int report(self) except -1
-    # It was split: pairs of the first index of a part and its result.
+    cdef void report(self) noexcept
+    # It may be split: pairs of the first index of a part and its result, which nobody knows yet.
+    # What can fail belongs here, and changes nothing but those results.
     cdef int follow(self, list forwards) except -1
+    # It is split: the parts answer for it from now on.
+    cdef void leave(self) noexcept
 
 
 cdef class BatchResult:
@@ -32,7 +35,8 @@ cdef class BatchResult:
     cdef list _waiters
     cdef list _forwards
     cdef list _listeners
-    cdef int _wake_waiters(self) except -1
+    cdef void _hand_over(self, list forwards, list parts) noexcept
+    cdef void _wake_waiters(self) noexcept
 
 
 cdef class RecordFuture:

@@ -12,6 +12,7 @@ Source: Kafka ProduceRequestResult, FutureRecordMetadata (clients 4.3.1).
 """
 
 cimport cython
+from cpython.list cimport PyList_GET_SIZE
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, int64_t
@@ -75,14 +76,17 @@ def register(*, metadata_type, report_callback_error, await_future, to_concurren
 cdef class BatchListener:
     """Is told once what became of a batch."""
 
-    cdef int settle(self, BatchResult result) except -1:
-        raise NotImplementedError
+    cdef void settle(self, BatchResult result) noexcept:
+        pass
 
-    cdef int report(self) except -1:
-        raise NotImplementedError
+    cdef void report(self) noexcept:
+        pass
 
     cdef int follow(self, list forwards) except -1:
         raise NotImplementedError
+
+    cdef void leave(self) noexcept:
+        pass
 
 
 cdef class BatchResult:
@@ -139,7 +143,7 @@ cdef class BatchResult:
         self._wake_waiters()
         if callbacks is not None:
             if self._callbacks_unordered:
-                callbacks.sort(key=_index_of_entry)
+                _put_in_order(callbacks)
             for entry in callbacks:
                 _call_back(entry)
             callbacks = None
@@ -212,38 +216,63 @@ cdef class BatchResult:
     def forward(self, children) -> None:
         """Let the results of a split batch's parts answer for this one.
 
+        All of it or, without memory, nothing: then this one still answers for its records.
+
         Args:
             children: Pairs of the first index of a part and its result, ascending from index 0.
+                Nobody knows these results yet.
         """
-        cdef BatchResult child
-        cdef list callbacks
-        cdef list forwards = list(children)
-        cdef RecordFuture future
         cdef BatchListener listener
+        cdef list forwards = list(children)
+        cdef list parts = [[] for _ in forwards]
+        cdef Py_ssize_t placed = 0
         with cython.critical_section(self):
-            callbacks = self._callbacks or []
-            self._callbacks = None
-            for entry in callbacks:
-                future = _future_of(entry)
-                child = future._descend(forwards)
-                child._callbacks.append(entry)
-                child._callbacks_unordered = self._callbacks_unordered
+            # First what can fail; it touches nothing but the children.
             if self._listeners is not None:
                 for listener in self._listeners:
                     listener.follow(forwards)
+            # A collection of garbage may let another thread add a callback meanwhile.
+            while self._callbacks is not None and placed < PyList_GET_SIZE(self._callbacks):
+                entry = self._callbacks[placed]
+                (<list>parts[_part_with(forwards, _future_of(entry)._index)]).append(entry)
+                placed += 1
+            self._hand_over(forwards, parts)
+            if self._listeners is not None:
+                for listener in self._listeners:
+                    listener.leave()
                 self._listeners = None
+            self._callbacks = None
             self._forwards = forwards
         self._wake_waiters()
 
-    cdef int _wake_waiters(self) except -1:
+    cdef void _hand_over(self, list forwards, list parts) noexcept:
+        """Give each child its callbacks; needs no memory."""
+        cdef BatchResult child
+        cdef RecordFuture future
+        cdef int32_t first_index
+        cdef Py_ssize_t part
+        for part in range(PyList_GET_SIZE(forwards)):
+            first_index = forwards[part][0]
+            child = <BatchResult>forwards[part][1]
+            for entry in <list>parts[part]:
+                future = _future_of(entry)
+                future._index -= first_index
+                future._result = child
+            child._callbacks = <list>parts[part]
+            child._callbacks_unordered = self._callbacks_unordered
+
+    cdef void _wake_waiters(self) noexcept:
+        """Wake everyone, whatever becomes of telling one of them: some are event loops."""
         cdef list waiters
         with cython.critical_section(self):
             waiters = self._waiters
             self._waiters = None
         if waiters is not None:
             for lock in waiters:
-                lock.release()
-        return 0
+                try:
+                    lock.release()
+                except BaseException as raised:
+                    _report(raised)
 
 
 cdef object _new_metadata(
@@ -275,6 +304,32 @@ def _index_of_entry(entry):
     return _future_of(entry)._index
 
 
+cdef int _put_in_order(list callbacks) except -1:
+    try:
+        callbacks.sort(key=_index_of_entry)
+    except MemoryError:
+        # Better out of order than not at all.
+        pass
+    return 0
+
+
+cdef Py_ssize_t _part_with(list forwards, int32_t index) except -1:
+    """The part of a split batch that has the record of this index."""
+    cdef Py_ssize_t part = PyList_GET_SIZE(forwards) - 1
+    while part > 0 and forwards[part][0] > index:
+        part -= 1
+    return part
+
+
+cdef int _report(object raised) except -1:
+    try:
+        _report_callback_error(raised)
+    except BaseException:
+        # A logging handler that raises must not keep the other records from their outcome.
+        pass
+    return 0
+
+
 cdef int _call_back(object entry) except -1:
     """Run one callback; whatever it raises is reported and stops nothing else."""
     cdef RecordFuture future = _future_of(entry)
@@ -292,11 +347,7 @@ cdef int _call_back(object entry) except -1:
             else:
                 on_delivery(None, error)
     except BaseException as raised:
-        try:
-            _report_callback_error(raised)
-        except BaseException:
-            # A logging handler that raises must not keep the other records from their outcome.
-            pass
+        _report(raised)
     return 0
 
 
@@ -314,10 +365,7 @@ cdef class RecordFuture:
 
     def _descend(self, list forwards):
         """Move to the child that has this record now, and return it."""
-        cdef Py_ssize_t position = len(forwards) - 1
-        while position > 0 and forwards[position][0] > self._index:
-            position -= 1
-        first_index, child = forwards[position]
+        first_index, child = forwards[_part_with(forwards, self._index)]
         self._index -= <int32_t>first_index
         self._result = child
         return child

@@ -3,6 +3,9 @@ from libc.stdint cimport int32_t, int64_t
 from kprod._core.future cimport BatchListener, BatchResult
 
 
+cdef class BatchShare
+
+
 cdef class SendTally:
     cdef readonly bint done
     # Records dealt with so far, and batches that took some of them; the sending thread's.
@@ -19,10 +22,14 @@ cdef class SendTally:
     cdef list _refused
     cdef list _waiters
     cdef list _calls
-    cdef int _count_settled(self, BatchShare share, BatchResult result) except -1
-    cdef int _note_offsets(self, BatchShare share, BatchResult result) except -1
-    cdef bint _end_if_settled(self) except -1
-    cdef int report(self) except -1
+    # Chain of shares whose outcome there was no memory to enter.
+    cdef BatchShare _late
+    cdef void count_settled(self, BatchShare share, BatchResult result) noexcept
+    cdef int _enter_late(self) except -1
+    cdef int _enter(self, BatchShare share, BatchResult result) except -1
+    cdef int _note_offsets(self, list ranges, BatchShare share, BatchResult result) except -1
+    cdef void _end_if_settled(self) noexcept
+    cdef void report(self) noexcept
 
 
 cdef class BatchShare(BatchListener):
@@ -38,10 +45,13 @@ cdef class BatchShare(BatchListener):
     cdef int32_t _first
     cdef int64_t _call_first
     cdef int32_t _length
+    # How many parts it was given when its batch was split.
+    cdef int32_t _part_count
+    cdef BatchShare _later
     cdef bint reserve(self) noexcept nogil
     cdef void put(self, int32_t index, int64_t call_index) noexcept nogil
     cdef void put_run(self, int32_t index, int64_t call_index, int32_t count) noexcept nogil
     cdef void _end_span(self) noexcept nogil
     cdef int _add_span(self, int32_t first, int64_t call_first, int32_t length) except -1
     cdef list _spans(self)
-    cdef int _drop_spans(self) except -1
+    cdef void _drop_spans(self) noexcept

@@ -9,6 +9,9 @@ A share's memory. Neighbours, in batch and call, are one span, however many they
 a key scatters cost a byte or two each. It is freed with the batch's success, so that only what the
 buffer holds, and what failed, costs memory.
 
+A batch's end needs no memory: an outcome that cannot be entered for lack of it is kept in a chain
+of shares, and entered when somebody asks. So a call's account is closed whatever happens.
+
 Invariants.
     A share counts as opened with its first record: a batch that never takes one is never settled.
     done == sealed and settled == opened + split, and it never goes back.
@@ -57,7 +60,9 @@ cdef class SendTally:
     @property
     def failed_count(self):
         """Records that failed so far, or were refused."""
-        return self._failed_count + len(self._refused)
+        with cython.critical_section(self):
+            self._enter_late()
+            return self._failed_count + len(self._refused)
 
     def refuse(self, error) -> None:
         """Count the next record as refused: it never came to a batch."""
@@ -73,39 +78,66 @@ cdef class SendTally:
     def seal(self) -> None:
         """Let no more records come; the account is done once all batches are settled."""
         self._sealed = True
-        if self._end_if_settled():
-            self.report()
+        self._end_if_settled()
+        self.report()
 
-    cdef int _count_settled(self, BatchShare share, BatchResult result) except -1:
-        """Enter the outcome of one batch."""
-        cdef int64_t failed_count = 0
+    cdef void count_settled(self, BatchShare share, BatchResult result) noexcept:
+        """Enter the outcome of one batch, now or when somebody asks."""
         with cython.critical_section(self):
-            if result.error is not None:
-                failed_count = share.record_count
-            elif result._record_errors is not None:
-                failed_count = sum(
-                    index in result._record_errors for index, _ in share.places()
-                )
-            if failed_count:
-                self._failed_count += failed_count
-                self._failed.append((share, result.error, result._record_errors))
-            if failed_count < share.record_count:
-                self._note_offsets(share, result)
-                (<list>self._offsets[result.partition])[0] += share.record_count - failed_count
-            if not failed_count:
-                share._drop_spans()
+            try:
+                self._enter(share, result)
+            except BaseException:
+                # No memory; the share itself knows all there is to know.
+                share._later = self._late
+                self._late = share
             self._settled_count += 1
         self._end_if_settled()
+
+    cdef int _enter_late(self) except -1:
+        """Enter what there was no memory for; the caller is in the critical section."""
+        cdef BatchShare share = self._late
+        if share is None:
+            return 0
+        while share is not None:
+            self._enter(share, share.result)
+            self._late = share._later
+            share._later = None
+            share = self._late
+        for entry in self._offsets.values():
+            (<list>entry[1]).sort()
         return 0
 
-    cdef int _note_offsets(self, BatchShare share, BatchResult result) except -1:
+    cdef int _enter(self, BatchShare share, BatchResult result) except -1:
+        """Enter one outcome, whole or not at all."""
+        cdef int64_t failed_count = 0
+        cdef list entry = None
+        cdef object delivered_count = None
+        if result.error is not None:
+            failed_count = share.record_count
+        elif result._record_errors is not None:
+            failed_count = sum(index in result._record_errors for index, _ in share.places())
+        if failed_count < share.record_count:
+            entry = self._offsets.setdefault(result.partition, [0, []])
+            delivered_count = entry[0] + (share.record_count - failed_count)
+        if failed_count:
+            self._failed.append((share, result.error, result._record_errors))
+        if entry is not None:
+            try:
+                self._note_offsets(entry[1], share, result)
+            except BaseException:
+                if failed_count:
+                    self._failed.pop()
+                raise
+            entry[0] = delivered_count
+        self._failed_count += failed_count
+        if not failed_count:
+            share._drop_spans()
+        return 0
+
+    cdef int _note_offsets(self, list ranges, BatchShare share, BatchResult result) except -1:
         """Put the batch's range behind the partition's others, joined with a neighbour."""
-        cdef list entry
-        cdef list ranges
-        entry = self._offsets.setdefault(result.partition, [0, []])
         if result.base_offset < 0:
             return 0
-        ranges = entry[1]
         # The first span may be the growing one, and the last always is.
         first = result.base_offset + share.first_index()
         last = result.base_offset + share._first + share._length - 1
@@ -115,42 +147,44 @@ cdef class SendTally:
             ranges.append((first, last))
         return 0
 
-    cdef bint _end_if_settled(self) except -1:
-        """Wake who waits when this was the last thing to wait for; True the first time."""
+    cdef void _end_if_settled(self) noexcept:
+        """Wake who waits when this was the last thing to wait for."""
         cdef list waiters
         with cython.critical_section(self):
             if (
                 self.done or not self._sealed
                 or self._settled_count < self.opened_count + self._split_count
             ):
-                return False
+                return
             self.done = True
             waiters = self._waiters
             self._waiters = None
         if waiters is not None:
             for lock in waiters:
                 lock.release()
-        return True
 
-    cdef int report(self) except -1:
+    cdef void report(self) noexcept:
         """Make the calls that were asked for, once, if all is done."""
         cdef list calls
         with cython.critical_section(self):
             if not self.done or self._reported:
-                return 0
+                return
             self._reported = True
             calls = self._calls
             self._calls = None
         if calls is not None:
             for call in calls:
-                call()
-        return 0
+                try:
+                    call()
+                except BaseException:
+                    # Told by its maker. It must not keep the others from being made.
+                    pass
 
     def add_done_call(self, call) -> bool:
         """Make a call once all is done; False, and no call, if that was before.
 
         Args:
-            call: Takes nothing and must not raise.
+            call: Takes nothing. What it raises is dropped.
         """
         with cython.critical_section(self):
             if self._reported:
@@ -189,6 +223,7 @@ cdef class SendTally:
     def delivered(self) -> dict:
         """Count and ranges of offsets by partition, of what is acknowledged so far."""
         with cython.critical_section(self):
+            self._enter_late()
             return {
                 partition: (entry[0], list(entry[1])) for partition, entry in self._offsets.items()
             }
@@ -196,6 +231,7 @@ cdef class SendTally:
     def failures(self) -> list:
         """Pairs of a record's place in the call and its error, ascending."""
         with cython.critical_section(self):
+            self._enter_late()
             found = list(self._refused)
             failed = list(self._failed)
         for share, error, record_errors in failed:
@@ -206,6 +242,7 @@ cdef class SendTally:
     def first_failure(self):
         """The first of `failures`, without making all of them."""
         with cython.critical_section(self):
+            self._enter_late()
             found = self._refused[:1]
             failed = list(self._failed)
         for share, error, record_errors in failed:
@@ -215,6 +252,7 @@ cdef class SendTally:
     def batch_errors(self) -> list:
         """The errors of the batches that failed."""
         with cython.critical_section(self):
+            self._enter_late()
             return [error for _, error, _ in self._failed if error is not None]
 
 
@@ -230,6 +268,7 @@ def _failures_of(BatchShare share, error, dict record_errors):
             yield call_index, found
 
 
+@cython.trashcan(True)
 cdef class BatchShare(BatchListener):
     """The records of one call in one batch.
 
@@ -323,11 +362,10 @@ cdef class BatchShare(BatchListener):
             spans.append((self._first, self._call_first, self._length))
         return spans
 
-    cdef int _drop_spans(self) except -1:
+    cdef void _drop_spans(self) noexcept:
         PyMem_RawFree(self._memory)
         self._memory = NULL
         self._size_bytes = self._room_bytes = 0
-        return 0
 
     def first_index(self) -> int:
         """The place in the batch of the first record."""
@@ -360,17 +398,15 @@ cdef class BatchShare(BatchListener):
             self.result._listeners = []
         self.result._listeners.append(self)
 
-    cdef int settle(self, BatchResult result) except -1:
+    cdef void settle(self, BatchResult result) noexcept:
         if self.record_count:
-            self.tally._count_settled(self, result)
-        return 0
+            self.tally.count_settled(self, result)
 
-    cdef int report(self) except -1:
+    cdef void report(self) noexcept:
         self.tally.report()
-        return 0
 
     cdef int follow(self, list forwards) except -1:
-        """Give each part of a split batch its part of the share."""
+        """Give each part of a batch that is to be split its part of the share."""
         cdef list shares = [BatchShare(self.tally, child) for _, child in forwards]
         cdef list firsts = [first for first, _ in forwards]
         cdef Py_ssize_t part = 0
@@ -389,14 +425,18 @@ cdef class BatchShare(BatchListener):
                 first += taken
                 call_first += taken
                 length -= taken
-        # The parts first: the account must not look settled in between.
+        self._part_count = 0
         for share in shares:
             if share.record_count:
-                self.tally._split_count += 1
                 share.watch()
-        self.tally._split_count -= 1
-        self._drop_spans()
+                self._part_count += 1
         return 0
+
+    cdef void leave(self) noexcept:
+        """Let the parts answer for it from now on."""
+        if self.record_count:
+            self.tally._split_count += self._part_count - 1
+            self._drop_spans()
 
     cdef int _add_span(self, int32_t first, int64_t call_first, int32_t length) except -1:
         if not self.reserve():
