@@ -11,8 +11,9 @@ cdef class SendTally:
     # Records dealt with so far, and batches that took some of them; the sending thread's.
     cdef public int64_t record_count
     cdef int64_t opened_count
-    # Batches settled, and how many more there are through splits; the sender's.
+    # Batches settled, those whose callbacks have run, and how many more there are through splits.
     cdef int64_t _settled_count
+    cdef int64_t _finished_count
     cdef int64_t _split_count
     cdef int64_t _failed_count
     cdef bint _sealed
@@ -25,11 +26,12 @@ cdef class SendTally:
     # Chain of shares whose outcome there was no memory to enter.
     cdef BatchShare _late
     cdef void count_settled(self, BatchShare share, BatchResult result) noexcept
+    cdef void count_finished(self) noexcept
     cdef int _enter_late(self) except -1
     cdef int _enter(self, BatchShare share, BatchResult result) except -1
     cdef int _note_offsets(self, list ranges, BatchShare share, BatchResult result) except -1
     cdef void _end_if_settled(self) noexcept
-    cdef void report(self) noexcept
+    cdef void _report(self) noexcept
 
 
 cdef class BatchShare(BatchListener):

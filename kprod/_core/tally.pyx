@@ -15,6 +15,7 @@ of shares, and entered when somebody asks. So a call's account is closed whateve
 Invariants.
     A share counts as opened with its first record: a batch that never takes one is never settled.
     done == sealed and settled == opened + split, and it never goes back.
+    The calls that were asked for are made when, besides, the callbacks of all batches have run.
     Each counter is written by one thread: opened and records by the sending one, the others by
     whoever settles batches.
 
@@ -79,7 +80,7 @@ cdef class SendTally:
         """Let no more records come; the account is done once all batches are settled."""
         self._sealed = True
         self._end_if_settled()
-        self.report()
+        self._report()
 
     cdef void count_settled(self, BatchShare share, BatchResult result) noexcept:
         """Enter the outcome of one batch, now or when somebody asks."""
@@ -163,11 +164,20 @@ cdef class SendTally:
             for lock in waiters:
                 lock.release()
 
-    cdef void report(self) noexcept:
-        """Make the calls that were asked for, once, if all is done."""
+    cdef void count_finished(self) noexcept:
+        """Note that the callbacks of one batch have run."""
+        with cython.critical_section(self):
+            self._finished_count += 1
+        self._report()
+
+    cdef void _report(self) noexcept:
+        """Make the calls that were asked for, once, if every callback has run before them."""
         cdef list calls
         with cython.critical_section(self):
-            if not self.done or self._reported:
+            if (
+                self._reported or not self.done
+                or self._finished_count < self.opened_count + self._split_count
+            ):
                 return
             self._reported = True
             calls = self._calls
@@ -181,7 +191,7 @@ cdef class SendTally:
                     pass
 
     def add_done_call(self, call) -> bool:
-        """Make a call once all is done; False, and no call, if that was before.
+        """Make a call once all is done, and all callbacks have run; False if that was before.
 
         Args:
             call: Takes nothing. What it raises is dropped.
@@ -403,7 +413,8 @@ cdef class BatchShare(BatchListener):
             self.tally.count_settled(self, result)
 
     cdef void report(self) noexcept:
-        self.tally.report()
+        if self.record_count:
+            self.tally.count_finished()
 
     cdef int follow(self, list forwards) except -1:
         """Give each part of a batch that is to be split its part of the share."""

@@ -5,10 +5,12 @@ import os
 import pickle
 import random
 import threading
+from collections.abc import Iterator
 
 import pytest
 
-from kprod.errors import KprodTimeout, Persistence, ProducerForked, RecordsFailed
+from kprod.errors import KprodError, KprodTimeout, Persistence, ProducerForked, RecordsFailed
+from kprod.model import RecordMetadata
 from kprod.producer.receipt import OffsetRange, PartitionOffsets, SendReceipt
 from tests.producer.bench import TOPIC, Bench
 
@@ -138,6 +140,53 @@ def test_callbacks_run_once_all_is_settled() -> None:
     assert told[2] is receipt
     receipt.add_done_callback(told.append)
     assert told[3] is receipt
+
+
+def test_callbacks_of_the_receipt_come_after_those_of_every_batch() -> None:
+    """Also when the last batch is settled inside another one's delivery callback."""
+    bench = Bench(linger_ms=0)
+    told: list[object] = []
+
+    def tell(metadata: RecordMetadata | None, _: KprodError | None) -> None:
+        if metadata is not None:
+            bench.producer.purge()
+        told.append(metadata)
+
+    receipt = bench.producer.send_many(TOPIC, [b"a", b"b"], partitions=[0, 1], on_delivery=tell)
+    receipt.add_done_callback(told.append)
+    bench.clock.advance(1)
+    bench.lead(0, -1, 0)  # the second has no leader, and so is not on its way
+    bench.run()
+    assert receipt.failed_count == 1
+    assert len(told) == 3
+    assert told[2] is receipt
+
+
+def test_a_call_that_ends_during_callbacks_waits_for_them() -> None:
+    """Its last record is settled already, and the callback of that record still runs."""
+    bench = Bench(linger_ms=0)
+    told: list[object] = []
+    in_callback, may_return = threading.Event(), threading.Event()
+
+    def tell(*_: object) -> None:
+        in_callback.set()
+        may_return.wait(30)
+        told.append("record")
+
+    sender = threading.Thread(target=bench.run)
+
+    def values() -> Iterator[bytes]:
+        yield b"a"
+        sender.start()
+        assert in_callback.wait(30)
+
+    receipt = bench.producer.send_many(TOPIC, values(), on_delivery=tell)
+    assert receipt.done()
+    receipt.add_done_callback(lambda _: told.append("receipt"))
+    assert told == []
+    may_return.set()
+    sender.join(30)
+    assert told == ["record", "receipt"]
 
 
 def test_waiting_threads_wake() -> None:
