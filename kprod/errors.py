@@ -13,6 +13,34 @@ Source: KIP-467 and librdkafka's rd_kafka_message_status for the idea of persist
 """
 
 import enum
+from typing import TypeVar
+
+_AnyError = TypeVar("_AnyError", bound=BaseException)
+
+
+def without_frames(error: _AnyError) -> _AnyError:
+    """Drop the tracebacks of an error that is to be kept, and of all that it came from.
+
+    Frames hold whatever their functions had at hand: records, whole batches, their memory.
+
+    Args:
+        error: Of any kind.
+
+    Returns:
+        The same one; its causes and contexts are there still.
+    """
+    seen: dict[int, BaseException] = {}
+    ahead: list[BaseException | None] = [error]
+    while ahead:
+        found = ahead.pop()
+        if found is None or id(found) in seen:
+            continue
+        seen[id(found)] = found
+        found.__traceback__ = None
+        ahead += [found.__cause__, found.__context__]
+        if isinstance(found, BaseExceptionGroup):
+            ahead += found.exceptions
+    return error
 
 
 class Persistence(enum.Enum):

@@ -471,7 +471,7 @@ cdef class ArrowCall(BulkCall):
         except Exception as raised:
             if isinstance(raised, UNENDURED):
                 raise
-            error = raised.with_traceback(None)
+            error = raised
         self.tally.refuse(error)
         return True
 
@@ -559,6 +559,6 @@ cdef class ArrowCall(BulkCall):
                 if not self._is_checking or isinstance(error, UNENDURED):
                     raise
                 self._is_checking = False
-                self.tally.refuse(error.with_traceback(None))
+                self.tally.refuse(error)
             if row % FEW_ROWS == 0:
                 self._path.breathe()

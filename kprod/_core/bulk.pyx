@@ -187,8 +187,7 @@ cdef class BulkCall:
                 if not self._is_checking or isinstance(error, UNENDURED):
                     raise
                 self._is_checking = False
-                # Without its frames: there may be a million of these.
-                self.tally.refuse(error.with_traceback(None))
+                self.tally.refuse(error)
                 self._breathe_in_turn()
 
     cdef int _send_rows(self, Column values, list others) except -1:

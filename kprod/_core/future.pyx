@@ -4,8 +4,8 @@
 Futures are a few words and not tracked by the garbage collector: a future knows its batch's shared
 result and its index there. The result keeps a future only when it has a callback to call, and the
 future keeps that callback until it is called: a tracked object for each would make the collector
-walk all that wait, again and again. No result refers to chunks, so a kept future keeps no buffer
-memory.
+walk all that wait, again and again. No result refers to chunks, and no error in it to frames that
+might, so a kept future keeps no buffer memory.
 
 Thread-safety: results are settled by the sender; everything else any thread.
 Source: Kafka ProduceRequestResult, FutureRecordMetadata (clients 4.3.1).
@@ -21,7 +21,7 @@ from kprod._core.clock cimport SystemClock
 
 from _thread import allocate_lock, get_ident
 
-from kprod.errors import KprodError, KprodTimeout
+from kprod.errors import KprodError, KprodTimeout, without_frames
 
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
@@ -115,8 +115,9 @@ cdef class BatchResult:
         Args:
             base_offset: Of the first record; −1 when the broker did not say.
             log_append_time_ms: The broker's timestamp for all records; −1 keeps their own.
-            error: For all records; None is success.
-            record_errors: Errors of single records by index; they go before `error`.
+            error: For all records; None is success. Loses its traceback.
+            record_errors: Errors of single records by index; they go before `error`, and lose
+                theirs.
 
         Returns:
             False if it was settled before; then nothing changes.
@@ -124,6 +125,8 @@ cdef class BatchResult:
         cdef list callbacks
         cdef list listeners
         cdef BatchListener listener
+        if error is not None or record_errors is not None:
+            _drop_frames(error, record_errors)
         with cython.critical_section(self):
             if self.done or self._forwards is not None:
                 return False
@@ -302,6 +305,19 @@ cdef inline RecordFuture _future_of(object entry):
 
 def _index_of_entry(entry):
     return _future_of(entry)._index
+
+
+cdef int _drop_frames(object error, object record_errors) except -1:
+    try:
+        if error is not None:
+            without_frames(error)
+        if record_errors is not None:
+            for record_error in record_errors.values():
+                without_frames(record_error)
+    except Exception:
+        # It is kept as it is.
+        pass
+    return 0
 
 
 cdef int _put_in_order(list callbacks) except -1:

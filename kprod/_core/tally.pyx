@@ -33,7 +33,7 @@ from kprod._core.varint cimport put_unsigned, take_unsigned
 
 from _thread import allocate_lock
 
-from kprod.errors import KprodError, Persistence
+from kprod.errors import KprodError, Persistence, without_frames
 
 cdef enum:
     # Three varints: 64 bits, 32 bits and 32 bits.
@@ -71,10 +71,10 @@ cdef class SendTally:
         self.record_count += 1
 
     def refuse_at(self, int64_t index, error) -> None:
-        """Keep the error of a record that is counted elsewhere."""
+        """Keep the error of a record that is counted elsewhere; there may be a million of these."""
         if isinstance(error, KprodError) and error.persistence is None:
             error.persistence = Persistence.NOT_PERSISTED
-        self._refused.append((index, error))
+        self._refused.append((index, without_frames(error)))
 
     def seal(self) -> None:
         """Let no more records come; the account is done once all batches are settled."""

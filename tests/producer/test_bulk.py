@@ -1,6 +1,8 @@
 """`send_many`: what it takes and refuses, and what its receipt says, on a bench without network."""
 
+import gc
 import itertools
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -278,3 +280,30 @@ def test_a_generator_may_send_itself() -> None:
     assert values_of(bench, 0) == [b"0", b"1", b"2", b"i", b"j", b"s", b"3", b"4", b"5"]
     assert receipt.result(0)[0] == (6, ((0, 8),))
     assert inner[0].result(0)[0] == (2, ((3, 4),))
+
+
+def test_refused_records_are_not_kept_by_their_errors() -> None:
+    """An error is, with its cause; the frames that held the record are not."""
+
+    class Order:
+        """Of the application."""
+
+    seen: list[weakref.ref[Order]] = []
+
+    def orders() -> Iterator[Order]:
+        for _ in range(3):
+            order = Order()
+            seen.append(weakref.ref(order))
+            yield order
+
+    def serialize(order: Order) -> bytes:
+        raise ValueError(f"no bytes for an {type(order).__name__}")
+
+    bench = Bench(value_serializer=serialize)
+    receipt = bench.producer.send_many(TOPIC, orders())
+    gc.collect()
+    assert [order() for order in seen] == [None] * 3
+    for _, error in receipt.failures():
+        assert isinstance(error, SerializationError)
+        assert isinstance(error.__cause__, ValueError)
+        assert error.__traceback__ is error.__cause__.__traceback__ is None
