@@ -492,7 +492,11 @@ cdef class RecordFuture:
         return _await_future(self)
 
     def to_concurrent(self):
-        """A `concurrent.futures.Future` with the same outcome."""
+        """A `concurrent.futures.Future` with the same outcome; its waits refuse where these do.
+
+        Not those of `concurrent.futures.wait` and `as_completed`, which know nothing of it: inside
+        a callback of the same producer they wait for ever without a timeout. `kprod.wait` refuses.
+        """
         return _to_concurrent(self)
 
 

@@ -8,6 +8,7 @@ Source: `concurrent.futures.wait` and `as_completed` for the shapes.
 """
 
 import concurrent.futures
+import contextlib
 import logging
 import queue
 from collections.abc import Iterable, Iterator
@@ -17,7 +18,7 @@ from kprod._core import future as compiled
 from kprod._core.delivery_wait import DeliveryWait
 from kprod._core.future import RecordFuture
 from kprod.clock import SystemClock
-from kprod.errors import KprodTimeout
+from kprod.errors import KprodTimeout, without_frames
 from kprod.model import RecordMetadata
 
 __all__ = ["DeliveryWait", "RecordFuture", "Waited", "as_completed", "wait"]
@@ -103,19 +104,40 @@ class _Deadline:
         return max(self._ends_ns - self._clock.now_ns(), 0) / 1e9
 
 
-def _to_concurrent(future: RecordFuture) -> "concurrent.futures.Future[RecordMetadata]":
-    bridge: concurrent.futures.Future[RecordMetadata] = concurrent.futures.Future()
-    bridge.set_running_or_notify_cancel()
+class _ConcurrentView(concurrent.futures.Future[RecordMetadata]):
+    """A record's outcome for those who know `concurrent.futures` only.
 
-    def settle(done: RecordFuture) -> None:
-        error = done.exception(0)
-        if error is None:
-            bridge.set_result(done.result(0))
-        else:
-            bridge.set_exception(error)
+    It is settled by a callback of the record. Whoever waits on the thread that makes those calls
+    would wait for himself, so there the record is waited for, which refuses in that case.
+    """
 
-    future.add_done_callback(settle)
-    return bridge
+    def __init__(self, record: RecordFuture) -> None:
+        super().__init__()
+        self._record = record
+        self.set_running_or_notify_cancel()
+        record.add_done_callback(self._settle)
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """As the record's."""
+        self._wait_as_sender(timeout)
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """As the record's."""
+        self._wait_as_sender(timeout)
+        return super().exception(timeout)
+
+    def _wait_as_sender(self, timeout: float | None) -> None:
+        if compiled.is_sender() and not self.done():
+            self._record.exception(timeout)
+            self._settle(self._record)  # its turn among the callbacks may come only after this one
+
+    def _settle(self, record: RecordFuture) -> None:
+        with contextlib.suppress(concurrent.futures.InvalidStateError):  # settled before
+            try:
+                self.set_result(record.result(0))
+            except Exception as error:  # noqa: BLE001 - whatever it is, the waiting ends
+                self.set_exception(without_frames(error))
 
 
 def _report_callback_error(error: BaseException) -> None:
@@ -126,5 +148,5 @@ compiled.register(
     metadata_type=RecordMetadata,
     report_callback_error=_report_callback_error,
     await_future=DeliveryWait,
-    to_concurrent=_to_concurrent,
+    to_concurrent=_ConcurrentView,
 )

@@ -82,7 +82,7 @@ def restored() -> Iterator[None]:
         metadata_type=RecordMetadata,
         report_callback_error=future_module._report_callback_error,
         await_future=DeliveryWait,
-        to_concurrent=future_module._to_concurrent,
+        to_concurrent=future_module._ConcurrentView,
     )
 
 
@@ -265,7 +265,7 @@ def test_a_log_that_fails_stops_no_callback() -> None:
         metadata_type=RecordMetadata,
         report_callback_error=report,
         await_future=DeliveryWait,
-        to_concurrent=future_module._to_concurrent,
+        to_concurrent=future_module._ConcurrentView,
     )
     path = _Path()
     seen: list[int] = []

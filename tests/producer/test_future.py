@@ -1,11 +1,74 @@
-"""What a kept future keeps."""
+"""Futures seen as those of `concurrent.futures`, and what a kept future keeps."""
 
 import gc
 import weakref
+from collections.abc import Iterator
 
+import pytest
+
+from kprod._core import future as compiled
 from kprod._core.future import BatchResult
-from kprod.errors import DeliveryTimeout, KprodError
-from tests.producer.bench import TOPIC
+from kprod.errors import DeliveryTimeout, KprodError, KprodTimeout, Purged
+from tests.producer.bench import TOPIC, Bench
+
+
+@pytest.fixture
+def as_sender() -> Iterator[None]:
+    """Let this thread settle everything that is not done."""
+    compiled.enter_sender(lambda result: not result.done)
+    yield
+    compiled.leave_sender()
+
+
+def test_a_view_has_the_record_s_outcome() -> None:
+    """Its metadata, or an error of its own."""
+    bench = Bench()
+    delivered = bench.producer.send(TOPIC, b"a", partition=0)
+    views = [delivered.to_concurrent()]
+    bench.run()
+    views.append(delivered.to_concurrent())
+    assert [view.result(0) for view in views] == [delivered.result(0)] * 2
+
+    purged = bench.producer.send(TOPIC, b"b", partition=0)
+    view = purged.to_concurrent()
+    assert not view.cancel()
+    bench.producer.purge()
+    for _ in range(2):
+        with pytest.raises(Purged):
+            view.result(0)
+    error = purged.exception(0)
+    assert error is not None
+    assert error.__traceback__ is None
+    assert view.exception(0) is not error
+
+
+@pytest.mark.usefixtures("as_sender")
+def test_a_view_does_not_wait_for_the_thread_that_settles_it() -> None:
+    """It refuses as the record does; without waiting it says that it is not settled."""
+    bench = Bench()
+    view = bench.producer.send(TOPIC, b"a", partition=0).to_concurrent()
+    for ask in (view.result, view.exception):
+        for timeout in (None, 30.0):
+            with pytest.raises(KprodError, match="would wait for itself"):
+                ask(timeout)
+        with pytest.raises(KprodTimeout):
+            ask(0)
+    bench.run()
+    assert view.result().offset == 0
+
+
+@pytest.mark.usefixtures("as_sender")
+def test_a_view_of_a_settled_record_is_told_before_its_turn() -> None:
+    """Callbacks run one after the other; the first may ask for the last record of its batch."""
+    bench = Bench()
+    offsets: list[int] = []
+    bench.producer.send(
+        TOPIC, b"a", partition=0, on_delivery=lambda *_: offsets.append(view.result().offset)
+    )
+    view = bench.producer.send(TOPIC, b"b", partition=0).to_concurrent()
+    bench.run()
+    assert offsets == [1]
+    assert view.result(0).offset == 1
 
 
 class _Kept:
@@ -14,15 +77,19 @@ class _Kept:
 
 def _raised() -> tuple[KprodError, "weakref.ref[_Kept]"]:
     """An error with a cause, whose frames hold something."""
-    kept = _Kept()
-    seen = weakref.ref(kept)
-    try:
+    seen: list[weakref.ref[_Kept]] = []
+
+    def encode() -> None:
+        kept = _Kept()
+        seen.append(weakref.ref(kept))
         try:
-            raise ValueError("in a codec")
+            int("x")
         except ValueError as cause:
             raise DeliveryTimeout("late") from cause
-    except DeliveryTimeout as error:
-        return error, seen
+
+    with pytest.raises(DeliveryTimeout) as caught:
+        encode()
+    return caught.value, seen[0]
 
 
 def test_a_kept_future_keeps_no_frames() -> None:
