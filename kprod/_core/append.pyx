@@ -512,14 +512,17 @@ cdef class SendPath:
         its future, so no signal handler does.
         """
         self.inbox.append(queue)
-        if self.sender_sleeps and self.wake is not None:
+        if self.sender_sleeps:
+            # Held here: what it writes to is open for as long as somebody holds it.
+            wake = self.wake
             # Cleared first: cleared after the call it could undo the sender's next falling asleep.
             self.sender_sleeps = False
-            try:
-                self.wake()
-            except (OSError, ValueError):
-                # Full: it will wake. Closed: there is nobody to wake.
-                pass
+            if wake is not None:
+                try:
+                    wake()
+                except OSError:
+                    # Full: it will wake. Closed: there is nobody to wake.
+                    pass
         return 0
 
     # What the compiled path leaves to Python. Arguments that end in `timeout_ms` may be <= 0:

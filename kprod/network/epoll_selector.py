@@ -4,7 +4,9 @@
 To be woken costs the sleeper nothing: an event file is watched for edges, so its counter is never
 read, and each writing to it ends one `select`. Of a round trip of a single record that is a tenth.
 
-Invariant: a `wakeup` ends the present `select`, or the next one.
+Invariants.
+    A `wakeup` ends the present `select`, or the next one.
+    The event file is open for as long as anybody can write to it.
 
 Thread-safety: `wakeup` and `waker` from any thread; the rest belongs to the client's thread.
 Source: epoll(7) on edges; eventfd(2).
@@ -12,17 +14,16 @@ Source: epoll(7) on edges; eventfd(2).
 
 import contextlib
 import functools
-import io
 import os
 import select
 from collections.abc import Callable
 from typing import Any, Final
 
-from kprod.network.selector import EVENT_READ, EVENT_WRITE, Watched
+from kprod.errors import ClosedError
+from kprod.network.selector import EVENT_READ, EVENT_WRITE, OwnedDescriptor, Watched
 
 IS_AVAILABLE: Final = hasattr(select, "epoll") and hasattr(os, "eventfd")
 
-_ONE: Final = (1).to_bytes(8, "little")  # any number but 0 will do, in whatever order of bytes
 _MS_PER_S: Final = 1_000
 
 
@@ -35,8 +36,9 @@ class EpollSelector:
         """Take two descriptors."""
         self._epoll = select.epoll()
         self._owners: dict[int, Any] = {}
-        # A file object, since a write to it after `close` cannot meet another's descriptor.
-        self._wake = io.FileIO(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC), "wb")
+        self._wake: OwnedDescriptor | None = OwnedDescriptor(
+            os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        )
         self._epoll.register(self._wake, select.EPOLLIN | select.EPOLLET)
 
     def register(self, watched: Watched, events: int, owner: Any) -> None:  # noqa: ANN401
@@ -69,19 +71,23 @@ class EpollSelector:
 
     def wakeup(self) -> None:
         """See `Selector.wakeup`."""
-        with contextlib.suppress(ValueError, OSError):  # closed meanwhile: no one is left to wake
-            self._wake.write(_ONE)
+        wake = self._wake  # held, and so open, until it is written to
+        if wake is not None:
+            with contextlib.suppress(OSError):
+                os.eventfd_write(wake, 1)
 
     @property
     def waker(self) -> Callable[[], object]:
         """See `Selector.waker`."""
-        return functools.partial(self._wake.write, _ONE)
+        if self._wake is None:
+            raise ClosedError("the selector is closed")
+        return functools.partial(os.eventfd_write, self._wake, 1)
 
     def close(self) -> None:
         """See `Selector.close`."""
         self._owners.clear()
         self._epoll.close()
-        self._wake.close()
+        self._wake = None
 
     def forsake(self) -> None:
         """See `Selector.forsake`."""

@@ -5,6 +5,7 @@ Waking costs the waking thread a system call, so it is made only when the client
 Invariants.
     A `wakeup` after a `select` returned ends the next `select` at once.
     A byte in the socket pair ends one `select`, which takes it out.
+    What is written to in order to wake is open for as long as anybody can write to it.
 
 Thread-safety: `wakeup` from any thread; the rest belongs to the client's thread. `_lock` guards
 `_woken`, `_sleeping` and the writing of the byte. It is re-entrant: a finalizer that runs inside
@@ -15,15 +16,31 @@ Source: Kafka's Selector.wakeup; socketpair(2). A TCP emulation of the pair is n
 
 import contextlib
 import functools
+import os
 import selectors
 import socket
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from kprod.errors import ClosedError
+
 EVENT_READ = selectors.EVENT_READ
 EVENT_WRITE = selectors.EVENT_WRITE
 _DRAIN_BYTES = 4096
+
+
+class OwnedDescriptor(int):
+    """The number of a descriptor, which is closed with the last reference to it.
+
+    Whoever writes to it holds it. So the number cannot go to somebody else's file in the moment
+    between a look whether it is still open and the writing.
+    """
+
+    __slots__ = ()
+
+    def __del__(self, *, close: Callable[[int], None] = os.close) -> None:
+        close(self)
 
 
 class Watched(Protocol):
@@ -61,8 +78,12 @@ class Selector(Protocol):
     def waker(self) -> Callable[[], object]:
         """As `wakeup`, for a caller that knows of the sleep.
 
-        Built-ins only, so that no signal handler runs in the middle. May raise `OSError` or
-        `ValueError`, which mean that the selector wakes already, or is closed.
+        Built-ins only, so that no signal handler runs in the middle. May raise `OSError`, which
+        means that the selector wakes already, or is closed. It keeps a descriptor open: let go of
+        it when nobody is to be woken any more.
+
+        Raises:
+            ClosedError: The selector is closed.
         """
 
     def close(self) -> None:
@@ -80,9 +101,10 @@ class SystemSelector:
     def __init__(self) -> None:
         """Take three descriptors."""
         self._selector = selectors.DefaultSelector()
-        self._wake_reader, self._wake_writer = socket.socketpair()
-        for end in (self._wake_reader, self._wake_writer):
+        self._wake_reader, writer = socket.socketpair()
+        for end in (self._wake_reader, writer):
             end.setblocking(False)  # noqa: FBT003 - the standard library's signature
+        self._wake_writer: OwnedDescriptor | None = OwnedDescriptor(writer.detach())
         self._selector.register(self._wake_reader, EVENT_READ, None)
         self._lock = threading.RLock()  # guards: _woken, _sleeping, writes to _wake_writer
         self._woken = False
@@ -119,15 +141,18 @@ class SystemSelector:
         if self._woken:
             return
         with self._lock:
-            if self._sleeping and not self._woken:
+            wake = self._wake_writer
+            if self._sleeping and not self._woken and wake is not None:
                 with contextlib.suppress(OSError):  # closed meanwhile: no one is left to wake
-                    self._wake_writer.send(b"\0")
+                    os.write(wake, b"\0")
             self._woken = True
 
     @property
     def waker(self) -> Callable[[], object]:
         """See `Selector.waker`."""
-        return functools.partial(self._wake_writer.send, b"\0")
+        if self._wake_writer is None:
+            raise ClosedError("the selector is closed")
+        return functools.partial(os.write, self._wake_writer, b"\0")
 
     def close(self) -> None:
         """See `Selector.close`."""
@@ -135,14 +160,14 @@ class SystemSelector:
         with self._lock:
             self._sleeping = False
         self._wake_reader.close()
-        self._wake_writer.close()
+        self._wake_writer = None
 
     def forsake(self) -> None:
         """See `Selector.forsake`."""
         with contextlib.suppress(OSError):  # a kqueue is not there after a fork
             self._selector.close()
         self._wake_reader.close()
-        self._wake_writer.close()
+        self._wake_writer = None
 
     def _settle(self) -> None:
         """Forget the waking that has just been served."""

@@ -95,6 +95,7 @@ class Ending:
                 self._abort,
                 engine.sender.close,
                 engine.client.forsake,  # what a death in the middle of things kept from closing
+                self._wake_no_more,
                 engine.sender.make_calls,
                 self._abandon,
                 partial(state_log.note, Event.CLOSED),
@@ -184,6 +185,7 @@ class Ending:
         error.persistence = Persistence.POSSIBLY_PERSISTED
         for result, _ in self._engine.accumulator.incomplete():
             result.abandon(error)
+        self._wake_no_more()
         self._engine.client.forsake()
 
     def _refuse_more(self) -> Covered:
@@ -240,6 +242,10 @@ class Ending:
 
     def _abort(self) -> None:
         self._engine.sender.abort(self._cause or ClosedError(_CLOSED_BEFORE))
+
+    def _wake_no_more(self) -> None:
+        """Let go of what sends write to when the sender sleeps; the last of them closes it."""
+        self._path.wake = None
 
     def _abandon(self) -> None:
         """Settle what an abort that failed itself has left, so that nobody waits for ever."""

@@ -1,12 +1,16 @@
 """Sleeping and being woken, on Linux."""
 
+import functools
+import os
 import select
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from kprod.errors import ClosedError
 from kprod.network import epoll_selector
 from kprod.network.epoll_selector import EpollSelector
 from kprod.network.selector import EVENT_READ, EVENT_WRITE
@@ -129,13 +133,27 @@ def test_a_wakeup_after_close_is_nothing() -> None:
     near, far = socket.socketpair()  # takes the descriptors that came free
 
     made.wakeup()
-    with pytest.raises(ValueError, match="closed"):
-        waker()
+    waker()
+    with pytest.raises(ClosedError):
+        _ = made.waker
     with near, far:
         for end in (near, far):
             end.setblocking(False)
             with pytest.raises(BlockingIOError):
                 end.recv(1)
+
+
+def test_the_descriptor_is_open_for_as_long_as_somebody_may_write_to_it() -> None:
+    """Closed by the last who has it, so that its number is nobody else's before."""
+    made = EpollSelector()
+    waker = made.waker
+    assert isinstance(waker, functools.partial)
+    number = int(waker.args[0])
+    made.close()
+    assert str(Path(f"/proc/self/fd/{number}").readlink()) == "anon_inode:[eventfd]"
+    del waker
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(number)
 
 
 def test_errors_count_as_both() -> None:

@@ -1,11 +1,15 @@
 """Sleeping and being woken."""
 
+import functools
+import os
 import socket
+import stat
 import threading
 from collections.abc import Iterator
 
 import pytest
 
+from kprod.errors import ClosedError
 from kprod.network.selector import EVENT_READ, EVENT_WRITE, SystemSelector
 
 LONG_MS = 30_000  # a limit that ends a broken test, never its rhythm
@@ -114,6 +118,23 @@ def test_a_wakeup_after_close_is_nothing() -> None:
 
     made.wakeup()
     assert made._woken
+
+
+def test_the_descriptor_is_open_for_as_long_as_somebody_may_write_to_it() -> None:
+    """Closed by the last who has it, so that its number is nobody else's before."""
+    made = SystemSelector()
+    waker = made.waker
+    assert isinstance(waker, functools.partial)
+    number = int(waker.args[0])
+    made.close()
+    assert stat.S_ISSOCK(os.fstat(number).st_mode)
+    with pytest.raises(BrokenPipeError):
+        waker()
+    with pytest.raises(ClosedError):
+        _ = made.waker
+    del waker
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(number)
 
 
 def test_the_channel_is_a_local_pair(selector: SystemSelector) -> None:
