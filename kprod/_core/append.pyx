@@ -572,6 +572,10 @@ cdef class SendPath:
         """Why a record of this size is refused."""
         raise NotImplementedError
 
+    def note_failed(self, topic, record_count):
+        """Count records that were taken, and failed in this thread."""
+        raise NotImplementedError
+
     def breathe(self):
         """Do nothing, in Python: entering it is when signal handlers and other threads run."""
         raise NotImplementedError

@@ -66,4 +66,5 @@ cdef class ArrowCall(BulkCall):
     cdef bint _refuse_row(self, int64_t row, int64_t first) except -1
     cdef int _splice_all(self) except -1
     cdef int _splice(self, Py_ssize_t slot) except -1
+    cdef int _refuse_batch(self, Py_ssize_t slot) except -1
     cdef int _vacate(self, Py_ssize_t slot) except -1

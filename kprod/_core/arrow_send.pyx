@@ -522,22 +522,34 @@ cdef class ArrowCall(BulkCall):
                 queue.batches.insert(len(queue.batches) - 1, batch)
                 previous = None
             else:
+                queue.batches.append(batch)
                 queue.builder = None
                 queue.result = None
-                queue.batches.append(batch)
-        self._vacate(slot)
         if is_refused:
-            error = path.refusal()
-            error.persistence = Persistence.NOT_PERSISTED
-            result.complete(error=error)
-            builder.chain.release()
-            return 0
+            return self._refuse_batch(slot)
+        self._vacate(slot)
         path._post(queue)
         if previous is not None:
             previous.seal()
         if self.head.sticky == queue.partition:
             path.roll_sticky(self.head)
             self._follow_topic()
+        return 0
+
+    cdef int _refuse_batch(self, Py_ssize_t slot) except -1:
+        """Fail a slot's batch, since the producer takes no records any more."""
+        cdef object batch = self._batches[slot]
+        cdef BatchBuilder builder = batch.builder
+        cdef BatchResult result = batch.result
+        # Python, so a signal handler may raise: the batch is still in its slot.
+        error = self._path.refusal()
+        error.persistence = Persistence.NOT_PERSISTED
+        self._vacate(slot)
+        result.complete(error=error)
+        try:
+            builder.chain.release()
+        finally:
+            self._path.note_failed(result.topic, builder.record_count)
         return 0
 
     cdef int _vacate(self, Py_ssize_t slot) except -1:

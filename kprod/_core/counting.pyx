@@ -6,10 +6,11 @@ the sender's way: a few additions, and two readings of the clock around its slee
 
 Invariant: sums never fall; a peak is at least every value since it was last set to 0.
 
-Thread-safety: one thread adds, the sender's; any thread reads single counters.
+Thread-safety: one thread adds, the sender's, but for `failed`; any thread reads single counters.
 Source: Kafka SenderMetricsRegistry, Selector (clients 4.3.1) for what is counted where.
 """
 
+cimport cython
 from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.batch cimport BatchBuilder
@@ -46,9 +47,8 @@ cdef class Counting:
         self._asleep_ns = self._awake_ns = clock.now_ns()
 
     def make_topic(self, name):
-        """Begin to count for a topic; returns its `TopicCounters`."""
-        counters = self.topics[name] = TopicCounters()
-        return counters
+        """Begin to count for a topic, unless another thread has; returns its `TopicCounters`."""
+        return self.topics.setdefault(name, TopicCounters())
 
     def make_node(self, node_id):
         """Begin to count for a node; returns its `NodeCounters`."""
@@ -104,10 +104,11 @@ cdef class Counting:
         counters.retried_records += record_count
 
     def failed(self, str topic, int32_t record_count) -> None:
-        """A batch has failed for good."""
+        """A batch has failed for good; any thread: a send may find the producer closed."""
         cdef TopicCounters counters = self._topic(topic)
-        self.producer.failed_records += record_count
-        counters.failed_records += record_count
+        with cython.critical_section(self):
+            self.producer.failed_records += record_count
+            counters.failed_records += record_count
 
     def split(self) -> None:
         """A batch was cut in two."""

@@ -9,8 +9,8 @@ Invariants.
     As many topics as the application sends to, at most `NODES_MAX` nodes: a cluster that gives its
     brokers new numbers again and again does not fill the memory.
 
-Thread-safety: `waited_for_memory`, `waited_for_metadata`, `flushed` and `read` any thread; the rest
-    the sender's.
+Thread-safety: `waited_for_memory`, `waited_for_metadata`, `flushed`, `failed` and `read` any
+    thread; the rest the sender's.
 Source: Kafka BufferPool, KafkaProducerMetrics (clients 4.3.1) for what callers' waits are.
 """
 
@@ -157,7 +157,7 @@ class MetricsRecorder(Counting):
     def make_topic(self, name: str) -> TopicCounters:
         """Begin to count for a topic."""
         counters = super().make_topic(name)
-        self._topic_tallies[name] = Tally(counters, TOPIC_NAMES, self._now_ms)
+        self._topic_tallies.setdefault(name, Tally(counters, TOPIC_NAMES, self._now_ms))
         return counters
 
     def make_node(self, node_id: int) -> NodeCounters:

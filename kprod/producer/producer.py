@@ -429,6 +429,10 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
             " with it, or send less in one record"
         )
 
+    def note_failed(self, topic: str, record_count: int) -> None:
+        """Count them as the sender counts those that it fails."""
+        self._recorder.failed(topic, record_count)
+
     def _patience_ms(self, timeout_ms: int) -> int:
         """On the sender's own thread nothing waits for what only that thread can bring."""
         return 0 if self._thread.is_current else timeout_ms

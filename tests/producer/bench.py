@@ -63,6 +63,11 @@ class FakeClient:
         assert now_ms == self._clock.now_ms()
         return self.in_flight_of(node.node_id) < self.room
 
+    @property
+    def requests_in_flight(self) -> int:
+        """Requests that no node has answered."""
+        return len(self.in_flight)
+
     def in_flight_of(self, node_id: int) -> int:
         """Requests that a node has not answered."""
         return sum(carried.request.node_id == node_id for carried in self.in_flight)

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import duckdb
@@ -19,6 +19,8 @@ from kprod.errors import (
     UnknownPartition,
 )
 from kprod.model import RecordMetadata
+from kprod.producer.bulk import stoppable
+from kprod.producer.receipt import SendReceipt
 from tests.oracle import record_v2
 from tests.producer.bench import TOPIC, Bench
 
@@ -399,6 +401,52 @@ def test_a_producer_closed_by_its_source_settles_what_was_on_its_way() -> None:
     receipt = caught.value.receipt  # type: ignore[attr-defined]
     assert receipt.done()
     assert [failure.index for failure in receipt.failures()] == [0]
+    assert bench.pool.lent_bytes == 0
+
+
+def _closed_on_the_way(bench: Bench, refusal: Callable[[], Exception]) -> SendReceipt:
+    """What a call is told of its rows if the producer is closed after its first block of them."""
+
+    def close() -> None:
+        bench.producer.close(0)
+        bench.producer.refusal = refusal
+
+    table = pa.table({"value": [b"v"] * 10_000})
+    with pytest.raises((ClosedError, KeyboardInterrupt)) as caught, stoppable(close):
+        bench.producer.send_arrow(TOPIC, table)
+    receipt: SendReceipt = caught.value.receipt  # type: ignore[union-attr]
+    return receipt
+
+
+def test_rows_that_find_the_producer_closed_are_counted_as_failed() -> None:
+    """They were taken, so metrics have them like those that closing failed."""
+    bench = Bench()
+    receipt = _closed_on_the_way(bench, lambda: ClosedError("closed"))
+    assert receipt.done()
+    assert receipt.record_count == receipt.failed_count > 0
+    metrics = bench.producer.metrics()
+    for group in ("producer-metrics", f"producer-topic-metrics.{TOPIC}"):
+        assert metrics[group]["record-error-total"] == receipt.failed_count
+    assert bench.pool.lent_bytes == 0
+
+
+def test_a_signal_while_rows_are_refused_loses_none_of_them() -> None:
+    """They are refused again; the exception out of the handler ends the call."""
+    bench = Bench()
+    refusals: list[BaseException] = [ClosedError("1"), KeyboardInterrupt(), ClosedError("2")]
+
+    def refuse() -> Exception:
+        refusal = refusals.pop(0)
+        if isinstance(refusal, KeyboardInterrupt):
+            raise refusal
+        assert isinstance(refusal, ClosedError)
+        return refusal
+
+    receipt = _closed_on_the_way(bench, refuse)
+    assert receipt.done()
+    assert receipt.record_count == receipt.failed_count > 0
+    assert {str(failure.error) for failure in receipt.failures()} == {"2"}
+    assert refusals == []
     assert bench.pool.lent_bytes == 0
 
 
