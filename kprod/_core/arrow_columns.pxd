@@ -87,7 +87,9 @@ cdef class ColumnPlan:
         self, ArrowArray* array, Window* window, NumberColumn* column
     ) except -1
     cdef int bind_headers(self, ArrowArray* parent, Window* window, HeadersColumn* column) except -1
-    cdef int _bind_values(self, ArrowArray* array, Window* window, BytesColumn* column) except -1
+    cdef int _bind_values(
+        self, ArrowArray* array, Window* window, BytesColumn* column, bint checks_each
+    ) except -1
     cdef ArrowArray* _child(self, ArrowArray* parent, Window* window) except NULL
 
 

@@ -6,6 +6,10 @@ cannot be sent is refused there, before any row is. Each array is then bound to 
 of buffers and children, every offset, view and number of a distinct value are compared with what
 the arrays say of themselves. Readers (see the `.pxd`) compare once more as they go.
 
+Many arrays may share one dictionary, and each brings it anew: nothing safe tells that it is the
+same, since the one before is released by then. So of one with more values than the array has rows
+only those are looked at that rows refer to.
+
 What cannot be seen: buffers come without their sizes, so one that is shorter than its array's
 length, or than its last offset, is the fault of whoever made it.
 
@@ -61,23 +65,27 @@ cdef class ColumnPlan:
         """Check an array of byte strings, and note where all of it is."""
         cdef ArrowArray* array = self._child(parent, window)
         cdef Window all_values
+        cdef bint is_long
         column.is_encoded = self.is_encoded
         if not self.is_encoded:
-            return self._bind_values(array, window, column)
+            return self._bind_values(array, window, column, True)
         self._bind_numbers(array, window, &column.indexes)
         if array.dictionary == NULL:
             raise ValueError(f"a broken Arrow array: {self.name!r} has no dictionary")
         all_values.base = all_values.start = 0
         all_values.end = column.distinct_count = array.dictionary.length
-        self._bind_values(array.dictionary, &all_values, column)
-        if not _are_below(&column.indexes, window, column.distinct_count):
+        is_long = column.distinct_count > window.end - window.start
+        self._bind_values(array.dictionary, &all_values, column, not is_long)
+        if not _are_sound(column, window):
             raise ValueError(
                 f"a broken Arrow array: {self.name!r} refers past the {column.distinct_count}"
-                " entries of its dictionary"
+                " entries of its dictionary, or to a broken one"
             )
         return 0
 
-    cdef int _bind_values(self, ArrowArray* array, Window* window, BytesColumn* column) except -1:
+    cdef int _bind_values(
+        self, ArrowArray* array, Window* window, BytesColumn* column, bint checks_each
+    ) except -1:
         """As `bind_bytes`, of the byte strings themselves."""
         cdef int64_t count = array.n_buffers
         if self.layout == VIEWS:
@@ -109,15 +117,22 @@ cdef class ColumnPlan:
             column.buffers = array.buffers + 2
             column.buffer_count = count - 3
             column.buffer_bytes = <const int64_t*>array.buffers[count - 1]
-            if not _are_sound_views(column, window):
+            if column.buffer_count and column.buffer_bytes == NULL:
+                raise ValueError(
+                    f"a broken Arrow array: nothing says how long the buffers of {self.name!r} are"
+                )
+            if checks_each and not _are_sound_values(column, window):
                 raise ValueError(
                     f"a broken Arrow array: a view of {self.name!r} is not within its buffers"
                 )
             return 0
         column.content = <const uint8_t*>array.buffers[2]
-        column.content_bytes = _checked_end(
-            column.places, self.layout == OFFSETS_64, column.offset, window
-        )
+        if checks_each or column.content == NULL:
+            column.content_bytes = _checked_end(
+                column.places, self.layout == OFFSETS_64, column.offset, window
+            )
+        else:
+            column.content_bytes = _own_end(array, self.layout == OFFSETS_64)
         if not 0 <= column.content_bytes <= _own_end(array, self.layout == OFFSETS_64):
             raise ValueError(
                 f"a broken Arrow array: the offsets of {self.name!r} decrease, or pass their end"
@@ -238,35 +253,22 @@ cdef int64_t _checked_end(
     return here
 
 
-cdef bint _are_below(NumberColumn* indexes, Window* window, int64_t limit) noexcept nogil:
-    cdef int64_t row
-    cdef int64_t number = 0
-    for row in range(window.start, window.end):
-        if read_number(indexes, row, &number) == CELL_FULL and not 0 <= number < limit:
-            return False
-    return True
-
-
-cdef bint _are_sound_views(BytesColumn* column, Window* window) noexcept nogil:
+cdef bint _are_sound(const BytesColumn* column, Window* window) noexcept nogil:
+    """Whether what every row refers to can be read."""
     cdef int64_t row
     cdef int64_t size = 0
     cdef const uint8_t* start = NULL
-    if column.buffer_count and column.buffer_bytes == NULL:
-        return False
     for row in range(window.start, window.end):
-        # Of distinct values all rows are here, whatever the rows that refer to them.
-        if _read_value(column, row, &start, &size) == CELL_FAULTY:
+        if read_bytes(column, row, &start, &size) == CELL_FAULTY:
             return False
     return True
 
 
-cdef int _read_value(
-    BytesColumn* column, int64_t row, const uint8_t** start, int64_t* size
-) noexcept nogil:
-    """`read_bytes` of a value itself, not through its number."""
+cdef bint _are_sound_values(BytesColumn* column, Window* window) noexcept nogil:
+    """As `_are_sound`, of distinct values themselves, whatever the rows that refer to them."""
     cdef BytesColumn plain = column[0]
     plain.is_encoded = False
-    return read_bytes(&plain, row, start, size)
+    return _are_sound(&plain, window)
 
 
 cdef str _text(const char* given):
