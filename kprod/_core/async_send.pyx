@@ -258,7 +258,11 @@ cdef class LoopMemoryWaiter(MemoryWaiter):
         self.signal = LoopSignal()
 
     cdef int wake(self) except -1:
-        if not self.signal.notify():
-            # The loop is closed: what was granted would be lent to nobody.
+        if not self.signal.notify() or self.is_away():
+            # The loop is closed, or stands still: what was granted would be lent to nobody. Should
+            # it run again, it finds nothing granted, and stands in line anew.
             self.pool.leave_line(self)
         return 0
+
+    cdef bint is_away(self) except -1:
+        return not self.signal.is_heard

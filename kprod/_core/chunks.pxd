@@ -24,6 +24,8 @@ cdef class ChunkPool:
     cdef list _small
     cdef list _large
     cdef list _line
+    # Who has been granted all, and has not left.
+    cdef list _satisfied
     cdef Chunk try_take(self, bint large)
     cdef Chunk make(self, bint large, int64_t granted_bytes=*)
     cdef int put_away(self, Chunk chunk) except -1
@@ -44,6 +46,7 @@ cdef class MemoryWaiter:
     cdef object _lock
     cdef int settle(self, bint closed) except -1
     cdef int wake(self) except -1
+    cdef bint is_away(self) except -1
 
 
 cdef class ChunkChain:

@@ -12,7 +12,8 @@ and it goes back whole when the last one lets go.
 Invariants.
     lent_bytes <= capacity_bytes, always.
     lent_bytes + cached_bytes <= capacity_bytes: the free lists keep no memory beyond the total.
-    A waiter's granted bytes count as lent, and it leaves the line on every path.
+    A waiter's granted bytes count as lent, and it leaves the line on every path. From then until it
+    leaves, who is satisfied stands among `_satisfied`.
 
 Thread-safety: `ChunkPool` any thread; its fields change inside its own critical section. A
     `ChunkChain` belongs to whoever may append to its batch, then to the sender.
@@ -100,6 +101,7 @@ cdef class ChunkPool:
         self._small = []
         self._large = []
         self._line = []
+        self._satisfied = []
 
     @property
     def available_bytes(self):
@@ -164,6 +166,8 @@ cdef class ChunkPool:
         with cython.critical_section(self):
             if waiter in self._line:
                 self._line.remove(waiter)
+            elif waiter in self._satisfied:
+                self._satisfied.remove(waiter)
             self.lent_bytes -= waiter.granted_bytes
             waiter.granted_bytes = 0
             settled = self._serve_line()
@@ -205,10 +209,18 @@ cdef class ChunkPool:
             if settled is None:
                 settled = []
             settled.append(first)
+            self._satisfied.append(first)
             del self._line[0]
             first.settle(False)
         self.has_waiters = bool(self._line)
         return settled
+
+    def pass_on(self) -> None:
+        """Let others have what was granted to waiters who cannot come for it now."""
+        cdef MemoryWaiter waiter
+        for waiter in list(self._satisfied):
+            if waiter.is_away():
+                self.leave_line(waiter)
 
     @property
     def waiter_count(self):
@@ -316,6 +328,10 @@ cdef class MemoryWaiter:
     cdef int wake(self) except -1:
         self._lock.release()
         return 0
+
+    cdef bint is_away(self) except -1:
+        """Whether nobody comes for what is granted, for as long as this is so."""
+        return False
 
 
 cdef class ChunkChain:

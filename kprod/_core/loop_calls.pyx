@@ -98,6 +98,11 @@ cdef class LoopSignal(LoopCall):
         """As `wake`; False if the loop is closed."""
         return self._calls.add(self)
 
+    @property
+    def is_heard(self):
+        """Whether the loop runs now, and so will settle the future soon."""
+        return self._calls.loop.is_running()
+
     def wake(self) -> None:
         """Settle the future soon, in its loop."""
         self.notify()

@@ -9,8 +9,14 @@ appended.
 The place in the pool's line is the loop's, not the first one's: if he gives up, his successor has
 it, and loses nothing to threads and to other loops that wait.
 
-Invariant: while somebody waits, either the line's own waiter stands in the pool's line, or one of
-those who wait has been woken and will try; `_pass_on` sees to it after every try and every leave.
+A loop may stop between any two of its turns, and never run again. What it was granted stays in the
+pool until the step that makes a record of it, so whoever waits elsewhere can have it
+(`ChunkPool.pass_on`).
+
+Invariants.
+    While somebody waits, either the line's own waiter stands in the pool's line, or one of those
+    who wait has been woken and will try; `_pass_on` sees to it after every try and every leave.
+    Nobody holds chunks from one turn of the loop to the next.
 
 Thread rule: the event loop's.
 Source: kprod's departure 22, for what asyncio does about a full buffer.
@@ -24,7 +30,7 @@ from itertools import islice
 from kprod._core.append import ChunkHand
 from kprod._core.async_send import LoopMemoryWaiter, Sending
 from kprod._core.future import RecordFuture
-from kprod.producer.buffer_pool import BufferPool
+from kprod.producer.buffer_pool import LOOK_S, BufferPool
 
 WOKEN_MAX = 64  # at a time; a large chunk has room for 150 records of 100 bytes
 
@@ -32,7 +38,7 @@ WOKEN_MAX = 64  # at a time; a large chunk has room for 150 records of 100 bytes
 class RoomLine:
     """Those who wait."""
 
-    __slots__ = ("__weakref__", "_hand", "_loop", "_places", "_pool", "_waiter", "_woken_count")
+    __slots__ = ("__weakref__", "_granted", "_loop", "_places", "_pool", "_waiter", "_woken_count")
 
     def __init__(self, pool: BufferPool) -> None:
         """Begin with nobody.
@@ -43,8 +49,8 @@ class RoomLine:
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._places: OrderedDict[_Place, None] = OrderedDict()  # for leaving at once, anywhere
-        self._hand = ChunkHand()
-        self._waiter: LoopMemoryWaiter | None = None
+        self._waiter: LoopMemoryWaiter | None = None  # in the pool's line
+        self._granted: LoopMemoryWaiter | None = None  # satisfied; what it has is not claimed
         self._woken_count = 0
 
     async def send(self, sending: Sending, timeout_s: float) -> RecordFuture | None:
@@ -63,12 +69,14 @@ class RoomLine:
         """
         place = _Place(self._loop)
         self._places[place] = None
-        timer = self._loop.call_later(max(timeout_s, 0), place.expire)
         try:
+            place.expire_in(max(timeout_s, 0))
             while True:
                 is_first = next(iter(self._places)) is place
-                hand = self._hand if is_first else ChunkHand()
+                hand = ChunkHand()
                 future = sending.attempt(hand)
+                if future is None and is_first and hand.missing_count:
+                    future = self._attempt_with_grant(sending, hand)
                 if future is not None or not (sending.knows_partition and hand.missing_count):
                     return future
                 if place.is_expired:
@@ -80,9 +88,24 @@ class RoomLine:
                 self._tried(place)
                 await place.next_try()
         finally:
-            timer.cancel()
+            place.cancel()
             del self._places[place]
             self._tried(place)
+
+    def _attempt_with_grant(self, sending: Sending, hand: ChunkHand) -> RecordFuture | None:
+        """Try with what the pool has granted; what is not used goes back."""
+        granted, self._granted = self._granted, None
+        if granted is None:
+            return None
+        try:
+            hand.chunks = self._pool.claim(granted)
+            return sending.attempt(hand)
+        finally:
+            chunks, hand.chunks = hand.chunks, []
+            try:
+                self._pool.leave_line(granted)
+            finally:
+                self._pool.give_back(chunks)
 
     def _tried(self, place: "_Place") -> None:
         if place.is_woken:
@@ -107,37 +130,35 @@ class RoomLine:
         """Ask the pool for what the first one misses, unless it has been asked already."""
         if self._waiter is not None:
             return
-        self._put_down()
         size_bytes = self._size_bytes(hand) // hand.missing_count
         waiter = LoopMemoryWaiter(hand.missing_count, hand.missing_large, size_bytes)
         waiter.pool = self._pool
         waiter.signal.future.add_done_callback(partial(self._end_wait, waiter))
         self._waiter = waiter
         self._pool.stand_in_line(waiter)
+        self._loop.call_later(LOOK_S, self._look, waiter)
+
+    def _look(self, waiter: LoopMemoryWaiter) -> None:
+        """While it is waited for, see that no loop that stands still keeps memory from this one."""
+        if waiter is self._waiter:
+            self._pool.pass_on()
+            self._loop.call_later(LOOK_S, self._look, waiter)
 
     def _end_wait(self, waiter: LoopMemoryWaiter, _: asyncio.Future[bool]) -> None:
         """The pool has satisfied the waiter, or was closed."""
         if waiter is not self._waiter:
             return
-        self._waiter = None
-        try:
-            self._hand.chunks += self._pool.claim(waiter)
-        finally:
-            self._pool.leave_line(waiter)
+        self._waiter, self._granted = None, waiter
         self._wake(len(self._places) if waiter.closed else WOKEN_MAX)
         self._pass_on()
 
     def _stand_down(self) -> None:
         """Nobody waits any more."""
-        self._put_down()
-        waiter, self._waiter = self._waiter, None
-        if waiter is not None:
-            self._pool.leave_line(waiter)
-
-    def _put_down(self) -> None:
-        chunks, self._hand.chunks = self._hand.chunks, []
-        if chunks:
-            self._pool.give_back(chunks)
+        waiters = self._waiter, self._granted
+        self._waiter = self._granted = None
+        for waiter in waiters:
+            if waiter is not None:
+                self._pool.leave_line(waiter)
 
     def _size_bytes(self, hand: ChunkHand) -> int:
         pool = self._pool
@@ -148,11 +169,12 @@ class RoomLine:
 class _Place:
     """One who waits."""
 
-    __slots__ = ("_loop", "_turn", "is_expired", "is_woken")
+    __slots__ = ("_loop", "_timer", "_turn", "is_expired", "is_woken")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._turn: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self.is_expired = False
         self.is_woken = False
 
@@ -170,6 +192,15 @@ class _Place:
         self.is_woken = True
         self._turn.set_result(None)
         return True
+
+    def expire_in(self, timeout_s: float) -> None:
+        """Let it try for the last time after a while, unless it is cancelled before."""
+        self._timer = self._loop.call_later(timeout_s, self.expire)
+
+    def cancel(self) -> None:
+        """Let it not expire any more."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     def expire(self) -> None:
         """Let it try for the last time."""

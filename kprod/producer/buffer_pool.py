@@ -14,6 +14,7 @@ from kprod.config import AccumulatorSettings
 from kprod.errors import BufferTimeout, ClosedError
 
 DEBUG_VARIABLE = "KPROD_DEBUG"
+LOOK_S = 1.0  # between two looks of one who waits whether what was granted to others is taken
 
 
 class BufferPool(ChunkPool):
@@ -50,7 +51,7 @@ class BufferPool(ChunkPool):
         if not waiter.wait(0):
             self._on_shortage()
             may_wait = self._settings.on_buffer_full != "raise"
-            if not may_wait or not waiter.wait(max(timeout_ms, 0) / 1000):
+            if not may_wait or not self._sleep(waiter, max(timeout_ms, 0) / 1000):
                 why = None if may_wait else "on_buffer_full is 'raise'"
                 available_bytes = self.available_bytes + waiter.granted_bytes
                 raise self.timeout_error(waiter.wanted_bytes, available_bytes, refusal=why)
@@ -66,6 +67,17 @@ class BufferPool(ChunkPool):
         self.join_line(waiter)
         if not waiter.settled:
             self._on_shortage()
+            self.pass_on()
+
+    def _sleep(self, waiter: MemoryWaiter, timeout_s: float) -> bool:
+        """Wait until satisfied or the time is over; loops that stand still keep nothing from it."""
+        self.pass_on()
+        while timeout_s > LOOK_S:
+            if waiter.wait(LOOK_S):
+                return True
+            self.pass_on()
+            timeout_s -= LOOK_S
+        return waiter.wait(timeout_s)
 
     def timeout_error(
         self, wanted_bytes: int, available_bytes: int, *, refusal: str | None = None

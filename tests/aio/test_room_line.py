@@ -2,14 +2,18 @@
 
 import asyncio
 import random
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kprod import AsyncProducer
 from kprod._core.chunks import MemoryWaiter
+from kprod.aio import room_line
 from kprod.broker import EmbeddedCluster
 from kprod.errors import BufferTimeout, ClosedError
+from kprod.producer import buffer_pool
 from tests.aio.conftest import Run
 from tests.producer.bench import TOPIC, Bench
 
@@ -201,6 +205,89 @@ def test_a_loop_that_is_closed_leaves_no_memory_behind() -> None:
     bench.run(10)
     assert (bench.pool.waiter_count, bench.pool.lent_bytes) == (0, 0)
     task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
+def _standing_still(bench: Bench, producer: AsyncProducer, last_turn: Callable[[], object]) -> Any:
+    """A loop that stops in the very turn in which something is done, with one who waits in it."""
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(producer.send(TOPIC, 2 * VALUE, partition=2))
+
+    async def run() -> None:
+        await _turns()
+        last_turn()
+
+    loop.run_until_complete(run())
+    assert not task.done()
+    assert bench.pool.lent_bytes == 2 * CHUNK
+    return loop, task
+
+
+def _goes_on(bench: Bench, loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
+    """The loop runs again, and its record is sent."""
+    loop.run_until_complete(_drained(bench, task))
+    assert task.exception() is None
+    _all_is_back(bench)
+    loop.close()
+
+
+def test_a_loop_that_stands_still_is_passed_over() -> None:
+    """Memory comes when it is not running: the next in the pool's line has it."""
+    bench, producer = _full()
+    loop, task = _standing_still(bench, producer, lambda: None)
+    behind = MemoryWaiter(2, True, CHUNK)
+    bench.pool.join_line(behind)
+    bench.run(10)
+    assert behind.settled
+    bench.pool.leave_line(behind)
+    _goes_on(bench, loop, task)
+
+
+def test_a_loop_that_stopped_before_it_took_its_memory_loses_it_to_others() -> None:
+    """To a thread that waits, which has to look."""
+    bench, producer = _full()
+    loop, task = _standing_still(bench, producer, lambda: bench.run(2))
+    behind = MemoryWaiter(2, True, CHUNK)
+    bench.pool.join_line(behind)
+    assert not behind.settled
+    bench.pool.wait_for(behind, 0)
+    bench.pool.leave_line(behind)
+    _goes_on(bench, loop, task)
+
+
+@pytest.mark.parametrize("who", ["thread", "loop"])
+def test_who_waits_already_looks_again_whether_a_loop_has_stopped(
+    who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every second, while nothing comes: what keeps the memory stopped only after that."""
+    monkeypatch.setattr(room_line, "LOOK_S", 0.01)
+    monkeypatch.setattr(buffer_pool, "LOOK_S", 0.01)
+    bench, producer = _full()
+
+    async def send_beside() -> None:
+        await AsyncProducer(engine=bench.producer).send(TOPIC, 2 * VALUE, partition=0)
+
+    def wait() -> None:
+        if who == "thread":
+            bench.producer.send(TOPIC, 2 * VALUE, partition=0)
+        else:
+            asyncio.run(send_beside())
+
+    waiting = threading.Thread(target=wait)
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(producer.send(TOPIC, 2 * VALUE, partition=2))
+
+    async def run() -> None:
+        await _turns()
+        waiting.start()
+        while bench.pool.waiter_count < 2:
+            await _turns(1)
+        bench.run(2)
+
+    loop.run_until_complete(run())
+    waiting.join(30)
+    assert not waiting.is_alive()
+    assert not task.done()
+    _goes_on(bench, loop, task)
 
 
 @pytest.mark.slow
