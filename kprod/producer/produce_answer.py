@@ -151,13 +151,16 @@ def companions_error(error: BrokerError, named: Mapping[int, KprodError]) -> Bro
         named: Errors of the records at fault, by index.
 
     Returns:
-        An error of its own.
+        An error of its own, which says that it is retriable: sent without those others, the record
+        may be taken.
     """
     text = (
         f"nothing is wrong with this record, but its batch was refused ({error.name}) for"
         f" {len(named)} others, and a batch is written whole or not at all; send it again"
     )
-    return error_for(ErrorCode.INVALID_RECORD, text)
+    companions = error_for(ErrorCode.INVALID_RECORD, text)
+    companions.retriable = True
+    return companions
 
 
 def append_time_ms(batch: ProducerBatch, answer: Mapping[str, Any]) -> int:

@@ -2,7 +2,8 @@
 
 What counts. The row itself is at fault, whatever is tried: too large, no such partition, refused by
 the broker for what it holds, no topic. An error that may have left the record in the log, or that
-another row would meet too (no broker, no permission), is never one.
+another row would meet too (no broker, no permission), is never one. Nor is that of a sound row
+whose batch was refused for others: it is sent again.
 
 A dead letter has the row's key, headers and value, and three headers more: where it should have
 gone, why it could not, and, in place of a value that was too large, how long that was.
@@ -10,7 +11,7 @@ gone, why it could not, and, in place of a value that was too large, how long th
 Thread-safety: one task's.
 """
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from kprod import Producer, RecordFuture
 from kprod.errors import (
@@ -45,12 +46,20 @@ def is_row_at_fault(error: Exception) -> bool:
         Whether the record could never have been delivered, and is in no log.
     """
     if isinstance(error, _LOCAL_FAULTS):
-        return True
-    return (
-        isinstance(error, BrokerError)
-        and error.code in _FAULT_CODES
-        and getattr(error, "persistence", None) is not Persistence.POSSIBLY_PERSISTED
-    )
+        return error.persistence is not Persistence.POSSIBLY_PERSISTED
+    return _is_refused(error) and not error.retriable
+
+
+def is_companion(error: Exception) -> bool:
+    """Tell a sound row from those for which its batch was refused.
+
+    Args:
+        error: Of its receipt.
+
+    Returns:
+        Whether the record is in no log, and may be taken when it is sent again.
+    """
+    return _is_refused(error) and error.retriable
 
 
 class DeadLetters:
@@ -103,6 +112,14 @@ class DeadLetters:
                     f" {type(error).__name__}: {error}"
                 ) from error
         self._futures.clear()
+
+
+def _is_refused(error: Exception) -> TypeGuard[BrokerError]:
+    return (
+        isinstance(error, BrokerError)
+        and error.code in _FAULT_CODES
+        and error.persistence is not Persistence.POSSIBLY_PERSISTED
+    )
 
 
 def _is_too_large(error: Exception) -> bool:

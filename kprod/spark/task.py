@@ -10,16 +10,16 @@ and, where rows at fault are to be looked up, the batches of what is on its way.
 Thread-safety: one thread, the worker's.
 """
 
-from collections import deque
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from kprod import Producer
-from kprod.errors import KprodError
+from kprod.errors import BrokerError, KprodError, UnknownPartition
 from kprod.spark.columns import Columns
-from kprod.spark.dead_letters import DeadLetters, is_row_at_fault
+from kprod.spark.dead_letters import DeadLetters, is_companion, is_row_at_fault
 from kprod.spark.messages import OffsetSpan, TaskTally
 from kprod.spark.options import RecordErrorMode, SinkOptions
 from kprod.spark.shaping import TopicRows, shape, split_by_topic
@@ -106,12 +106,14 @@ class TaskWriter:
     def _send_gathered(self) -> None:
         keeps_rows = self._options.on_record_error is not RecordErrorMode.FAIL
         for topic, batches in self._gathered.items():
-            table = pa.Table.from_batches(batches)
-            roles = {role: role for role in _ROLES if role in table.column_names}
-            receipt = self._producer.send_arrow(topic, table, value="value", **roles)
-            self._sent.append(_Sent(topic, receipt, table if keeps_rows else None))
+            self._send(topic, pa.Table.from_batches(batches), keeps_rows=keeps_rows)
         self._gathered.clear()
         self._gathered_bytes = 0
+
+    def _send(self, topic: str, table: Any, *, keeps_rows: bool) -> None:
+        roles = {role: role for role in _ROLES if role in table.column_names}
+        receipt = self._producer.send_arrow(topic, table, value="value", **roles)
+        self._sent.append(_Sent(topic, receipt, table if keeps_rows else None))
 
     def _settle_done(self) -> None:
         """Look at what is settled already, so that a failure ends the task soon."""
@@ -119,10 +121,13 @@ class TaskWriter:
             self._settle(self._sent.popleft())
 
     def _finish(self) -> None:
-        """Wait for everything; rows found at fault now may become dead letters, so twice."""
+        """Wait for everything; rows found at fault now may become dead letters, so once more."""
         self._flush()
         while self._sent:
-            self._settle(self._sent.popleft())
+            for _ in range(len(self._sent)):
+                self._settle(self._sent.popleft())
+            if self._sent:
+                self._flush()  # what was sent again
         if self._dead_letters is not None:
             self._flush()
             self._dead_letters.settle()
@@ -144,11 +149,29 @@ class TaskWriter:
             return
         if sent.rows is None:
             self._fail(sent)
-        for index, error in sent.receipt.failures():
-            if not is_row_at_fault(error):
+        failures = sent.receipt.failures()
+        sharers = Counter(id(error) for _, error in failures)
+        sound: list[int] = []
+        suspect: list[int] = []
+        for index, error in failures:
+            if is_companion(error):
+                sound.append(index)
+            elif not _is_at_fault(sent, index, error):
                 self._fail(sent)
-            (row,) = sent.rows.slice(index, 1).to_pylist()
-            self._leave_out(row, sent.topic, error)
+            elif isinstance(error, BrokerError) and sharers[id(error)] > 1:
+                suspect.append(index)
+            else:
+                self._leave_out(_row_at(sent.rows, index), sent.topic, error)
+        if len(sound) == len(failures):
+            self._fail(sent)  # refused for rows that are none of these: that could go on for ever
+        # A batch was refused, and nobody said for which of its rows: halves of it will show.
+        half = len(suspect) // 2
+        for again in (sound, suspect[:half], suspect[half:]):
+            self._send_again(sent, again)
+
+    def _send_again(self, sent: _Sent, indices: Sequence[int]) -> None:
+        if indices:
+            self._send(sent.topic, sent.rows.take(pa.array(indices)), keeps_rows=True)
 
     def _fail(self, sent: _Sent) -> None:
         error = sent.receipt.exception(0)
@@ -161,8 +184,9 @@ class TaskWriter:
         )
         if self._options.on_record_error is RecordErrorMode.FAIL:
             raise error
-        for row in rows.to_pylist():
-            self._leave_out(row, None, error)
+        table = pa.Table.from_batches([rows])
+        for index in range(table.num_rows):
+            self._leave_out(_row_at(table, index), None, error)
 
     def _leave_out(self, row: dict[str, Any], topic: str | None, error: Exception) -> None:
         if self._dead_letters is None:
@@ -170,6 +194,25 @@ class TaskWriter:
         else:
             self._dead_letters.send(row, topic, error)
             self.tally.dead_letter_count += 1
+
+
+def _is_at_fault(sent: _Sent, index: int, error: Exception) -> bool:
+    if isinstance(error, UnknownPartition):
+        # Else its key chose a partition, which was there: the topic was made anew meanwhile.
+        names_one = "partition" in sent.rows.column_names
+        if not (names_one and sent.rows.column("partition")[index].is_valid):
+            return False
+    return is_row_at_fault(error)
+
+
+def _row_at(table: Any, index: int) -> dict[str, Any]:
+    """A row by role; texts as the bytes that they are, which need not be valid UTF-8."""
+    row = {}
+    for name in table.column_names:
+        cell = table.column(name)[index]
+        is_text = pa.types.is_string(cell.type) or pa.types.is_large_string(cell.type)
+        row[name] = (cell.cast(pa.large_binary()) if is_text else cell).as_py()
+    return row
 
 
 def _span(offsets: Any) -> OffsetSpan:

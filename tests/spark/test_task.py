@@ -1,16 +1,18 @@
 """One task's rows into topics: what arrives, what fails it, what is left out."""
 
 from collections.abc import Generator
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
 from kprod import Producer
 from kprod.broker import EmbeddedCluster
-from kprod.errors import KprodError
+from kprod.clock import SystemClock
+from kprod.errors import KprodError, UnknownPartition
+from kprod.producer.produce_answer import companions_error
 from kprod.protocol.api import ApiKey
-from kprod.protocol.error_table import ErrorCode
+from kprod.protocol.error_table import ErrorCode, error_for
 from kprod.spark.columns import Columns
 from kprod.spark.dead_letters import is_row_at_fault
 from kprod.spark.messages import OffsetSpan
@@ -19,6 +21,7 @@ from kprod.spark.task import NullTopic, TaskFailed, TaskWriter
 
 ROLES = ("value", "key", "headers", "topic", "partition", "timestamp")
 LARGE = b"x" * 3_000
+FAR_MS = 2 * 3_600_000  # an hour ahead is allowed
 SETTINGS = {"max.request.size": "2000", "max.block.ms": "2000"}
 
 
@@ -171,6 +174,111 @@ def test_what_the_broker_refuses_of_a_row_is_its_fault(cluster: EmbeddedCluster)
     cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.INVALID_TIMESTAMP, times=1)
     task = write(options_of(cluster, topic="a", on_record_error="skip"), batch)
     assert task.tally.skipped_count == 1
+
+
+def test_sound_rows_of_a_refused_batch_are_sent_again(cluster: EmbeddedCluster) -> None:
+    """The broker names the rows at fault; only these are left out, whatever batch they were in."""
+    now_ms = SystemClock().timestamp_ms()
+    batch = pa.record_batch(
+        {
+            "value": [b"good", b"late", b"fine", b"too late", b"well"],
+            "timestamp": pa.array(
+                [now_ms, now_ms + FAR_MS, now_ms, now_ms + FAR_MS, now_ms],
+                pa.timestamp("ms", "UTC"),
+            ),
+        }
+    )
+    task = write(options_of(cluster, topic="b", on_record_error="skip"), batch)
+    assert values_of(cluster, "b") == [b"good", b"fine", b"well"]
+    assert task.tally.skipped_count == 2
+    assert task.tally.spans == {"b": {0: OffsetSpan(3, 0, 2)}}
+
+
+def test_rows_of_a_batch_that_is_refused_as_a_whole_are_tried_in_parts(
+    cluster: EmbeddedCluster,
+) -> None:
+    """Nobody says which row is at fault; it is found, and the others arrive."""
+    values = [b"%d" % n for n in range(9)]
+    cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.INVALID_RECORD, times=3)
+    batch = pa.record_batch({"value": values})
+    task = write(options_of(cluster, topic="b", on_record_error="skip"), batch)
+    found = values_of(cluster, "b")
+    assert len(found) + task.tally.skipped_count == len(values)
+    assert len(found) == len(set(found)) >= len(values) - 2
+
+
+def test_a_row_at_fault_need_not_be_valid_text(cluster: EmbeddedCluster) -> None:
+    """Spark's strings may hold any bytes; a dead letter has them as they are."""
+    text = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")]
+    )
+    batch = pa.record_batch({"value": text, "partition": pa.array([99], pa.int32())})
+    write(options_of(cluster, topic="a", on_record_error="dlq:dead"), batch)
+    assert values_of(cluster, "dead") == [b"\xff\xfe"]
+
+
+class _Refused:
+    """A receipt whose only row has failed."""
+
+    failed_count = 1
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def done(self) -> bool:
+        return True
+
+    def delivered(self) -> dict[int, object]:
+        return {}
+
+    def failures(self) -> list[tuple[int, Exception]]:
+        return [(0, self._error)]
+
+    def exception(self, timeout: float) -> Exception:
+        return KprodError(f"1 of 1 records is not delivered within {timeout} s")
+
+
+class _Refusing:
+    """A producer whose every row fails."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def send_arrow(self, *_: object, **__: object) -> _Refused:
+        return _Refused(self._error)
+
+    def flush(self, _: object) -> int:
+        return 1
+
+
+def _written_in_vain(options: SinkOptions, error: Exception, **columns: Any) -> TaskWriter:
+    """Write a row whose record fails."""
+    roles = Columns(fields=(), **{role: role if role in columns else None for role in ROLES})
+    task = TaskWriter(cast("Producer", _Refusing(error)), options, roles)
+    task.write(iter([pa.record_batch(columns)]))
+    return task
+
+
+def test_a_topic_made_anew_is_no_fault_of_rows_that_name_no_partition(
+    cluster: EmbeddedCluster,
+) -> None:
+    """Their keys chose one that was there: such rows are never left out."""
+    options = options_of(cluster, topic="a", on_record_error="skip")
+    gone = UnknownPartition("partition 7 of 'a' is gone")
+    with pytest.raises(TaskFailed):
+        _written_in_vain(options, gone, value=[b"x"])
+    partition = pa.array([7], pa.int32())
+    assert _written_in_vain(options, gone, value=[b"x"], partition=partition).tally.skipped_count
+
+
+def test_rows_that_are_refused_for_none_of_them_are_not_sent_for_ever(
+    cluster: EmbeddedCluster,
+) -> None:
+    """A broker that names records which are not in the batch fails the task."""
+    options = options_of(cluster, topic="a", on_record_error="skip")
+    companion = companions_error(error_for(ErrorCode.INVALID_RECORD, "?"), {9: KprodError("?")})
+    with pytest.raises(TaskFailed):
+        _written_in_vain(options, companion, value=[b"x"])
 
 
 def test_brokers_that_are_slow_end_the_task_in_time(cluster: EmbeddedCluster) -> None:
