@@ -49,7 +49,11 @@ class ProducerCache:
         """
         # A forked child finds its parent's producers here, which are dead in it.
         key = (os.getpid(), frozenset(settings.items()))
-        producer = self._producers.pop(key, None) or self._make(settings)
+        producer = self._producers.pop(key, None)
+        if producer is not None and producer.refusal is not None:
+            producer.close(0)  # it died between tasks: no reason for this one to fail
+            producer = None
+        producer = producer or self._make(settings)
         try:
             yield producer
         except BaseException:

@@ -68,6 +68,18 @@ def test_a_failed_task_ends_its_producer(cache: ProducerCache, cluster: Embedded
         assert another not in seen
 
 
+def test_one_that_died_between_tasks_is_not_lent(
+    cache: ProducerCache, cluster: EmbeddedCluster
+) -> None:
+    """The next task gets another, and need not fail for it."""
+    with cache.lend(settings(cluster)) as first:
+        pass
+    first.close(0)
+    with cache.lend(settings(cluster)) as second:
+        assert second is not first
+        assert second.send("t", b"x").result(30).offset == 0
+
+
 def test_few_are_kept(cache: ProducerCache, cluster: EmbeddedCluster) -> None:
     """The one used longest ago is closed first."""
     producers = []
