@@ -190,7 +190,8 @@ cdef class ArrowCall(BulkCall):
             self._turns = turns
             self._turn_count = wanted
             for index in range(wanted):
-                turns[index] = queue_turns[index]
+                # The topic may have grown since there were slots for it.
+                turns[index] = min(<int64_t>queue_turns[index], <int64_t>self._slot_count - 2)
             self._turn = self.head._turn
         return 0
 
