@@ -15,7 +15,8 @@ from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-COPIED = ("kprod", "tests", "benchmarks", "pyproject.toml", "README.md", "LICENSE")
+# With what is compiled and what it was compiled to, so that only what a patch touches is built.
+COPIED = ("kprod", "build", "tests", "benchmarks", "pyproject.toml", "README.md", "LICENSE")
 TIMEOUT_S = 300
 BUILD = ["-c", "from setuptools import setup; setup()", "-q", "build_ext", "--inplace"]
 
