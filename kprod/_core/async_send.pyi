@@ -8,8 +8,10 @@ from kprod._core.chunks import ChunkPool, MemoryWaiter
 from kprod._core.future import RecordFuture
 from kprod._core.loop_calls import LoopSignal
 from kprod._core.steps import Steps
-from kprod.errors import KprodError
+from kprod.errors import ClosedError, KprodError
 from kprod.model import RecordMetadata
+
+def not_open() -> ClosedError: ...
 
 class AsyncSendPath:
     engine: SendPath | None

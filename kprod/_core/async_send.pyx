@@ -45,6 +45,14 @@ cdef enum:
 cdef ChunkHand _empty_hand = ChunkHand()
 
 
+def not_open():
+    """What is raised before the start, and after the end."""
+    return ClosedError(
+        "the producer is not open: await start() or use 'async with' before, and make another if it"
+        " was closed"
+    )
+
+
 cdef class AsyncSendPath:
     """The compiled half of an asynchronous producer: `send`.
 
@@ -214,10 +222,7 @@ cdef class Sending(Steps):
         if self._engine is None:
             self._engine = self._path.engine
             if self._engine is None:
-                raise ClosedError(
-                    "the producer is not open: await start() or use 'async with' before, and make"
-                    " another if it was closed"
-                )
+                raise not_open()
         return self._engine
 
     cdef int _intercept(self, SendPath engine) except -1:

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 from weakref import WeakValueDictionary
 
-from kprod._core.async_send import AsyncSendPath, Sending
+from kprod._core.async_send import AsyncSendPath, Sending, not_open
 from kprod._core.delivery_wait import FinishWait
 from kprod._core.future import RecordFuture
 from kprod.aio.room_line import RoomLine
@@ -330,8 +330,5 @@ class AsyncProducer(AsyncSendPath):
 
     def _needed(self) -> EngineParts:
         if self._parts is None or self.engine is None:
-            raise ClosedError(
-                "the producer is not open: await start() or use 'async with' before, and make"
-                " another if it was closed"
-            )
+            raise not_open()
         return self._parts

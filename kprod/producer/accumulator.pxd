@@ -39,7 +39,6 @@ cdef class RecordAccumulator:
 
     @cython.locals(
         queue=PartitionQueue, batch=ProducerBatch, drained=list, size_bytes=int64_t,
-        batch_bytes=int64_t
     )
     cpdef list drain(self, object node_id, int64_t size_max_bytes, object may_send)
 

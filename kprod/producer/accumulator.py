@@ -267,15 +267,14 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
                 ring.popleft()
                 queue.ring_node_id = NO_NODE
                 continue
-            batch_bytes = batch.builder.encoded_bytes or batch.builder.size_bytes
-            if drained and size_bytes + batch_bytes > size_max_bytes:
+            if drained and size_bytes + batch.encoded_bytes > size_max_bytes:
                 break
             ring.popleft()
             queue.ring_node_id = NO_NODE
             self._seal(queue, batch)
             queue.sent(batch, node_id)
             drained.append(batch)
-            size_bytes += batch.builder.encoded_bytes or batch.builder.size_bytes
+            size_bytes += batch.encoded_bytes  # again: others appended until it was sealed
             if queue.drain_index < len(queue.batches) and queue.sendable_batch is not None:
                 self.mark_ready(queue)
         return drained

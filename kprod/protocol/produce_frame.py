@@ -27,7 +27,6 @@ VERSIONS: Final = (3, 13)
 _FLEXIBLE_FROM: Final = 9
 _TOPIC_ID_FROM: Final = 13
 _SIZE_BYTES: Final = 4
-_ID_BYTES: Final = 16
 _STRING_BYTES_MAX: Final = 0x7FFF
 _OPENINGS_KEPT: Final = 64  # one per producer and version
 _NAMES_KEPT: Final = 4_096
@@ -124,10 +123,7 @@ def produce_request(request: ProduceRequest) -> list[BytesLike]:
         request.timeout_ms,
     )
     named = [
-        (
-            topic.topic_id.int.to_bytes(_ID_BYTES) if by_id else _name(topic.name, flexible),
-            topic.partitions,
-        )
+        (topic.topic_id.bytes if by_id else _name(topic.name, flexible), topic.partitions)
         for topic in request.topics
     ]
     return produce_pieces(opening, request.correlation_id, named, flexible)
