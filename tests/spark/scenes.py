@@ -155,6 +155,8 @@ def bad_input(spark: SparkSession, given: Namespace) -> Any:
     attempt("unreachable", lambda: write(rows, {**good, **unreachable}))
     attempt("no variable", lambda: write(rows, {**good, "client.id": "env:KPROD_NOT_SET"}))
     attempt("secret", lambda: write(rows, {**good, "linger.ms": "env:KPROD_CANARY"}))
+    credentials = {"kafka.sasl.username": "me", "kafka.sasl.password": "env:KPROD_CANARY"}
+    attempt("credentials", lambda: write(rows, {**good, **credentials}))
     attempt("complete", lambda: _complete(spark, given))
     return found
 

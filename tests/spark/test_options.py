@@ -87,6 +87,7 @@ def test_references_are_left_to_the_executors() -> None:
         ({**ADDRESS, "on_record_error": "dlq:"}, "no name of a topic"),
         ({**ADDRESS, "flush.timeout.ms": "0"}, "must be from 1 to"),
         ({**ADDRESS, "flush.timeout.ms": "9" * 30}, "must be a whole number"),
+        ({**ADDRESS, "kafka.security.protocol": "SASL_SSL"}, "without TLS and SASL only"),
         ({**ADDRESS, "report.path": "/no/such/place/file"}, "there is no directory"),
     ],
 )
@@ -103,4 +104,11 @@ def test_settings_are_never_shown() -> None:
     assert "CANARY" not in repr(options)
     with pytest.raises(ConfigError) as caught:
         read_options({**ADDRESS, "kafka.client.id": "CANARY-1", "client.id": "CANARY-2"})
+    assert "CANARY" not in str(caught.value)
+
+
+def test_credentials_are_refused_unseen() -> None:
+    """They cannot be used, which is said without saying what they are."""
+    with pytest.raises(ConfigError, match="connects without TLS and SASL only") as caught:
+        read_options({**ADDRESS, "kafka.sasl.password": "CANARY"})
     assert "CANARY" not in str(caught.value)

@@ -127,6 +127,7 @@ def test_a_killed_worker_loses_no_row(run: Run) -> None:
         ("unreachable", "PythonException", "127.0.0.1:1"),
         ("no variable", "PythonException", "no environment variable KPROD_NOT_SET"),
         ("secret", "PythonException", "must be a whole number, not '***'"),
+        ("credentials", "AnalysisException", "connects without TLS and SASL only"),
         ("complete", "StreamingQueryException", "a topic cannot hold a complete result"),
     ],
 )
