@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """What is known of the cluster at one moment, as values that never change.
 
 A new answer makes a new snapshot that shares with the old one whatever did not change. Readers take

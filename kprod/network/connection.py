@@ -21,6 +21,7 @@ KIP-302, KIP-601.
 """
 
 import functools
+import struct
 from typing import Any
 
 from kprod.errors import (
@@ -53,7 +54,7 @@ from kprod.timer.timer import TimerTask
 _CONNECTING = ConnectionState.CONNECTING
 _CHECKING_API_VERSIONS = ConnectionState.CHECKING_API_VERSIONS
 _READY = ConnectionState.READY
-_CORRELATION_ID_BYTES = 4
+_CORRELATION_ID = struct.Struct(">i")
 _PREFIX_BYTES = 4  # a frame is told without its length
 
 
@@ -357,7 +358,7 @@ class NodeConnection:
         """Pair one response with its request."""
         self._last_active_ms = now_ms
         self._around.recorder.responded(self.node.node_id, len(frame) + _PREFIX_BYTES)
-        correlation_id = int.from_bytes(frame[:_CORRELATION_ID_BYTES], "big", signed=True)
+        (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
         in_flight = self.requests.oldest(correlation_id)
         api_key, version = in_flight.request.api_key, in_flight.version
         _, body_offset = decode_response_header(api_key, version, frame)

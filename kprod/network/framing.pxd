@@ -1,5 +1,6 @@
 # The types of framing.py, which is compiled as it stands.
 
+cimport cython
 from libc.stdint cimport int64_t
 
 
@@ -11,6 +12,8 @@ cdef class FrameReader:
     cdef public Py_ssize_t _wanted
 
     cpdef list feed(self, object view)
+
+    @cython.locals(start=Py_ssize_t, end=Py_ssize_t, length=int64_t)
     cpdef Py_ssize_t _begin(self, object view, Py_ssize_t position, list frames) except -1
     cpdef Py_ssize_t _fill(self, object view, Py_ssize_t position, list frames) except -1
-    cpdef int64_t _checked(self, object head, object following) except? -1
+    cpdef bint _fits(self, int64_t length) except -1

@@ -13,6 +13,8 @@ Source: Kafka's protocol guide, "Common request and response structure"; RFC 844
 what other servers say first.
 """
 
+import struct
+
 from kprod.errors import RemoteProtocolError
 
 LENGTH_BYTES = 4
@@ -20,6 +22,7 @@ RESPONSE_BYTES_MAX = 100_000_000  # librdkafka's and kafka-python's default; amp
 RESPONSE_BYTES_MAX_UNAUTHENTICATED = 512 * 1024
 RESPONSE_BYTES_MIN = 4  # a correlation id
 
+_LENGTH = struct.Struct(">i")
 _SHOWN_BYTES = 16
 _PRINTABLE_ASCII = range(0x20, 0x7F)
 _TLS_ALERT, _TLS_HANDSHAKE, _TLS_MAJOR_VERSION = 0x15, 0x16, 0x03
@@ -86,18 +89,20 @@ class FrameReader:
         piece = view[position : position + LENGTH_BYTES - len(self._head)]
         self._head += piece
         if len(self._head) == LENGTH_BYTES:
-            length = self._checked(bytes(self._head), b"")
-            self._head.clear()
-            if self.error is None:
+            length: int = _LENGTH.unpack(self._head)[0]
+            if self._fits(length):
                 self._partial, self._wanted = bytearray(), length
+            else:
+                self._refuse(length, bytes(self._head))
+            self._head.clear()
         return position + len(piece)
 
     def _begin(self, view: memoryview, position: int, frames: list[Frame]) -> int:
         """Read a length that is whole; most often the frame behind it is too."""
         start = position + LENGTH_BYTES
-        head = bytes(view[position:start])
-        length = self._checked(head, view[start : start + _SHOWN_BYTES])
-        if self.error is not None:
+        length: int = _LENGTH.unpack_from(view, position)[0]
+        if not self._fits(length):
+            self._refuse(length, bytes(view[position : start + _SHOWN_BYTES]))
             return start
         end = start + length
         if end <= len(view):
@@ -107,14 +112,14 @@ class FrameReader:
         self._wanted = end - len(view)
         return len(view)
 
-    def _checked(self, head: bytes, following: bytes | memoryview) -> int:
-        length = int.from_bytes(head, "big", signed=True)
-        if not RESPONSE_BYTES_MIN <= length <= self.bytes_max:
-            self.error = RemoteProtocolError(
-                f"the peer announced a frame of {length} bytes; kprod accepts {RESPONSE_BYTES_MIN}"
-                f" to {self.bytes_max}. {guess_protocol(head + bytes(following))}"
-            )
-        return length
+    def _fits(self, length: int) -> bool:
+        return RESPONSE_BYTES_MIN <= length <= self.bytes_max
+
+    def _refuse(self, length: int, beginning: bytes) -> None:
+        self.error = RemoteProtocolError(
+            f"the peer announced a frame of {length} bytes; kprod accepts {RESPONSE_BYTES_MIN}"
+            f" to {self.bytes_max}. {guess_protocol(beginning)}"
+        )
 
 
 def guess_protocol(beginning: bytes) -> str:

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, nonecheck=True
 """The thread that takes the sender's turns, from its start to its end or its death.
 
 It always ends by settling what is left: a thread that vanished with records unsettled would leave
