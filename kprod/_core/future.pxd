@@ -49,3 +49,5 @@ cdef class RecordFuture:
     cdef BatchResult _settled_by(self)
     cdef object _metadata(self, BatchResult result)
     cdef object _error(self, BatchResult result)
+    cdef BatchResult _outcome(self, object timeout)
+    cdef BatchResult _wait(self, BatchResult result, object timeout)

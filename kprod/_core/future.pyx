@@ -427,7 +427,7 @@ cdef class RecordFuture:
                 may be in the log. Without one: asked inside a callback of the same producer, whose
                 thread would wait for itself.
         """
-        cdef BatchResult result = self._wait(timeout)
+        cdef BatchResult result = self._outcome(timeout)
         error = self._error(result)
         if error is not None:
             # Each caller gets an exception of its own: a shared one would gather tracebacks.
@@ -445,12 +445,14 @@ cdef class RecordFuture:
             KprodError: Asked inside a callback of the same producer, whose thread would wait for
                 itself.
         """
-        return self._error(self._wait(timeout))
+        return self._error(self._outcome(timeout))
 
-    def _wait(self, timeout):
+    cdef BatchResult _outcome(self, object timeout):
+        """The result that settled this record; waits for it."""
         cdef BatchResult result = self._settled_by()
-        if result.done:
-            return result
+        return result if result.done else self._wait(result, timeout)
+
+    cdef BatchResult _wait(self, BatchResult result, object timeout):
         seconds = -1 if timeout is None else max(float(timeout), 0.0)
         if seconds != 0 and _owners:
             _refuse_own_wait(result)

@@ -2,7 +2,7 @@
 
 
 cdef class OutgoingFrame:
-    cdef public object pieces
+    cdef public list pieces
     cdef public Py_ssize_t size_bytes
     cdef public Py_ssize_t written_bytes
     cdef public Py_ssize_t _index

@@ -14,7 +14,6 @@ Source: sendmsg(2); KAFKA-19012 for why pieces are held.
 """
 
 import os
-from collections.abc import Sequence
 
 Piece = bytes | bytearray | memoryview
 
@@ -40,14 +39,14 @@ class OutgoingFrame:
 
     __slots__ = ("_index", "_offset", "pieces", "size_bytes", "written_bytes")
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
+    def __init__(self, pieces: list[Piece]) -> None:
         """Begin at the first byte.
 
         Args:
             pieces: Contiguous, with one-byte items, unchanged until the frame is dropped. The
                 length prefix is part of them.
         """
-        self.pieces: Sequence[Piece] = pieces
+        self.pieces = pieces
         self.size_bytes = sum(map(len, pieces))
         self.written_bytes = 0
         self._index = 0  # of the first piece not written whole

@@ -4,7 +4,7 @@
 Thread-safety: immutable values.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kprod.errors import KprodError, LocalProtocolError
@@ -85,7 +85,7 @@ class ClientRequest:
         api_key: ApiKey,
         on_complete: Callable[[Outcome], object],
         body: Mapping[str, Any] | None = None,
-        build: Callable[[int, int, str], Sequence[Piece]] | None = None,
+        build: Callable[[int, int, str], list[Piece]] | None = None,
         versions: tuple[int, int] | None = None,
         expects_response: bool = True,
         timeout_ms: int | None = None,

@@ -12,9 +12,10 @@ on loopback, RFC 9293 3.5 for how they come about.
 import errno
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
+from kprod._core import nonblocking
 from kprod.network.address import SocketAddress
 from kprod.network.outgoing import Piece
 
@@ -37,7 +38,7 @@ class Transport(Protocol):
             OSError: It failed.
         """
 
-    def write_pieces(self, pieces: Sequence[Piece]) -> int:
+    def write_pieces(self, pieces: list[Piece]) -> int:
         """Write from several places at once.
 
         Args:
@@ -105,12 +106,9 @@ class PlainTransport:
             # A closed port in the ephemeral range of this machine can be met by our own socket.
             raise OSError(errno.ECONNREFUSED, "no one listens there (the socket met itself)")
 
-    def write_pieces(self, pieces: Sequence[Piece]) -> int:
+    def write_pieces(self, pieces: list[Piece]) -> int:
         """See `Transport.write_pieces`."""
-        try:
-            return self._socket.sendmsg(pieces)
-        except BlockingIOError:
-            return 0
+        return nonblocking.write_pieces(self._socket.fileno(), pieces)
 
     def write(self, piece: Piece) -> int:
         """See `Transport.write`."""
@@ -121,10 +119,7 @@ class PlainTransport:
 
     def read_into(self, buffer: bytearray) -> int | None:
         """See `Transport.read_into`."""
-        try:
-            return self._socket.recv_into(buffer)
-        except BlockingIOError:
-            return None
+        return nonblocking.read_into(self._socket.fileno(), buffer)
 
     def close(self) -> None:
         """See `Transport.close`."""

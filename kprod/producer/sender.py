@@ -374,7 +374,7 @@ class Sender:
 
     def _build(
         self, topics: Sequence[TopicRecords], version: int, correlation_id: int, client_id: str
-    ) -> Sequence[BytesLike]:
+    ) -> list[BytesLike]:
         return produce_request(
             ProduceRequest(
                 version=version,

@@ -33,7 +33,7 @@ def test_partial_writes_lose_nothing(
 ) -> None:
     """Whatever the socket takes at a time, gathered or joined, the bytes are the same."""
     channel, transport = make(gathers=gathers)
-    outgoing = [OutgoingFrame(pieces) for pieces in frames]
+    outgoing = [OutgoingFrame([*pieces]) for pieces in frames]
     transport.room_bytes = room[-1]
     for frame in outgoing:
         channel.send(frame)

@@ -1,0 +1,6 @@
+from typing import Final
+
+PIECES_MAX: Final = 128
+
+def write_pieces(descriptor: int, pieces: list[bytes | bytearray | memoryview]) -> int: ...
+def read_into(descriptor: int, buffer: bytearray) -> int | None: ...
