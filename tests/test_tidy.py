@@ -162,6 +162,19 @@ def test_modules_are_small() -> None:
     assert not found, "\n" + "\n".join(found)
 
 
+def test_faults_can_be_planted() -> None:
+    """Every patch of a planted fault fits the code as it is; whether tests find it is for later."""
+    patches = sorted((ROOT / "tests/mutants").glob("*.patch"))
+    check = ["git", "apply", "--check", "--unsafe-paths"]
+    unfit = [
+        patch.name
+        for patch in patches
+        if subprocess.run([*check, str(patch)], cwd=ROOT, check=False).returncode
+    ]
+    assert patches
+    assert not unfit
+
+
 def test_functions_and_classes_are_small() -> None:
     """A function fits on a screen and a half; a class is no longer than a module should be."""
     found = []

@@ -42,6 +42,12 @@ cdef class BatchBuilder:
     cdef void _put(self, const unsigned char* source, Py_ssize_t size) noexcept nogil
     cdef int extend(self, object chunk) except -1
     cdef unsigned char* _header_memory(self) except NULL
+    cdef int _close_plain(self) except -1
+    cdef int _write_header(self, int attributes) except -1
+    cdef int _write_producer(
+        self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence
+    ) except -1
+    cdef unsigned int _checksum(self) except? 0
 
 
 cdef bytes encode_header_section(object headers)

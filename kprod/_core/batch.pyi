@@ -3,7 +3,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from typing_extensions import Buffer
 
-from kprod._core.chunks import Chunk, ChunkChain
+from kprod._core.chunks import Chunk, ChunkChain, ChunkPart
 
 class AppendResult(enum.IntEnum):
     APPENDED = 0
@@ -41,8 +41,8 @@ class BatchBuilder:
         base_sequence: int = -1,
         attributes: int = 0,
         compress: Callable[[bytes], bytes | bytearray | memoryview] | None = None,
-    ) -> list[bytes | bytearray | memoryview]: ...
-    def pieces(self) -> list[bytes | bytearray | memoryview]: ...
+    ) -> list[bytes | bytearray | memoryview | ChunkPart]: ...
+    def pieces(self) -> list[bytes | bytearray | memoryview | ChunkPart]: ...
     def rewrite_producer(
         self, producer_id: int, producer_epoch: int, base_sequence: int
     ) -> None: ...

@@ -30,7 +30,7 @@ from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_CheckExact
 from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
-from kprod._core.chunks cimport Chunk, ChunkChain, Piece
+from kprod._core.chunks cimport Chunk, ChunkChain, ChunkPart, Piece, part_of
 from kprod._core.endian cimport store_int16, store_int32, store_int64
 from kprod._core.layout cimport (
     ATTRIBUTES_OFFSET,
@@ -90,13 +90,15 @@ cdef enum:
 cdef const unsigned char* NO_HEADERS = b"\x00"
 # The default of `headers`, told from others at once.
 cdef tuple NONE_GIVEN = ()
+cdef object _KEEP_LOCK = 0
 cdef object _APPENDED = AppendResult.APPENDED
 cdef object _NEED_CHUNKS = AppendResult.NEED_CHUNKS
 cdef object _BATCH_FULL = AppendResult.BATCH_FULL
 
 
+@cython.no_gc
 cdef class BatchBuilder:
-    """One batch under construction.
+    """One batch under construction. No cycle goes through it.
 
     Args:
         chain: Its memory; the builder's owner is the chain's first holder.
@@ -363,21 +365,23 @@ cdef class BatchBuilder:
         self._write_producer(producer_id, producer_epoch, base_sequence)
         return self._wire_pieces
 
-    def _close_plain(self):
+    cdef int _close_plain(self) except -1:
         """The chunks themselves are the pieces, the last one as far as it is filled."""
-        cdef Piece* last = &self.chain.pieces[self._piece_index]
-        cdef list views = [memoryview(chunk) for chunk in self.chain.chunks()]
-        last_view = views.pop()
-        views.append(last_view[:self._at - last.memory])
-        self._wire_pieces = views
+        cdef list pieces = []
+        cdef Chunk chunk
+        for chunk in self.chain._chunks:
+            pieces.append(part_of(chunk, 0, chunk.capacity_bytes))
+        (<ChunkPart>pieces[self._piece_index]).size_bytes = self._at - chunk.memory
+        self._wire_pieces = pieces
         self.encoded_bytes = self.size_bytes
+        return 0
 
     cdef unsigned char* _header_memory(self) except NULL:
         if self._header is None:
             return self.chain.pieces[0].memory
         return self._header
 
-    def _write_header(self, int attributes):
+    cdef int _write_header(self, int attributes) except -1:
         cdef unsigned char* header = self._header_memory()
         store_int64(header + <int>BASE_OFFSET_OFFSET, 0)
         store_int32(
@@ -390,20 +394,34 @@ cdef class BatchBuilder:
         store_int64(header + <int>BASE_TIMESTAMP_OFFSET, self.base_timestamp_ms)
         store_int64(header + <int>MAX_TIMESTAMP_OFFSET, self.max_timestamp_ms)
         store_int32(header + <int>RECORD_COUNT_OFFSET, self.record_count)
+        return 0
 
-    def _write_producer(self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence):
+    cdef int _write_producer(
+        self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence
+    ) except -1:
         cdef unsigned char* header = self._header_memory()
         store_int64(header + <int>PRODUCER_ID_OFFSET, producer_id)
         store_int16(header + <int>PRODUCER_EPOCH_OFFSET, producer_epoch)
         store_int32(header + <int>BASE_SEQUENCE_OFFSET, base_sequence)
-        cdef unsigned int crc = 0
-        skip = <int>ATTRIBUTES_OFFSET
-        for piece in self._wire_pieces:
-            # The checksum is computed under the interpreter lock: giving that up for
-            # microseconds can cost milliseconds to get it back behind a busy caller.
-            crc = crc32c(piece[skip:] if skip else piece, crc, gil_release_mode=0)
-            skip = 0
-        store_int32(header + <int>CRC_OFFSET, <int32_t>crc)
+        store_int32(header + <int>CRC_OFFSET, <int32_t>self._checksum())
+        return 0
+
+    cdef unsigned int _checksum(self) except? 0:
+        """Of everything behind it."""
+        cdef ChunkPart first
+        cdef list pieces = self._wire_pieces
+        cdef object crc
+        cdef Py_ssize_t index
+        # The checksum is computed under the interpreter lock: giving that up for microseconds can
+        # cost milliseconds to get it back behind a busy caller.
+        if self._header is None:
+            first = <ChunkPart>pieces[0]
+            crc = crc32c(part_of(first.chunk, ATTRIBUTES_OFFSET, first.size_bytes), 0, _KEEP_LOCK)
+        else:
+            crc = crc32c(pieces[0][<int>ATTRIBUTES_OFFSET:], 0, _KEEP_LOCK)
+        for index in range(1, PyList_GET_SIZE(pieces)):
+            crc = crc32c(pieces[index], crc, _KEEP_LOCK)
+        return crc
 
     def pieces(self) -> list:
         """The closed batch's pieces, in order.

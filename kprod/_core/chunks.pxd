@@ -11,6 +11,15 @@ cdef class Chunk:
     cdef readonly Py_ssize_t capacity_bytes
 
 
+cdef class ChunkPart:
+    cdef Chunk chunk
+    cdef unsigned char* memory
+    cdef readonly Py_ssize_t size_bytes
+
+
+cdef ChunkPart part_of(Chunk chunk, Py_ssize_t start, Py_ssize_t end)
+
+
 cdef class ChunkPool:
     cdef readonly int64_t capacity_bytes
     cdef readonly int64_t lent_bytes
@@ -54,6 +63,7 @@ cdef class ChunkChain:
     cdef readonly Py_ssize_t lent_bytes
     cdef readonly int holder_count
     cdef list _chunks
+    # By their number, as many as there are chunks.
     cdef Piece* pieces
     cdef readonly Py_ssize_t piece_count
     cdef Py_ssize_t _piece_room

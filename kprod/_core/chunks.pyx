@@ -66,6 +66,36 @@ cdef class Chunk:
         pass
 
 
+@cython.no_gc
+@cython.final
+cdef class ChunkPart:
+    """Consecutive bytes of a chunk, as a read-only buffer; it keeps the chunk alive.
+
+    A `memoryview` of them would be three objects for the cycle collector to walk.
+    """
+
+    def __init__(self):
+        raise TypeError("a ChunkPart is made by a BatchBuilder")
+
+    def __len__(self):
+        return self.size_bytes
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.memory, self.size_bytes, 1, flags)
+
+    def __releasebuffer__(self, Py_buffer* view):
+        pass
+
+
+cdef ChunkPart part_of(Chunk chunk, Py_ssize_t start, Py_ssize_t end):
+    """The bytes from `start` up to `end`, which lie within the chunk."""
+    cdef ChunkPart part = ChunkPart.__new__(ChunkPart)
+    part.chunk = chunk
+    part.memory = chunk.memory + start
+    part.size_bytes = end - start
+    return part
+
+
 cdef class ChunkPool:
     """A fixed amount of memory, lent out as chunks while there is some.
 
@@ -334,10 +364,12 @@ cdef class MemoryWaiter:
         return False
 
 
+@cython.no_gc
 cdef class ChunkChain:
     """The memory of one batch: chunks in order, and how many hold them.
 
-    It begins with one holder, its batch.
+    It begins with one holder, its batch. No cycle goes through it, so the collector need not walk
+    it.
 
     Args:
         pool: Where the chunks go back to.

@@ -1,6 +1,10 @@
 from typing import Final
 
+from kprod._core.chunks import ChunkPart
+
 PIECES_MAX: Final = 128
 
-def write_pieces(descriptor: int, pieces: list[bytes | bytearray | memoryview]) -> int: ...
+def write_pieces(
+    descriptor: int, pieces: list[bytes | bytearray | memoryview | ChunkPart]
+) -> int: ...
 def read_into(descriptor: int, buffer: bytearray) -> int | None: ...

@@ -1,10 +1,14 @@
 from collections.abc import Sequence
 
+from kprod._core.chunks import ChunkPart
+
 def produce_pieces(
     opening: bytes,
     correlation_id: int,
     topics: Sequence[
-        tuple[bytes, Sequence[tuple[int, Sequence[bytes | bytearray | memoryview], int]]]
+        tuple[
+            bytes, Sequence[tuple[int, Sequence[bytes | bytearray | memoryview | ChunkPart], int]]
+        ]
     ],
     flexible: bool,
-) -> list[bytes | bytearray | memoryview]: ...
+) -> list[bytes | bytearray | memoryview | ChunkPart]: ...

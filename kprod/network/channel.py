@@ -103,6 +103,9 @@ class Channel:
         if count_bytes == 0:
             where = "" if self.reader.is_at_border else " in the middle of a response"
             raise Disconnected(f"the broker closed the connection{where}")
+        frame = self.reader.whole_frame(buffer, count_bytes)
+        if frame is not None:
+            return [frame]
         with memoryview(buffer) as view, view[:count_bytes] as arrived:
             return self.reader.feed(arrived)
 

@@ -39,6 +39,6 @@ cdef class NodeConnection:
     @cython.locals(in_flight=InFlightRequest, version=int, body_offset=Py_ssize_t)
     cpdef _take_frame(self, object frame, int64_t now_ms)
     cpdef _complete(
-        self, InFlightRequest in_flight, int64_t now_ms, dict body=*, object error=*
+        self, InFlightRequest in_flight, int64_t now_ms, object body=*, object error=*
     )
     cpdef _arm_request_timeout(self, InFlightRequest in_flight)

@@ -40,13 +40,17 @@ from kprod.network.framing import Frame, FrameReader
 from kprod.network.in_flight import InFlightRequest, InFlightRequests
 from kprod.network.negotiation import BrokerFeatures, Negotiation
 from kprod.network.node_state import ConnectionState, NodeState
-from kprod.network.request import ClientRequest, Outcome, encode_request
+from kprod.network.request import (
+    ClientRequest,
+    Outcome,
+    decode_response,
+    encode_request,
+)
 from kprod.network.resolver import Resolution
 from kprod.network.selector import EVENT_READ, EVENT_WRITE
 from kprod.network.surroundings import Surroundings
 from kprod.network.throttle import THROTTLE_MS_MAX, requested_throttle_ms
 from kprod.protocol.api import ApiKey
-from kprod.protocol.codec import response_codec
 from kprod.protocol.headers import decode_response_header
 from kprod.timer.timer import TimerTask
 
@@ -361,16 +365,13 @@ class NodeConnection:
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
         in_flight = self.requests.oldest(correlation_id)
         api_key, version = in_flight.request.api_key, in_flight.version
-        _, body_offset = decode_response_header(api_key, version, frame)
-        body_bytes = memoryview(frame)[body_offset:]
         if self.state.current is _CHECKING_API_VERSIONS:
-            self._take_versions(body_bytes, now_ms)
+            _, body_offset = decode_response_header(api_key, version, frame)
+            self._take_versions(memoryview(frame)[body_offset:], now_ms)
             return
-        # What follows the body is ignored, as Kafka's own client does; librdkafka's mock cluster
-        # (2.16) ends its Metadata answers with a stray byte.
-        body, _ = response_codec(api_key, version).decode_prefix(body_bytes)
+        body = decode_response(in_flight.request, version, frame)
         self.requests.complete_oldest()
-        if body.get("throttle_time_ms"):
+        if isinstance(body, dict) and body.get("throttle_time_ms"):
             self._throttle(requested_throttle_ms(api_key, version, body))
         self._complete(in_flight, now_ms, body=body)
 
@@ -391,7 +392,7 @@ class NodeConnection:
         self,
         in_flight: InFlightRequest,
         now_ms: int,
-        body: dict[str, Any] | None = None,
+        body: Any = None,  # noqa: ANN401 - each request's own
         error: KprodError | None = None,
     ) -> None:
         outcome = Outcome(

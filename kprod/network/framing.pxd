@@ -11,6 +11,8 @@ cdef class FrameReader:
     cdef public bytearray _partial
     cdef public Py_ssize_t _wanted
 
+    @cython.locals(length=int64_t)
+    cpdef object whole_frame(self, bytearray buffer, Py_ssize_t count_bytes)
     cpdef list feed(self, object view)
 
     @cython.locals(start=Py_ssize_t, end=Py_ssize_t, length=int64_t)

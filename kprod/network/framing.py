@@ -52,6 +52,23 @@ class FrameReader:
         """Whether everything so far was whole frames."""
         return not self._head and self._partial is None
 
+    def whole_frame(self, buffer: bytearray, count_bytes: int) -> Frame | None:
+        """Take in bytes that are one frame and nothing else: most often they are.
+
+        Args:
+            buffer: Begins with what has arrived; copied.
+            count_bytes: How many bytes have.
+
+        Returns:
+            The frame without its length. None for anything else, and then nothing is taken in.
+        """
+        if self.error is not None or not self.is_at_border or count_bytes < LENGTH_BYTES:
+            return None
+        length = buffer[0] << 24 | buffer[1] << 16 | buffer[2] << 8 | buffer[3]
+        if length != count_bytes - LENGTH_BYTES or not self._fits(length):
+            return None
+        return bytes(buffer[LENGTH_BYTES:count_bytes])
+
     def feed(self, view: memoryview) -> list[Frame]:
         """Take in bytes.
 

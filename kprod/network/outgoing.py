@@ -15,7 +15,9 @@ Source: sendmsg(2); KAFKA-19012 for why pieces are held.
 
 import os
 
-Piece = bytes | bytearray | memoryview
+from kprod._core.chunks import ChunkPart
+
+Piece = bytes | bytearray | memoryview | ChunkPart
 
 IOV_MAX_POSIX = 16  # the least that POSIX allows a system to have
 IOV_MAX_USED = 1024  # Linux and macOS

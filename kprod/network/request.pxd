@@ -21,11 +21,13 @@ cdef class ClientRequest:
     cdef readonly object on_complete
     cdef readonly object body
     cdef readonly object build
+    cdef readonly object read
     cdef readonly object versions
     cdef readonly bint expects_response
     cdef readonly object timeout_ms
 
 
+cpdef object decode_response(ClientRequest request, int version, object frame)
 cpdef OutgoingFrame encode_request(
     ClientRequest request, int version, int64_t correlation_id, object client_id
 )

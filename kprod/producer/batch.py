@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kprod._core.timer_task import TimerTask
     from kprod.compression import Buffer
     from kprod.producer.partition_queue import PartitionQueue
+    from kprod.protocol.produce_frame import Piece
 
 NO_SEQUENCE = -1
 
@@ -82,7 +83,7 @@ class ProducerBatch:
         self.base_sequence = NO_SEQUENCE
         self.producer_id = -1
         self.producer_epoch = -1
-        self.pieces: list[Buffer] | None = None
+        self.pieces: list[Piece] | None = None
         self.task: TimerTask | None = None
 
     @property
@@ -106,6 +107,11 @@ class ProducerBatch:
         return self.base_sequence != NO_SEQUENCE
 
     @property
+    def is_behind(self) -> bool:
+        """Whether another batch of its partition must be settled first."""
+        return self.has_sequence and not self.is_done and self.queue.batches[0] is not self
+
+    @property
     def encoded_bytes(self) -> int:
         """Size on the wire once closed; before that the uncompressed size."""
         return self.builder.encoded_bytes or self.builder.size_bytes
@@ -118,9 +124,7 @@ class ProducerBatch:
         if self.pieces is not None:
             self.builder.rewrite_producer(producer_id, producer_epoch, base_sequence)
 
-    def close(
-        self, attributes: int, compress: "Callable[[bytes], Buffer] | None"
-    ) -> "list[Buffer]":
+    def close(self, attributes: int, compress: "Callable[[bytes], Buffer] | None") -> "list[Piece]":
         """Make its bytes final, if they are not: a retried batch is byte-identical.
 
         Args:

@@ -27,11 +27,13 @@ cdef class Delivery:
     @cython.locals(queue=PartitionQueue)
     cpdef _conclude(self, ProducerBatch batch, dict answers, Outcome outcome)
 
-    @cython.locals(queue=PartitionQueue, code=int, is_behind=cython.bint)
+    @cython.locals(queue=PartitionQueue, code=int)
     cpdef _settle(self, ProducerBatch batch, object answer)
+    cpdef _acknowledged(self, ProducerBatch batch, int64_t base_offset, int64_t told_ms)
 
     @cython.locals(queue=PartitionQueue)
     cpdef _succeed(self, ProducerBatch batch, int64_t base_offset, int64_t log_append_time_ms)
 
     @cython.locals(queue=PartitionQueue)
     cpdef _end_attempt(self, ProducerBatch batch)
+    cpdef dict _read(self, object topic_names, Outcome outcome)

@@ -41,10 +41,12 @@ from kprod.producer.produce_answer import (
     SEQUENCE_CODES,
     TAKEN_CODES,
     Answers,
+    Replies,
     append_time_ms,
     companions_error,
     leader_hints,
     leaves_open,
+    named_acknowledgements,
     nodes_named,
     read_answers,
     record_errors,
@@ -115,14 +117,10 @@ class Delivery:
             topic_names: Names by topic id, as integers, as they were when the request was made.
             outcome: Of the request.
         """
-        answers: Answers = {}
+        answers: Replies = {}
         if outcome.body is not None:
-            throttle_ms = int(outcome.body.get("throttle_time_ms", 0))
-            self._recorder.answered(outcome.node_id, outcome.latency_ms, throttle_ms)
             try:
-                answers, names_errors = read_answers(outcome.body, topic_names, outcome.version)
-                if names_errors:
-                    self._take_leader_hints(answers, outcome.body)
+                answers = self._read(topic_names, outcome)
             except Exception:  # each batch must be concluded all the same
                 _logger.exception("A Produce answer of node %d cannot be used", outcome.node_id)
         for batch in batches:
@@ -136,6 +134,17 @@ class Delivery:
         for batch in batches:
             if batch.queue.is_gone:
                 self.fail_gone(batch.queue)
+
+    def _read(self, topic_names: Mapping[int, str], outcome: Outcome) -> Replies:
+        body = outcome.body
+        throttle_ms = 0 if isinstance(body, list) else int(body.get("throttle_time_ms", 0))
+        self._recorder.answered(outcome.node_id, outcome.latency_ms, throttle_ms)
+        if isinstance(body, list):
+            return named_acknowledgements(body, topic_names, outcome.version)
+        answers, names_errors = read_answers(body, topic_names, outcome.version)
+        if names_errors:
+            self._take_leader_hints(answers, body)
+        return answers
 
     def give_up(self, batch: ProducerBatch, cause: Exception) -> None:
         """Fail a drained batch that could not be made into bytes; it was never written.
@@ -213,7 +222,7 @@ class Delivery:
     def _conclude(
         self,
         batch: ProducerBatch,
-        answers: Answers,
+        answers: Replies,
         outcome: Outcome,
     ) -> None:
         if outcome.error is not None:
@@ -227,8 +236,16 @@ class Delivery:
             # A partition that the answer leaves out was neither taken nor refused.
             error = Disconnected("the broker's answer does not mention the partition")
             self._unanswered(batch, error, was_written=True)
+        elif isinstance(answer, tuple):
+            self._acknowledged(batch, *answer)
         else:
             self._settle(batch, answer)
+
+    def _acknowledged(self, batch: ProducerBatch, base_offset: int, told_ms: int) -> None:
+        if batch.is_behind:
+            self._note_behind(batch, _NO_ERROR)
+        else:
+            self._succeed(batch, base_offset, append_time_ms(batch, told_ms))
 
     def _bungle(self, batch: ProducerBatch, cause: Exception) -> None:
         """Fail a batch whose answer could not be dealt with, so that its partition goes on."""
@@ -247,13 +264,11 @@ class Delivery:
 
     def _settle(self, batch: ProducerBatch, answer: Mapping[str, Any]) -> None:
         code = answer["error_code"]
-        queue = batch.queue
-        is_behind = batch.has_sequence and not batch.is_done and queue.batches[0] is not batch
-        if is_behind and code not in FATAL_CODES:
-            self._note_behind(batch, code)
-            return
         if code == _NO_ERROR:
-            self._succeed(batch, answer["base_offset"], append_time_ms(batch, answer))
+            self._acknowledged(batch, answer["base_offset"], answer["log_append_time_ms"])
+            return
+        if code not in FATAL_CODES and batch.is_behind:
+            self._note_behind(batch, code)
             return
         if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._succeed(batch, -1, -1)

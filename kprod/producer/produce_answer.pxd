@@ -8,4 +8,5 @@ from kprod.producer.batch cimport ProducerBatch
 
 @cython.locals(answers=dict)
 cpdef tuple read_answers(object body, object topic_names, int version)
-cpdef int64_t append_time_ms(ProducerBatch batch, object answer) except? -1
+cpdef dict named_acknowledgements(list listed, object topic_names, int version)
+cpdef int64_t append_time_ms(ProducerBatch batch, int64_t told_ms) except? -1

@@ -8,7 +8,7 @@ Source: Kafka's ProduceResponse definition (kafka-clients 4.3.1), KIP-467 for re
 KIP-516 for topic ids, KIP-951 for leader hints; kprod's departure 18.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kprod.cluster.snapshot import LeaderHint
@@ -48,6 +48,32 @@ PRODUCE_VERSION_BY_ID = 13  # the first that names topics by id (KIP-516)
 
 Answers = Mapping[tuple[str | None, int], Mapping[str, Any]]
 """A partition's part of an answer, by topic and partition."""
+
+
+Acknowledgements = Mapping[tuple[str | None, int], tuple[int, int]]
+"""Base offset and log append time, by topic and partition, of an answer that takes every batch."""
+
+Replies = Answers | Acknowledgements
+
+
+def named_acknowledgements(
+    listed: Sequence[tuple[Any, int, int, int]],
+    topic_names: Mapping[int, str],
+    version: int,
+) -> Acknowledgements:
+    """Sort an answer that takes every batch by topic and partition.
+
+    Args:
+        listed: As `read_acknowledgements` read it.
+        topic_names: Names by topic id, as integers.
+        version: Of the response.
+
+    Returns:
+        The acknowledgements.
+    """
+    if version >= PRODUCE_VERSION_BY_ID:
+        return {(topic_names.get(topic), at): (offset, ms) for topic, at, offset, ms in listed}
+    return {(topic, at): (offset, ms) for topic, at, offset, ms in listed}
 
 
 def read_answers(
@@ -163,19 +189,18 @@ def companions_error(error: BrokerError, named: Mapping[int, KprodError]) -> Bro
     return companions
 
 
-def append_time_ms(batch: ProducerBatch, answer: Mapping[str, Any]) -> int:
+def append_time_ms(batch: ProducerBatch, told_ms: int) -> int:
     """When the broker stamped a batch.
 
     Args:
         batch: That the answer is for.
-        answer: For its partition, without an error.
+        told_ms: The log append time in it.
 
     Returns:
         Milliseconds since 1970; −1 if its records keep their own times.
     """
     # To a batch that it has already the broker answers with the greatest time in it, whoever
     # stamped it (Kafka UnifiedLog.append): after a retry that time says nothing.
-    told_ms = int(answer["log_append_time_ms"])
     if batch.attempts > 1 and told_ms == batch.builder.max_timestamp_ms:
         return -1
     return told_ms

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from kprod._core.acknowledgements import read_acknowledgements
 from kprod._core.append import SendPath
 from kprod.clock import Clock
 from kprod.cluster.backoff import ExponentialBackoff
@@ -39,11 +40,11 @@ from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import error_for
 from kprod.protocol.produce_frame import (
     PartitionRecords,
+    Piece,
     ProduceRequest,
     TopicRecords,
     produce_request,
 )
-from kprod.protocol.schema import BytesLike
 from kprod.timer.timer import Timer, TimerTask
 
 _logger = logging.getLogger(__name__)
@@ -363,6 +364,7 @@ class Sender:
                 node_id=node_id,
                 api_key=_PRODUCE,
                 build=partial(self._build, named),
+                read=read_acknowledgements,
                 versions=self._versions_by_name if 0 in names_by_id else self._versions,
                 expects_response=self._acks != _NO_ACKS,
                 on_complete=partial(self._delivery.complete, batches, names_by_id),
@@ -374,7 +376,7 @@ class Sender:
 
     def _build(
         self, topics: Sequence[TopicRecords], version: int, correlation_id: int, client_id: str
-    ) -> list[BytesLike]:
+    ) -> list[Piece]:
         return produce_request(
             ProduceRequest(
                 version=version,

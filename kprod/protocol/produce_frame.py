@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
+from kprod._core.chunks import ChunkPart
 from kprod._core.produce_pieces import produce_pieces
 from kprod._core.wire import encode_uvarint
 from kprod.errors import LocalProtocolError
@@ -32,7 +33,10 @@ _OPENINGS_KEPT: Final = 64  # one per producer and version
 _NAMES_KEPT: Final = 4_096
 
 
-PartitionRecords = tuple[int, Sequence[BytesLike], int]
+Piece = BytesLike | ChunkPart
+"""Bytes of a frame that are sent where they lie."""
+
+PartitionRecords = tuple[int, Sequence[Piece], int]
 """The records for one partition: its index, consecutive pieces of its record batch (bytes-like with
 items of one byte), and their total length. A tuple: there is one for each batch."""
 
@@ -97,7 +101,7 @@ class ProduceRequest:  # noqa: B903 - as above
         self.topics = topics
 
 
-def produce_request(request: ProduceRequest) -> list[BytesLike]:
+def produce_request(request: ProduceRequest) -> list[Piece]:
     """Write a Produce request's frame.
 
     Args:

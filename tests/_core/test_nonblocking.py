@@ -2,10 +2,14 @@
 
 import socket
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from kprod._core.nonblocking import PIECES_MAX, read_into, write_pieces
+
+if TYPE_CHECKING:
+    from kprod.network.outgoing import Piece
 
 
 @pytest.fixture
@@ -29,7 +33,7 @@ def read_all(far: socket.socket, count_bytes: int) -> bytes:
 def test_pieces_go_out_in_order(pair: tuple[socket.socket, socket.socket]) -> None:
     """Of any kind that holds bytes, empty ones too."""
     near, far = pair
-    pieces: list[bytes | bytearray | memoryview] = [
+    pieces: list[Piece] = [
         *(b"ab", bytearray(b"cd")),
         *(b"", memoryview(b"xefx")[1:3]),
     ]
@@ -46,10 +50,10 @@ def test_nothing_is_written_of_nothing(pair: tuple[socket.socket, socket.socket]
 def test_no_more_pieces_than_one_write_takes(pair: tuple[socket.socket, socket.socket]) -> None:
     """The rest is for the next write."""
     near, far = pair
-    pieces: list[bytes | bytearray | memoryview] = [b"%03d" % n for n in range(PIECES_MAX + 5)]
+    numbers = [b"%03d" % number for number in range(PIECES_MAX + 5)]
 
-    assert write_pieces(near.fileno(), pieces) == PIECES_MAX * 3
-    assert read_all(far, PIECES_MAX * 3) == b"".join(pieces[:PIECES_MAX])
+    assert write_pieces(near.fileno(), [*numbers]) == PIECES_MAX * 3
+    assert read_all(far, PIECES_MAX * 3) == b"".join(numbers[:PIECES_MAX])
 
 
 def test_a_full_socket_takes_a_part_and_then_nothing(

@@ -34,7 +34,7 @@ def test_compact_lengths() -> None:
     assert b"".join(frame)[16:] == (
         b"\x02\x02t\x03\0\0\0\x03\x07record\0" + b"\0\0\0\x04\x01\0" + b"\0" + b"\0"
     )
-    assert int.from_bytes(frame[0][:4]) == sum(map(len, frame)) - 4
+    assert int.from_bytes(bytes(frame[0])[:4]) == sum(map(len, frame)) - 4
 
 
 def test_the_opening_is_not_written_to() -> None:

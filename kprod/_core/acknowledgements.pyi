@@ -1,0 +1,3 @@
+def read_acknowledgements(
+    frame: bytes | bytearray, version: int
+) -> list[tuple[str | int, int, int, int]] | None: ...
