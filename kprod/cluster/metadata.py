@@ -40,6 +40,7 @@ from kprod.model import Node
 from kprod.protocol.error_table import ErrorCode
 
 NEVER_MS = 1 << 60  # "no deadline": beyond every clock, small enough to add to
+NOTED_EVERY_MS = 100  # how exactly it is known when a topic was last in use
 CONNECTION_ERRORS_MAX = 64  # enough to explain; a hostile list of brokers must not grow it
 
 
@@ -165,13 +166,16 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         Returns:
             The present version; `wait_for_update` takes it.
         """
+        forgotten_at_ms = now_ms + self._settings.metadata_max_idle_ms
+        if self._topics.get(topic, 0) > forgotten_at_ms - NOTED_EVERY_MS:
+            return self._version
         with self._lock:
             if topic not in self._topics:
                 self._unsettled.add(topic)
                 self._allowed_at_ms = now_ms
                 self._equivalent_answers = 0
                 self._settle_instants_locked()
-            self._topics[topic] = now_ms + self._settings.metadata_max_idle_ms
+            self._topics[topic] = forgotten_at_ms
             return self._version
 
     def request_update(self) -> int:

@@ -448,6 +448,6 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         for _ in range(len(completions)):
             request, outcome = completions.popleft()
             try:
-                request.on_complete(outcome)
+                request.complete(outcome)
             except Exception:
                 _logger.exception("A completion of %s failed", request.api_key.name)

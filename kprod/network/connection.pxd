@@ -20,6 +20,7 @@ cdef class NodeConnection:
     cdef public Channel _channel
     cdef public int _events
     cdef public object _negotiation
+    cdef public object _on_overdue
     cdef public dict _reasons
     cdef public object _setup_timeout
     cdef public object _idle_timeout

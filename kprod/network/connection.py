@@ -21,9 +21,9 @@ KIP-302, KIP-601.
 """
 
 import functools
-import struct
 from typing import Any
 
+from kprod._core.frames import correlation_id_of
 from kprod.errors import (
     AuthenticationFailed,
     ClosedError,
@@ -40,12 +40,8 @@ from kprod.network.framing import Frame, FrameReader
 from kprod.network.in_flight import InFlightRequest, InFlightRequests
 from kprod.network.negotiation import BrokerFeatures, Negotiation
 from kprod.network.node_state import ConnectionState, NodeState
-from kprod.network.request import (
-    ClientRequest,
-    Outcome,
-    decode_response,
-    encode_request,
-)
+from kprod.network.request import ClientRequest, Outcome
+from kprod.network.request_task import RequestTask
 from kprod.network.resolver import Resolution
 from kprod.network.selector import EVENT_READ, EVENT_WRITE
 from kprod.network.surroundings import Surroundings
@@ -58,7 +54,6 @@ from kprod.timer.timer import TimerTask
 _CONNECTING = ConnectionState.CONNECTING
 _CHECKING_API_VERSIONS = ConnectionState.CHECKING_API_VERSIONS
 _READY = ConnectionState.READY
-_CORRELATION_ID = struct.Struct(">i")
 _PREFIX_BYTES = 4  # a frame is told without its length
 
 
@@ -73,6 +68,7 @@ class NodeConnection:
         "_idle_timeout",
         "_last_active_ms",
         "_negotiation",
+        "_on_overdue",
         "_reasons",
         "_setup_timeout",
         "features",
@@ -98,6 +94,7 @@ class NodeConnection:
         self._events = 0  # that the selector watches for
         self._negotiation = Negotiation()
         self._reasons: dict[str, str] = {}  # why each address failed in this attempt
+        self._on_overdue = self._on_request_timeout  # bound once, not for each request
         self._setup_timeout: TimerTask | None = None
         self._idle_timeout: TimerTask | None = None
         self._last_active_ms = 0
@@ -187,7 +184,7 @@ class NodeConnection:
         channel = self._channel
         assert channel is not None  # noqa: S101 - READY implies a channel
         correlation_id = self._around.next_correlation_id()
-        frame = encode_request(request, version, correlation_id, self._around.client_id)
+        frame = request.encode(version, correlation_id, self._around.client_id)
         in_flight = InFlightRequest(
             request, frame, version=version, correlation_id=correlation_id, now_ms=now_ms
         )
@@ -362,14 +359,13 @@ class NodeConnection:
         """Pair one response with its request."""
         self._last_active_ms = now_ms
         self._around.recorder.responded(self.node.node_id, len(frame) + _PREFIX_BYTES)
-        (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
-        in_flight = self.requests.oldest(correlation_id)
+        in_flight = self.requests.oldest(correlation_id_of(frame))
         api_key, version = in_flight.request.api_key, in_flight.version
         if self.state.current is _CHECKING_API_VERSIONS:
             _, body_offset = decode_response_header(api_key, version, frame)
             self._take_versions(memoryview(frame)[body_offset:], now_ms)
             return
-        body = decode_response(in_flight.request, version, frame)
+        body = in_flight.request.decode(version, frame)
         self.requests.complete_oldest()
         if isinstance(body, dict) and body.get("throttle_time_ms"):
             self._throttle(requested_throttle_ms(api_key, version, body))
@@ -417,7 +413,7 @@ class NodeConnection:
         self.drop(disconnected, now_ms)
 
     def _arm_request_timeout(self, in_flight: InFlightRequest) -> None:
-        in_flight.timeout = TimerTask(functools.partial(self._on_request_timeout, in_flight))
+        in_flight.timeout = RequestTask(in_flight, self._on_overdue)
         self._around.timer.add_at(in_flight.deadline_ms, in_flight.timeout)
 
     def _on_request_timeout(self, in_flight: InFlightRequest) -> None:

@@ -11,7 +11,6 @@ cdef class FrameReader:
     cdef public bytearray _partial
     cdef public Py_ssize_t _wanted
 
-    @cython.locals(length=int64_t)
     cpdef object whole_frame(self, bytearray buffer, Py_ssize_t count_bytes)
     cpdef list feed(self, object view)
 

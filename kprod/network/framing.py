@@ -15,6 +15,7 @@ what other servers say first.
 
 import struct
 
+from kprod._core.frames import whole_frame
 from kprod.errors import RemoteProtocolError
 
 LENGTH_BYTES = 4
@@ -62,12 +63,9 @@ class FrameReader:
         Returns:
             The frame without its length. None for anything else, and then nothing is taken in.
         """
-        if self.error is not None or not self.is_at_border or count_bytes < LENGTH_BYTES:
+        if self.error is not None or self._partial is not None or self._head:
             return None
-        length = buffer[0] << 24 | buffer[1] << 16 | buffer[2] << 8 | buffer[3]
-        if length != count_bytes - LENGTH_BYTES or not self._fits(length):
-            return None
-        return bytes(buffer[LENGTH_BYTES:count_bytes])
+        return whole_frame(buffer, count_bytes, self.bytes_max)
 
     def feed(self, view: memoryview) -> list[Frame]:
         """Take in bytes.

@@ -20,14 +20,10 @@ cdef class ClientRequest:
     cdef readonly object api_key
     cdef readonly object on_complete
     cdef readonly object body
-    cdef readonly object build
-    cdef readonly object read
     cdef readonly object versions
     cdef readonly bint expects_response
     cdef readonly object timeout_ms
 
-
-cpdef object decode_response(ClientRequest request, int version, object frame)
-cpdef OutgoingFrame encode_request(
-    ClientRequest request, int version, int64_t correlation_id, object client_id
-)
+    cpdef OutgoingFrame encode(self, int version, int64_t correlation_id, object client_id)
+    cpdef object decode(self, int version, object frame)
+    cpdef complete(self, Outcome outcome)

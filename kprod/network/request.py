@@ -9,7 +9,7 @@ from typing import Any
 
 from kprod.errors import KprodError, LocalProtocolError
 from kprod.network.framing import Frame
-from kprod.network.outgoing import OutgoingFrame, Piece
+from kprod.network.outgoing import OutgoingFrame
 from kprod.protocol.api import ApiKey
 from kprod.protocol.api_versions import SUPPORTED
 from kprod.protocol.codec import request_codec, response_codec
@@ -26,8 +26,8 @@ class Outcome:  # noqa: B903 - those would be made by Python code
             broker may have acted on it.
         latency_ms: From `send` to this outcome.
         now_ms: Monotonic, when it was found.
-        body: The decoded response, or what the request's `read` made of it. None for an error, and
-            for a request without response.
+        body: What the request made of its response. None for an error, and for a request without
+            response.
         error: Why there is no response; None on success.
     """
 
@@ -56,15 +56,14 @@ class Outcome:  # noqa: B903 - those would be made by Python code
 class ClientRequest:
     """One request to one node.
 
+    Who has its bytes elsewhere already, or reads its answers more often than others are read,
+    derives from it.
+
     Attributes:
         node_id: Which node.
         api_key: Which request.
         on_complete: Called once, at the end of a `poll`, in its thread.
-        body: Fields for the codec. Either this or `build`.
-        build: Makes the whole frame, length included, of (version, correlation id, client id); for
-            requests whose bytes lie elsewhere already.
-        read: Makes something of (frame, version) of a response, size prefix excluded; None, and it
-            is decoded. For answers that are read more often than others.
+        body: Fields for the codec.
         versions: First and last version that the caller can use; None for all that kprod has.
         expects_response: False when the broker will send none (Produce with acks=0); the request is
             then complete when it is written.
@@ -74,11 +73,9 @@ class ClientRequest:
     __slots__ = (
         "api_key",
         "body",
-        "build",
         "expects_response",
         "node_id",
         "on_complete",
-        "read",
         "timeout_ms",
         "versions",
     )
@@ -90,8 +87,6 @@ class ClientRequest:
         api_key: ApiKey,
         on_complete: Callable[[Outcome], object],
         body: Mapping[str, Any] | None = None,
-        build: Callable[[int, int, str], list[Piece]] | None = None,
-        read: Callable[[Frame, int], object] | None = None,
         versions: tuple[int, int] | None = None,
         expects_response: bool = True,
         timeout_ms: int | None = None,
@@ -100,8 +95,6 @@ class ClientRequest:
         self.api_key = api_key
         self.on_complete = on_complete
         self.body = body
-        self.build = build
-        self.read = read
         self.versions = versions
         self.expects_response = expects_response
         self.timeout_ms = timeout_ms
@@ -111,55 +104,51 @@ class ClientRequest:
         """First and last version to choose from."""
         return self.versions or SUPPORTED[self.api_key]
 
+    def encode(self, version: int, correlation_id: int, client_id: str) -> OutgoingFrame:
+        """Make the request's bytes.
 
-def decode_response(request: ClientRequest, version: int, frame: Frame) -> Any:  # noqa: ANN401
-    """Read the answer to a request.
+        Args:
+            version: As chosen with the peer.
+            correlation_id: Comes back in the response.
+            client_id: The client's name for itself.
 
-    What follows the body is ignored, as Kafka's own client does; librdkafka's mock cluster (2.16)
-    ends its Metadata answers with a stray byte.
+        Returns:
+            The frame, nothing of it written.
 
-    Args:
-        request: That was answered.
-        version: It was written in.
-        frame: The answer, without its length.
+        Raises:
+            LocalProtocolError: The body does not fit the version, or there is none.
+        """
+        if self.body is None:
+            raise LocalProtocolError(f"a {self.api_key.name} request has no body")
+        header = encode_request_header(self.api_key, version, correlation_id, client_id)
+        body = request_codec(self.api_key, version).encode(self.body)
+        length = (len(header) + len(body)).to_bytes(4, "big")
+        return OutgoingFrame([b"".join((length, header, body))])
 
-    Returns:
-        What the request's `read` makes of it; else its fields, a dict.
+    def decode(self, version: int, frame: Frame) -> Any:  # noqa: ANN401 - each request's own
+        """Read the answer.
 
-    Raises:
-        RemoteProtocolError: It is no such answer.
-    """
-    if request.read is not None:
-        made = request.read(frame, version)
-        if made is not None:
-            return made
-    _, body_offset = decode_response_header(request.api_key, version, frame)
-    codec = response_codec(request.api_key, version)
-    return codec.decode_prefix(memoryview(frame)[body_offset:])[0]
+        What follows the body is ignored, as Kafka's own client does; librdkafka's mock cluster
+        (2.16) ends its Metadata answers with a stray byte.
 
+        Args:
+            version: It is written in.
+            frame: Without its length.
 
-def encode_request(
-    request: ClientRequest, version: int, correlation_id: int, client_id: str
-) -> OutgoingFrame:
-    """Make the bytes of a request.
+        Returns:
+            Its fields, a dict.
 
-    Args:
-        request: What to send.
-        version: As chosen with the peer.
-        correlation_id: Comes back in the response.
-        client_id: The client's name for itself.
+        Raises:
+            RemoteProtocolError: It is no such answer.
+        """
+        _, body_offset = decode_response_header(self.api_key, version, frame)
+        codec = response_codec(self.api_key, version)
+        return codec.decode_prefix(memoryview(frame)[body_offset:])[0]
 
-    Returns:
-        The frame, nothing of it written.
+    def complete(self, outcome: Outcome) -> None:
+        """Tell what became of it.
 
-    Raises:
-        LocalProtocolError: The body does not fit the version, or there is neither body nor `build`.
-    """
-    if request.build is not None:
-        return OutgoingFrame(request.build(version, correlation_id, client_id))
-    if request.body is None:
-        raise LocalProtocolError(f"a {request.api_key.name} request has neither body nor build")
-    header = encode_request_header(request.api_key, version, correlation_id, client_id)
-    body = request_codec(request.api_key, version).encode(request.body)
-    length = (len(header) + len(body)).to_bytes(4, "big")
-    return OutgoingFrame([b"".join((length, header, body))])
+        Args:
+            outcome: Made once.
+        """
+        self.on_complete(outcome)

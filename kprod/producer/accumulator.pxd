@@ -9,6 +9,7 @@ from kprod.cluster.metadata cimport Metadata
 from kprod.producer.batch cimport ProducerBatch
 from kprod.producer.batch_task cimport BatchTask
 from kprod.producer.partition_queue cimport PartitionQueue
+from kprod.producer.partitioner cimport StickyPartitioner
 
 
 cdef class RecordAccumulator:
@@ -22,19 +23,25 @@ cdef class RecordAccumulator:
     cdef public int64_t _batch_bytes_max
     cdef public int64_t _delivery_timeout_ms
     cdef public int64_t _linger_ms
-    cdef public object _sticky
+    cdef public int64_t _picture
+    cdef public object _pictured
     cdef public bint _sweep_wanted
     cdef public TimingWheel _timer
     cdef public object _topics_lock
-    cdef public object forget_nodes_but
-    cdef public object note_node
     cdef public object inbox
+    cdef public StickyPartitioner sticky
     cdef public dict topics
 
+    cpdef bint has_news(self) except -1
+    cpdef list ready_nodes(self)
+    cpdef bint wants_routes(self) except -1
+    cpdef int64_t _leader_id_of(self, PartitionQueue queue) except? -1
     cpdef ProducerBatch make_batch(self, object queue, object chain)
 
     @cython.locals(queue=PartitionQueue)
     cpdef take_inbox(self, int64_t now_ms)
+
+    @cython.locals(leader_id=int64_t)
     cpdef mark_ready(self, PartitionQueue queue)
 
     @cython.locals(

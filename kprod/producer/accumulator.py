@@ -49,15 +49,15 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         "_metadata",
         "_on_due",
         "_on_expired",
+        "_picture",
+        "_pictured",
         "_rings",
         "_routed_snapshot",
-        "_sticky",
         "_sweep_wanted",
         "_timer",
         "_topics_lock",
-        "forget_nodes_but",
         "inbox",
-        "note_node",
+        "sticky",
         "topics",
     )
 
@@ -87,15 +87,15 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         self._metadata = metadata
         self._clock = clock
         self._timer = timer
-        self._sticky = sticky
+        self.sticky = sticky
         self._on_due = self._pass_instant  # bound once, not for each batch
         self._on_expired = on_expired
-        self.note_node = sticky.note_node  # the sender's, as are those of the timer
-        self.forget_nodes_but = sticky.forget_nodes_but
         self._topics_lock = threading.RLock()  # guards: growth of `topics` and of their queues
         self._rings: dict[int, deque[PartitionQueue]] = {}
         self._leaderless: dict[PartitionQueue, None] = {}
         self._routed_snapshot = metadata.snapshot
+        self._pictured = metadata.snapshot  # whose number `_picture` is
+        self._picture = 0
         self._sweep_wanted = False
         self.topics: dict[str, TopicHead] = {}
         self.inbox: deque[PartitionQueue] = deque()
@@ -123,7 +123,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
 
     def roll_sticky(self, head: TopicQueues) -> None:
         """Draw another partition for records without key."""
-        self._sticky.roll(head)
+        self.sticky.roll(head)
 
     def ask_for_sweep(self) -> None:
         """Let the sender's next turn make every batch that has records due."""
@@ -153,17 +153,14 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         """Whether some batch is not done."""
         return any(queue.batches for queue in self._queues())
 
-    @property
     def has_news(self) -> bool:
         """Whether `take_inbox` has something to do."""
         return bool(self.inbox) or self._sweep_wanted
 
-    @property
     def ready_nodes(self) -> list[int]:
-        """Nodes whose rings are not empty."""
+        """List the nodes whose rings are not empty."""
         return [node_id for node_id, ring in self._rings.items() if ring]
 
-    @property
     def wants_routes(self) -> bool:
         """Whether the picture of the cluster is new, or lacks a leader."""
         return self._routed_snapshot is not self._metadata.snapshot or bool(self._leaderless)
@@ -182,7 +179,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         while inbox:
             queue = inbox.popleft()
             self._arm_new_batches(queue, now_ms)
-            if queue.sendable_batch is not None:
+            if queue.sendable_batch() is not None:
                 self.mark_ready(queue)
 
     def route(self) -> list[PartitionQueue]:
@@ -221,26 +218,38 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
 
     def _settle_choice(self, head: TopicQueues) -> None:
         """Let records without key go to partitions that there are, led ones if there are any."""
-        if self._sticky.takes_turns:
+        if self.sticky.takes_turns:
             leader_of = self._metadata.snapshot.leader_of
             led = [p for p in range(head.partition_count) if leader_of(head.name, p) is not None]
             head.turns = led if len(led) < head.partition_count else []
         if head.sticky >= head.partition_count or head.name not in self.topics:
-            self._sticky.roll(head)
+            self.sticky.roll(head)
 
     def mark_ready(self, queue: PartitionQueue) -> None:
         """Put a queue into its leader's ring, or among the leaderless; twice is as good as once."""
         if queue.ring_node_id != NO_NODE or (self._leaderless and queue in self._leaderless):
             return
-        leader = self._metadata.snapshot.leader_of(queue.topic, queue.partition)
-        if leader is None:
+        leader_id = self._leader_id_of(queue)
+        if leader_id == NO_NODE:
             self._leaderless[queue] = None
             return
-        queue.ring_node_id = leader.node_id
-        ring = self._rings.get(leader.node_id)
+        queue.ring_node_id = leader_id
+        ring = self._rings.get(leader_id)
         if ring is None:
-            ring = self._rings[leader.node_id] = deque()
+            ring = self._rings[leader_id] = deque()
         ring.append(queue)
+
+    def _leader_id_of(self, queue: PartitionQueue) -> int:
+        """Look a leader up once in each picture of the cluster."""
+        snapshot = self._metadata.snapshot
+        if snapshot is not self._pictured:
+            self._pictured = snapshot
+            self._picture += 1
+        if queue.picture != self._picture:
+            leader = snapshot.leader_of(queue.topic, queue.partition)
+            queue.leader_id = NO_NODE if leader is None else leader.node_id
+            queue.picture = self._picture
+        return queue.leader_id
 
     def drain(
         self, node_id: int, size_max_bytes: int, may_send: Callable[[ProducerBatch], bool]
@@ -262,7 +271,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         size_bytes = 0
         for _ in range(len(ring)):
             queue = ring[0]
-            batch = queue.sendable_batch
+            batch = queue.sendable_batch()
             if batch is None or queue.is_gated(node_id) or not may_send(batch):
                 ring.popleft()
                 queue.ring_node_id = NO_NODE
@@ -275,7 +284,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
             queue.sent(batch, node_id)
             drained.append(batch)
             size_bytes += batch.encoded_bytes  # again: others appended until it was sealed
-            if queue.drain_index < len(queue.batches) and queue.sendable_batch is not None:
+            if queue.drain_index < len(queue.batches) and queue.sendable_batch() is not None:
                 self.mark_ready(queue)
         return drained
 

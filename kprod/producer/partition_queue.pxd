@@ -1,5 +1,6 @@
 # The types of partition_queue.py, which is compiled as it stands.
 
+cimport cython
 from libc.stdint cimport int64_t
 
 from kprod._core.append cimport PartitionHead
@@ -11,6 +12,8 @@ cdef class PartitionQueue(PartitionHead):
     cdef public Py_ssize_t drain_index
     cdef public Py_ssize_t in_flight_count
     cdef public Py_ssize_t backoff_count
+    cdef public int64_t leader_id
+    cdef public int64_t picture
     cdef public int64_t ring_node_id
     cdef public int64_t sent_to
     cdef public int64_t next_sequence
@@ -18,6 +21,8 @@ cdef class PartitionQueue(PartitionHead):
     cdef public bint must_rewind
     cdef public bint is_gone
 
+    @cython.locals(batch=ProducerBatch)
+    cpdef ProducerBatch sendable_batch(self)
     cpdef bint is_gated(self, int64_t leader_id) except -1
     cpdef sent(self, ProducerBatch batch, int64_t leader_id)
     cpdef answered(self, ProducerBatch batch)

@@ -37,6 +37,8 @@ class PartitionQueue(PartitionHead):
         head: The topic.
         drain_index: How many batches at the head are sent.
         in_flight_count: Batches whose request is not complete.
+        leader_id: Its leader in the accumulator's picture of the cluster of number `picture`.
+        picture: See `leader_id`.
         ring_node_id: The node in whose ready ring it stands; `NO_NODE` for none.
         sent_to: The node that its batches in flight were sent to.
         may_pipeline: A batch succeeded at `sent_to` since the last error.
@@ -54,9 +56,11 @@ class PartitionQueue(PartitionHead):
         "head",
         "in_flight_count",
         "is_gone",
+        "leader_id",
         "may_pipeline",
         "must_rewind",
         "next_sequence",
+        "picture",
         "ring_node_id",
         "sent_to",
     )
@@ -66,6 +70,8 @@ class PartitionQueue(PartitionHead):
         self.head = head
         self.drain_index = 0
         self.in_flight_count = 0
+        self.leader_id = NO_NODE
+        self.picture = -1
         self.ring_node_id = NO_NODE
         self.sent_to = NO_NODE
         self.may_pipeline = False
@@ -87,9 +93,8 @@ class PartitionQueue(PartitionHead):
         except IndexError:
             return None
 
-    @property
     def sendable_batch(self) -> "ProducerBatch | None":
-        """The oldest unsent batch, if it is full, followed by another, or due."""
+        """Return the oldest unsent batch, if it is full, followed by another, or due."""
         if self.drain_index >= len(self.batches):
             return None
         batch = self.batches[self.drain_index]

@@ -1,5 +1,7 @@
 # The types of partitioner.py, which is compiled as it stands.
 
+from libc.stdint cimport int64_t
+
 
 cdef class StickyPartitioner:
     cdef public object _clock
@@ -8,3 +10,7 @@ cdef class StickyPartitioner:
     cdef public object _settings
     cdef public object _source
     cdef public dict _weights
+
+    cpdef note_held(self, object node_id, int64_t now_ms)
+    cpdef note_taking(self, object node_id)
+    cpdef forget_nodes_but(self, list node_ids)

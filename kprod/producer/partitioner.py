@@ -9,7 +9,7 @@ Left out of the draw, unless that leaves nobody, in this order: partitions whose
 known; those whose leader has taken nothing for `partitioner_availability_timeout_ms` while it had
 something to take; with `partitioner_rack_aware`, those led from another rack than `client_rack`.
 
-Thread-safety: `roll` any thread, under the interpreter lock; `note_node` the sender.
+Thread-safety: `roll` any thread, under the interpreter lock; what notes nodes the sender.
 Source: KIP-480 for the moment of change, KIP-794 for weights and availability, KIP-1123 for racks;
 kprod's departure 13.
 """
@@ -133,18 +133,23 @@ class StickyPartitioner:
         drawn = self._source.randrange(weights.cumulated[-1])
         head.sticky = weights.candidates[bisect.bisect_right(weights.cumulated, drawn)]
 
-    def note_node(self, node_id: int, now_ms: int, *, takes: bool) -> None:
-        """Note whether a node that has something to take can take it.
+    def note_held(self, node_id: int, now_ms: int) -> None:
+        """Note that a node cannot take what there is for it.
+
+        Args:
+            node_id: Not connected, throttled or full.
+            now_ms: Monotonic.
+        """
+        self._held_since_ms.setdefault(node_id, now_ms)
+
+    def note_taking(self, node_id: int) -> None:
+        """Note that a node takes what there is for it.
 
         Args:
             node_id: Any.
-            now_ms: Monotonic.
-            takes: False while it is not connected, throttled or full.
         """
-        if takes:
+        if self._held_since_ms:
             self._held_since_ms.pop(node_id, None)
-        else:
-            self._held_since_ms.setdefault(node_id, now_ms)
 
     def forget_nodes_but(self, node_ids: list[int]) -> None:
         """A node with nothing to take cannot be slow.

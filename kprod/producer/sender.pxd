@@ -9,12 +9,12 @@ from kprod.cluster.metadata cimport Metadata
 from kprod.producer.accumulator cimport RecordAccumulator
 from kprod.producer.batch cimport ProducerBatch
 from kprod.producer.partition_queue cimport PartitionQueue
+from kprod.producer.produce_call cimport ProduceTerms
 from kprod.producer.transaction.manager cimport TransactionManager
 
 
 cdef class Sender:
     cdef public RecordAccumulator _accumulator
-    cdef public int _acks
     cdef public int _attributes
     cdef public object _backoff
     cdef public object _calls
@@ -32,13 +32,11 @@ cdef class Sender:
     cdef public object _recorder
     cdef public object _refuse
     cdef public int64_t _request_bytes_max
-    cdef public int64_t _request_timeout_ms
     cdef public object _snapshot
     cdef public object _source
     cdef public object _state_log
+    cdef public ProduceTerms _terms
     cdef public TimingWheel _timer
-    cdef public tuple _versions
-    cdef public tuple _versions_by_name
 
     @cython.locals(
         accumulator=RecordAccumulator, timer=TimingWheel, identity=TransactionManager,

@@ -15,9 +15,7 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
-from kprod._core.acknowledgements import read_acknowledgements
 from kprod._core.append import SendPath
 from kprod.clock import Clock
 from kprod.cluster.backoff import ExponentialBackoff
@@ -28,32 +26,23 @@ from kprod.config import CompressionSettings, SenderSettings
 from kprod.errors import ClosedError, KprodError
 from kprod.metrics.recorder import Recorder
 from kprod.metrics.state_log import Event, StateLog
-from kprod.model import Acks, Codec, Node
+from kprod.model import Codec, Node
 from kprod.network.client import NetworkClient
 from kprod.network.request import ClientRequest, Outcome
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch, own_copy
 from kprod.producer.delivery import Delivery
-from kprod.producer.produce_answer import PRODUCE_VERSION_BY_ID
+from kprod.producer.produce_call import ProduceCall, ProduceTerms
 from kprod.producer.transaction.manager import TransactionManager
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import error_for
-from kprod.protocol.produce_frame import (
-    PartitionRecords,
-    Piece,
-    ProduceRequest,
-    TopicRecords,
-    produce_request,
-)
+from kprod.protocol.produce_frame import PartitionRecords, TopicRecords
 from kprod.timer.timer import Timer, TimerTask
 
 _logger = logging.getLogger(__name__)
 
 PRODUCE_VERSION_MIN = 3  # the first with record batches
 PRODUCE_VERSION_MIN_ZSTD = 7  # KIP-110
-PRODUCE_VERSION_BY_NAME = PRODUCE_VERSION_BY_ID - 1
-_PRODUCE = ApiKey.PRODUCE
-_NO_ACKS = int(Acks.NONE)
 POLL_MAX_MS = 60_000  # nothing depends on it; a bound on what a lost wake-up could cost
 
 
@@ -62,7 +51,6 @@ class Sender:
 
     __slots__ = (
         "_accumulator",
-        "_acks",
         "_attributes",
         "_backoff",
         "_calls",
@@ -80,13 +68,11 @@ class Sender:
         "_recorder",
         "_refuse",
         "_request_bytes_max",
-        "_request_timeout_ms",
         "_snapshot",
         "_source",
         "_state_log",
+        "_terms",
         "_timer",
-        "_versions",
-        "_versions_by_name",
     )
 
     def __init__(  # noqa: PLR0913 - the collaborators of one turn
@@ -126,9 +112,7 @@ class Sender:
             recorder: Told of requests made and of batches given up.
             state_log: Told of leaders that have changed.
         """
-        self._acks = int(settings.acks)
         self._request_bytes_max = settings.max_request_size
-        self._request_timeout_ms = settings.request_timeout_ms
         self._attributes = int(compression.compression_type)
         self._compress: Callable[[bytes], Buffer] | None = None
         if compression.compression_type is not Codec.NONE:
@@ -136,8 +120,9 @@ class Sender:
         first = PRODUCE_VERSION_MIN
         if compression.compression_type is Codec.ZSTD:
             first = PRODUCE_VERSION_MIN_ZSTD
-        self._versions = first, PRODUCE_VERSION_BY_ID
-        self._versions_by_name = first, PRODUCE_VERSION_BY_NAME
+        self._terms = ProduceTerms(
+            delivery, acks=settings.acks, timeout_ms=settings.request_timeout_ms, first=first
+        )
         self._accumulator = accumulator
         self._client = client
         self._delivery = delivery
@@ -182,7 +167,7 @@ class Sender:
         if self._calls:
             self.make_calls()
         accumulator = self._accumulator
-        if accumulator.has_news:
+        if accumulator.has_news():
             accumulator.take_inbox(now_ms)
         timer = self._timer
         if timer.has_due or now_ms > timer.now_ms:
@@ -192,18 +177,18 @@ class Sender:
             self._refuse(identity.fatal_error)
             self.abort(identity.fatal_error)
         self._id_wait_ms = POLL_MAX_MS
-        if identity.wants_attention:
+        if identity.wants_attention():
             self._identify(now_ms)
-        if accumulator.wants_routes:
+        if accumulator.wants_routes():
             self._ask_for_leaders(now_ms)
-        ready_nodes = accumulator.ready_nodes
+        ready_nodes = accumulator.ready_nodes()
         wait_ms = self._id_wait_ms
         if ready_nodes:
             self._send_ready(ready_nodes, now_ms)
             wait_ms = min(wait_ms, self._wait_ms(now_ms))
-        accumulator.forget_nodes_but(ready_nodes)
+        accumulator.sticky.forget_nodes_but(ready_nodes)
         self._path.sender_sleeps = True
-        if accumulator.has_news or self._calls:
+        if accumulator.has_news() or self._calls:
             wait_ms = 0
         self._client.poll(wait_ms, now_ms)
         self._path.sender_sleeps = False
@@ -233,7 +218,7 @@ class Sender:
 
     def _wait_ms(self, now_ms: int) -> int:
         """How long nothing changes for a ready node unless an event comes."""
-        ready_nodes = self._accumulator.ready_nodes
+        ready_nodes = self._accumulator.ready_nodes()
         if not ready_nodes:
             return POLL_MAX_MS
         nodes = self._metadata.snapshot.nodes
@@ -322,7 +307,10 @@ class Sender:
             if node is None:
                 continue
             takes = self._client.ready(node, now_ms)
-            self._accumulator.note_node(node_id, now_ms, takes=takes)
+            if takes:
+                self._accumulator.sticky.note_taking(node_id)
+            else:
+                self._accumulator.sticky.note_held(node_id, now_ms)
             while takes:
                 batches = self._accumulator.drain(node_id, self._request_bytes_max, self._may_send)
                 if not batches:
@@ -358,33 +346,6 @@ class Sender:
     ) -> None:
         topic_id_of = self._metadata.snapshot.topic_id_of
         named = [TopicRecords(name, topic_id_of(name), records) for name, records in topics.items()]
-        names_by_id = {topic.topic_id.int: topic.name for topic in named}
-        self._client.send(
-            ClientRequest(
-                node_id=node_id,
-                api_key=_PRODUCE,
-                build=partial(self._build, named),
-                read=read_acknowledgements,
-                versions=self._versions_by_name if 0 in names_by_id else self._versions,
-                expects_response=self._acks != _NO_ACKS,
-                on_complete=partial(self._delivery.complete, batches, names_by_id),
-            ),
-            now_ms,
-        )
+        self._client.send(ProduceCall(node_id, batches, named, self._terms), now_ms)
         for topic in topics:
             self._metadata.add_topic(topic, now_ms)
-
-    def _build(
-        self, topics: Sequence[TopicRecords], version: int, correlation_id: int, client_id: str
-    ) -> list[Piece]:
-        return produce_request(
-            ProduceRequest(
-                version=version,
-                correlation_id=correlation_id,
-                client_id=client_id,
-                acks=self._acks,
-                timeout_ms=self._request_timeout_ms,
-                transactional_id=None,
-                topics=topics,
-            )
-        )

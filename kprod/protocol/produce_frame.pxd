@@ -19,5 +19,8 @@ cdef class ProduceRequest:
     cdef readonly object topics
 
 
-@cython.locals(topic=TopicRecords, flexible=cython.bint, by_id=cython.bint, named=list)
 cpdef list produce_request(ProduceRequest request)
+
+
+@cython.locals(topic=TopicRecords, flexible=cython.bint, by_id=cython.bint, named=list)
+cpdef list produce_rest(bytes opening, int version, object correlation_id, object topics)

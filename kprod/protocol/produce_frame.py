@@ -29,7 +29,6 @@ _FLEXIBLE_FROM: Final = 9
 _TOPIC_ID_FROM: Final = 13
 _SIZE_BYTES: Final = 4
 _STRING_BYTES_MAX: Final = 0x7FFF
-_OPENINGS_KEPT: Final = 64  # one per producer and version
 _NAMES_KEPT: Final = 4_096
 
 
@@ -117,31 +116,64 @@ def produce_request(request: ProduceRequest) -> list[Piece]:
     if not VERSIONS[0] <= request.version <= VERSIONS[1]:
         text = f"Produce frames have versions {VERSIONS[0]} to {VERSIONS[1]}, not {request.version}"
         raise LocalProtocolError(text)
-    flexible = request.version >= _FLEXIBLE_FROM
-    by_id = request.version >= _TOPIC_ID_FROM
-    opening = _opening(
+    opening = produce_opening(
         request.version,
         request.client_id,
         request.transactional_id,
         request.acks,
         request.timeout_ms,
     )
+    return produce_rest(opening, request.version, request.correlation_id, request.topics)
+
+
+def produce_rest(
+    opening: bytes, version: int, correlation_id: int, topics: Sequence[TopicRecords]
+) -> list[Piece]:
+    """Write a Produce request's frame whose beginning is written already.
+
+    Args:
+        opening: Of `produce_opening`.
+        version: The same.
+        correlation_id: An int32, ≥ 0.
+        topics: At most one entry for each topic.
+
+    Returns:
+        As `produce_request`.
+
+    Raises:
+        LocalProtocolError: As `produce_request`.
+    """
+    flexible = version >= _FLEXIBLE_FROM
+    by_id = version >= _TOPIC_ID_FROM
     named = [
         (topic.topic_id.bytes if by_id else _name(topic.name, flexible), topic.partitions)
-        for topic in request.topics
+        for topic in topics
     ]
-    return produce_pieces(opening, request.correlation_id, named, flexible)
+    return produce_pieces(opening, correlation_id, named, flexible)
 
 
-@functools.lru_cache(_OPENINGS_KEPT)
-def _opening(  # noqa: PLR0917 - keys of the cache
+def produce_opening(  # noqa: PLR0917 - all that a request says before its topics
     version: int,
     client_id: str | None,
     transactional_id: str | None,
     acks: int,
     timeout_ms: int,
 ) -> bytes:
-    """Everything before the topics, with zeros for the size and the correlation id."""
+    """Write everything before the topics, with zeros for the size and the correlation id.
+
+    Args:
+        version: Within `VERSIONS`.
+        client_id: As in `ProduceRequest`.
+        transactional_id: The same.
+        acks: The same.
+        timeout_ms: The same.
+
+    Returns:
+        What `produce_rest` begins with.
+
+    Raises:
+        LocalProtocolError: A value is out of range.
+    """
     flexible = version >= _FLEXIBLE_FROM
     return b"".join(
         (

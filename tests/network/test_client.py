@@ -13,7 +13,8 @@ from kprod.errors import (
     RequestTimeout,
     UnsupportedVersion,
 )
-from kprod.network.request import Outcome
+from kprod.network.outgoing import OutgoingFrame
+from kprod.network.request import ClientRequest, Outcome
 from kprod.protocol.api import ApiKey
 from tests.network.scripted import ALL_VERSIONS, Peer, World, metadata_body, ready_world
 
@@ -59,19 +60,36 @@ def test_request_and_response() -> None:
     assert world.client.in_flight_count(1) == 0
 
 
-def test_a_caller_may_bring_the_bytes() -> None:
-    """`build` gets version, correlation id and client id; its pieces go out as they are."""
+class OwnBytes(ClientRequest):
+    """A request that writes and reads its own bytes."""
+
+    asked: tuple[int, int, str] = (-1, -1, "")
+
+    def encode(self, version: int, correlation_id: int, client_id: str) -> OutgoingFrame:
+        """See `ClientRequest.encode`."""
+        self.asked = version, correlation_id, client_id
+        return OutgoingFrame([b"\0\0\0\x03", b"a", b"bc"])
+
+    def decode(self, version: int, frame: bytes | bytearray) -> object:
+        """See `ClientRequest.decode`."""
+        return version, bytes(frame[4:])
+
+
+def test_a_caller_may_bring_and_read_the_bytes() -> None:
+    """It is told version, correlation id and client id; its pieces go out as they are."""
     world, peer = ready_world()
-    built: list[tuple[int, int, str]] = []
+    outcomes: list[Outcome] = []
+    request = OwnBytes(
+        node_id=1, api_key=ApiKey.PRODUCE, on_complete=outcomes.append, versions=(3, 9)
+    )
 
-    def build(version: int, correlation_id: int, client_id: str) -> list[bytes]:
-        built.append((version, correlation_id, client_id))
-        return [b"\0\0\0\x03", b"a", b"bc"]
+    world.client.send(request, world.now_ms)
 
-    world.send(1, api_key=ApiKey.PRODUCE, build=build, versions=(3, 9))
-
-    assert built == [(9, built[0][1], "kprod")]
+    assert request.asked == (9, request.asked[1], "kprod")
     assert bytes(peer.transport.to_peer) == b"\0\0\0\x03abc"
+    peer.transport.from_peer += b"\0\0\0\x07" + request.asked[1].to_bytes(4) + b"yes"
+    world.poll()
+    assert [outcome.body for outcome in outcomes] == [(9, b"yes")]
 
 
 def test_up_to_five_requests_are_in_flight() -> None:

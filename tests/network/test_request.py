@@ -3,7 +3,7 @@
 import pytest
 
 from kprod.errors import LocalProtocolError
-from kprod.network.request import ClientRequest, Outcome, encode_request
+from kprod.network.request import ClientRequest, Outcome
 from kprod.protocol.api import ApiKey
 from kprod.protocol.api_versions import SUPPORTED
 
@@ -17,7 +17,7 @@ def test_a_body_becomes_one_frame() -> None:
     """Length, header, body; by hand from the protocol's tables for ApiVersions 0."""
     request = ClientRequest(node_id=1, api_key=ApiKey.API_VERSIONS, on_complete=ignore, body={})
 
-    frame = encode_request(request, 0, 7, "me")
+    frame = request.encode(0, 7, "me")
 
     assert b"".join(frame.pieces) == bytes.fromhex("0000000c 0012 0000 00000007 0002 6d65")
     assert (frame.size_bytes, frame.written_bytes) == (16, 0)
@@ -28,7 +28,7 @@ def test_a_caller_that_gives_nothing_to_send() -> None:
     request = ClientRequest(node_id=1, api_key=ApiKey.METADATA, on_complete=ignore)
 
     with pytest.raises(LocalProtocolError, match="METADATA"):
-        encode_request(request, 9, 0, "me")
+        request.encode(9, 0, "me")
 
 
 def test_versions_default_to_all_that_kprod_has() -> None:

@@ -18,6 +18,7 @@ from kprod.errors import Disconnected, KprodError
 from kprod.model import Node, RecordMetadata
 from kprod.network.request import ClientRequest, Outcome
 from kprod.network.surroundings import NetworkDoors
+from kprod.producer.produce_call import ProduceCall
 from kprod.producer.producer import Environment, Producer
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec
@@ -34,9 +35,9 @@ class Carried:
     """A Produce request on the wire: what it carries, and whether brokers have acted on it."""
 
     def __init__(self, request: ClientRequest) -> None:
-        assert request.build is not None
+        assert isinstance(request, ProduceCall)
         self.request = request
-        frame = b"".join(request.build(PRODUCE_VERSION, 1, "bench"))
+        frame = b"".join(request.encode(PRODUCE_VERSION, 1, "bench").pieces)
         _, offset = decode_request_header(frame[4:])
         body = request_codec(ApiKey.PRODUCE, PRODUCE_VERSION).decode(frame[4 + offset :])
         self.batches: dict[int, bytes] = {
@@ -100,7 +101,7 @@ class FakeClient:
         self.sleep_ms = timeout_ms
         for _ in range(len(self._completions)):
             request, outcome = self._completions.popleft()
-            request.on_complete(outcome)
+            request.complete(outcome)
 
     def wakeup(self) -> None:
         """Nobody sleeps."""

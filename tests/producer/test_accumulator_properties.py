@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kprod.errors import BufferTimeout
+from kprod.producer.produce_call import ProduceCall
 from tests.producer.bench import Bench
 
 if TYPE_CHECKING:
@@ -143,11 +144,10 @@ class SendPathMachine(RuleBasedStateMachine):
             for batch in queue.batches:
                 chains[id(batch.builder.chain)] = batch.builder.chain
         for carried in self.bench.client.in_flight:
-            build = carried.request.on_complete
-            for batch in build.args[0]:  # type: ignore[attr-defined]
+            for batch in carried.request.batches:
                 chains[id(batch.builder.chain)] = batch.builder.chain
         for request, _ in self.bench.client._completions:
-            for batch in getattr(request.on_complete, "args", [[]])[0]:
+            for batch in request.batches if isinstance(request, ProduceCall) else ():
                 chains[id(batch.builder.chain)] = batch.builder.chain
         pooled = [chain for chain in chains.values() if chain.pool is self.bench.pool]
         assert sum(chain.lent_bytes for chain in pooled) == self.bench.pool.lent_bytes

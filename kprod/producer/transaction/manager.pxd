@@ -16,6 +16,7 @@ cdef class TransactionManager:
     cdef public int64_t producer_epoch
     cdef public int64_t producer_id
 
+    cpdef bint wants_attention(self) except -1
     cpdef bint may_send(self, ProducerBatch batch) except -1
 
     @cython.locals(queue=PartitionQueue)

@@ -59,12 +59,11 @@ class TransactionManager:
         self.producer_id = -1
         self.producer_epoch = -1
 
-    @property
     def wants_attention(self) -> bool:
         """Whether a producer id or another epoch is wanted."""
-        return self._bump_reason is not None or (
-            self._is_idempotent and self._state is IdentityState.UNINITIALIZED
-        )
+        if self._state is _READY:
+            return self._bump_reason is not None
+        return self._bump_reason is not None or self.wants_producer_id
 
     @property
     def wants_producer_id(self) -> bool:
