@@ -120,18 +120,18 @@ cdef object _topic(Cursor* cursor, int version):
 
 cdef Py_ssize_t _count(Cursor* cursor, bint flexible) noexcept:
     """A length: plain, or compact, which counts from 1."""
-    cdef Py_ssize_t count
+    cdef int64_t count
     if flexible:
         count = _uvarint(cursor) - 1
     else:
         count = _int32(cursor)
     if count < 0:
         cursor.is_lost = True
-    return 0 if cursor.is_lost else count
+    return 0 if cursor.is_lost else <Py_ssize_t>count
 
 
-cdef Py_ssize_t _uvarint(Cursor* cursor) noexcept:
-    cdef Py_ssize_t number = 0
+cdef int64_t _uvarint(Cursor* cursor) noexcept:
+    cdef int64_t number = 0
     cdef int shift = 0
     cdef unsigned char byte = 0x80
     while byte & 0x80:
@@ -139,7 +139,7 @@ cdef Py_ssize_t _uvarint(Cursor* cursor) noexcept:
             cursor.is_lost = True
             return 0
         byte = _byte(cursor)
-        number |= <Py_ssize_t>(byte & 0x7F) << shift
+        number |= <int64_t>(byte & 0x7F) << shift
         shift += 7
     return number
 

@@ -89,12 +89,8 @@ cdef class BatchListener:
         pass
 
 
-@cython.no_gc
 cdef class BatchResult:
     """What became of a batch, shared by the futures of its records.
-
-    The collector need not walk it: what could lead back to it, callbacks and who waits, it lets go
-    of when it is done.
 
     It is done once. A batch that was split is done through its children: `forward` hands callbacks
     on and sends everyone who waits to the child that now has the record.

@@ -2,7 +2,7 @@ from typing import Final
 
 from kprod._core.chunks import ChunkPart
 
-PIECES_MAX: Final = 128
+PIECES_MAX: Final = 1024
 
 def write_pieces(
     descriptor: int, pieces: list[bytes | bytearray | memoryview | ChunkPart]

@@ -13,6 +13,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from cpython.exc cimport PyErr_SetFromErrno
 from cpython.list cimport PyList_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.string cimport memset
 
@@ -38,9 +39,10 @@ cdef extern from *:
     int MSG_NOSIGNAL
 
 cdef enum:
-    VIEWS_MAX = 128
+    VIEWS_MAX = 1024  # as Linux and macOS allow
+    VIEWS_ON_STACK_MAX = 64
 
-PIECES_MAX = int(VIEWS_MAX)  # of one write: chunks are 16 KiB or more, so that is two megabytes
+PIECES_MAX = int(VIEWS_MAX)
 
 
 def write_pieces(int descriptor, list pieces not None) -> int:
@@ -57,12 +59,21 @@ def write_pieces(int descriptor, list pieces not None) -> int:
         OSError: The connection is gone.
         BufferError: A piece is not contiguous.
     """
-    cdef Py_buffer[VIEWS_MAX] views
-    cdef iovec[VIEWS_MAX] vectors
+    cdef Py_buffer[VIEWS_ON_STACK_MAX] few_views
+    cdef iovec[VIEWS_ON_STACK_MAX] few_vectors
+    cdef Py_buffer* views = few_views
+    cdef iovec* vectors = few_vectors
+    cdef void* room = NULL
     cdef msghdr message
     cdef Py_ssize_t count = min(PyList_GET_SIZE(pieces), <Py_ssize_t>VIEWS_MAX)
     cdef Py_ssize_t held = 0
     cdef ssize_t written
+    if count > VIEWS_ON_STACK_MAX:
+        room = PyMem_Malloc(count * (sizeof(Py_buffer) + sizeof(iovec)))
+        if room == NULL:
+            raise MemoryError(f"no memory to write {count} pieces")
+        views = <Py_buffer*>room
+        vectors = <iovec*>(views + count)
     try:
         while held < count:
             PyObject_GetBuffer(pieces[held], &views[held], PyBUF_SIMPLE)
@@ -84,6 +95,7 @@ def write_pieces(int descriptor, list pieces not None) -> int:
         while held > 0:
             held -= 1
             PyBuffer_Release(&views[held])
+        PyMem_Free(room)
 
 
 def read_into(int descriptor, bytearray buffer not None):

@@ -40,7 +40,7 @@ from kprod.model import Node
 from kprod.protocol.error_table import ErrorCode
 
 NEVER_MS = 1 << 60  # "no deadline": beyond every clock, small enough to add to
-NOTED_EVERY_MS = 100  # how exactly it is known when a topic was last in use
+NOTED_EVERY_MS = 100  # how exactly a last use is known; metadata_max_idle_ms is far more
 CONNECTION_ERRORS_MAX = 64  # enough to explain; a hostile list of brokers must not grow it
 
 

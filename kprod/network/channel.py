@@ -11,6 +11,7 @@ Source: performance notes on sendmsg; Kafka's KafkaChannel (clients 4.3.1) for t
 
 from collections import deque
 
+from kprod._core.nonblocking import PIECES_MAX
 from kprod.errors import Disconnected
 from kprod.network.framing import Frame, FrameReader
 from kprod.network.outgoing import OutgoingFrame, iov_max
@@ -20,7 +21,7 @@ WRITE_BYTES_MAX = 1 << 20  # per sendmsg: past any socket buffer, short of walki
 JOIN_BYTES_MAX = 64 * 1024  # per write where pieces must be joined: four TLS records
 RECEIVE_BUFFER_BYTES = 256 * 1024
 
-_IOV_MAX = iov_max()
+_IOV_MAX = min(iov_max(), PIECES_MAX)
 
 
 class Channel:

@@ -24,10 +24,9 @@ cdef class Delivery:
     @cython.locals(batch=ProducerBatch, queue=PartitionQueue, answers=dict)
     cpdef complete(self, object batches, object topic_names, Outcome outcome)
 
-    @cython.locals(queue=PartitionQueue)
     cpdef _conclude(self, ProducerBatch batch, dict answers, Outcome outcome)
 
-    @cython.locals(queue=PartitionQueue, code=int)
+    @cython.locals(code=int)
     cpdef _settle(self, ProducerBatch batch, object answer)
     cpdef _acknowledged(self, ProducerBatch batch, int64_t base_offset, int64_t told_ms)
 

@@ -118,7 +118,10 @@ class Delivery:
             outcome: Of the request.
         """
         answers: Replies = {}
-        if outcome.body is not None:
+        body = outcome.body
+        if body is not None:
+            throttle_ms = 0 if isinstance(body, list) else int(body.get("throttle_time_ms", 0))
+            self._recorder.answered(outcome.node_id, outcome.latency_ms, throttle_ms)
             try:
                 answers = self._read(topic_names, outcome)
             except Exception:  # each batch must be concluded all the same
@@ -136,14 +139,11 @@ class Delivery:
                 self.fail_gone(batch.queue)
 
     def _read(self, topic_names: Mapping[int, str], outcome: Outcome) -> Replies:
-        body = outcome.body
-        throttle_ms = 0 if isinstance(body, list) else int(body.get("throttle_time_ms", 0))
-        self._recorder.answered(outcome.node_id, outcome.latency_ms, throttle_ms)
-        if isinstance(body, list):
-            return named_acknowledgements(body, topic_names, outcome.version)
-        answers, names_errors = read_answers(body, topic_names, outcome.version)
+        if isinstance(outcome.body, list):
+            return named_acknowledgements(outcome.body, topic_names, outcome.version)
+        answers, names_errors = read_answers(outcome.body, topic_names, outcome.version)
         if names_errors:
-            self._take_leader_hints(answers, body)
+            self._take_leader_hints(answers, outcome.body)
         return answers
 
     def give_up(self, batch: ProducerBatch, cause: Exception) -> None:

@@ -61,7 +61,7 @@ class ProduceTerms:
 
 
 class ProduceCall(ClientRequest):
-    """One Produce request.
+    """One Produce request; it has neither `body` nor `on_complete`, and needs none.
 
     Attributes:
         batches: What it carries, at most one of a partition; their chains are held until it is

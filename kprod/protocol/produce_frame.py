@@ -113,9 +113,6 @@ def produce_request(request: ProduceRequest) -> list[Piece]:
         LocalProtocolError: The version cannot be written, a value is out of range, a partition's
             pieces are not as long as it says, or the frame would exceed an int32.
     """
-    if not VERSIONS[0] <= request.version <= VERSIONS[1]:
-        text = f"Produce frames have versions {VERSIONS[0]} to {VERSIONS[1]}, not {request.version}"
-        raise LocalProtocolError(text)
     opening = produce_opening(
         request.version,
         request.client_id,
@@ -172,8 +169,11 @@ def produce_opening(  # noqa: PLR0917 - all that a request says before its topic
         What `produce_rest` begins with.
 
     Raises:
-        LocalProtocolError: A value is out of range.
+        LocalProtocolError: The version cannot be written, or a value is out of range.
     """
+    if not VERSIONS[0] <= version <= VERSIONS[1]:
+        text = f"Produce frames have versions {VERSIONS[0]} to {VERSIONS[1]}, not {version}"
+        raise LocalProtocolError(text)
     flexible = version >= _FLEXIBLE_FROM
     return b"".join(
         (

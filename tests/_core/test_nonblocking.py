@@ -50,10 +50,10 @@ def test_nothing_is_written_of_nothing(pair: tuple[socket.socket, socket.socket]
 def test_no_more_pieces_than_one_write_takes(pair: tuple[socket.socket, socket.socket]) -> None:
     """The rest is for the next write."""
     near, far = pair
-    numbers = [b"%03d" % number for number in range(PIECES_MAX + 5)]
+    numbers = [b"%04d" % number for number in range(PIECES_MAX + 5)]
 
-    assert write_pieces(near.fileno(), [*numbers]) == PIECES_MAX * 3
-    assert read_all(far, PIECES_MAX * 3) == b"".join(numbers[:PIECES_MAX])
+    assert write_pieces(near.fileno(), [*numbers]) == PIECES_MAX * 4
+    assert read_all(far, PIECES_MAX * 4) == b"".join(numbers[:PIECES_MAX])
 
 
 def test_a_full_socket_takes_a_part_and_then_nothing(
