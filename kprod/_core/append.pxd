@@ -72,6 +72,8 @@ cdef class SendPath:
     cdef public object refusal
     cdef public bint sender_sleeps
     cdef public object wake
+    # May send what is posted without the sender, while that sleeps; None where there is none.
+    cdef public object lane
     cdef ChunkPool _pool
     cdef SystemClock _clock
     # The topic of the first send, found without a look-up; set once.
@@ -103,11 +105,11 @@ cdef class SendPath:
     cdef list _take_for(self, RoomNeed* need, Py_ssize_t missing_bytes, bint large)
     cdef int _seal_full(self, PartitionHead queue, BatchBuilder builder) except -1
     cdef int _post(self, PartitionHead queue) except -1
+    cpdef int wake_sender(self) except -1
     cdef Py_ssize_t _partition_index(
         self, TopicHead head, RecordFields* record, object partition, int64_t* waited_ms
     ) except -2
     cdef Py_ssize_t _next_turn(self, TopicHead head) except -2
 
 
-cdef object plain_text(object topic)
 cdef RecordFuture future_of(const RecordFields* record)

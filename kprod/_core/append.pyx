@@ -22,10 +22,10 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_SIZE
 from cpython.object cimport PyCallable_Check, PyObject
-from cpython.unicode cimport PyUnicode_CheckExact, PyUnicode_FromObject
+from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport int32_t, int64_t
 
-from kprod._core.arguments cimport expose, whole
+from kprod._core.arguments cimport expose, plain_text, whole
 from kprod._core.batch cimport (
     APPENDED,
     BATCH_FULL,
@@ -79,6 +79,8 @@ cdef class PartitionHead:
         with cython.critical_section(self):
             if self.builder is not None or (path is not None and path.refusal is not None):
                 return False
+            if path is not None:
+                result.lane = path.lane
             self.batches.append(batch)
             self.builder = builder
             self.result = result
@@ -162,6 +164,7 @@ cdef class SendPath:
         self.inbox = inbox
         self.topics = topics
         self.wake = None
+        self.lane = None
         self._max_block_ms = rules.max_block_ms
         self._record_bytes_max = rules.record_bytes_max
         self._has_interceptors = rules.has_interceptors
@@ -506,23 +509,30 @@ cdef class SendPath:
         return 0
 
     cdef int _post(self, PartitionHead queue) except -1:
-        """Tell the sender, and wake it if it sleeps.
+        """Tell the sender, and wake it if it sleeps and the lane cannot do without it.
 
-        Built-ins only, a deque and a socket: no bytecode runs between an append and the return of
-        its future, so no signal handler does.
+        Compiled code and built-ins only, a deque and a socket: no bytecode runs between an append
+        and the return of its future, so no signal handler does.
         """
         self.inbox.append(queue)
         if self.sender_sleeps:
-            # Held here: what it writes to is open for as long as somebody holds it.
-            wake = self.wake
-            # Cleared first: cleared after the call it could undo the sender's next falling asleep.
-            self.sender_sleeps = False
-            if wake is not None:
-                try:
-                    wake()
-                except OSError:
-                    # Full: it will wake. Closed: there is nobody to wake.
-                    pass
+            lane = self.lane
+            if lane is None or not lane.send():
+                self.wake_sender()
+        return 0
+
+    cpdef int wake_sender(self) except -1:
+        """End the sender's sleep, if it sleeps; built-ins only."""
+        # Held here: what it writes to is open for as long as somebody holds it.
+        wake = self.wake
+        # Cleared first: cleared after the call it could undo the sender's next falling asleep.
+        self.sender_sleeps = False
+        if wake is not None:
+            try:
+                wake()
+            except OSError:
+                # Full: it will wake. Closed: there is nobody to wake.
+                pass
         return 0
 
     # What the compiled path leaves to Python. Arguments that end in `timeout_ms` may be <= 0:
@@ -579,13 +589,6 @@ cdef class SendPath:
     def breathe(self):
         """Do nothing, in Python: entering it is when signal handlers and other threads run."""
         raise NotImplementedError
-
-
-cdef object plain_text(object topic):
-    """An exact str: looking up anything else could run its own code."""
-    if not isinstance(topic, str):
-        raise TypeError(f"topic must be str, got {type(topic).__name__}")
-    return PyUnicode_FromObject(topic)
 
 
 cdef RecordFuture future_of(const RecordFields* record):

@@ -5,6 +5,7 @@
 from cpython.buffer cimport PyBUF_SIMPLE, PyObject_CheckBuffer, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.number cimport PyNumber_Index
+from cpython.unicode cimport PyUnicode_FromObject
 from libc.stdint cimport int64_t
 
 
@@ -44,3 +45,10 @@ cdef inline int64_t whole(object given, str role) except -1:
     if number > 9223372036854775807:
         raise ValueError(f"{role} must fit 64 bits, got {number}")
     return number
+
+
+# An exact str: looking up anything else could run its own code.
+cdef inline object plain_text(object topic):
+    if not isinstance(topic, str):
+        raise TypeError(f"topic must be str, got {type(topic).__name__}")
+    return PyUnicode_FromObject(topic)

@@ -19,8 +19,8 @@ from cpython.object cimport PyCallable_Check, PyObject
 from cpython.ref cimport Py_DECREF
 from cpython.unicode cimport PyUnicode_CheckExact
 
-from kprod._core.append cimport ChunkHand, SendArguments, SendPath, TopicHead, plain_text
-from kprod._core.arguments cimport whole
+from kprod._core.append cimport ChunkHand, SendArguments, SendPath, TopicHead
+from kprod._core.arguments cimport plain_text, whole
 from kprod._core.chunks cimport MemoryWaiter
 from kprod._core.future cimport RecordFuture
 from kprod._core.loop_calls cimport LoopSignal

@@ -33,9 +33,8 @@ from kprod._core.append cimport (
     SendPath,
     TopicHead,
     future_of,
-    plain_text,
 )
-from kprod._core.arguments cimport expose, whole
+from kprod._core.arguments cimport expose, plain_text, whole
 from kprod._core.batch cimport (
     APPENDED,
     BatchBuilder,

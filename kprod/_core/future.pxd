@@ -28,6 +28,8 @@ cdef class BatchResult:
     cdef readonly object error
     # When its first record came, monotonic; linger and delivery timeout count from here.
     cdef public int64_t created_ms
+    # Knows a shorter way to its outcome for one who waits for it, or None; see `express_lane`.
+    cdef public object lane
     cdef dict _record_errors
     # Futures with `on_delivery`, and pairs of a future and a callback; None when it is done.
     cdef list _callbacks
@@ -37,6 +39,9 @@ cdef class BatchResult:
     cdef list _listeners
     cdef void _hand_over(self, list forwards, list parts) noexcept
     cdef void _wake_waiters(self) noexcept
+    cpdef bint await_by(self, object waiter) except -1
+    cpdef forgo(self, object waiter)
+    cpdef bint is_unheard(self) except -1
 
 
 cdef class RecordFuture:

@@ -135,6 +135,7 @@ cdef class BatchResult:
             self.error = error
             self._record_errors = record_errors
             self.done = True
+            self.lane = None
             callbacks = self._callbacks
             self._callbacks = None
             listeners = self._listeners
@@ -167,6 +168,7 @@ cdef class BatchResult:
         """
         if self._forwards is not None:
             return
+        self.lane = None
         self._callbacks = None
         self._listeners = None
         self._waiters = None
@@ -244,9 +246,38 @@ cdef class BatchResult:
                 for listener in self._listeners:
                     listener.leave()
                 self._listeners = None
+            self.lane = None
             self._callbacks = None
             self._forwards = forwards
         self._wake_waiters()
+
+    cpdef bint await_by(self, object waiter) except -1:
+        """Have `waiter.release()` called when the batch is done, finished or split; any thread.
+
+        Args:
+            waiter: A lock, or what can be released as one.
+
+        Returns:
+            False if that was before; then nothing changes.
+        """
+        with cython.critical_section(self):
+            if self.finished or self._forwards is not None:
+                return False
+            if self._waiters is None:
+                self._waiters = []
+            self._waiters.append(waiter)
+        return True
+
+    cpdef forgo(self, object waiter):
+        """Undo `await_by`, if that is still to be undone."""
+        with cython.critical_section(self):
+            waiters = self._waiters
+            if waiters is not None and waiter in waiters:
+                waiters.remove(waiter)
+
+    cpdef bint is_unheard(self) except -1:
+        """Whether no callback and no listener would hear of it, if it were done now."""
+        return not self.done and self._listeners is None and not self._callbacks
 
     cdef void _hand_over(self, list forwards, list parts) noexcept:
         """Give each child its callbacks; needs no memory."""
@@ -522,19 +553,19 @@ cdef object _copy_of(object error):
 
 cdef bint _wait_once(BatchResult result, object seconds, bint until_finished) except -1:
     """Wait until the result is done (finished) or forwarded; False when the time is over."""
+    lane = result.lane
+    if lane is not None and seconds != 0:
+        result.lane = None
+        if lane.fetch(result, seconds):
+            return True  # whatever came of it: who waits looks again
     lock = allocate_lock()
     lock.acquire()
-    with cython.critical_section(result):
-        if result._forwards is not None or (result.finished if until_finished else result.done):
-            return True
-        if result._waiters is None:
-            result._waiters = []
-        result._waiters.append(lock)
+    if not result.await_by(lock):
+        return True
     try:
+        if result.done and not until_finished:
+            return True
         # Only this call can be interrupted by a signal handler that raises.
         return lock.acquire(True, seconds)
     finally:
-        with cython.critical_section(result):
-            waiters = result._waiters
-            if waiters is not None and lock in waiters:
-                waiters.remove(lock)
+        result.forgo(lock)

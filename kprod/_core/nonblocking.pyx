@@ -17,6 +17,9 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.string cimport memset
 
+cdef extern from "Python.h":
+    Py_ssize_t PY_SSIZE_T_MAX
+
 cdef extern from "<sys/uio.h>" nogil:
     cdef struct iovec:
         void* iov_base
@@ -29,6 +32,7 @@ cdef extern from "<sys/socket.h>" nogil:
     ssize_t sendmsg(int descriptor, const msghdr* message, int flags)
     ssize_t recv(int descriptor, void* memory, size_t size_bytes, int flags)
     int MSG_DONTWAIT
+    int MSG_PEEK
 
 cdef extern from *:
     """
@@ -98,12 +102,13 @@ def write_pieces(int descriptor, list pieces not None) -> int:
         PyMem_Free(room)
 
 
-def read_into(int descriptor, bytearray buffer not None):
+def read_into(int descriptor, bytearray buffer not None, Py_ssize_t bytes_max=PY_SSIZE_T_MAX):
     """Read once.
 
     Args:
         descriptor: A connected stream socket.
         buffer: Filled from its beginning; at least one byte.
+        bytes_max: Leave what is beyond; at least 1.
 
     Returns:
         Bytes read; 0 when the peer has closed; None when nothing has arrived.
@@ -111,11 +116,20 @@ def read_into(int descriptor, bytearray buffer not None):
     Raises:
         OSError: The connection is gone.
     """
+    return _receive(descriptor, buffer, bytes_max, MSG_DONTWAIT)
+
+
+def peek_into(int descriptor, bytearray buffer not None):
+    """As `read_into`, and leave everything where it is."""
+    return _receive(descriptor, buffer, PY_SSIZE_T_MAX, MSG_DONTWAIT | MSG_PEEK)
+
+
+cdef object _receive(int descriptor, bytearray buffer, Py_ssize_t bytes_max, int flags):
     cdef void* memory = PyByteArray_AS_STRING(buffer)
-    cdef size_t size_bytes = <size_t>PyByteArray_GET_SIZE(buffer)
-    cdef ssize_t count_bytes = recv(descriptor, memory, size_bytes, MSG_DONTWAIT)
+    cdef size_t size_bytes = <size_t>min(PyByteArray_GET_SIZE(buffer), bytes_max)
+    cdef ssize_t count_bytes = recv(descriptor, memory, size_bytes, flags)
     while count_bytes < 0 and errno == EINTR:
-        count_bytes = recv(descriptor, memory, size_bytes, MSG_DONTWAIT)
+        count_bytes = recv(descriptor, memory, size_bytes, flags)
     if count_bytes < 0:
         if errno == EAGAIN:
             return None

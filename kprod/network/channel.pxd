@@ -11,3 +11,4 @@ cdef class Channel:
 
     cpdef bint send(self, OutgoingFrame frame) except -1
     cpdef list receive(self, object buffer)
+    cpdef object peek(self, bytearray buffer)

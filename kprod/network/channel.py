@@ -11,11 +11,12 @@ Source: performance notes on sendmsg; Kafka's KafkaChannel (clients 4.3.1) for t
 
 from collections import deque
 
+from kprod._core import nonblocking
 from kprod._core.nonblocking import PIECES_MAX
 from kprod.errors import Disconnected
 from kprod.network.framing import Frame, FrameReader
 from kprod.network.outgoing import OutgoingFrame, iov_max
-from kprod.network.transport import Transport
+from kprod.network.transport import PlainTransport, Transport
 
 WRITE_BYTES_MAX = 1 << 20  # per sendmsg: past any socket buffer, short of walking a huge request
 JOIN_BYTES_MAX = 64 * 1024  # per write where pieces must be joined: four TLS records
@@ -60,7 +61,11 @@ class Channel:
         is_small = frame.size_bytes <= WRITE_BYTES_MAX and len(frame.pieces) <= _IOV_MAX
         if is_small and self.transport.gathers and not self._outbox:
             # Most often that is all there is to do.
-            frame.advance(self.transport.write_pieces(frame.pieces))
+            try:
+                frame.advance(self.transport.write_pieces(frame.pieces))
+            except OSError:
+                self._outbox.append(frame)
+                raise
             if frame.is_written:
                 return True
         self._outbox.append(frame)
@@ -109,6 +114,34 @@ class Channel:
             return [frame]
         with memoryview(buffer) as view, view[:count_bytes] as arrived:
             return self.reader.feed(arrived)
+
+    def peek(self, buffer: bytearray) -> Frame | None:
+        """Look at what has arrived, and leave it there.
+
+        Args:
+            buffer: As for `receive`.
+
+        Returns:
+            A frame, if it is whole and all there is. None for everything else, a lost connection
+            too: `receive` will tell.
+        """
+        transport = self.transport
+        if not isinstance(transport, PlainTransport):
+            return None
+        try:
+            count_bytes = transport.peek_into(buffer)
+        except OSError:
+            return None
+        return self.reader.whole_frame(buffer, count_bytes) if count_bytes else None
+
+    def skip(self, count_bytes: int, buffer: bytearray) -> None:
+        """Take out what `peek` has shown, and nothing behind it.
+
+        Args:
+            count_bytes: Of the frame, with its length prefix.
+            buffer: As for `receive`.
+        """
+        nonblocking.read_into(self.transport.fileno(), buffer, count_bytes)
 
     def close(self) -> None:
         """Close the transport and let go of what was not written."""

@@ -21,6 +21,7 @@ cdef class NetworkClient:
     cdef public object _recorder
     cdef public object _seen_snapshot
     cdef public object _updater
+    cdef public object lane
 
     @cython.locals(connection=NodeConnection)
     cpdef bint ready(self, object node, int64_t now_ms) except -1
@@ -29,13 +30,20 @@ cdef class NetworkClient:
     cpdef bint is_ready(self, object node_id, int64_t now_ms) except -1
 
     @cython.locals(connection=NodeConnection)
+    cpdef NodeConnection idle_connection(self, object node_id, int64_t now_ms)
+
+    cpdef bint has_completions(self) except -1
+
+    @cython.locals(connection=NodeConnection)
     cpdef send(self, ClientRequest request, int64_t now_ms)
 
     @cython.locals(sleep_ms=int64_t, connection=NodeConnection, timer=TimingWheel)
     cpdef poll(self, int64_t timeout_ms, int64_t now_ms)
 
+    cpdef list _sleep(self, int64_t sleep_ms)
+
     @cython.locals(now_ms=int64_t, due_in_ms=int64_t, sleep_ms=int64_t)
     cpdef int64_t _sleep_ms(self, int64_t timeout_ms) except -1
 
     @cython.locals(request=ClientRequest)
-    cpdef _fire_completions(self)
+    cpdef fire_completions(self)

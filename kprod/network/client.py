@@ -21,7 +21,7 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kprod.clock import Clock
 from kprod.cluster.metadata import NEVER_MS, Metadata
@@ -34,6 +34,7 @@ from kprod.network.connection import NodeConnection
 from kprod.network.metadata_updater import MetadataUpdater
 from kprod.network.negotiation import BrokerFeatures
 from kprod.network.request import ClientRequest, Outcome
+from kprod.network.selector import Selector
 from kprod.network.surroundings import NetworkDoors, Surroundings
 from kprod.protocol.api_versions import choose_version
 from kprod.timer.timer import Timer
@@ -47,8 +48,28 @@ _CLOSING_ROUNDS_MAX = 3  # completions may send once more, and hear that it is t
 _FAILURES_BEFORE_REBOOTSTRAP = 2  # the loss of a connection, and a reconnect that failed too
 
 
+class SleepingPlace(Protocol):
+    """Lets another thread use the client while its own sleeps."""
+
+    sleep_max_ms: int
+    """Longest sleep."""
+
+    def lend(self, until_ms: int) -> None:
+        """The client's thread sleeps now, until then at the latest."""
+
+    def take_back(self) -> None:
+        """It is awake: the client is its own again, which may take a moment."""
+
+    def close(self) -> None:
+        """Give up its descriptors."""
+
+
 class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, and done with them
-    """Connections to the nodes of one cluster."""
+    """Connections to the nodes of one cluster.
+
+    Attributes:
+        lane: Who may use it while it sleeps; None for nobody.
+    """
 
     __slots__ = (
         "_around",
@@ -60,6 +81,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         "_recorder",
         "_seen_snapshot",
         "_updater",
+        "lane",
     )
 
     def __init__(  # noqa: PLR0913 - what connections need of the world
@@ -100,6 +122,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         self._seen_snapshot: ClusterSnapshot | None = None  # whose nodes are known not all to fail
         self._now_ms = timer.now_ms  # newest time seen
         self._closed = False
+        self.lane: SleepingPlace | None = None
 
     def ready(self, node: Node, now_ms: int) -> bool:
         """Whether a request may be sent to a node; if it is not connected, begin to.
@@ -138,6 +161,25 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
             and connection.can_send(self._now_ms)
             and self._metadata.update_due_in_ms(now_ms) > 0
         )
+
+    def idle_connection(self, node_id: int, now_ms: int) -> NodeConnection | None:
+        """Find the connection to a node that has answered everything.
+
+        Args:
+            node_id: Any.
+            now_ms: Monotonic.
+
+        Returns:
+            None if the node is not ready for a request, or has one.
+        """
+        if not self.is_ready(node_id, now_ms):
+            return None
+        connection = self._connections[node_id]
+        return None if connection.requests.newest is not None else connection
+
+    def has_completions(self) -> bool:
+        """Whether requests are to be completed at the end of the next `poll`."""
+        return bool(self._around.completions)
 
     def can_send(self, node_id: int) -> bool:
         """Whether a node is connected, not throttled, and has room in flight.
@@ -303,7 +345,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
             self._maybe_rebootstrap()
         sleep_ms = self._sleep_ms(timeout_ms)
         self._recorder.falls_asleep()
-        ready = self._around.doors.selector.select(sleep_ms)
+        ready = self._sleep(sleep_ms)
         self._recorder.wakes_up()
         now_ms = self._now_ms = max(self._now_ms, self._clock.now_ms())
         for connection, events in ready:
@@ -317,12 +359,17 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         if now_ms > timer.now_ms or timer.has_due:
             timer.advance(max(now_ms, timer.now_ms))
         if self._around.completions:
-            self._fire_completions()
+            self.fire_completions()
         self._recorder.has_served(now_ms)
 
     def wakeup(self) -> None:
         """End the present or the next `poll`'s sleep; any thread."""
         self._around.doors.selector.wakeup()
+
+    @property
+    def selector(self) -> Selector:
+        """What `poll` sleeps on."""
+        return self._around.doors.selector
 
     @property
     def waker(self) -> Callable[[], object]:
@@ -351,7 +398,9 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
             connection.drop(ClosedError("the client was closed"), self._now_ms)
         self._connections.clear()
         for _ in range(_CLOSING_ROUNDS_MAX):
-            self._fire_completions()
+            self.fire_completions()
+        if self.lane is not None:
+            self.lane.close()
         self._around.doors.resolver.close()
         self._around.doors.selector.close()
         self._around.receive_buffer = bytearray()
@@ -366,6 +415,8 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         for connection in self._connections.values():
             connection.forsake()
         self._connections = {}
+        if self.lane is not None:
+            self.lane.close()
         self._around.doors.selector.forsake()
 
     def on_connection_ready(self, connection: NodeConnection) -> None:
@@ -382,6 +433,17 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         self._metadata.request_update()
         if isinstance(error, AuthenticationFailed):
             self._metadata.fail_waiters(error)
+
+    def _sleep(self, sleep_ms: int) -> list[tuple[Any, int]]:
+        lane, selector = self.lane, self._around.doors.selector
+        if lane is None or sleep_ms == 0:
+            return selector.select(sleep_ms)
+        sleep_ms = min(sleep_ms, lane.sleep_max_ms)
+        lane.lend(self._now_ms + sleep_ms)
+        try:
+            return selector.select(sleep_ms)
+        finally:
+            lane.take_back()
 
     def _sleep_ms(self, timeout_ms: int) -> int:
         now_ms = self._now_ms
@@ -443,7 +505,8 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         )
         self._around.completions.append((request, outcome))
 
-    def _fire_completions(self) -> None:
+    def fire_completions(self) -> None:
+        """Tell what became of requests; `poll` does it at its end."""
         completions = self._around.completions
         for _ in range(len(completions)):
             request, outcome = completions.popleft()

@@ -17,8 +17,8 @@ cdef class NodeConnection:
     cdef public object features
     cdef public Surroundings _around
     cdef public object _cursor
-    cdef public Channel _channel
-    cdef public int _events
+    cdef public Channel channel
+    cdef readonly int events
     cdef public object _negotiation
     cdef public object _on_overdue
     cdef public dict _reasons
@@ -35,10 +35,11 @@ cdef class NodeConnection:
 
     @cython.locals(events=int, newest=InFlightRequest)
     cpdef _note_written(self, Channel channel, int64_t now_ms)
+    cpdef watch(self, int events)
     cpdef _receive(self, Channel channel, int64_t now_ms)
 
     @cython.locals(in_flight=InFlightRequest, version=int, body_offset=Py_ssize_t)
-    cpdef _take_frame(self, object frame, int64_t now_ms)
+    cpdef take_frame(self, object frame, int64_t now_ms)
     cpdef _complete(
         self, InFlightRequest in_flight, int64_t now_ms, object body=*, object error=*
     )

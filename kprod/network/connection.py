@@ -11,7 +11,7 @@ error that says whether it was written, the next attempt held back. There is no 
 nothing can be half closed.
 
 Invariants.
-    A socket is watched by the selector exactly while `_channel` is set.
+    A socket is watched by the selector exactly while `channel` is set.
     `requests` holds something only while there is a channel.
     Every deadline is on the timer and is cancelled with its cause.
 
@@ -58,19 +58,24 @@ _PREFIX_BYTES = 4  # a frame is told without its length
 
 
 class NodeConnection:
-    """The connection to one node; it outlives its sockets."""
+    """The connection to one node; it outlives its sockets.
+
+    Attributes:
+        channel: Of the present socket; None while there is none.
+        events: That the selector watches that socket for.
+    """
 
     __slots__ = (
         "_around",
-        "_channel",
         "_cursor",
-        "_events",
         "_idle_timeout",
         "_last_active_ms",
         "_negotiation",
         "_on_overdue",
         "_reasons",
         "_setup_timeout",
+        "channel",
+        "events",
         "features",
         "node",
         "requests",
@@ -90,8 +95,8 @@ class NodeConnection:
         self.features: BrokerFeatures | None = None
         self._around = around
         self._cursor = AddressCursor()
-        self._channel: Channel | None = None
-        self._events = 0  # that the selector watches for
+        self.channel: Channel | None = None
+        self.events = 0
         self._negotiation = Negotiation()
         self._reasons: dict[str, str] = {}  # why each address failed in this attempt
         self._on_overdue = self._on_request_timeout  # bound once, not for each request
@@ -144,7 +149,7 @@ class NodeConnection:
         """
         if (
             self.state.current is not ConnectionState.CONNECTING
-            or self._channel is not None
+            or self.channel is not None
             or self._cursor.current is not None
         ):
             return
@@ -161,12 +166,14 @@ class NodeConnection:
             events: `EVENT_READ`, `EVENT_WRITE` or both.
             now_ms: Monotonic.
         """
-        if self._channel is None:
+        if self.channel is None:
             return
         try:
-            self._take_events(self._channel, events, now_ms)
+            self._take_events(self.channel, events, now_ms)
         except OSError as error:
-            self._lose(error, now_ms)
+            lost = Disconnected(f"connection to {self.node.address} lost: {_reason(error)}")
+            lost.__cause__ = error
+            self.drop(lost, now_ms)
         except KprodError as error:
             self.drop(error, now_ms)
 
@@ -181,7 +188,7 @@ class NodeConnection:
         Raises:
             KprodError: The request cannot be encoded; nothing has been sent.
         """
-        channel = self._channel
+        channel = self.channel
         assert channel is not None  # noqa: S101 - READY implies a channel
         correlation_id = self._around.next_correlation_id()
         frame = request.encode(version, correlation_id, self._around.client_id)
@@ -193,11 +200,11 @@ class NodeConnection:
         self.requests.add(in_flight)
         self._last_active_ms = now_ms
         # First the bytes, then the books: the peer is at work meanwhile.
-        try:
+        try:  # noqa: SIM105 - no Python code on a caller's way (`AnswerWait`)
             channel.send(frame)
-            self._note_written(channel, now_ms)
-        except OSError as error:
-            self._lose(error, now_ms)
+        except OSError:
+            pass  # it waits now, so its socket is served, and says the same again
+        self._note_written(channel, now_ms)
         if self.requests.newest is in_flight:
             self._arm_request_timeout(in_flight)
         self._around.recorder.requested(self.node.node_id, frame.size_bytes)
@@ -237,8 +244,8 @@ class NodeConnection:
 
         The selector is not asked: what it watches it shares with the parent's.
         """
-        if self._channel is not None:
-            self._channel.transport.close()
+        if self.channel is not None:
+            self.channel.transport.close()
 
     def _take_events(self, channel: Channel, events: int, now_ms: int) -> None:
         if self.state.current is _CONNECTING:
@@ -247,7 +254,7 @@ class NodeConnection:
         if events & EVENT_WRITE:
             channel.flush()
             self._note_written(channel, now_ms)
-        if events & EVENT_READ and self._channel is channel:
+        if events & EVENT_READ and self.channel is channel:
             self._receive(channel, now_ms)
 
     def _close_channel(self) -> None:
@@ -259,10 +266,10 @@ class NodeConnection:
         self.features = None
 
     def _release_channel(self) -> None:
-        if self._channel is not None:
-            self._around.doors.selector.unregister(self._channel.transport)
-            self._channel.close()
-            self._channel = None
+        if self.channel is not None:
+            self._around.doors.selector.unregister(self.channel.transport)
+            self.channel.close()
+            self.channel = None
 
     def _fail_requests(self, error: KprodError, now_ms: int) -> None:
         for in_flight in self.requests.take_all():
@@ -278,8 +285,8 @@ class NodeConnection:
                 if self._cursor.advance():
                     continue
                 break
-            self._channel = Channel(transport, FrameReader())
-            self._events = EVENT_WRITE
+            self.channel = Channel(transport, FrameReader())
+            self.events = EVENT_WRITE
             self._around.doors.selector.register(transport, EVENT_WRITE, self)
             return
         self.drop(self._connect_error(), now_ms)
@@ -299,7 +306,7 @@ class NodeConnection:
             self._setup_timeout.cancel()
         self.state.begin_check()
         self._negotiation = Negotiation()
-        self._watch(EVENT_READ)
+        self.watch(EVENT_READ)
         self._ask_versions(now_ms)
 
     def _connect_error(self) -> ConnectionFailed:
@@ -335,28 +342,28 @@ class NodeConnection:
     def _note_written(self, channel: Channel, now_ms: int) -> None:
         """Watch for what is awaited now; complete what was awaited no longer than this."""
         events = EVENT_READ | EVENT_WRITE if channel.has_output else EVENT_READ
-        if events != self._events:
-            self._watch(events)
+        self.watch(events)
         newest = self.requests.newest
         if newest is not None and not newest.request.expects_response:
             for in_flight in self.requests.take_written_without_response():
                 self._complete(in_flight, now_ms)
 
-    def _watch(self, events: int) -> None:
-        if events != self._events and self._channel is not None:
-            self._around.doors.selector.modify(self._channel.transport, events, self)
-            self._events = events
+    def watch(self, events: int) -> None:
+        """Let the selector report these events, if there is a socket."""
+        if events != self.events and self.channel is not None:
+            self._around.doors.selector.modify(self.channel.transport, events, self)
+            self.events = events
 
     def _receive(self, channel: Channel, now_ms: int) -> None:
         for frame in channel.receive(self._around.receive_buffer):
-            self._take_frame(frame, now_ms)
-            if self._channel is not channel:
+            self.take_frame(frame, now_ms)
+            if self.channel is not channel:
                 return
         if channel.reader.error is not None:
             raise channel.reader.error
 
-    def _take_frame(self, frame: Frame, now_ms: int) -> None:
-        """Pair one response with its request."""
+    def take_frame(self, frame: Frame, now_ms: int) -> None:
+        """Pair a response, without its length, with the oldest request."""
         self._last_active_ms = now_ms
         self._around.recorder.responded(self.node.node_id, len(frame) + _PREFIX_BYTES)
         in_flight = self.requests.oldest(correlation_id_of(frame))
@@ -406,11 +413,6 @@ class NodeConnection:
         self._around.state_log.note(
             event, node=self.node.node_id, address=self.node.address, **fields
         )
-
-    def _lose(self, error: OSError, now_ms: int) -> None:
-        disconnected = Disconnected(f"connection to {self.node.address} lost: {_reason(error)}")
-        disconnected.__cause__ = error
-        self.drop(disconnected, now_ms)
 
     def _arm_request_timeout(self, in_flight: InFlightRequest) -> None:
         in_flight.timeout = RequestTask(in_flight, self._on_overdue)

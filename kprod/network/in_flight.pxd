@@ -22,6 +22,7 @@ cdef class InFlightRequests:
     cdef public object _requests
 
     cpdef add(self, InFlightRequest request)
+    cpdef bint is_oldest(self, InFlightRequest request) except -1
     cpdef bint has_room(self, Py_ssize_t count_max) except -1
     cpdef InFlightRequest oldest(self, int64_t correlation_id)
     cpdef complete_oldest(self)

@@ -117,6 +117,17 @@ class InFlightRequests:
         frame = requests[0].frame
         return len(requests) < count_max and frame.written_bytes >= frame.size_bytes
 
+    def is_oldest(self, request: InFlightRequest) -> bool:
+        """Whether the next answer belongs to a request.
+
+        Args:
+            request: Any.
+
+        Returns:
+            False too if it is not in flight any more.
+        """
+        return bool(self._requests) and self._requests[-1] is request
+
     def oldest(self, correlation_id: int) -> InFlightRequest:
         """Find the request that an answer belongs to.
 

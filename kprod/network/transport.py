@@ -121,6 +121,10 @@ class PlainTransport:
         """See `Transport.read_into`."""
         return nonblocking.read_into(self._socket.fileno(), buffer)
 
+    def peek_into(self, buffer: bytearray) -> int | None:
+        """As `read_into`, and leave everything where it is."""
+        return nonblocking.peek_into(self._socket.fileno(), buffer)
+
     def close(self) -> None:
         """See `Transport.close`."""
         self._socket.close()

@@ -25,7 +25,7 @@ cdef class RecordAccumulator:
     cdef public int64_t _linger_ms
     cdef public int64_t _picture
     cdef public object _pictured
-    cdef public bint _sweep_wanted
+    cdef public bint wants_sweep
     cdef public TimingWheel _timer
     cdef public object _topics_lock
     cdef public object inbox

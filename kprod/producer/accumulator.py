@@ -53,12 +53,12 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         "_pictured",
         "_rings",
         "_routed_snapshot",
-        "_sweep_wanted",
         "_timer",
         "_topics_lock",
         "inbox",
         "sticky",
         "topics",
+        "wants_sweep",
     )
 
     def __init__(
@@ -96,7 +96,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         self._routed_snapshot = metadata.snapshot
         self._pictured = metadata.snapshot  # whose number `_picture` is
         self._picture = 0
-        self._sweep_wanted = False
+        self.wants_sweep = False
         self.topics: dict[str, TopicHead] = {}
         self.inbox: deque[PartitionQueue] = deque()
 
@@ -127,7 +127,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
 
     def ask_for_sweep(self) -> None:
         """Let the sender's next turn make every batch that has records due."""
-        self._sweep_wanted = True
+        self.wants_sweep = True
 
     def incomplete(self) -> list[tuple[BatchResult, int]]:
         """The results of all batches that are not done, with their record counts."""
@@ -155,7 +155,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
 
     def has_news(self) -> bool:
         """Whether `take_inbox` has something to do."""
-        return bool(self.inbox) or self._sweep_wanted
+        return bool(self.inbox) or self.wants_sweep
 
     def ready_nodes(self) -> list[int]:
         """List the nodes whose rings are not empty."""
@@ -172,8 +172,8 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
 
     def take_inbox(self, now_ms: int) -> None:
         """Arm the timers of new batches, and make ready what became sendable."""
-        if self._sweep_wanted:
-            self._sweep_wanted = False
+        if self.wants_sweep:
+            self.wants_sweep = False
             self._sweep()
         inbox = self.inbox
         while inbox:

@@ -105,6 +105,10 @@ class PartitionQueue(PartitionHead):
             return batch
         return None
 
+    def is_oldest(self, batch: "ProducerBatch") -> bool:
+        """Whether a batch is the first to be settled."""
+        return bool(self.batches) and self.batches[0] is batch
+
     @property
     def unknown_fate_count(self) -> int:
         """How many batches at the head there are up to the last whose fate is unknown.

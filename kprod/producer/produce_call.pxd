@@ -24,7 +24,7 @@ cdef class ProduceCall(ClientRequest):
     cdef public list batches
     cdef public list topics
     cdef public ProduceTerms _terms
-    cdef public dict _names_by_id
+    cdef public dict names_by_id
 
     cpdef OutgoingFrame encode(self, int version, int64_t correlation_id, object client_id)
     cpdef object decode(self, int version, object frame)

@@ -67,9 +67,10 @@ class ProduceCall(ClientRequest):
         batches: What it carries, at most one of a partition; their chains are held until it is
             complete.
         topics: Their records, by topic.
+        names_by_id: The topics' names by their ids, as integers, when the request was made.
     """
 
-    __slots__ = ("_names_by_id", "_terms", "batches", "topics")
+    __slots__ = ("_terms", "batches", "names_by_id", "topics")
 
     def __init__(
         self,
@@ -92,8 +93,8 @@ class ProduceCall(ClientRequest):
         self.topics = topics
         self._terms = terms
         # As they are now: a topic may be made anew while the request is out.
-        self._names_by_id = {topic.topic_id.int: topic.name for topic in topics}
-        self.versions = terms.versions_by_name if 0 in self._names_by_id else terms.versions
+        self.names_by_id = {topic.topic_id.int: topic.name for topic in topics}
+        self.versions = terms.versions_by_name if 0 in self.names_by_id else terms.versions
         self.expects_response = terms.expects_response
         self.timeout_ms = None
 
@@ -113,4 +114,4 @@ class ProduceCall(ClientRequest):
 
     def complete(self, outcome: Outcome) -> None:
         """Settle the batches."""
-        self._terms.delivery.complete(self.batches, self._names_by_id, outcome)
+        self._terms.delivery.complete(self.batches, self.names_by_id, outcome)

@@ -31,7 +31,9 @@ from kprod.errors import (
 from kprod.metrics.recorder import Metrics, MetricsRecorder, Recorder, SilentRecorder
 from kprod.metrics.state_log import StateLog
 from kprod.metrics.table import NAN
+from kprod.model import Acks, Codec
 from kprod.network.client import NetworkClient
+from kprod.network.epoll_selector import EpollSelector
 from kprod.network.surroundings import NetworkDoors, system_doors
 from kprod.producer import future as _future  # registers the future's bridges
 from kprod.producer import lifetime
@@ -42,6 +44,7 @@ from kprod.producer.bulk import BulkSendPath
 from kprod.producer.delivery import Delivery
 from kprod.producer.ending import Ending, Engine
 from kprod.producer.engine_parts import EngineParts
+from kprod.producer.express_lane import ExpressLane
 from kprod.producer.interceptors import Interceptors, OnDelivery
 from kprod.producer.partition_queue import PartitionQueue
 from kprod.producer.partitioner import ROUND_ROBIN, StickyPartitioner, key_rule
@@ -202,6 +205,7 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
             recorder=self._recorder,
             state_log=self._state_log,
         )
+        self._open_lane(config, world)
         self.wake = self._client.waker
         self._ending = Ending(
             self,
@@ -218,6 +222,26 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
             last_steps=(self._interceptors.close, partial(lifetime.unwatch, self)),
         )
         self._thread = self._ending.thread
+
+    def _open_lane(self, config: ProducerConfig, world: Environment) -> None:
+        """Open the lane for single records, where all of its way is compiled code."""
+        if (
+            config.linger_ms
+            or config.acks is Acks.NONE
+            or config.compression_type is not Codec.NONE
+            or not world.is_threaded
+            or not isinstance(self._client.selector, EpollSelector)
+        ):
+            return
+        lane = ExpressLane(
+            self._sender,
+            self._client,
+            self._accumulator,
+            clock=world.clock,
+            path=self,
+            patience_ms=min(config.request_timeout_ms, config.delivery_timeout_ms),
+        )
+        self._client.lane = self.lane = lane
 
     def flush(self, timeout: float | None = None) -> int:
         """Send everything that was handed over before this call, without waiting for linger.

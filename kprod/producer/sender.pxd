@@ -45,8 +45,11 @@ cdef class Sender:
     cpdef run_once(self, int64_t now_ms)
     cpdef int64_t _wait_ms(self, int64_t now_ms) except -1
 
+    @cython.locals(accumulator=RecordAccumulator, identity=TransactionManager)
+    cpdef bint has_more_to_do(self) except -1
+
     @cython.locals(takes=cython.bint, batches=list)
-    cpdef _send_ready(self, list ready_nodes, int64_t now_ms)
+    cpdef send_ready(self, list ready_nodes, int64_t now_ms)
 
     @cython.locals(topics=dict, encoded=list, batch=ProducerBatch, queue=PartitionQueue)
     cpdef _send(self, object node_id, list batches, int64_t now_ms)

@@ -15,6 +15,7 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from kprod._core.append import SendPath
 from kprod.clock import Clock
@@ -184,7 +185,7 @@ class Sender:
         ready_nodes = accumulator.ready_nodes()
         wait_ms = self._id_wait_ms
         if ready_nodes:
-            self._send_ready(ready_nodes, now_ms)
+            self.send_ready(ready_nodes, now_ms)
             wait_ms = min(wait_ms, self._wait_ms(now_ms))
         accumulator.sticky.forget_nodes_but(ready_nodes)
         self._path.sender_sleeps = True
@@ -300,7 +301,24 @@ class Sender:
         for change in leader_changes(before, self._snapshot):
             self._state_log.note(Event.LEADER_CHANGED, **change._asdict())
 
-    def _send_ready(self, ready_nodes: Sequence[int], now_ms: int) -> None:
+    def has_more_to_do(self) -> bool:
+        """Whether a turn would do more than to send what is posted to the inbox, and to poll."""
+        accumulator, identity = self._accumulator, self._identity
+        return (
+            bool(self._calls)
+            or accumulator.wants_sweep
+            or accumulator.wants_routes()
+            or identity.fatal_error is not None
+            or identity.wants_attention()
+        )
+
+    def send_ready(self, ready_nodes: Sequence[int], now_ms: int) -> None:
+        """Send what may be sent now.
+
+        Args:
+            ready_nodes: As the accumulator lists them.
+            now_ms: Monotonic.
+        """
         nodes = self._metadata.snapshot.nodes
         for node_id in ready_nodes:
             node = nodes.get(node_id)
@@ -326,7 +344,8 @@ class Sender:
             try:
                 pieces = batch.close(self._attributes, self._compress)
             except Exception as error:  # noqa: BLE001 - a codec's; the other batches go on
-                self._delivery.give_up(batch, error)
+                # Later, for callbacks are the sender's; this may be a guest's turn (`ExpressLane`).
+                self.call_soon(partial(self._delivery.give_up, batch, error))
                 continue
             batch.builder.chain.hold()
             encoded.append(batch)

@@ -28,6 +28,7 @@ VERSIONS: Final = (3, 13)
 _FLEXIBLE_FROM: Final = 9
 _TOPIC_ID_FROM: Final = 13
 _SIZE_BYTES: Final = 4
+_TOPIC_ID_BYTES: Final = 16
 _STRING_BYTES_MAX: Final = 0x7FFF
 _NAMES_KEPT: Final = 4_096
 
@@ -143,7 +144,10 @@ def produce_rest(
     flexible = version >= _FLEXIBLE_FROM
     by_id = version >= _TOPIC_ID_FROM
     named = [
-        (topic.topic_id.bytes if by_id else _name(topic.name, flexible), topic.partitions)
+        (
+            topic.topic_id.int.to_bytes(_TOPIC_ID_BYTES) if by_id else _name(topic.name, flexible),
+            topic.partitions,
+        )
         for topic in topics
     ]
     return produce_pieces(opening, correlation_id, named, flexible)

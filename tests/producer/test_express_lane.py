@@ -1,0 +1,364 @@
+"""A record that is waited for: its way on the caller's own thread, and every way out of it.
+
+The broker runs in this process, so its answers come when its thread gets to them; each test begins
+with records that were waited for, which is what opens the lane.
+"""
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import kprod
+from kprod.broker import EmbeddedCluster
+from kprod.clock import SystemClock
+from kprod.errors import BrokerError, ClosedError, KprodError, KprodTimeout
+from kprod.metrics.recorder import MetricsRecorder
+from kprod.network import epoll_selector
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+
+pytestmark = pytest.mark.skipif(
+    not epoll_selector.IS_AVAILABLE, reason="the express lane needs epoll and eventfd (Linux)"
+)
+
+SETTLE_S = 30.0  # ends a broken test, never its rhythm
+TOPIC = "orders"
+
+
+class Interrupt(Exception):
+    """What a signal handler raises."""
+
+
+@pytest.fixture
+def cluster() -> Iterator[EmbeddedCluster]:
+    """One broker, a topic of two partitions."""
+    with EmbeddedCluster(brokers=1, topics={TOPIC: 2}) as running:
+        yield running
+
+
+@pytest.fixture
+def producer(cluster: EmbeddedCluster) -> Iterator[kprod.Producer]:
+    """A producer whose application waits for each record."""
+    made = kprod.Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
+    for _ in range(20):
+        _send(made).result(SETTLE_S)
+    assert made.lane.is_awaited
+    yield made
+    made.close(SETTLE_S)
+
+
+def _send(producer: kprod.Producer, value: bytes = b"v", partition: int = 0) -> kprod.RecordFuture:
+    return producer.send(TOPIC, value, partition=partition)
+
+
+def _send_while_it_sleeps(producer: kprod.Producer, value: bytes = b"v") -> kprod.RecordFuture:
+    """The sender has just told the record before, and may not be asleep yet."""
+    _until(lambda: not producer.lane._turn.locked())
+    future = _send(producer, value)
+    assert not producer.lane.is_awaited  # it went, and was not waited for yet
+    return future
+
+
+def _turns(producer: kprod.Producer) -> int:
+    recorder = producer._recorder
+    assert isinstance(recorder, MetricsRecorder)
+    turns: int = recorder.producer.selects
+    return turns
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    clock, pause = SystemClock(), threading.Event()
+    ends_ms = clock.now_ms() + SETTLE_S * 1_000
+    while not holds():
+        assert clock.now_ms() < ends_ms
+        pause.wait(0.001)
+
+
+def _values(cluster: EmbeddedCluster, partition: int = 0) -> list[bytes | None]:
+    return [record.value for record in cluster.records(TOPIC)[partition]]
+
+
+def test_the_sender_sleeps_meanwhile(producer: kprod.Producer) -> None:
+    """Elsewhere it takes two turns for such a record, one to send and one for the answer."""
+    before = _turns(producer)
+    for _ in range(200):
+        _send(producer).result(SETTLE_S)
+    assert _turns(producer) - before < 200
+
+
+def _functions_run(call: Callable[[], object]) -> set[str]:
+    """What is run of Python code, outside of this file, in the thread that makes a call."""
+    seen: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_filename != __file__:
+            seen.add(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+def test_no_python_code_runs_on_the_way(producer: kprod.Producer) -> None:
+    """But for the making of a batch, before anything is appended: no signal handler can come in."""
+    for _ in range(100):
+        assert _functions_run(lambda: _send(producer).result(SETTLE_S)) == {"make_batch"}
+
+
+def test_a_record_nobody_waits_for_goes_as_ever(
+    producer: kprod.Producer, cluster: EmbeddedCluster
+) -> None:
+    """The first is a surprise; the answer is the sender's, and the second is its own altogether."""
+    futures = [_send(producer, b"first"), _send(producer, b"second")]
+    _until(lambda: all(future.done() for future in futures))
+    assert not producer.lane.is_awaited
+    assert _values(cluster)[-2:] == [b"first", b"second"]
+
+
+def test_each_partition_may_be_next(producer: kprod.Producer, cluster: EmbeddedCluster) -> None:
+    """Offsets are the log's."""
+    placed = [_send(producer, b"%d" % n, n % 2).result(SETTLE_S) for n in range(100)]
+    for n, metadata in enumerate(placed):
+        assert (metadata.topic, metadata.partition) == (TOPIC, n % 2)
+        assert _values(cluster, n % 2)[metadata.offset] == b"%d" % n
+
+
+FAULTS: dict[str, Callable[[EmbeddedCluster], object]] = {
+    "a late answer": lambda c: c.faults.delay(ApiKey.PRODUCE, 50),
+    "an answer lost": lambda c: c.faults.disconnect(ApiKey.PRODUCE, handled=True),
+    "a request lost": lambda c: c.faults.disconnect(ApiKey.PRODUCE),
+    "an answer twice": lambda c: c.faults.duplicate(ApiKey.PRODUCE),
+    "an answer cut short": lambda c: c.faults.cut(ApiKey.PRODUCE, 9),
+    "another leader": lambda c: c.faults.fail_next(
+        ApiKey.PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_whatever_the_answer(
+    producer: kprod.Producer, cluster: EmbeddedCluster, fault: str
+) -> None:
+    """A record that meets it, and those behind, are delivered once and in order."""
+    FAULTS[fault](cluster)
+    placed = [_send(producer, b"%d" % n).result(SETTLE_S) for n in range(10)]
+    assert not cluster.faults.pending()
+    assert [metadata.offset for metadata in placed] == list(range(20, 30))
+    assert _values(cluster)[20:] == [b"%d" % n for n in range(10)]
+
+
+def test_a_throttle_is_kept(producer: kprod.Producer, cluster: EmbeddedCluster) -> None:
+    """An answer with one says more than yes, and is the sender's to read."""
+    cluster.throttle(ApiKey.PRODUCE, 20)
+    for _ in range(5):
+        assert _functions_run(lambda: _send(producer).result(SETTLE_S)) == {"make_batch"}
+    assert producer.metrics()["producer-metrics"]["produce-throttle-time-max"] == 20
+    assert _send(producer).result(SETTLE_S).offset == 25
+
+
+def test_a_refusal_is_told(producer: kprod.Producer, cluster: EmbeddedCluster) -> None:
+    """An answer that says no is the sender's to judge."""
+    cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.INVALID_RECORD)
+    with pytest.raises(BrokerError, match="INVALID_RECORD"):
+        _send(producer).result(SETTLE_S)
+    assert _send(producer).result(SETTLE_S).offset >= 20
+
+
+def test_a_wait_that_ends_leaves_the_answer_to_the_sender(
+    producer: kprod.Producer, cluster: EmbeddedCluster
+) -> None:
+    """Nobody waits any more, and still it is taken in."""
+    cluster.faults.delay(ApiKey.PRODUCE, 200)
+    future = _send_while_it_sleeps(producer)
+    with pytest.raises(KprodTimeout):
+        future.result(0.02)
+    _until(future.done)
+    assert _send(producer).result(SETTLE_S).offset == 21
+
+
+def test_an_interrupted_wait_leaves_it_too(
+    producer: kprod.Producer, cluster: EmbeddedCluster
+) -> None:
+    """What the handler raised comes out of `result`, and the record goes on."""
+
+    def handle(*_: object) -> None:
+        raise Interrupt
+
+    previous = signal.signal(signal.SIGALRM, handle)
+    cluster.faults.delay(ApiKey.PRODUCE, 200)
+    future = _send_while_it_sleeps(producer)
+    try:
+        with pytest.raises(Interrupt):  # ruff: ignore[pytest-raises-with-multiple-statements]
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+            future.result(SETTLE_S)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    _until(future.done)
+    assert _send(producer).result(SETTLE_S).offset == 21
+
+
+def test_interrupted_waits_lose_nothing(producer: kprod.Producer) -> None:
+    """Wherever the handler raises in a wait: each record is delivered once, in order."""
+    is_armed = [False]
+
+    def handle(*_: object) -> None:
+        if is_armed[0]:
+            is_armed[0] = False
+            raise Interrupt
+
+    previous = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 0.0004, 0.0004)
+    interrupts, offsets = 0, []
+    try:
+        while interrupts < 200:
+            future = _send(producer)
+            try:
+                is_armed[0] = True
+                future.result(SETTLE_S)
+                is_armed[0] = False
+            except Interrupt:
+                interrupts += 1
+            offsets.append(future.result(SETTLE_S).offset)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert offsets == list(range(20, 20 + len(offsets)))
+
+
+def test_a_handler_may_send_and_wait_itself(
+    producer: kprod.Producer, cluster: EmbeddedCluster
+) -> None:
+    """In the middle of another's wait."""
+    inner: list[int] = []
+
+    def handle(*_: object) -> None:
+        inner.append(_send(producer, b"inner", 1).result(SETTLE_S).offset)
+
+    previous = signal.signal(signal.SIGALRM, handle)
+    cluster.faults.delay(ApiKey.PRODUCE, 100)
+    try:
+        future = _send_while_it_sleeps(producer, b"outer")
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        assert future.result(SETTLE_S).offset == 20
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert inner == [0]
+
+
+def test_callbacks_stay_with_the_sender(producer: kprod.Producer, cluster: EmbeddedCluster) -> None:
+    """Also one that comes while the record is waited for."""
+    threads: list[str] = []
+
+    def add(future: kprod.RecordFuture) -> None:
+        _until(lambda: producer.lane.is_awaited)
+        future.add_done_callback(lambda _: threads.append(threading.current_thread().name))
+
+    with ThreadPoolExecutor(1) as pool:
+        for n in range(5):
+            cluster.faults.delay(ApiKey.PRODUCE, 50)
+            future = _send_while_it_sleeps(producer)
+            added = pool.submit(add, future)
+            assert future.result(SETTLE_S).offset == 20 + n
+            added.result(SETTLE_S)
+            _until(lambda: len(threads) > n)  # ruff: ignore[function-uses-loop-variable] - it is over by then
+    assert threads == [f"kprod-sender-{producer.client_id}"] * 5
+
+
+def test_many_wait_at_once(producer: kprod.Producer, cluster: EmbeddedCluster) -> None:
+    """Each gets its own outcome, whoever takes it in."""
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    def work(number: int) -> list[tuple[int, bytes]]:
+        values = [b"%d-%d" % (number, n) for n in range(100)]
+        return [(_send(producer, value).result(SETTLE_S).offset, value) for value in values]
+
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            placed = [pair for pairs in pool.map(work, range(8)) for pair in pairs]
+    finally:
+        sys.setswitchinterval(interval_s)
+    assert sorted(placed) == list(enumerate(_values(cluster)))[20:]
+
+
+def test_one_waits_while_another_pours(producer: kprod.Producer, cluster: EmbeddedCluster) -> None:
+    """Records of two threads, one of which waits for each of its own."""
+    has_ended = threading.Event()
+    poured: list[kprod.RecordFuture] = []
+
+    def pour() -> None:
+        while not has_ended.is_set():
+            poured.append(_send(producer, b"poured", 1))
+            has_ended.wait(0.0005)
+
+    thread = threading.Thread(target=pour)
+    thread.start()
+    try:
+        offsets = [_send(producer).result(SETTLE_S).offset for _ in range(200)]
+    finally:
+        has_ended.set()
+        thread.join()
+    assert offsets == list(range(20, 220))
+    assert [f.result(SETTLE_S).offset for f in poured] == list(range(len(poured)))
+    assert len(_values(cluster, 1)) == len(poured)
+
+
+def test_closing_ends_a_wait(producer: kprod.Producer, cluster: EmbeddedCluster) -> None:
+    """A broker that does not answer, one who waits, and another who closes."""
+    cluster.faults.stall(0)
+    future = _send_while_it_sleeps(producer)
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(future.exception, SETTLE_S)
+        _until(lambda: producer.lane.is_awaited)
+        assert producer.close(0.05) == 1
+        assert isinstance(waits.result(SETTLE_S), ClosedError)
+    cluster.faults.resume(0)
+
+
+def test_what_breaks_on_the_way_ends_the_sender(producer: kprod.Producer) -> None:
+    """As in a turn of its own: every future fails with the cause, and nothing more is taken."""
+    producer.lane._client = None
+    error = _send(producer).exception(SETTLE_S)
+    assert isinstance(error, KprodError)
+    assert "the sender thread died of" in str(error)
+    with pytest.raises(KprodError):
+        _send(producer)
+
+
+def test_descriptors_are_given_back(cluster: EmbeddedCluster) -> None:
+    """The lane's own two, too."""
+
+    def count() -> int:
+        return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+    before = count()
+    made = kprod.Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
+    for _ in range(10):
+        _send(made).result(SETTLE_S)
+    assert count() > before
+    made.close()
+    _until(lambda: count() <= before)  # the broker closes its ends in its own time
+
+
+@pytest.mark.parametrize(
+    "settings", [{"linger_ms": 5}, {"compression_type": "gzip"}, {"acks": 0}], ids=str
+)
+def test_others_have_no_lane(cluster: EmbeddedCluster, settings: dict[str, Any]) -> None:
+    """Where records linger, bytes are compressed in Python, or no answer comes."""
+    with kprod.Producer(
+        {"linger_ms": 0, **settings}, bootstrap_servers=cluster.bootstrap_servers
+    ) as made:
+        assert made.lane is None
+        assert _send(made).result(SETTLE_S).partition == 0
