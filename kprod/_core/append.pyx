@@ -349,6 +349,8 @@ cdef class SendPath:
         while True:
             if is_sticky:
                 index = head.sticky
+            else:
+                look_ahead(head, index, need.bound_bytes)
             queue = <PartitionHead>head.queues[index]
             with cython.critical_section(queue):
                 builder = queue.builder
