@@ -31,6 +31,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
 from kprod._core.chunks cimport Chunk, ChunkChain, ChunkPart, Piece, part_of
+from kprod._core.collector cimport untrack
 from kprod._core.endian cimport store_int16, store_int32, store_int64
 from kprod._core.layout cimport (
     ATTRIBUTES_OFFSET,
@@ -357,6 +358,8 @@ cdef class BatchBuilder:
         """The chunks themselves are the pieces, the last one as far as it is filled."""
         cdef list pieces = []
         cdef Chunk chunk
+        # No cycle goes through a part of a chunk: the collector need not walk a list of them.
+        untrack(pieces)
         for chunk in self.chain._chunks:
             pieces.append(part_of(chunk, 0, chunk.capacity_bytes))
         (<ChunkPart>pieces[self._piece_index]).size_bytes = self._at - chunk.memory

@@ -42,6 +42,7 @@ from kprod._core.batch cimport (
     RecordFields,
     encode_header_section,
 )
+from kprod._core.collector cimport track_again
 from kprod._core.future cimport BatchResult, RecordFuture
 from kprod._core.tally cimport BatchShare, SendTally
 
@@ -451,6 +452,7 @@ cdef class BulkCall:
                 return 0
             if result._listeners is None:
                 result._listeners = listeners
+                track_again(result)
             result._listeners.append(share)
         self._shares[queue.partition] = share
         return 0

@@ -9,6 +9,7 @@ Thread-safety: `BatchListeners.release` the sender's; the rest the loop's thread
 
 cimport cython
 
+from kprod._core.collector cimport track_again
 from kprod._core.future cimport BatchResult, RecordFuture
 from kprod._core.loop_calls cimport LoopCall, LoopCalls, calls_of_running_loop
 from kprod._core.steps cimport Steps
@@ -57,6 +58,7 @@ cdef class ResultWait(Steps):
                 if not is_settled:
                     if result._waiters is None:
                         result._waiters = []
+                        track_again(result)
                     result._waiters.append(listeners)
             if is_settled:
                 return None
