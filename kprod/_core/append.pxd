@@ -16,6 +16,8 @@ cdef enum:
     CLOSED = 101
     # What fewer partitions have is in a near cache still when their turn comes again.
     LOOKED_AHEAD_MIN = 100
+    # Fewer in a row are chance, and what is asked for in vain costs time.
+    IN_TURN_MIN = 4
     # Of a builder, what an append looks at.
     BUILDER_BYTES = 128
 
@@ -82,8 +84,10 @@ cdef class TopicHead:
     # Partitions that take turns, all when empty, and whose turn it is.
     cdef public list turns
     cdef Py_ssize_t _turn
-    # Where the latest record went that did not go to the sticky partition.
+    # Where the latest record went that did not go to the sticky partition, and how many in a row
+    # before it went to the partition after the one before.
     cdef Py_ssize_t _latest
+    cdef Py_ssize_t _in_turn
 
 
 cdef class SendPath:
@@ -136,17 +140,18 @@ cdef RecordFuture future_of(const RecordFields* record)
 # Ask for what the next sends will touch, if records go to one partition after the other. After ten
 # thousand others a partition's queue, its open batch and the place to write to are in no near
 # cache, and each tells only where the next one is. So each send makes one step of the three, for
-# the third, the second and the first partition after its own. Nothing here is held or changed, so
-# it needs no critical section.
+# the third, the second and the first partition after its own. It is a hint: no queue or batch is
+# held or changed, so none is entered.
 cdef inline void look_ahead(TopicHead head, Py_ssize_t index, Py_ssize_t record_bytes) noexcept:
-    cdef list queues = head.queues
-    cdef Py_ssize_t latest = head._latest
+    cdef list queues
     cdef PyObject* queue
     cdef PyObject* builder
-    head._latest = index
-    if not LOOKS_AHEAD or head.partition_count < LOOKED_AHEAD_MIN:
+    if not LOOKS_AHEAD or head.partition_count < LOOKED_AHEAD_MIN or index == head._latest:
         return
-    if index != latest + 1 or index + 3 >= PyList_GET_SIZE(queues):
+    head._in_turn = head._in_turn + 1 if index == head._latest + 1 else 0
+    head._latest = index
+    queues = head.queues
+    if head._in_turn < IN_TURN_MIN or index + 3 >= PyList_GET_SIZE(queues):
         return
     prefetch_line(PyList_GET_ITEM(queues, index + 3))
     queue = PyList_GET_ITEM(queues, index + 2)
