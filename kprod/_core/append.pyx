@@ -163,8 +163,7 @@ cdef class SendPath:
         self._clock = clock
         self.inbox = inbox
         self.topics = topics
-        self.wake = None
-        self.lane = None
+        self.wake = self.lane = None
         self._max_block_ms = rules.max_block_ms
         self._record_bytes_max = rules.record_bytes_max
         self._has_interceptors = rules.has_interceptors
@@ -352,6 +351,8 @@ cdef class SendPath:
         while True:
             if is_sticky:
                 index = head.sticky
+            else:
+                look_ahead(head, index, need.bound_bytes)
             queue = <PartitionHead>head.queues[index]
             with cython.critical_section(queue):
                 builder = queue.builder
@@ -516,8 +517,7 @@ cdef class SendPath:
         """
         self.inbox.append(queue)
         if self.sender_sleeps:
-            lane = self.lane
-            if lane is None or not lane.send():
+            if self.lane is None or not self.lane.send():
                 self.wake_sender()
         return 0
 

@@ -21,24 +21,25 @@ cdef struct RecordFields:
 
 
 cdef class BatchBuilder:
-    cdef readonly ChunkChain chain
+    # First what each append looks at: it lies in two lines of the cache.
     cdef readonly Py_ssize_t limit_bytes
     cdef readonly Py_ssize_t size_bytes
-    cdef readonly int32_t record_count
     cdef readonly int64_t base_timestamp_ms
     cdef readonly int64_t max_timestamp_ms
-    cdef readonly bint sealed
-    cdef readonly Py_ssize_t missing_bytes
-    cdef readonly Py_ssize_t encoded_bytes
     cdef unsigned char* _at
     cdef Py_ssize_t _room_bytes
     cdef Py_ssize_t _spare_bytes
+    cdef readonly int32_t record_count
+    cdef readonly bint sealed
     cdef Py_ssize_t _piece_index
+    cdef readonly ChunkChain chain
+    cdef readonly Py_ssize_t missing_bytes
+    cdef readonly Py_ssize_t encoded_bytes
     cdef list _wire_pieces
     cdef object _header
 
     cdef AppendResult append(self, const RecordFields* record) noexcept nogil
-    cdef void _expect(self, Py_ssize_t record_bytes) noexcept nogil
+    cdef void expect(self, Py_ssize_t record_bytes) noexcept nogil
     cdef void _put(self, const unsigned char* source, Py_ssize_t size) noexcept nogil
     cdef int extend(self, object chunk) except -1
     cdef unsigned char* _header_memory(self) except NULL

@@ -31,6 +31,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
 from kprod._core.chunks cimport Chunk, ChunkChain, ChunkPart, Piece, part_of
+from kprod._core.collector cimport untrack
 from kprod._core.endian cimport store_int16, store_int32, store_int64
 from kprod._core.layout cimport (
     ATTRIBUTES_OFFSET,
@@ -52,6 +53,7 @@ from kprod._core.layout cimport (
     RECORD_COUNT_OFFSET,
     RECORD_OVERHEAD_BYTES_MAX,
 )
+from kprod._core.prefetch cimport prefetch_lines
 from kprod._core.varint cimport (
     put_varint,
     put_varlong,
@@ -63,16 +65,6 @@ from crc32c import crc32c
 
 from kprod.errors import LocalProtocolError
 
-cdef extern from *:
-    """
-    #if defined(__GNUC__)
-    #define kprod_prefetch_write(at) __builtin_prefetch((at), 1)
-    #else
-    #define kprod_prefetch_write(at) ((void)(at))
-    #endif
-    """
-    void _prefetch_write "kprod_prefetch_write"(const void* at) noexcept nogil
-
 cdef enum:
     INT32_MAX = 0x7FFFFFFF
     # The length field, which does not count itself and the base offset, is a signed int32.
@@ -81,7 +73,6 @@ cdef enum:
     RECORD_PARTS_BYTES_MAX = 0x7FFFFFFF - 128
     # Everything of a record before its key: length, attributes, deltas, key length.
     RECORD_HEAD_BYTES_MAX = 32
-    CACHE_LINE_BYTES = 64
     # Records of a few lines are written faster than lines could be asked for; those of many pages
     # keep the hardware's own prefetching going.
     PREFETCHED_BYTES_MIN = 256
@@ -247,7 +238,7 @@ cdef class BatchBuilder:
             self._at += record_bytes
             self._room_bytes -= record_bytes
             if record_bytes >= PREFETCHED_BYTES_MIN:
-                self._expect(record_bytes)
+                self.expect(record_bytes)
         else:
             self._put(head, at - head)
             self._put(record.key, record.key_bytes)
@@ -264,13 +255,11 @@ cdef class BatchBuilder:
         self.size_bytes += record_bytes
         return AppendResult.APPENDED
 
-    cdef void _expect(self, Py_ssize_t record_bytes) noexcept nogil:
+    cdef void expect(self, Py_ssize_t record_bytes) noexcept nogil:
         """Ask for the memory of a next record of this size, which mostly is in no near cache."""
-        cdef Py_ssize_t offset = 0
-        cdef Py_ssize_t end = min(record_bytes, self._room_bytes, <Py_ssize_t>PREFETCHED_BYTES_MAX)
-        while offset < end:
-            _prefetch_write(self._at + offset)
-            offset += CACHE_LINE_BYTES
+        prefetch_lines(
+            self._at, min(record_bytes, self._room_bytes, <Py_ssize_t>PREFETCHED_BYTES_MAX)
+        )
 
     cdef void _put(self, const unsigned char* source, Py_ssize_t size) noexcept nogil:
         """Copy into the chain across chunk borders; the caller has made sure of the room."""
@@ -369,6 +358,8 @@ cdef class BatchBuilder:
         """The chunks themselves are the pieces, the last one as far as it is filled."""
         cdef list pieces = []
         cdef Chunk chunk
+        # No cycle goes through a part of a chunk: the collector need not walk a list of them.
+        untrack(pieces)
         for chunk in self.chain._chunks:
             pieces.append(part_of(chunk, 0, chunk.capacity_bytes))
         (<ChunkPart>pieces[self._piece_index]).size_bytes = self._at - chunk.memory

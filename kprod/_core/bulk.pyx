@@ -41,6 +41,7 @@ from kprod._core.batch cimport (
     RecordFields,
     encode_header_section,
 )
+from kprod._core.collector cimport track_again
 from kprod._core.future cimport BatchResult, RecordFuture
 from kprod._core.tally cimport BatchShare, SendTally
 
@@ -450,6 +451,7 @@ cdef class BulkCall:
                 return 0
             if result._listeners is None:
                 result._listeners = listeners
+                track_again(result)
             result._listeners.append(share)
         self._shares[queue.partition] = share
         return 0

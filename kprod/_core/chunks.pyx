@@ -26,12 +26,11 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
+from kprod._core.collector cimport untrack
+
 from _thread import allocate_lock
 
 from kprod.errors import LocalProtocolError
-
-cdef extern from "Python.h":
-    void PyObject_GC_UnTrack(void* tracked) noexcept
 
 cdef enum:
     # Seen on the wire or in a log, this byte means that freed memory was sent.
@@ -380,7 +379,7 @@ cdef class ChunkChain:
         self.pool = pool
         self._chunks = []
         # Chunks refer to nothing: the collector need not walk a list of them for each batch.
-        PyObject_GC_UnTrack(<void*>self._chunks)
+        untrack(self._chunks)
         self._piece_room = FIRST_PIECE_ROOM
         self.pieces = <Piece*>PyMem_Malloc(self._piece_room * sizeof(Piece))
         if self.pieces == NULL:

@@ -9,6 +9,7 @@ Thread-safety: `BatchListeners.release` the sender's; the rest the loop's thread
 
 cimport cython
 
+from kprod._core.collector cimport track_again
 from kprod._core.future cimport BatchResult, RecordFuture
 from kprod._core.loop_calls cimport LoopCall, LoopCalls, calls_of_running_loop
 from kprod._core.steps cimport Steps
@@ -50,14 +51,18 @@ cdef class ResultWait(Steps):
             listeners._calls = calls
             listeners._result = result
             listeners._waiters = {}
+            # Made first: a collection of garbage in there may let another thread settle the batch.
+            alone = [listeners]
             with cython.critical_section(result):
                 is_settled = result._forwards is not None or (
                     result.finished if self._until_finished else result.done
                 )
                 if not is_settled:
                     if result._waiters is None:
-                        result._waiters = []
-                    result._waiters.append(listeners)
+                        result._waiters = alone
+                        track_again(result)
+                    else:
+                        result._waiters.append(listeners)
             if is_settled:
                 return None
             calls.by_result[result] = listeners

@@ -18,6 +18,7 @@ from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.clock cimport SystemClock
+from kprod._core.collector cimport track_again, untrack
 
 from _thread import allocate_lock, get_ident
 
@@ -26,7 +27,6 @@ from kprod.errors import KprodError, KprodTimeout, without_frames
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         object (*tp_alloc)(type, Py_ssize_t)
-    void PyObject_GC_UnTrack(void* tracked) noexcept
 
 # What only higher layers can make; set once by `register`, when they are imported.
 cdef object _metadata_type = None
@@ -95,6 +95,9 @@ cdef class BatchResult:
     It is done once. A batch that was split is done through its children: `forward` hands callbacks
     on and sends everyone who waits to the child that now has the record.
 
+    The collector walks it once something leads out of it that may lead back: who waits or listens,
+    or an error. Most have none of these; of callbacks it knows nothing, since futures have them.
+
     Thread-safety: `complete` and `forward` by the sender; everything else any thread.
     """
 
@@ -103,7 +106,8 @@ cdef class BatchResult:
         self.partition = partition
         self._callbacks = []
         # The collector cannot see through futures, and so not through a list of them either.
-        PyObject_GC_UnTrack(<void*>self._callbacks)
+        untrack(self._callbacks)
+        untrack(self)
         self.base_offset = -1
         self.log_append_time_ms = -1
 
@@ -127,6 +131,7 @@ cdef class BatchResult:
         cdef BatchListener listener
         if error is not None or record_errors is not None:
             _drop_frames(error, record_errors)
+            track_again(self)
         with cython.critical_section(self):
             if self.done or self._forwards is not None:
                 return False
@@ -173,6 +178,7 @@ cdef class BatchResult:
         self._listeners = None
         self._waiters = None
         if not self.done:
+            track_again(self)
             self.error = error
             self.done = True
         self.finished = True
@@ -260,12 +266,16 @@ cdef class BatchResult:
         Returns:
             False if that was before; then nothing changes.
         """
+        # Made first: a collection of garbage in here may let another thread settle the batch.
+        cdef list alone = [waiter]
         with cython.critical_section(self):
             if self.finished or self._forwards is not None:
                 return False
             if self._waiters is None:
-                self._waiters = []
-            self._waiters.append(waiter)
+                self._waiters = alone
+                track_again(self)
+            else:
+                self._waiters.append(waiter)
         return True
 
     cpdef forgo(self, object waiter):

@@ -28,6 +28,7 @@ cimport cython
 from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
+from kprod._core.collector cimport track_again
 from kprod._core.future cimport BatchListener, BatchResult
 from kprod._core.varint cimport put_unsigned, take_unsigned
 
@@ -406,6 +407,7 @@ cdef class BatchShare(BatchListener):
         """Be told of the batch's end. Nobody else may know the batch yet."""
         if self.result._listeners is None:
             self.result._listeners = []
+            track_again(self.result)
         self.result._listeners.append(self)
 
     cdef void settle(self, BatchResult result) noexcept:

@@ -7,7 +7,6 @@ from kprod._core.clock cimport SystemClock
 from kprod._core.wheel cimport TimingWheel
 from kprod.cluster.metadata cimport Metadata
 from kprod.producer.batch cimport ProducerBatch
-from kprod.producer.batch_task cimport BatchTask
 from kprod.producer.partition_queue cimport PartitionQueue
 from kprod.producer.partitioner cimport StickyPartitioner
 

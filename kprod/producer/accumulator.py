@@ -27,7 +27,6 @@ from kprod.clock import Clock
 from kprod.cluster.metadata import Metadata
 from kprod.config import AccumulatorSettings
 from kprod.producer.batch import ProducerBatch
-from kprod.producer.batch_task import BatchTask
 from kprod.producer.partition_queue import NO_NODE, PartitionQueue
 from kprod.producer.partitioner import StickyPartitioner
 from kprod.producer.topic_queues import TopicQueues
@@ -299,7 +298,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
     def forget(self, batch: ProducerBatch) -> None:
         """Take a batch that is done, or was never begun, out of its queue; give its memory back."""
         self.retire(batch)
-        batch.cancel_task()
+        batch.cancel()
         batch.queue.remove(batch)
         batch.release()
 
@@ -307,7 +306,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         """Let the parts of a split batch take its place, to be sent before what stood behind it."""
         queue = batch.queue
         queue.replace(batch, parts)
-        batch.cancel_task()
+        batch.cancel()
         batch.release()
         for part in parts:
             part.is_armed = True
@@ -358,8 +357,8 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
                 self._arm(batch, lingered_ms)
 
     def _arm(self, batch: ProducerBatch, instant_ms: int) -> None:
-        batch.task = BatchTask(batch, self._on_due)
-        self._timer.add_at(instant_ms, batch.task)
+        batch.on_due = self._on_due
+        self._timer.add_at(instant_ms, batch)
 
     def _pass_instant(self, batch: ProducerBatch) -> None:
         """Linger is over, which is never after the delivery deadline; or that has passed."""
@@ -367,8 +366,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         if self._timer.now_ms >= deadline_ms:
             self._on_expired(batch)
             return
-        assert batch.task is not None  # noqa: S101 - it has just fired
-        self._timer.add_at(deadline_ms, batch.task)
+        self._timer.add_at(deadline_ms, batch)
         batch.is_due = True
         self.mark_ready(batch.queue)
 

@@ -7,7 +7,7 @@ from kprod._core.future cimport BatchResult
 from kprod._core.timer_task cimport TimerTask
 
 
-cdef class ProducerBatch:
+cdef class ProducerBatch(TimerTask):
     cdef public object queue
     cdef public BatchBuilder builder
     cdef public BatchResult result
@@ -21,10 +21,10 @@ cdef class ProducerBatch:
     cdef public int64_t producer_id
     cdef public int64_t producer_epoch
     cdef public list pieces
-    cdef public TimerTask task
+    cdef public object on_due
 
+    cpdef object run(self)
     cpdef assign(self, int64_t producer_id, int64_t producer_epoch, int64_t base_sequence)
     cpdef list close(self, int attributes, object compress)
     cpdef succeed(self, int64_t base_offset, int64_t log_append_time_ms)
     cpdef release(self)
-    cpdef cancel_task(self)

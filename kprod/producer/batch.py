@@ -5,6 +5,8 @@ A batch is open (takes records), sealed, closed (bytes final), in flight or wait
 attempt, and done. Being done for its user and giving back its memory are two events: the first
 settles the result, the second is the release of the chain's last holder.
 
+It is its own timer task: ten thousand batches that linger are many objects to make and to free.
+
 Thread-safety: made by a sending thread, then the sender's alone.
 Source: Kafka ProducerBatch (clients 4.3.1); KAFKA-19012; kprod's departures 1, 4, 18.
 """
@@ -13,13 +15,14 @@ from typing import TYPE_CHECKING
 
 from kprod._core.batch import BatchBuilder
 from kprod._core.chunks import ChunkChain
+from kprod._core.collector import untrack
 from kprod._core.future import BatchResult
+from kprod._core.timer_task import TimerTask
 from kprod.errors import KprodError, Persistence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kprod._core.timer_task import TimerTask
     from kprod.compression import Buffer
     from kprod.producer.partition_queue import PartitionQueue
     from kprod.protocol.produce_frame import Piece
@@ -35,8 +38,8 @@ def own_copy(error: KprodError) -> KprodError:
     return copied
 
 
-class ProducerBatch:
-    """One batch of one partition.
+class ProducerBatch(TimerTask):
+    """One batch of one partition, and its timer: for linger first, then for its delivery deadline.
 
     Attributes:
         queue: Where it stands.
@@ -47,7 +50,7 @@ class ProducerBatch:
         in_flight: In a request that is not complete.
         maybe_persisted: Some attempt may be in the log; never goes back.
         base_sequence: Sequence of its first record; `NO_SEQUENCE` until it is first drained.
-        task: Its timer: for linger first, then for its delivery deadline; None once it is done.
+        on_due: Called by its timer with the batch.
     """
 
     __slots__ = (
@@ -59,17 +62,20 @@ class ProducerBatch:
         "is_due",
         "is_released",
         "maybe_persisted",
+        "on_due",
         "pieces",
         "producer_epoch",
         "producer_id",
         "queue",
         "result",
-        "task",
     )
 
     def __init__(
         self, queue: "PartitionQueue", chain: ChunkChain, limit_bytes: int, now_ms: int
     ) -> None:
+        # Cycles through it last only while it stands in its queue: until it is done, or its
+        # producer ends.
+        untrack(self)
         self.queue = queue
         self.builder = BatchBuilder(chain, limit_bytes)
         self.result = BatchResult(queue.topic, queue.partition)
@@ -84,7 +90,12 @@ class ProducerBatch:
         self.producer_id = -1
         self.producer_epoch = -1
         self.pieces: list[Piece] | None = None
-        self.task: TimerTask | None = None
+        self.on_due: Callable[[ProducerBatch], object] | None = None
+
+    def run(self) -> object:
+        """An instant has come that it waited for."""
+        assert self.on_due is not None  # noqa: S101 - set by who put it into a timer
+        return self.on_due(self)
 
     @property
     def record_count(self) -> int:
@@ -146,7 +157,7 @@ class ProducerBatch:
 
     def succeed(self, base_offset: int, log_append_time_ms: int) -> bool:
         """Settle all records as delivered; False if they were settled before."""
-        self.cancel_task()
+        self.cancel()
         return self.result.complete(base_offset, log_append_time_ms)
 
     def fail(self, error: KprodError, record_errors: dict[int, KprodError] | None = None) -> bool:
@@ -167,7 +178,7 @@ class ProducerBatch:
         error.persistence = persistence
         for record_error in (record_errors or {}).values():
             record_error.persistence = persistence
-        self.cancel_task()
+        self.cancel()
         return self.result.complete(error=error, record_errors=record_errors)
 
     def release(self) -> None:
@@ -176,9 +187,3 @@ class ProducerBatch:
             self.is_released = True
             self.builder.seal()
             self.builder.chain.release()
-
-    def cancel_task(self) -> None:
-        """Take its timer off the wheel, and let go of it: it refers to this batch."""
-        if self.task is not None:
-            self.task.cancel()
-            self.task = None

@@ -66,7 +66,7 @@ class ProduceCall(ClientRequest):
     Attributes:
         batches: What it carries, at most one of a partition; their chains are held until it is
             complete.
-        topics: Their records, by topic.
+        topics: Their records, by topic; none once it is encoded.
         names_by_id: The topics' names by their ids, as integers, when the request was made.
     """
 
@@ -105,6 +105,8 @@ class ProduceCall(ClientRequest):
             terms.opening = produce_opening(version, client_id, None, terms.acks, terms.timeout_ms)
             terms.opening_version = version
         pieces: list[Piece] = produce_rest(terms.opening, version, correlation_id, self.topics)
+        # Its bytes are made once, and a tuple for each batch would outlive the turn.
+        self.topics = []
         return OutgoingFrame(pieces)
 
     def decode(self, version: int, frame: Frame) -> Any:  # noqa: ANN401 - one of two

@@ -186,6 +186,21 @@ def test_the_first_record_of_a_batch_is_posted_and_wakes_once() -> None:
     assert path.wakes == 1
 
 
+def test_records_that_go_round_many_partitions_arrive_in_order() -> None:
+    """Each send looks ahead at the next three queues: unused, open, sealed, full, or not there."""
+    path, count, turns = _Path(limit_bytes=200), 120, 6
+    path.topics["orders"] = TopicHead("orders", [PartitionHead("orders", p) for p in range(count)])
+    for turn in range(turns):
+        for partition in range(turn, count):
+            path.send("orders", b"%40d" % turn, partition=partition)
+            if partition % 7 == turn:
+                path.queue(min(partition + turn, count - 1)).seal()
+    for partition in range(count):
+        values = [int(record.value or b"") for record in path.drain(partition)]
+        assert values == list(range(min(partition + 1, turns)))
+    assert path.pool.lent_bytes == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [

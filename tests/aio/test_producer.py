@@ -221,7 +221,9 @@ def test_flush_cuts_linger_and_close_ends(run: Run[None], cluster: EmbeddedClust
         await producer.start()
         await producer.start()
         delivery = await producer.send("orders", b"1")
+        cluster.faults.stall(0)
         assert await producer.flush(0) == 1
+        cluster.faults.resume(0)
         assert await producer.flush() == 0
         assert delivery.done()
         last = await producer.send("orders", b"2")

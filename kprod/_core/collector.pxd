@@ -1,0 +1,13 @@
+cdef extern from "Python.h":
+    bint PyObject_IS_GC(object tracked) noexcept
+    bint PyObject_GC_IsTracked(object tracked) noexcept
+    void PyObject_GC_Track(void* tracked) noexcept
+    void PyObject_GC_UnTrack(void* tracked) noexcept
+
+
+cpdef void untrack(object tracked) noexcept
+
+
+cdef inline void track_again(object tracked) noexcept:
+    if not PyObject_GC_IsTracked(tracked):
+        PyObject_GC_Track(<void*>tracked)

@@ -1,0 +1,19 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Which objects the cycle collector walks.
+
+It walks all that live, again and again: ten thousand batches that wait cost a tenth of the time of
+who sends them. Where every cycle through an object is cut in the end by who owns it, the collector
+has nothing to find there, and need not look.
+
+Thread-safety: under the interpreter lock, by who has just made the object.
+"""
+
+
+cpdef void untrack(object tracked) noexcept:
+    """Let the collector pass over an object; one that it never walks is left as it is.
+
+    Args:
+        tracked: Whole, and not collected but by its reference count from now on.
+    """
+    if PyObject_IS_GC(tracked):
+        PyObject_GC_UnTrack(<void*>tracked)

@@ -1,0 +1,23 @@
+# Asking for memory before it is written to; a hint to the processor, inline, so there is no .pyx.
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define kprod_prefetch_write(at) __builtin_prefetch((at), 1)
+    #else
+    #define kprod_prefetch_write(at) ((void)(at))
+    #endif
+    """
+    void prefetch_line "kprod_prefetch_write"(const void* at) noexcept nogil
+
+
+cdef enum:
+    CACHE_LINE_BYTES = 64
+
+
+# Of any address at all: what is not there is not asked for.
+cdef inline void prefetch_lines(const void* at, Py_ssize_t size_bytes) noexcept nogil:
+    cdef Py_ssize_t offset = 0
+    while offset < size_bytes:
+        prefetch_line(<const char*>at + offset)
+        offset += <int>CACHE_LINE_BYTES

@@ -1,0 +1,47 @@
+"""What the cycle collector walks of a batch's objects, and what it need not."""
+
+import gc
+from typing import Any
+
+from kprod._core.append import PartitionHead
+from kprod._core.chunks import ChunkChain, ChunkPool
+from kprod._core.collector import untrack
+from kprod._core.future import BatchResult
+from kprod._core.tally import BatchShare, SendTally
+from kprod.errors import KprodError
+from kprod.producer.batch import ProducerBatch
+
+
+def _batch() -> ProducerBatch:
+    pool = ChunkPool(1 << 16)
+    chunk = pool.try_chunk()
+    assert chunk is not None
+    queue: Any = PartitionHead("orders", 0)
+    return ProducerBatch(queue, ChunkChain(pool, [chunk]), 1 << 20, 77)
+
+
+def test_what_is_untracked_is_passed_over() -> None:
+    """Once is as good as twice; what the collector never walks is left as it is."""
+    untracked: list[object] = []
+    for thing in (untracked, untracked, 7, "text"):
+        untrack(thing)
+    assert not gc.is_tracked(untracked)
+    gc.collect()
+
+
+def test_a_batch_that_waits_has_nothing_for_the_collector() -> None:
+    """Neither itself nor what it is made of, open or closed."""
+    batch = _batch()
+    parts: list[object] = [batch, batch.result, batch.builder, batch.builder.chain]
+    assert not any(map(gc.is_tracked, parts))
+    batch.builder.try_append(1, None, b"value")
+    assert not gc.is_tracked(batch.close(0, None))
+
+
+def test_a_result_is_walked_again_once_something_may_lead_back_to_it() -> None:
+    """An account that listens, or an error; a success leads nowhere."""
+    listened, failed, taken = (BatchResult("orders", partition) for partition in range(3))
+    BatchShare(SendTally(), listened).watch()
+    failed.complete(error=KprodError("no"))
+    taken.complete(0, -1)
+    assert list(map(gc.is_tracked, (listened, failed, taken))) == [True, True, False]
