@@ -3,8 +3,12 @@ cdef extern from "Python.h":
     bint PyObject_GC_IsTracked(object tracked) noexcept
     void PyObject_GC_Track(void* tracked) noexcept
     void PyObject_GC_UnTrack(void* tracked) noexcept
+    bint PyGC_Disable() noexcept
+    bint PyGC_Enable() noexcept
 
 
+cpdef bint pause() noexcept
+cpdef void resume(bint collects) noexcept
 cpdef void untrack(object tracked) noexcept
 
 

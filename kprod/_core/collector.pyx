@@ -9,6 +9,28 @@ Thread-safety: under the interpreter lock, by who has just made the object.
 """
 
 
+cpdef bint pause() noexcept:
+    """Collect no garbage until `resume`.
+
+    On CPython 3.11 a collection may begin in any allocation, and with it the application's
+    finalizers; later ones begin it between bytecodes only.
+
+    Returns:
+        What `resume` is to be given.
+    """
+    return PyGC_Disable()
+
+
+cpdef void resume(bint collects) noexcept:
+    """Collect garbage again.
+
+    Args:
+        collects: What `pause` has returned: whether there was any collecting before.
+    """
+    if collects:
+        PyGC_Enable()
+
+
 cpdef void untrack(object tracked) noexcept:
     """Let the collector pass over an object; one that it never walks is left as it is.
 

@@ -8,6 +8,8 @@ it is taken out of the socket, and what is not for the one who waits is left to 
 Invariants.
     The connection is the client's all the time: it may send, serve and close it. Whatever it does
     makes the wait superfluous, never wrong.
+    A connection is not watched for answers only while none is in flight, but for the one that is
+    waited for here; that its peer goes is always seen.
     What rings the bell is open for as long as anybody can ring it.
 
 Thread-safety: whoever owns the client, but for `wait` and `release`.
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from kprod._core.frames import correlation_id_of
 from kprod.network.connection import NodeConnection
 from kprod.network.framing import Frame
-from kprod.network.selector import EVENT_READ, OwnedDescriptor
+from kprod.network.selector import EVENT_NONE, EVENT_READ, OwnedDescriptor
 
 if TYPE_CHECKING:
     from kprod.network.channel import Channel
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
 _WAIT_MAX_S: Final = 3_600.0  # then the caller looks again
 _PREFIX_BYTES: Final = 4  # a frame is told without its length
-_NOTHING: Final = 0
 _BUFFER_BYTES: Final = 4_096  # a longer answer is left to the client
 
 
@@ -102,7 +103,7 @@ class AnswerWait:
             return False
         if self._watched is not channel:
             self._watch(epoll, channel)
-        connection.watch(_NOTHING)
+        connection.watch(EVENT_NONE)
         self._paused = connection
         return True
 
@@ -156,10 +157,10 @@ class AnswerWait:
         connection.take_frame(frame, now_ms)
 
     def end(self) -> None:
-        """Let the selector watch again, unless the client has it do so already."""
+        """Let the selector watch again, if an answer is awaited; the next sending does it too."""
         paused = self._paused
         self._paused = None
-        if paused is not None and paused.events == _NOTHING:
+        if paused is not None and paused.events == EVENT_NONE and paused.requests.newest:
             paused.watch(EVENT_READ)
 
     def close(self) -> None:

@@ -192,9 +192,7 @@ class NodeConnection:
         assert channel is not None  # noqa: S101 - READY implies a channel
         correlation_id = self._around.next_correlation_id()
         frame = request.encode(version, correlation_id, self._around.client_id)
-        in_flight = InFlightRequest(
-            request, frame, version=version, correlation_id=correlation_id, now_ms=now_ms
-        )
+        in_flight = InFlightRequest(request, frame, version, correlation_id, now_ms)
         timeout_ms = request.timeout_ms or self._around.request_timeout_ms
         in_flight.deadline_ms = now_ms + timeout_ms
         self.requests.add(in_flight)

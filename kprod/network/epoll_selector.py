@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kprod.errors import ClosedError
-from kprod.network.selector import EVENT_READ, EVENT_WRITE, OwnedDescriptor, Watched
+from kprod.network.selector import EVENT_NONE, EVENT_READ, EVENT_WRITE, OwnedDescriptor, Watched
 
 IS_AVAILABLE: Final = hasattr(select, "epoll") and hasattr(os, "eventfd")
 
@@ -95,6 +95,11 @@ class EpollSelector:
 
 
 def _to_epoll(events: int) -> int:
+    """What epoll calls it; where nothing is awaited, still that the peer has gone."""
+    if events == EVENT_READ:
+        return select.EPOLLIN
+    if events == EVENT_NONE:
+        return select.EPOLLRDHUP
     reads = select.EPOLLIN if events & EVENT_READ else 0
     return reads | (select.EPOLLOUT if events & EVENT_WRITE else 0)
 

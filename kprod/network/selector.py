@@ -27,6 +27,7 @@ from kprod.errors import ClosedError
 
 EVENT_READ = selectors.EVENT_READ
 EVENT_WRITE = selectors.EVENT_WRITE
+EVENT_NONE = 0  # but that the peer has gone; `EpollSelector` only
 _DRAIN_BYTES = 4096
 
 

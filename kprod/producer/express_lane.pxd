@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t
 
 from kprod._core.append cimport SendPath
 from kprod._core.clock cimport SystemClock
+from kprod._core.collector cimport pause, resume
 from kprod._core.future cimport BatchResult
 from kprod.network.answer_wait cimport AnswerWait
 from kprod.network.client cimport NetworkClient

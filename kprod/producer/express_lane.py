@@ -32,11 +32,11 @@ Source: leader and followers (Schmidt, Pattern-Oriented Software Architecture 2)
 epoll_ctl(2) for the change of what another thread waits for.
 """
 
-import gc
 import threading
 
 from kprod._core.acknowledgements import read_acknowledgements
 from kprod._core.append import SendPath
+from kprod._core.collector import pause, resume
 from kprod._core.future import BatchResult
 from kprod.clock import Clock
 from kprod.network.answer_wait import AnswerWait
@@ -193,13 +193,11 @@ class ExpressLane:
         """
         if not self._turn.acquire(False):  # noqa: FBT003
             return False
-        self._collects = gc.isenabled()
-        gc.disable()
+        self._collects = pause()
         return True
 
     def _leave(self) -> None:
-        if self._collects:
-            gc.enable()
+        resume(self._collects)
         self._turn.release()
 
     def _send(self, now_ms: int) -> bool:

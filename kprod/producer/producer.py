@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self, SupportsIndex
 
 from kprod._core.append import TopicHead
-from kprod._core.chunks import ChunkChain, MemoryWaiter
+from kprod._core.chunks import MemoryWaiter
 from kprod._core.future import BatchResult
 from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
@@ -46,7 +46,6 @@ from kprod.producer.ending import Ending, Engine
 from kprod.producer.engine_parts import EngineParts
 from kprod.producer.express_lane import ExpressLane
 from kprod.producer.interceptors import Interceptors, OnDelivery
-from kprod.producer.partition_queue import PartitionQueue
 from kprod.producer.partitioner import ROUND_ROBIN, StickyPartitioner, key_rule
 from kprod.producer.send_rules import SendRules
 from kprod.producer.sender import Sender
@@ -222,6 +221,7 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
             last_steps=(self._interceptors.close, partial(lifetime.unwatch, self)),
         )
         self._thread = self._ending.thread
+        self.make_batch = self._accumulator.make_batch  # type: ignore[method-assign]
 
     def _open_lane(self, config: ProducerConfig, world: Environment) -> None:
         """Open the lane for single records, where all of its way is compiled code."""
@@ -398,10 +398,6 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
     def await_partition(self, head: TopicHead, partition: int, timeout_ms: int) -> None:
         """Refresh once; the partition may be new."""
         self._opener.await_partition(head, partition, self._patience_ms(timeout_ms))
-
-    def make_batch(self, queue: PartitionQueue, chain: ChunkChain) -> ProducerBatch:
-        """Make a batch on this chain."""
-        return self._accumulator.make_batch(queue, chain)
 
     def wait_for_memory(self, waiter: MemoryWaiter, timeout_ms: int) -> None:
         """Wait in the pool's line."""
