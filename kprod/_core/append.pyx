@@ -517,7 +517,7 @@ cdef class SendPath:
         """
         self.inbox.append(queue)
         if self.sender_sleeps:
-            if self.lane is None or not self.lane.send():
+            if self.lane is None or not self.lane.send(queue):
                 self.wake_sender()
         return 0
 

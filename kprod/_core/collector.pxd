@@ -5,10 +5,16 @@ cdef extern from "Python.h":
     void PyObject_GC_UnTrack(void* tracked) noexcept
     bint PyGC_Disable() noexcept
     bint PyGC_Enable() noexcept
+    const long PY_VERSION_HEX
 
 
-cpdef bint pause() noexcept
-cpdef void resume(bint collects) noexcept
+cdef enum:
+    COLLECTS_BETWEEN_BYTECODES = 0x030C0000  # from CPython 3.12 on
+
+
+cpdef void pause() noexcept
+cpdef void resume() noexcept
+cpdef void resume_in_child() noexcept
 cpdef void untrack(object tracked) noexcept
 
 

@@ -9,26 +9,38 @@ Thread-safety: under the interpreter lock, by who has just made the object.
 """
 
 
-cpdef bint pause() noexcept:
-    """Collect no garbage until `resume`.
+# How many have paused it, and whether it ran when the first of them did.
+cdef int _pauses = 0
+cdef bint _ran = False
+
+
+cpdef void pause() noexcept:
+    """Collect no garbage in this process until `resume`, which must follow within microseconds.
 
     On CPython 3.11 a collection may begin in any allocation, and with it the application's
-    finalizers; later ones begin it between bytecodes only.
-
-    Returns:
-        What `resume` is to be given.
+    finalizers; later ones begin it between bytecodes only, and there this does nothing.
     """
-    return PyGC_Disable()
+    global _pauses, _ran
+    if PY_VERSION_HEX < COLLECTS_BETWEEN_BYTECODES:
+        if _pauses == 0:
+            _ran = PyGC_Disable()
+        _pauses += 1
 
 
-cpdef void resume(bint collects) noexcept:
-    """Collect garbage again.
+cpdef void resume() noexcept:
+    """Collect garbage again, if it was collected before and nobody else has paused it."""
+    global _pauses
+    if _pauses > 0:
+        _pauses -= 1
+        if _pauses == 0 and _ran:
+            PyGC_Enable()
 
-    Args:
-        collects: What `pause` has returned: whether there was any collecting before.
-    """
-    if collects:
-        PyGC_Enable()
+
+cpdef void resume_in_child() noexcept:
+    """Forget the pauses of threads that a forked child does not have."""
+    global _pauses
+    _pauses = min(_pauses, 1)
+    resume()
 
 
 cpdef void untrack(object tracked) noexcept:

@@ -59,6 +59,10 @@ cdef class Counting:
         """Begin another window of time; returns when to be called again."""
         return now_ms + (1 << 40)
 
+    def knows(self, str topic) -> bool:
+        """Whether a topic has its counters, which are made by Python code."""
+        return topic in self.topics
+
     def produced(self, batches, int64_t now_ms) -> None:
         """A Produce request was made of these batches."""
         cdef ProducerCounters whole = self.producer
@@ -169,6 +173,10 @@ cdef class Counting:
 
 cdef class NotCounting:
     """Takes the same calls and keeps nothing."""
+
+    def knows(self, str topic) -> bool:
+        """See `Counting.knows`."""
+        return True
 
     def produced(self, batches, int64_t now_ms) -> None:
         """See `Counting.produced`."""

@@ -286,8 +286,13 @@ cdef class BatchResult:
                 waiters.remove(waiter)
 
     cpdef bint is_unheard(self) except -1:
-        """Whether no callback and no listener would hear of it, if it were done now."""
-        return not self.done and self._listeners is None and not self._callbacks
+        """Whether nobody would hear of it, if it were done now: no callback, listener or waiter."""
+        return (
+            not self.done
+            and self._listeners is None
+            and not self._callbacks
+            and not self._waiters
+        )
 
     cdef void _hand_over(self, list forwards, list parts) noexcept:
         """Give each child its callbacks; needs no memory."""
@@ -564,10 +569,8 @@ cdef object _copy_of(object error):
 cdef bint _wait_once(BatchResult result, object seconds, bint until_finished) except -1:
     """Wait until the result is done (finished) or forwarded; False when the time is over."""
     lane = result.lane
-    if lane is not None and seconds != 0:
-        result.lane = None
-        if lane.fetch(result, seconds):
-            return True  # whatever came of it: who waits looks again
+    if lane is not None and seconds != 0 and lane.fetch(result, seconds):
+        return True  # whatever came of it: who waits looks again
     lock = allocate_lock()
     lock.acquire()
     if not result.await_by(lock):

@@ -29,6 +29,7 @@ cdef class Metadata:
     cdef public int64_t _due_at_ms
     cdef public int64_t _rebootstrap_at_ms
 
+    cpdef bint has_noted(self, str topic, int64_t now_ms) except -1
     cpdef add_topic(self, str topic, int64_t now_ms)
     cpdef int64_t update_due_in_ms(self, int64_t now_ms) except -1
     cpdef bint rebootstrap_is_due(self, int64_t now_ms) except -1

@@ -166,9 +166,9 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         Returns:
             The present version; `wait_for_update` takes it.
         """
-        forgotten_at_ms = now_ms + self._settings.metadata_max_idle_ms
-        if self._topics.get(topic, 0) > forgotten_at_ms - NOTED_EVERY_MS:
+        if self.has_noted(topic, now_ms):
             return self._version
+        forgotten_at_ms = now_ms + self._settings.metadata_max_idle_ms
         with self._lock:
             if topic not in self._topics:
                 self._unsettled.add(topic)
@@ -177,6 +177,19 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
                 self._settle_instants_locked()
             self._topics[topic] = forgotten_at_ms
             return self._version
+
+    def has_noted(self, topic: str, now_ms: int) -> bool:
+        """Whether `add_topic` would change nothing, since the topic was in use just now.
+
+        Args:
+            topic: Its name.
+            now_ms: Monotonic.
+
+        Returns:
+            False for a topic that is not in use.
+        """
+        forgotten_at_ms = now_ms + self._settings.metadata_max_idle_ms
+        return bool(self._topics.get(topic, 0) > forgotten_at_ms - NOTED_EVERY_MS)
 
     def request_update(self) -> int:
         """Wish for a new answer about every topic.

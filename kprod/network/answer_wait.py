@@ -101,6 +101,7 @@ class AnswerWait:
             return False
         if connection.events != EVENT_READ:
             return False
+        self.end()
         if self._watched is not channel:
             self._watch(epoll, channel)
         connection.watch(EVENT_NONE)
@@ -156,12 +157,18 @@ class AnswerWait:
         channel.skip(len(frame) + _PREFIX_BYTES, self._buffer)
         connection.take_frame(frame, now_ms)
 
-    def end(self) -> None:
-        """Let the selector watch again, if an answer is awaited; the next sending does it too."""
+    def end(self) -> NodeConnection | None:
+        """Let the selector watch again, if an answer is awaited; the next sending does it too.
+
+        Returns:
+            The connection, if it was not watched and may have been answered.
+        """
         paused = self._paused
         self._paused = None
-        if paused is not None and paused.events == EVENT_NONE and paused.requests.newest:
-            paused.watch(EVENT_READ)
+        if paused is None or paused.events != EVENT_NONE or paused.requests.newest is None:
+            return None
+        paused.watch(EVENT_READ)
+        return paused
 
     def close(self) -> None:
         """Give up the descriptors, which who waits still holds; there will be no other wait."""

@@ -7,6 +7,7 @@ from kprod.network.outgoing cimport OutgoingFrame
 cdef class Channel:
     cdef public object transport
     cdef public FrameReader reader
+    cdef public object _failure
     cdef public object _outbox
 
     cpdef bint send(self, OutgoingFrame frame) except -1

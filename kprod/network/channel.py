@@ -28,7 +28,7 @@ _IOV_MAX = min(iov_max(), PIECES_MAX)
 class Channel:
     """A transport with a queue of outgoing frames and a reader of incoming ones."""
 
-    __slots__ = ("_outbox", "reader", "transport")
+    __slots__ = ("_failure", "_outbox", "reader", "transport")
 
     def __init__(self, transport: Transport, reader: FrameReader) -> None:
         """Take over a transport.
@@ -40,6 +40,7 @@ class Channel:
         self.transport = transport
         self.reader = reader
         self._outbox: deque[OutgoingFrame] = deque()
+        self._failure: OSError | None = None  # of a `send`
 
     @property
     def has_output(self) -> bool:
@@ -53,23 +54,25 @@ class Channel:
             frame: Not written yet.
 
         Returns:
-            Whether all is written.
-
-        Raises:
-            OSError: The connection is gone.
+            Whether all is written. What went wrong is raised by the next `flush`, which comes as
+            soon as the owner serves what it watches for: with output waiting, that it is writable.
         """
         is_small = frame.size_bytes <= WRITE_BYTES_MAX and len(frame.pieces) <= _IOV_MAX
         if is_small and self.transport.gathers and not self._outbox:
             # Most often that is all there is to do.
             try:
                 frame.advance(self.transport.write_pieces(frame.pieces))
-            except OSError:
-                self._outbox.append(frame)
-                raise
+            except OSError as error:
+                self._failure = error
             if frame.is_written:
                 return True
         self._outbox.append(frame)
-        return self.flush()
+        if self._failure is None:
+            try:
+                return self.flush()
+            except OSError as error:
+                self._failure = error
+        return False
 
     def flush(self) -> bool:
         """Write until all is written or the socket is full.
@@ -80,6 +83,8 @@ class Channel:
         Raises:
             OSError: The connection is gone.
         """
+        if self._failure is not None:
+            raise self._failure
         while self._outbox:
             frame = self._outbox[0]
             while not frame.is_written:

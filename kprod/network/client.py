@@ -34,7 +34,7 @@ from kprod.network.connection import NodeConnection
 from kprod.network.metadata_updater import MetadataUpdater
 from kprod.network.negotiation import BrokerFeatures
 from kprod.network.request import ClientRequest, Outcome
-from kprod.network.selector import Selector
+from kprod.network.selector import EVENT_READ, Selector
 from kprod.network.surroundings import NetworkDoors, Surroundings
 from kprod.protocol.api_versions import choose_version
 from kprod.timer.timer import Timer
@@ -55,10 +55,14 @@ class SleepingPlace(Protocol):
     """Longest sleep."""
 
     def lend(self, until_ms: int) -> None:
-        """The client's thread sleeps now, until then at the latest."""
+        """The client's thread sleeps now; what is not later than `until_ms` it sees in time."""
 
-    def take_back(self) -> None:
-        """It is awake: the client is its own again, which may take a moment."""
+    def take_back(self) -> NodeConnection | None:
+        """It is awake: the client is its own again, which may take a moment.
+
+        Returns:
+            A connection that may have been answered and that the selector did not watch.
+        """
 
     def close(self) -> None:
         """Give up its descriptors."""
@@ -441,9 +445,10 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         sleep_ms = min(sleep_ms, lane.sleep_max_ms)
         lane.lend(self._now_ms + sleep_ms)
         try:
-            return selector.select(sleep_ms)
+            ready = selector.select(sleep_ms)
         finally:
-            lane.take_back()
+            unwatched = lane.take_back()
+        return ready if unwatched is None else [*ready, (unwatched, EVENT_READ)]
 
     def _sleep_ms(self, timeout_ms: int) -> int:
         now_ms = self._now_ms

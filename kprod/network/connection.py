@@ -198,10 +198,7 @@ class NodeConnection:
         self.requests.add(in_flight)
         self._last_active_ms = now_ms
         # First the bytes, then the books: the peer is at work meanwhile.
-        try:  # noqa: SIM105 - no Python code on a caller's way (`AnswerWait`)
-            channel.send(frame)
-        except OSError:
-            pass  # it waits now, so its socket is served, and says the same again
+        channel.send(frame)
         self._note_written(channel, now_ms)
         if self.requests.newest is in_flight:
             self._arm_request_timeout(in_flight)

@@ -33,6 +33,7 @@ cdef class RecordAccumulator:
 
     cpdef bint has_news(self) except -1
     cpdef list ready_nodes(self)
+    cpdef bint is_alone(self, PartitionQueue queue) except -1
     cpdef bint wants_routes(self) except -1
     cpdef int64_t _leader_id_of(self, PartitionQueue queue) except? -1
     cpdef ProducerBatch make_batch(self, object queue, object chain)

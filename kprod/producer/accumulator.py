@@ -160,6 +160,10 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         """List the nodes whose rings are not empty."""
         return [node_id for node_id, ring in self._rings.items() if ring]
 
+    def is_alone(self, queue: PartitionQueue) -> bool:
+        """Whether a queue stands in a ring, and no other in any."""
+        return queue.ring_node_id != NO_NODE and sum(map(len, self._rings.values())) == 1
+
     def wants_routes(self) -> bool:
         """Whether the picture of the cluster is new, or lacks a leader."""
         return self._routed_snapshot is not self._metadata.snapshot or bool(self._leaderless)

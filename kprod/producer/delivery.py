@@ -118,8 +118,7 @@ class Delivery:
             outcome: Of the request.
         """
         answers: Replies = {}
-        body = outcome.body
-        if body is not None:
+        if (body := outcome.body) is not None:
             throttle_ms = 0 if isinstance(body, list) else int(body.get("throttle_time_ms", 0))
             self._recorder.answered(outcome.node_id, outcome.latency_ms, throttle_ms)
             try:
@@ -155,9 +154,10 @@ class Delivery:
         """
         _logger.error("A batch for %s could not be encoded", batch.queue.topic, exc_info=cause)
         self._end_attempt(batch)
-        error = KprodError(f"{batch.record_count} records could not be encoded: {cause!r}")
-        error.__cause__ = cause
-        self._fail(batch, error)
+        if not batch.is_done:
+            error = KprodError(f"{batch.record_count} records could not be encoded: {cause!r}")
+            error.__cause__ = cause
+            self._fail(batch, error)
 
     def purge(self) -> int:
         """Fail every record that is certainly not in the log and not on its way.

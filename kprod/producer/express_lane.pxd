@@ -25,9 +25,7 @@ cdef class ExpressLane:
     cdef public AnswerWait _answer
     cdef public NetworkClient _client
     cdef public SystemClock _clock
-    cdef public bint _collects
     cdef public bint _is_fetching
-    cdef public bint _is_left
     cdef public SendPath _path
     cdef public int64_t _patience_ms
     cdef public Sender _sender
@@ -35,14 +33,14 @@ cdef class ExpressLane:
     cdef public object _turn
     cdef public int64_t _until_ms
 
-    cpdef bint send(self) except -1
+    cpdef bint send(self, PartitionQueue queue) except -1
     cpdef bint fetch(self, BatchResult result, double timeout_s) except -1
 
     @cython.locals(
         accumulator=RecordAccumulator, client=NetworkClient, sender=Sender,
-        connection=NodeConnection, ready_nodes=list,
+        connection=NodeConnection,
     )
-    cpdef bint _send(self, int64_t now_ms) except -1
+    cpdef bint _send(self, PartitionQueue queue, int64_t now_ms) except -1
     cpdef bint _enter(self) except -1
     cpdef _leave(self)
     cpdef int _begin(self, BatchResult result) except -1

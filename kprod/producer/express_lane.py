@@ -12,10 +12,12 @@ to wait, it waits for the answer at the socket (`fetch`), and takes it in.
                                                             → answer taken in, selector resumed
 
 It is a short cut, never a necessity. It is taken only where the whole of it is compiled code, in
-which no signal handler and no other thread can come in between: one plain batch, nothing else to
-do, nothing else in flight; an answer that has arrived whole, says nothing but yes, and that no
-callback waits for. Whatever is otherwise is left as it is found to the sender, which is woken for
-it; an answer is therefore looked at before it is taken out of the socket.
+which no signal handler can come in between: one batch of a topic in use, nothing else to do, and
+nothing else in flight; an answer that has arrived whole, says nothing but yes, and that nobody else
+waits for. Other threads may come in between, where a system call lets go of the interpreter lock:
+they do not get the turn, and who posts a record meanwhile wakes the sender. Whatever is otherwise
+is left to the sender as it is found, and the sender is woken for it; an answer is therefore looked
+at before it is taken out of the socket.
 
 Nobody is asked beforehand whether a caller will wait. A record that was waited for makes the next
 one go this way, and one that was not ends it.
@@ -23,11 +25,11 @@ one go this way, and one that was not ends it.
 Invariants.
     Who holds `_turn` owns what else is the sender's own. The sender holds it but for its sleep;
     a caller never waits for it.
-    A paused selector is resumed by who paused it, or, if the sender is awake just then, by that.
+    Nothing that may be answered stays unwatched when its wait has ended, or the sender is awake.
     An error in here ends the sender, as one in a turn of its own does.
 
 Thread-safety: `send` and `fetch` any thread; the rest the sender's. `_turn` guards every field but
-`is_awaited`, `_is_left` and `_is_fetching`, which change with the interpreter lock held.
+`is_awaited` and `_is_fetching`, which change with the interpreter lock held.
 Source: leader and followers (Schmidt, Pattern-Oriented Software Architecture 2) for the idea;
 epoll_ctl(2) for the change of what another thread waits for.
 """
@@ -41,9 +43,11 @@ from kprod._core.future import BatchResult
 from kprod.clock import Clock
 from kprod.network.answer_wait import AnswerWait
 from kprod.network.client import NetworkClient
+from kprod.network.connection import NodeConnection
 from kprod.network.framing import Frame
 from kprod.network.in_flight import InFlightRequest
 from kprod.producer.accumulator import RecordAccumulator
+from kprod.producer.partition_queue import PartitionQueue
 from kprod.producer.produce_call import ProduceCall
 from kprod.producer.sender import Sender
 
@@ -65,9 +69,7 @@ class ExpressLane:
         "_answer",
         "_client",
         "_clock",
-        "_collects",
         "_is_fetching",
-        "_is_left",
         "_path",
         "_patience_ms",
         "_sender",
@@ -108,25 +110,28 @@ class ExpressLane:
         self._path = path
         self._turn = threading.Lock()  # guards: see the module
         self._turn.acquire()
-        self._collects = True
         self._until_ms = 0  # the sender's sleep ends by then
         self._trouble: BaseException | None = None
         self._answer = AnswerWait()
         self._is_fetching = False
-        self._is_left = False  # a wait was not ended; the sender has to
 
     # The sender's.
 
     def lend(self, until_ms: int) -> None:
         """See `SleepingPlace.lend`."""
-        if self._is_left:
-            self._is_left = False
-            self._answer.end()
+        if not self._answer.is_lone():
+            self._answer.forget()
         self._until_ms = until_ms
         self._turn.release()
 
-    def take_back(self) -> None:
+    def take_back(self) -> NodeConnection | None:
         """See `SleepingPlace.take_back`.
+
+        Who waits in the selector's place may be kept from its answer, by a signal handler say, and
+        the sender has woken because of a deadline, or because somebody wants something of it.
+
+        Returns:
+            The connection that was to bring it.
 
         Raises:
             BaseException: What a caller's turn has met.
@@ -134,6 +139,7 @@ class ExpressLane:
         self._turn.acquire()
         if self._trouble is not None:
             raise self._trouble
+        return self._answer.end()
 
     def close(self) -> None:
         """Give up the descriptors; nothing happens the second time."""
@@ -141,8 +147,11 @@ class ExpressLane:
 
     # Any thread's.
 
-    def send(self) -> bool:
+    def send(self, queue: PartitionQueue) -> bool:
         """Send what has just been posted to the inbox; the sender sleeps.
+
+        Args:
+            queue: That was posted.
 
         Returns:
             False if the sender must be woken: it has, or still has, something to do.
@@ -151,7 +160,7 @@ class ExpressLane:
             return False
         self.is_awaited = False
         try:
-            return self._send(self._clock.now_ms())
+            return self._send(queue, self._clock.now_ms())
         except BaseException as error:  # noqa: BLE001 - the sender ends with it
             self._trouble = error
             return False
@@ -193,25 +202,24 @@ class ExpressLane:
         """
         if not self._turn.acquire(False):  # noqa: FBT003
             return False
-        self._collects = pause()
+        pause()
         return True
 
     def _leave(self) -> None:
-        resume(self._collects)
+        resume()
         self._turn.release()
 
-    def _send(self, now_ms: int) -> bool:
+    def _send(self, queue: PartitionQueue, now_ms: int) -> bool:
         accumulator, client, sender = self._accumulator, self._client, self._sender
-        if sender.has_more_to_do():
+        if sender.has_more_to_do() or not sender.knows(queue.topic, now_ms):
             return False
         accumulator.take_inbox(now_ms)
-        ready_nodes = accumulator.ready_nodes()
-        if len(ready_nodes) != 1:
+        if not accumulator.is_alone(queue):
             return False
-        connection = client.idle_connection(ready_nodes[0], now_ms)
+        connection = client.idle_connection(queue.ring_node_id, now_ms)
         if connection is None:
             return False
-        sender.send_ready(ready_nodes, now_ms)
+        sender.send_ready([queue.ring_node_id], now_ms)
         self._answer.expect(connection)
         if client.has_completions() or sender.has_more_to_do() or accumulator.ready_nodes():
             return False
@@ -230,7 +238,11 @@ class ExpressLane:
             self._leave()
 
     def _take_or_begin(self, result: BatchResult) -> int:
-        if self._is_fetching or not self._is_plain(result):
+        if self._is_fetching:
+            # Perhaps by this very thread, in whose wait a signal handler came to wait.
+            self._path.wake_sender()
+            return _REFUSED
+        if not self._is_plain(result):
             return _REFUSED
         self._take()
         if result.done:
@@ -246,14 +258,14 @@ class ExpressLane:
         result.forgo(self._answer)
         self._is_fetching = False
         if not self._enter():
-            # The sender is awake, and may be past its look at this.
-            self._is_left = True
+            # Somebody has the turn just now; what is left the sender finds when it wakes.
             self._path.wake_sender()
             return
         try:
             if self._is_plain(result):
                 self._take()
             self._answer.end()
+            self._answer.forget()  # a second wait for it is one like others
         except BaseException as error:  # noqa: BLE001 - the sender ends with it
             self._fail(error)
         finally:

@@ -3,6 +3,12 @@
 from libc.stdint cimport int64_t
 
 
+cdef class Weights:
+    cdef readonly list candidates
+    cdef readonly list cumulated
+    cdef readonly int64_t weighed_at_ms
+
+
 cdef class StickyPartitioner:
     cdef public object _clock
     cdef public dict _held_since_ms

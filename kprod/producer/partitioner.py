@@ -74,12 +74,21 @@ def key_rule(settings: PartitionerSettings) -> KeyRule:
     return rule
 
 
-class _Weights(NamedTuple):
-    """What is drawn from, and when it was weighed."""
+class Weights:  # noqa: B903 - those would be made by Python code
+    """What is drawn from, and when it was weighed.
 
-    candidates: list[int]
-    cumulated: list[int]
-    weighed_at_ms: int
+    Attributes:
+        candidates: Partitions, ascending.
+        cumulated: The sum of the weights up to each.
+        weighed_at_ms: Monotonic.
+    """
+
+    __slots__ = ("candidates", "cumulated", "weighed_at_ms")
+
+    def __init__(self, candidates: list[int], cumulated: list[int], weighed_at_ms: int) -> None:
+        self.candidates = candidates
+        self.cumulated = cumulated
+        self.weighed_at_ms = weighed_at_ms
 
 
 class StickyPartitioner:
@@ -108,7 +117,7 @@ class StickyPartitioner:
         self._clock = clock
         self._source = source
         self._held_since_ms: dict[int, int] = {}
-        self._weights: dict[str, _Weights] = {}
+        self._weights: dict[str, Weights] = {}
 
     @property
     def takes_turns(self) -> bool:
@@ -130,7 +139,8 @@ class StickyPartitioner:
             or weights.candidates[-1] >= head.partition_count
         ):
             weights = self._weights[head.name] = self._weigh(head, now_ms)
-        drawn = self._source.randrange(weights.cumulated[-1])
+        # `randrange` is Python code, and this may be on a caller's way (`ExpressLane`).
+        drawn = int(self._source.random() * weights.cumulated[-1])
         head.sticky = weights.candidates[bisect.bisect_right(weights.cumulated, drawn)]
 
     def note_held(self, node_id: int, now_ms: int) -> None:
@@ -161,14 +171,14 @@ class StickyPartitioner:
             for node_id in self._held_since_ms.keys() - node_ids:
                 del self._held_since_ms[node_id]
 
-    def _weigh(self, head: TopicQueues, now_ms: int) -> _Weights:
+    def _weigh(self, head: TopicQueues, now_ms: int) -> Weights:
         candidates = self._candidates(head, now_ms)
         if not self._settings.partitioner_adaptive_partitioning_enable:
-            return _Weights(candidates, list(range(1, len(candidates) + 1)), now_ms)
+            return Weights(candidates, list(range(1, len(candidates) + 1)), now_ms)
         lengths = [len(head.queues[partition].batches) for partition in candidates]
         longest = max(lengths)
         weights = itertools.accumulate(longest + 1 - length for length in lengths)
-        return _Weights(candidates, list(weights), now_ms)
+        return Weights(candidates, list(weights), now_ms)
 
     def _candidates(self, head: TopicQueues, now_ms: int) -> list[int]:
         """Partitions to draw from, ascending, at least one."""

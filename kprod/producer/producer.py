@@ -19,6 +19,7 @@ from typing import Any, Self, SupportsIndex
 
 from kprod._core.append import TopicHead
 from kprod._core.chunks import MemoryWaiter
+from kprod._core.collector import resume_in_child
 from kprod._core.future import BatchResult
 from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
@@ -287,6 +288,7 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
 
     def refuse_in_child(self) -> None:
         """Take no more records, settle the futures, leave the parent alone; in a forked child."""
+        resume_in_child()
         self.refusal = _forked_error
         self._ending.forsake(_forked_error())
 

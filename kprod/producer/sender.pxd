@@ -48,6 +48,8 @@ cdef class Sender:
     @cython.locals(accumulator=RecordAccumulator, identity=TransactionManager)
     cpdef bint has_more_to_do(self) except -1
 
+    cpdef bint knows(self, str topic, int64_t now_ms) except -1
+
     @cython.locals(takes=cython.bint, batches=list)
     cpdef send_ready(self, list ready_nodes, int64_t now_ms)
 

@@ -312,6 +312,10 @@ class Sender:
             or identity.wants_attention()
         )
 
+    def knows(self, topic: str, now_ms: int) -> bool:
+        """Whether nothing is to be noted of a topic when a record for it is sent now."""
+        return self._recorder.knows(topic) and self._metadata.has_noted(topic, now_ms)
+
     def send_ready(self, ready_nodes: Sequence[int], now_ms: int) -> None:
         """Send what may be sent now.
 
@@ -345,6 +349,8 @@ class Sender:
                 pieces = batch.close(self._attributes, self._compress)
             except Exception as error:  # noqa: BLE001 - a codec's; the other batches go on
                 # Later, for callbacks are the sender's; this may be a guest's turn (`ExpressLane`).
+                # Nothing follows until then: the batch has a sequence that will be missing.
+                batch.queue.rewind_later()
                 self.call_soon(partial(self._delivery.give_up, batch, error))
                 continue
             batch.builder.chain.hold()

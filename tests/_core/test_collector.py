@@ -1,11 +1,12 @@
 """What the cycle collector walks of a batch's objects, and what it need not."""
 
 import gc
+import sys
 from typing import Any
 
 from kprod._core.append import PartitionHead
 from kprod._core.chunks import ChunkChain, ChunkPool
-from kprod._core.collector import untrack
+from kprod._core.collector import pause, resume, resume_in_child, untrack
 from kprod._core.future import BatchResult
 from kprod._core.tally import BatchShare, SendTally
 from kprod.errors import KprodError
@@ -45,3 +46,32 @@ def test_a_result_is_walked_again_once_something_may_lead_back_to_it() -> None:
     failed.complete(error=KprodError("no"))
     taken.complete(0, -1)
     assert list(map(gc.is_tracked, (listened, failed, taken))) == [True, True, False]
+
+
+def test_collecting_is_paused_until_the_last_resumes() -> None:
+    """Two producers may; from CPython 3.12 on nothing is collected inside compiled code anyway."""
+    is_paused = sys.version_info < (3, 12)
+    assert gc.isenabled()
+    pause()
+    pause()
+    resume()
+    assert gc.isenabled() is not is_paused
+    resume()
+    assert gc.isenabled()
+    pause()
+    pause()
+    resume_in_child()
+    assert gc.isenabled()
+    resume()
+    assert gc.isenabled()
+
+
+def test_who_collects_nothing_still_does_not() -> None:
+    """The application may have switched it off."""
+    gc.disable()
+    try:
+        pause()
+        resume()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -123,3 +123,20 @@ def test_a_tiny_socket_buffer(sizes: list[int]) -> None:
     far.close()
 
     assert received == b"".join(pieces)
+
+
+@pytest.mark.parametrize("size_bytes", [10, 3 << 20])
+def test_what_a_send_met_is_told_by_the_next_flush(size_bytes: int) -> None:
+    """With its own reason, and the frame is still there: nobody can take it for written."""
+    channel, transport = make()
+    met = ConnectionResetError(104, "Connection reset by peer")
+
+    def refuse(pieces: object) -> int:  # noqa: ARG001 - the transport's signature
+        raise met
+
+    transport.write_pieces = refuse  # type: ignore[method-assign]
+    assert not channel.send(OutgoingFrame([bytes(size_bytes)]))
+    assert channel.has_output
+    with pytest.raises(ConnectionResetError) as raised:
+        channel.flush()
+    assert raised.value is met

@@ -4,10 +4,11 @@ The broker runs in this process, so its answers come when its thread gets to the
 with records that were waited for, which is what opens the lane.
 """
 
+import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
@@ -38,8 +39,8 @@ class Interrupt(Exception):
 
 @pytest.fixture
 def cluster() -> Iterator[EmbeddedCluster]:
-    """One broker, a topic of two partitions."""
-    with EmbeddedCluster(brokers=1, topics={TOPIC: 2}) as running:
+    """One broker, a topic of two partitions and another of one."""
+    with EmbeddedCluster(brokers=1, topics={TOPIC: 2, "others": 1}) as running:
         yield running
 
 
@@ -109,10 +110,23 @@ def _functions_run(call: Callable[[], object]) -> set[str]:
     return seen
 
 
-def test_no_python_code_runs_on_the_way(producer: kprod.Producer) -> None:
+KINDS: dict[str, dict[str, Any]] = {
+    "a partition": {"partition": 1},
+    "the sticky partition": {},
+    "a key": {"key": b"k"},
+    "headers and a time": {"headers": {"h": b"1"}, "timestamp_ms": 7},
+    "another topic": {"topic": "others"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_python_code_runs_on_the_way(producer: kprod.Producer, kind: str) -> None:
     """From the call to the outcome: no signal handler can come in."""
-    for _ in range(100):
-        assert not _functions_run(lambda: _send(producer).result(SETTLE_S))
+    record = {"topic": TOPIC, "value": b"v", **KINDS[kind]}
+    for _ in range(3):
+        producer.send(**record).result(SETTLE_S)
+    for _ in range(300):
+        assert not _functions_run(lambda: producer.send(**record).result(SETTLE_S))
 
 
 def test_a_record_nobody_waits_for_goes_as_ever(
@@ -208,32 +222,88 @@ def test_an_interrupted_wait_leaves_it_too(
     assert _send(producer).result(SETTLE_S).offset == 21
 
 
-def test_interrupted_waits_lose_nothing(producer: kprod.Producer) -> None:
-    """Wherever the handler raises in a wait: each record is delivered once, in order."""
+@contextlib.contextmanager
+def _alarms(handle: Callable[[], object], first_s: float, interval_s: float = 0) -> Generator[None]:
+    previous = signal.signal(signal.SIGALRM, lambda *_: handle())
+    signal.setitimer(signal.ITIMER_REAL, first_s, interval_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+@pytest.mark.parametrize("kind", ["a partition", "the sticky partition"])
+def test_interrupts_lose_nothing(
+    producer: kprod.Producer, cluster: EmbeddedCluster, kind: str
+) -> None:
+    """Wherever a handler raises, in a send or a wait: who got a future gets its outcome."""
     is_armed = [False]
 
-    def handle(*_: object) -> None:
+    def handle() -> None:
         if is_armed[0]:
             is_armed[0] = False
             raise Interrupt
 
-    previous = signal.signal(signal.SIGALRM, handle)
-    signal.setitimer(signal.ITIMER_REAL, 0.0004, 0.0004)
-    interrupts, offsets = 0, []
-    try:
-        while interrupts < 200:
-            future = _send(producer)
+    interrupts, sent = 0, 0
+    futures: list[tuple[bytes, kprod.RecordFuture]] = []
+    with _alarms(handle, 0.0004, 0.0004):
+        while interrupts < 300:
+            value = b"%d" % sent
+            sent += 1
             try:
                 is_armed[0] = True
+                future = producer.send(TOPIC, value, **KINDS[kind])
+                futures.append((value, future))
                 future.result(SETTLE_S)
                 is_armed[0] = False
             except Interrupt:
                 interrupts += 1
-            offsets.append(future.result(SETTLE_S).offset)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
-    assert offsets == list(range(20, 20 + len(offsets)))
+    for value, future in futures:
+        placed = future.result(SETTLE_S)
+        assert _values(cluster, placed.partition)[placed.offset] == value
+    # What was interrupted before its future was given may be in the log or not, once.
+    logged = [value for partition in (0, 1) for value in _values(cluster, partition)][20:]
+    assert len(set(logged)) == len(logged)
+
+
+def test_a_handler_may_flush(producer: kprod.Producer, cluster: EmbeddedCluster) -> None:
+    """The answer that the interrupted wait would take is taken in all the same."""
+    flushed: list[int] = []
+    cluster.faults.delay(ApiKey.PRODUCE, 200)
+    future = _send_while_it_sleeps(producer)
+    with _alarms(lambda: flushed.append(producer.flush(5)), 0.02):
+        assert future.result(SETTLE_S).offset == 20
+    assert flushed == [0]
+
+
+def test_a_handler_may_wait_for_the_same(
+    producer: kprod.Producer, cluster: EmbeddedCluster
+) -> None:
+    """Two waits of one thread for one record."""
+    offsets: list[int] = []
+    cluster.faults.delay(ApiKey.PRODUCE, 200)
+    future = _send_while_it_sleeps(producer)
+    with _alarms(lambda: offsets.append(future.result(5).offset), 0.02):
+        assert future.result(SETTLE_S).offset == 20
+    assert offsets == [20]
+
+
+def test_an_answer_that_is_here_is_not_late(cluster: EmbeddedCluster) -> None:
+    """Though who waits for it is kept from it past the request's time: nothing is sent again."""
+    with kprod.Producer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        linger_ms=0,
+        request_timeout_ms=600,
+        enable_idempotence=False,
+    ) as made:
+        for _ in range(20):
+            _send(made).result(SETTLE_S)
+        cluster.faults.delay(ApiKey.PRODUCE, 100)
+        future = _send_while_it_sleeps(made)
+        with _alarms(lambda: threading.Event().wait(1.0), 0.02):
+            assert future.result(SETTLE_S).offset == 20
+        assert _send(made).result(SETTLE_S).offset == 21
 
 
 def test_a_handler_may_send_and_wait_itself(

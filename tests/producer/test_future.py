@@ -1,6 +1,7 @@
 """Futures seen as those of `concurrent.futures`, and what a kept future keeps."""
 
 import gc
+import threading
 import weakref
 from collections.abc import Iterator
 
@@ -103,3 +104,22 @@ def test_a_kept_future_keeps_no_frames() -> None:
     assert seen() is None
     assert seen_by_record() is None
     assert isinstance(error.__cause__, ValueError)
+
+
+def test_a_result_knows_whether_anybody_would_hear_of_it() -> None:
+    """Those who wait for it count; and one who was told is not to be told again."""
+    result = BatchResult(TOPIC, 0)
+    lock = threading.Lock()
+    lock.acquire()
+    heard = [result.is_unheard()]
+    assert result.await_by(lock)
+    heard.append(result.is_unheard())
+    result.forgo(lock)
+    result.forgo(lock)
+    heard.append(result.is_unheard())
+    assert result.await_by(lock)
+    result.complete(0, -1)
+    heard.append(result.is_unheard())
+    assert heard == [True, False, True, False]
+    assert not lock.locked()
+    assert not result.await_by(lock)
