@@ -11,7 +11,6 @@ Source: performance notes on sendmsg; Kafka's KafkaChannel (clients 4.3.1) for t
 
 from collections import deque
 
-from kprod._core import nonblocking
 from kprod._core.nonblocking import PIECES_MAX
 from kprod.errors import Disconnected
 from kprod.network.framing import Frame, FrameReader
@@ -146,7 +145,8 @@ class Channel:
             count_bytes: Of the frame, with its length prefix.
             buffer: As for `receive`.
         """
-        nonblocking.read_into(self.transport.fileno(), buffer, count_bytes)
+        assert isinstance(self.transport, PlainTransport)  # noqa: S101 - it was peeked
+        self.transport.read_into(buffer, count_bytes)
 
     def close(self) -> None:
         """Close the transport and let go of what was not written."""

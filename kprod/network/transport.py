@@ -12,6 +12,7 @@ on loopback, RFC 9293 3.5 for how they come about.
 import errno
 import os
 import socket
+import sys
 from collections.abc import Callable
 from typing import Protocol
 
@@ -117,9 +118,9 @@ class PlainTransport:
         except BlockingIOError:
             return 0
 
-    def read_into(self, buffer: bytearray) -> int | None:
-        """See `Transport.read_into`."""
-        return nonblocking.read_into(self._socket.fileno(), buffer)
+    def read_into(self, buffer: bytearray, bytes_max: int = sys.maxsize) -> int | None:
+        """See `Transport.read_into`; what is beyond `bytes_max` is left."""
+        return nonblocking.read_into(self._socket.fileno(), buffer, bytes_max)
 
     def peek_into(self, buffer: bytearray) -> int | None:
         """As `read_into`, and leave everything where it is."""

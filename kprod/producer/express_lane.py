@@ -9,7 +9,8 @@ to wait, it waits for the answer at the socket (`fetch`), and takes it in.
     sender asleep, its selector watching          caller
                                                   send()    → drained, encoded, written
                                                   result()  → selector paused, waits at the socket
-                                                            → answer taken in, selector resumed
+                                                            → answer taken in; the next sending
+                                                              has the selector watch again
 
 It is a short cut, never a necessity. It is taken only where the whole of it is compiled code, in
 which no signal handler can come in between: one batch of a topic in use, nothing else to do, and
