@@ -21,9 +21,11 @@ import select
 from typing import TYPE_CHECKING, Final
 
 from kprod._core.frames import correlation_id_of
+from kprod._core.owned_descriptor import OwnedDescriptor
 from kprod.network.connection import NodeConnection
+from kprod.network.epoll_selector import EVENT_COUNT_OF_ONE
 from kprod.network.framing import Frame
-from kprod.network.selector import EVENT_NONE, EVENT_READ, OwnedDescriptor
+from kprod.network.selector import EVENT_NONE, EVENT_READ
 
 if TYPE_CHECKING:
     from kprod.network.channel import Channel
@@ -125,7 +127,7 @@ class AnswerWait:
         """End the wait, this one or the next; any thread. A lock that is awaited has the same."""
         bell = self._bell  # held, and so open, until it is written to
         if bell is not None:
-            os.eventfd_write(bell, 1)
+            bell.write(EVENT_COUNT_OF_ONE)
 
     def peek(self) -> Frame | None:
         """Look at the answer to a lone request.

@@ -16,13 +16,17 @@ import contextlib
 import functools
 import os
 import select
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+from kprod._core.owned_descriptor import OwnedDescriptor
 from kprod.errors import ClosedError
-from kprod.network.selector import EVENT_NONE, EVENT_READ, EVENT_WRITE, OwnedDescriptor, Watched
+from kprod.network.selector import EVENT_NONE, EVENT_READ, EVENT_WRITE, Watched
 
 IS_AVAILABLE: Final = hasattr(select, "epoll") and hasattr(os, "eventfd")
+
+EVENT_COUNT_OF_ONE: Final = (1).to_bytes(8, sys.byteorder)  # what an event file is written
 
 _MS_PER_S: Final = 1_000
 
@@ -74,14 +78,14 @@ class EpollSelector:
         wake = self._wake  # held, and so open, until it is written to
         if wake is not None:
             with contextlib.suppress(OSError):
-                os.eventfd_write(wake, 1)
+                wake.write(EVENT_COUNT_OF_ONE)
 
     @property
     def waker(self) -> Callable[[], object]:
         """See `Selector.waker`."""
         if self._wake is None:
             raise ClosedError("the selector is closed")
-        return functools.partial(os.eventfd_write, self._wake, 1)
+        return functools.partial(self._wake.write, EVENT_COUNT_OF_ONE)
 
     def close(self) -> None:
         """See `Selector.close`."""

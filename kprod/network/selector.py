@@ -16,32 +16,19 @@ Source: Kafka's Selector.wakeup; socketpair(2). A TCP emulation of the pair is n
 
 import contextlib
 import functools
-import os
 import selectors
 import socket
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from kprod._core.owned_descriptor import OwnedDescriptor
 from kprod.errors import ClosedError
 
 EVENT_READ = selectors.EVENT_READ
 EVENT_WRITE = selectors.EVENT_WRITE
 EVENT_NONE = 0  # but that the peer has gone; `EpollSelector` only
 _DRAIN_BYTES = 4096
-
-
-class OwnedDescriptor(int):
-    """The number of a descriptor, which is closed with the last reference to it.
-
-    Whoever writes to it holds it. So the number cannot go to somebody else's file in the moment
-    between a look whether it is still open and the writing.
-    """
-
-    __slots__ = ()
-
-    def __del__(self, *, close: Callable[[int], None] = os.close) -> None:
-        close(self)
 
 
 class Watched(Protocol):
@@ -145,7 +132,7 @@ class SystemSelector:
             wake = self._wake_writer
             if self._sleeping and not self._woken and wake is not None:
                 with contextlib.suppress(OSError):  # closed meanwhile: no one is left to wake
-                    os.write(wake, b"\0")
+                    wake.write(b"\0")
             self._woken = True
 
     @property
@@ -153,7 +140,7 @@ class SystemSelector:
         """See `Selector.waker`."""
         if self._wake_writer is None:
             raise ClosedError("the selector is closed")
-        return functools.partial(os.write, self._wake_writer, b"\0")
+        return functools.partial(self._wake_writer.write, b"\0")
 
     def close(self) -> None:
         """See `Selector.close`."""

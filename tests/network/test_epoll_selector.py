@@ -1,6 +1,5 @@
 """Sleeping and being woken, on Linux."""
 
-import functools
 import os
 import select
 import socket
@@ -147,8 +146,8 @@ def test_the_descriptor_is_open_for_as_long_as_somebody_may_write_to_it() -> Non
     """Closed by the last who has it, so that its number is nobody else's before."""
     made = EpollSelector()
     waker = made.waker
-    assert isinstance(waker, functools.partial)
-    number = int(waker.args[0])
+    assert made._wake is not None
+    number = made._wake.fileno()
     made.close()
     assert str(Path(f"/proc/self/fd/{number}").readlink()) == "anon_inode:[eventfd]"
     del waker

@@ -1,0 +1,67 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""A file descriptor that is closed with the last reference to it.
+
+Whoever uses the number holds its owner. So it cannot go to somebody else's file in the moment
+between a look whether it is still open and the use.
+
+The closing is compiled: a finalizer in Python would run signal handlers, and what one of these
+raises there, a Ctrl-C, never reaches the application.
+
+Thread-safety: any thread may hold one and use the number.
+Source: close(2); CPython's `object.__del__`, on exceptions that are ignored.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.exc cimport PyErr_SetFromErrno
+
+cdef extern from "<unistd.h>" nogil:
+    int close_descriptor "close"(int descriptor)
+    ssize_t write_bytes "write"(int descriptor, const void* data, size_t size_bytes)
+
+
+cdef class OwnedDescriptor:
+    """An open descriptor, and the duty to close it."""
+
+    def __cinit__(self, int descriptor):
+        """Own it from now on.
+
+        Args:
+            descriptor: Open; nobody else closes it.
+
+        Raises:
+            ValueError: It is negative.
+        """
+        self._descriptor = -1
+        if descriptor < 0:
+            raise ValueError(f"a descriptor to own must not be negative: {descriptor}")
+        self._descriptor = descriptor
+
+    def __dealloc__(self):
+        if self._descriptor >= 0:
+            close_descriptor(self._descriptor)  # on EINTR it is closed all the same
+
+    def fileno(self) -> int:
+        """The number, for as long as the caller holds this object."""
+        return self._descriptor
+
+    def write(self, bytes data not None) -> int:
+        """Write once, without the interpreter lock; the bound method keeps the descriptor open.
+
+        Args:
+            data: What to write.
+
+        Returns:
+            Bytes written.
+
+        Raises:
+            OSError: Nothing was; `BlockingIOError` if there is no room, `InterruptedError` for a
+                signal (no handler has run).
+        """
+        cdef const char* begin = PyBytes_AS_STRING(data)
+        cdef Py_ssize_t size_bytes = PyBytes_GET_SIZE(data)
+        cdef ssize_t written
+        with nogil:
+            written = write_bytes(self._descriptor, begin, size_bytes)
+        if written < 0:
+            PyErr_SetFromErrno(OSError)
+        return written

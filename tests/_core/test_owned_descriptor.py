@@ -1,0 +1,69 @@
+"""A descriptor that is closed with the last reference to it, and by nothing else."""
+
+import functools
+import os
+import select
+import sys
+
+import pytest
+
+from kprod._core.owned_descriptor import OwnedDescriptor
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+def _fill(writer: OwnedDescriptor) -> None:
+    while writer.write(b"word" * 10_000):
+        pass
+
+
+def test_the_last_reference_closes() -> None:
+    """Not the first, and not before."""
+    reader, writer = os.pipe()
+    owned = OwnedDescriptor(writer)
+    write = functools.partial(owned.write, b"seen")
+    del owned
+    assert (write(), os.read(reader, 10)) == (4, b"seen")
+    del write
+    assert not _is_open(writer)
+    assert os.read(reader, 10) == b""
+    os.close(reader)
+
+
+def test_has_its_number_and_can_be_written_to() -> None:
+    """As a file has and can; a failed write is told with its reason."""
+    reader, writer = (OwnedDescriptor(end) for end in os.pipe())
+    assert writer.write(b"") == 0
+    assert select.select([reader], [writer], [], 0) == ([], [writer], [])
+    assert writer.write(b"word") == 4
+    assert select.select([reader], [], [], 0)[0] == [reader]
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        reader.write(b"word")
+    os.set_blocking(writer.fileno(), False)
+    with pytest.raises(BlockingIOError):
+        _fill(writer)
+
+
+@pytest.mark.parametrize(("wrong", "error"), [(-1, ValueError), (1 << 40, OverflowError)])
+def test_a_number_that_cannot_be_one_is_refused(wrong: int, error: type[Exception]) -> None:
+    """Nothing is closed for it."""
+    with pytest.raises(error):
+        OwnedDescriptor(wrong)
+
+
+def test_no_python_code_runs_when_it_is_closed() -> None:
+    """Or a signal handler's exception would be lost there."""
+    owned = [OwnedDescriptor(end) for end in os.pipe()]
+    calls: list[str] = []
+    sys.setprofile(lambda frame, event, _: calls.append(f"{event} {frame.f_code.co_name}"))
+    try:
+        owned.clear()
+    finally:
+        sys.setprofile(None)
+    assert [call for call in calls if call.startswith("call")] == []
