@@ -1,19 +1,24 @@
+cimport cython
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.batch cimport BatchBuilder, RecordFields
 from kprod._core.chunks cimport ChunkPool
-from kprod._core.clock cimport SystemClock
+from kprod._core.clock cimport SharedStamp, SystemClock
 from kprod._core.future cimport BatchResult, RecordFuture
 from kprod._core.key_hash cimport KeyHash
+from kprod._core.layout cimport BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES_MAX
 from kprod._core.prefetch cimport prefetch_line, prefetch_lines
+from kprod._core.send_hooks cimport SendHooks
 
 
 cdef enum:
     # Beside the outcomes of an append: why it was not tried.
     NO_BATCH = 100
     CLOSED = 101
+    # Of a batch of one record, beside its key, value and headers: two lengths have 5 bytes each.
+    BESIDES_BYTES_MAX = BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES_MAX + 10
     # What fewer partitions have is in a near cache still when their turn comes again.
     LOOKED_AHEAD_MIN = 100
     # Fewer in a row are chance, and what is asked for in vain costs time.
@@ -34,11 +39,12 @@ cdef extern from *:
     const bint LOOKS_AHEAD "KPROD_LOOKS_AHEAD"
 
 
-# What a record takes with it alone in a batch, how long it has waited, and the `ChunkHand` of one
-# that must not wait, borrowed; NULL if it may.
+# What a record takes with it alone in a batch, how long it has waited, whether it is stamped here
+# and not by its sender, and the `ChunkHand` of one that must not wait, borrowed; NULL if it may.
 cdef struct RoomNeed:
     Py_ssize_t bound_bytes
     int64_t waited_ms
+    bint is_stamped
     PyObject* hand
 
 
@@ -90,7 +96,7 @@ cdef class TopicHead:
     cdef Py_ssize_t _in_turn
 
 
-cdef class SendPath:
+cdef class SendPath(SendHooks):
     cdef readonly dict topics
     cdef readonly object inbox
     cdef public object refusal
@@ -100,6 +106,7 @@ cdef class SendPath:
     cdef public object lane
     cdef ChunkPool _pool
     cdef SystemClock _clock
+    cdef SharedStamp _stamp
     # The topic of the first send, found without a look-up; set once.
     cdef TopicHead _favourite
     cdef Py_ssize_t _record_bytes_max
@@ -111,9 +118,17 @@ cdef class SendPath:
     cdef KeyHash _key_hash
     cdef Py_ssize_t _hashed_key_bytes_min
 
+    cdef RecordFuture _send_shown(self, tuple record, on_delivery)
+
+    @cython.final
+    cdef TopicHead _head_of(self, topic, on_delivery, int64_t* waited_ms)
+
+    @cython.final
     cdef RecordFuture hand_over(
         self, TopicHead head, SendArguments* given, int64_t waited_ms, ChunkHand hand
     )
+
+    @cython.final
     cdef RecordFuture _append(
         self, TopicHead head, Py_ssize_t index, RecordFields* record, RoomNeed* need,
         object on_delivery
@@ -121,6 +136,8 @@ cdef class SendPath:
     cdef bint _make_room(
         self, TopicHead head, PartitionHead queue, BatchBuilder builder, int outcome, RoomNeed* need
     ) except -1
+
+    @cython.final
     cdef Py_ssize_t _bound_bytes(self, TopicHead head, const RecordFields* record) except -1
     cdef int _extend(self, PartitionHead queue, list chunks) except -1
     cdef int _open(self, PartitionHead queue, list chunks) except -1
@@ -130,13 +147,21 @@ cdef class SendPath:
     cdef int _seal_full(self, PartitionHead queue, BatchBuilder builder) except -1
     cdef int _post(self, PartitionHead queue) except -1
     cpdef int wake_sender(self) except -1
+
+    @cython.final
     cdef Py_ssize_t _partition_index(
         self, TopicHead head, RecordFields* record, object partition, int64_t* waited_ms
     ) except -2
     cdef Py_ssize_t _next_turn(self, TopicHead head) except -2
 
 
-cdef RecordFuture future_of(const RecordFields* record)
+# A future for a record that is about to be appended.
+cdef inline RecordFuture future_of(const RecordFields* record):
+    cdef RecordFuture future = RecordFuture.__new__(RecordFuture)
+    future._timestamp_ms = record.timestamp_ms
+    future._key_bytes = <int32_t>record.key_bytes
+    future._value_bytes = <int32_t>record.value_bytes
+    return future
 
 
 # Ask for what the next sends will touch, if records go to one partition after the other. After ten

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The send path: from `Producer.send` to the record's future without any Python bytecode.
 
-What blocks, decides or fails is handed to methods that `SendPath` names and its Python subclass
-fills in: waiting for metadata or memory, opening a batch, rolling the sticky partition, calling
-serializers and partitioners.
+What blocks, decides or fails is handed to methods that `SendHooks` names and the Python subclass of
+`SendPath` fills in: waiting for metadata or memory, opening a batch, rolling the sticky partition,
+calling serializers and partitioners.
 
 A record is appended in two steps. First everything that may run Python code or fail: argument
 checks, buffers, the headers' copy, the future, the chunks. Then, inside the partition's critical
@@ -144,7 +144,7 @@ cdef class ChunkHand:
         return path._try_take(self.missing_count, large)
 
 
-cdef class SendPath:
+cdef class SendPath(SendHooks):
     """The compiled half of a producer: `send` and nothing else.
 
     Args:
@@ -188,7 +188,8 @@ cdef class SendPath:
             key: Bytes-like or None; decides the partition when none is given.
             headers: Pairs of a str and bytes-like or None, or a mapping of them.
             partition: 0-based; None lets the key or the partitioner decide.
-            timestamp_ms: Milliseconds since 1970; None is now.
+            timestamp_ms: Milliseconds since 1970; None is now, read once for up to sixteen calls
+                that follow close upon each other, and never before the kernel's last tick.
             on_delivery: Called as `on_delivery(metadata, error)` on the sender's thread when the
                 record is settled; exactly one of them is None.
 
@@ -210,36 +211,36 @@ cdef class SendPath:
         """
         cdef SendArguments given
         cdef int64_t waited_ms = 0
-        cdef int64_t started_ms
-        cdef TopicHead head
-        cdef PyObject* found
+        # Nothing is assigned to an argument here, so that none of them is counted once more.
         if self.refusal is not None:
             raise self.refusal()
-        if self._has_interceptors:
-            topic, value, key, headers, partition, timestamp_ms, on_delivery = self.intercept(
+        if self._has_interceptors or self._has_serializers:
+            return self._send_shown(
                 (topic, value, key, headers, partition, timestamp_ms), on_delivery
             )
-        if not PyUnicode_CheckExact(topic):
-            topic = plain_text(topic)
-        if on_delivery is not None and not PyCallable_Check(on_delivery):
-            raise TypeError(
-                f"on_delivery must be callable or None, got {type(on_delivery).__name__}"
-            )
-        head = self._favourite
-        if head is None or head.name is not topic:
-            found = PyDict_GetItem(self.topics, topic)
-            if found != NULL:
-                head = <TopicHead>found
-            else:
-                started_ms = self._clock.now_ms()
-                head = self.open_topic(topic, self._max_block_ms)
-                waited_ms = self._clock.now_ms() - started_ms
-            with cython.critical_section(self):
-                if self._favourite is None:
-                    self._favourite = head
-        if self._has_serializers:
-            key, value, headers = self.serialize(topic, key, value, headers)
+        given.value = <PyObject*>value
+        given.key = <PyObject*>key
+        given.headers = <PyObject*>headers
+        given.partition = <PyObject*>partition
+        given.timestamp_ms = <PyObject*>timestamp_ms
+        given.on_delivery = <PyObject*>on_delivery
+        return self.hand_over(
+            self._head_of(topic, on_delivery, &waited_ms), &given, waited_ms, None
+        )
 
+    cdef RecordFuture _send_shown(self, tuple record, on_delivery):
+        """As `send`, by way of interceptors and serializers; the record as `intercept` has it."""
+        cdef SendArguments given
+        cdef int64_t waited_ms = 0
+        cdef TopicHead head
+        topic, value, key, headers, partition, timestamp_ms = record
+        if self._has_interceptors:
+            topic, value, key, headers, partition, timestamp_ms, on_delivery = self.intercept(
+                record, on_delivery
+            )
+        head = self._head_of(topic, on_delivery, &waited_ms)
+        if self._has_serializers:
+            key, value, headers = self.serialize(head.name, key, value, headers)
         given.value = <PyObject*>value
         given.key = <PyObject*>key
         given.headers = <PyObject*>headers
@@ -247,6 +248,30 @@ cdef class SendPath:
         given.timestamp_ms = <PyObject*>timestamp_ms
         given.on_delivery = <PyObject*>on_delivery
         return self.hand_over(head, &given, waited_ms, None)
+
+    cdef TopicHead _head_of(self, topic, on_delivery, int64_t* waited_ms):
+        """The record's topic, which may have to be waited for; its callback is checked before."""
+        cdef TopicHead head = self._favourite
+        cdef PyObject* found
+        cdef int64_t started_ms
+        if on_delivery is not None and not PyCallable_Check(on_delivery):
+            raise TypeError(
+                f"on_delivery must be callable or None, got {type(on_delivery).__name__}"
+            )
+        if head is not None and head.name is topic:
+            return head
+        name = topic if PyUnicode_CheckExact(topic) else plain_text(topic)
+        found = PyDict_GetItem(self.topics, name)
+        if found != NULL:
+            head = <TopicHead>found
+        else:
+            started_ms = self._clock.now_ms()
+            head = self.open_topic(name, self._max_block_ms)
+            waited_ms[0] = self._clock.now_ms() - started_ms
+        with cython.critical_section(self):
+            if self._favourite is None:
+                self._favourite = head
+        return head
 
     cdef RecordFuture hand_over(
         self, TopicHead head, SendArguments* given, int64_t waited_ms, ChunkHand hand
@@ -279,8 +304,9 @@ cdef class SendPath:
             key_is_viewed = expose(
                 <object>given.key, &key_view, &record.key, &record.key_bytes, "key"
             )
-            if given.timestamp_ms == <PyObject*>None:
-                record.timestamp_ms = self._clock.timestamp_ms()
+            need.is_stamped = given.timestamp_ms == <PyObject*>None
+            if need.is_stamped:
+                record.timestamp_ms = self._clock.shared_timestamp_ms(&self._stamp)
             else:
                 record.timestamp_ms = whole(<object>given.timestamp_ms, "timestamp_ms")
             if self._has_partitioner and partition is None:
@@ -345,7 +371,11 @@ cdef class SendPath:
         cdef RecordFuture future
         cdef int outcome
         cdef bint is_sticky = index < 0
-        need.bound_bytes = self._bound_bytes(head, record)
+        need.bound_bytes = (
+            record.key_bytes + record.value_bytes + record.headers_bytes + BESIDES_BYTES_MAX
+        )
+        if need.bound_bytes > self._record_bytes_max:
+            need.bound_bytes = self._bound_bytes(head, record)
         future = future_of(record)
         future._on_delivery = on_delivery
         while True:
@@ -380,6 +410,10 @@ cdef class SendPath:
                 return future
             if not self._make_room(head, queue, builder, outcome, need):
                 return None
+            if outcome == NO_BATCH and need.is_stamped:  # what came before has perhaps been awaited
+                self._stamp.left_count = 0
+                record.timestamp_ms = self._clock.shared_timestamp_ms(&self._stamp)
+                future._timestamp_ms = record.timestamp_ms
 
     cdef bint _make_room(
         self, TopicHead head, PartitionHead queue, BatchBuilder builder, int outcome, RoomNeed* need
@@ -534,67 +568,3 @@ cdef class SendPath:
                 # Full: it will wake. Closed: there is nobody to wake.
                 pass
         return 0
-
-    # What the compiled path leaves to Python. Arguments that end in `timeout_ms` may be <= 0:
-    # then nothing waits.
-
-    def open_topic(self, topic, timeout_ms):
-        """Wait until the topic's partitions are known, and return its `TopicHead`."""
-        raise NotImplementedError
-
-    def await_partition(self, head, partition, timeout_ms):
-        """Wait until the topic has this partition, or raise."""
-        raise NotImplementedError
-
-    def make_batch(self, queue, chain):
-        """Make a batch for the partition, with a builder on this chain and a result."""
-        raise NotImplementedError
-
-    def wait_for_memory(self, waiter, timeout_ms):
-        """Wait until the waiter is satisfied, or raise."""
-        raise NotImplementedError
-
-    def roll_sticky(self, head):
-        """Choose another sticky partition, since the present one's batch is full."""
-        raise NotImplementedError
-
-    def choose_partition(self, head, key, value):
-        """Ask the user's partitioner."""
-        raise NotImplementedError
-
-    def serialize(self, topic, key, value, headers):
-        """Run serializers; returns key, value, headers."""
-        raise NotImplementedError
-
-    def intercept(self, record, on_delivery):
-        """Show a record to the interceptors.
-
-        Args:
-            record: Topic, value, key, headers, partition, timestamp_ms.
-            on_delivery: The callback that `send` was given.
-
-        Returns:
-            The same seven, as they shall be.
-        """
-        raise NotImplementedError
-
-    def too_large_text(self, topic, size_bytes):
-        """Why a record of this size is refused."""
-        raise NotImplementedError
-
-    def note_failed(self, topic, record_count):
-        """Count records that were taken, and failed in this thread."""
-        raise NotImplementedError
-
-    def breathe(self):
-        """Do nothing, in Python: entering it is when signal handlers and other threads run."""
-        raise NotImplementedError
-
-
-cdef RecordFuture future_of(const RecordFields* record):
-    """A future for a record that is about to be appended."""
-    cdef RecordFuture future = RecordFuture.__new__(RecordFuture)
-    future._timestamp_ms = record.timestamp_ms
-    future._key_bytes = <int32_t>record.key_bytes
-    future._value_bytes = <int32_t>record.value_bytes
-    return future

@@ -29,7 +29,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
-from kprod._core.append cimport PartitionHead, SendPath
+from kprod._core.append cimport BESIDES_BYTES_MAX, PartitionHead, SendPath
 from kprod._core.arrow_columns cimport OFFSETS_32, OFFSETS_64, bytes_between, read_number
 from kprod._core.arrow_rows cimport (
     PARTITION_UNKNOWN,
@@ -44,7 +44,7 @@ from kprod._core.bulk cimport BulkCall
 from kprod._core.chunks cimport ChunkChain, ChunkPool
 from kprod._core.future cimport BatchResult
 from kprod._core.key_hash cimport hash_key
-from kprod._core.layout cimport BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES_MAX
+from kprod._core.layout cimport BATCH_OVERHEAD_BYTES
 from kprod._core.tally cimport BatchShare
 
 from kprod._core.bulk import UNENDURED
@@ -58,8 +58,6 @@ cdef enum:
     FEW_ROWS = 512
     # Lengths, attributes and deltas of most records; what is missing is found out.
     RECORD_BESIDES_BYTES = 14
-    # The most that a batch of one record has beside its key, value and headers.
-    BESIDES_BYTES_MAX = BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES_MAX + 10
     NULL_KEY_BYTES = -1
     # Of rows without a partition; it has no batch, but stands for the sticky partition's.
     STICKY_SLOT = 0

@@ -292,6 +292,7 @@ cdef class BulkCall:
         cdef Py_ssize_t index
         cdef RoomNeed need
         need.waited_ms = 0
+        need.is_stamped = False  # stamps are shared by the blocks here
         need.hand = NULL
         record.headers = NO_HEADERS
         record.headers_bytes = 1

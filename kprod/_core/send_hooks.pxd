@@ -1,0 +1,5 @@
+# cython: language_level=3
+
+
+cdef class SendHooks:
+    pass
