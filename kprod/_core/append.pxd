@@ -1,4 +1,3 @@
-cimport cython
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t
@@ -39,12 +38,12 @@ cdef extern from *:
     const bint LOOKS_AHEAD "KPROD_LOOKS_AHEAD"
 
 
-# What a record takes with it alone in a batch, how long it has waited, whether it is stamped here
-# and not by its sender, and the `ChunkHand` of one that must not wait, borrowed; NULL if it may.
+# What a record takes with it alone in a batch, how long it has waited, whether it has a stamp that
+# others have too, and the `ChunkHand` of one that must not wait, borrowed; NULL if it may.
 cdef struct RoomNeed:
     Py_ssize_t bound_bytes
     int64_t waited_ms
-    bint is_stamped
+    bint shares_stamp
     PyObject* hand
 
 
@@ -106,7 +105,6 @@ cdef class SendPath(SendHooks):
     cdef public object lane
     cdef ChunkPool _pool
     cdef SystemClock _clock
-    cdef SharedStamp _stamp
     # The topic of the first send, found without a look-up; set once.
     cdef TopicHead _favourite
     cdef Py_ssize_t _record_bytes_max
@@ -117,18 +115,17 @@ cdef class SendPath(SendHooks):
     cdef bint _takes_turns
     cdef KeyHash _key_hash
     cdef Py_ssize_t _hashed_key_bytes_min
+    # Last: other modules know where the fields before it are.
+    cdef SharedStamp _stamp
 
     cdef RecordFuture _send_shown(self, tuple record, on_delivery)
 
-    @cython.final
     cdef TopicHead _head_of(self, topic, on_delivery, int64_t* waited_ms)
 
-    @cython.final
     cdef RecordFuture hand_over(
         self, TopicHead head, SendArguments* given, int64_t waited_ms, ChunkHand hand
     )
 
-    @cython.final
     cdef RecordFuture _append(
         self, TopicHead head, Py_ssize_t index, RecordFields* record, RoomNeed* need,
         object on_delivery
@@ -137,7 +134,6 @@ cdef class SendPath(SendHooks):
         self, TopicHead head, PartitionHead queue, BatchBuilder builder, int outcome, RoomNeed* need
     ) except -1
 
-    @cython.final
     cdef Py_ssize_t _bound_bytes(self, TopicHead head, const RecordFields* record) except -1
     cdef int _extend(self, PartitionHead queue, list chunks) except -1
     cdef int _open(self, PartitionHead queue, list chunks) except -1
@@ -148,7 +144,6 @@ cdef class SendPath(SendHooks):
     cdef int _post(self, PartitionHead queue) except -1
     cpdef int wake_sender(self) except -1
 
-    @cython.final
     cdef Py_ssize_t _partition_index(
         self, TopicHead head, RecordFields* record, object partition, int64_t* waited_ms
     ) except -2

@@ -188,8 +188,8 @@ cdef class SendPath(SendHooks):
             key: Bytes-like or None; decides the partition when none is given.
             headers: Pairs of a str and bytes-like or None, or a mapping of them.
             partition: 0-based; None lets the key or the partitioner decide.
-            timestamp_ms: Milliseconds since 1970; None is now, read once for up to sixteen calls
-                that follow close upon each other, and never before the kernel's last tick.
+            timestamp_ms: Milliseconds since 1970; None is the moment of the call, where up to
+                sixteen in a row of more than 64 share one; see `SystemClock.shared_timestamp_ms`.
             on_delivery: Called as `on_delivery(metadata, error)` on the sender's thread when the
                 record is settled; exactly one of them is None.
 
@@ -249,18 +249,19 @@ cdef class SendPath(SendHooks):
         given.on_delivery = <PyObject*>on_delivery
         return self.hand_over(head, &given, waited_ms, None)
 
+    @cython.final
     cdef TopicHead _head_of(self, topic, on_delivery, int64_t* waited_ms):
         """The record's topic, which may have to be waited for; its callback is checked before."""
         cdef TopicHead head = self._favourite
         cdef PyObject* found
         cdef int64_t started_ms
+        name = topic if PyUnicode_CheckExact(topic) else plain_text(topic)
         if on_delivery is not None and not PyCallable_Check(on_delivery):
             raise TypeError(
                 f"on_delivery must be callable or None, got {type(on_delivery).__name__}"
             )
-        if head is not None and head.name is topic:
+        if head is not None and head.name is name:
             return head
-        name = topic if PyUnicode_CheckExact(topic) else plain_text(topic)
         found = PyDict_GetItem(self.topics, name)
         if found != NULL:
             head = <TopicHead>found
@@ -273,6 +274,7 @@ cdef class SendPath(SendHooks):
                 self._favourite = head
         return head
 
+    @cython.final
     cdef RecordFuture hand_over(
         self, TopicHead head, SendArguments* given, int64_t waited_ms, ChunkHand hand
     ):
@@ -304,9 +306,10 @@ cdef class SendPath(SendHooks):
             key_is_viewed = expose(
                 <object>given.key, &key_view, &record.key, &record.key_bytes, "key"
             )
-            need.is_stamped = given.timestamp_ms == <PyObject*>None
-            if need.is_stamped:
+            need.shares_stamp = False
+            if given.timestamp_ms == <PyObject*>None:
                 record.timestamp_ms = self._clock.shared_timestamp_ms(&self._stamp)
+                need.shares_stamp = self._stamp.shared_count > 0
             else:
                 record.timestamp_ms = whole(<object>given.timestamp_ms, "timestamp_ms")
             if self._has_partitioner and partition is None:
@@ -319,6 +322,7 @@ cdef class SendPath(SendHooks):
             if key_is_viewed:
                 PyBuffer_Release(&key_view)
 
+    @cython.final
     cdef Py_ssize_t _partition_index(
         self, TopicHead head, RecordFields* record, object partition, int64_t* waited_ms
     ) except -2:
@@ -356,6 +360,7 @@ cdef class SendPath(SendHooks):
             return turn % head.partition_count
         return turns[turn % PyList_GET_SIZE(turns)]
 
+    @cython.final
     cdef RecordFuture _append(
         self, TopicHead head, Py_ssize_t index, RecordFields* record, RoomNeed* need,
         object on_delivery
@@ -410,9 +415,8 @@ cdef class SendPath(SendHooks):
                 return future
             if not self._make_room(head, queue, builder, outcome, need):
                 return None
-            if outcome == NO_BATCH and need.is_stamped:  # what came before has perhaps been awaited
-                self._stamp.left_count = 0
-                record.timestamp_ms = self._clock.shared_timestamp_ms(&self._stamp)
+            if outcome == NO_BATCH and need.shares_stamp:  # perhaps the others were awaited since
+                record.timestamp_ms = self._clock.own_timestamp_ms(&self._stamp)
                 future._timestamp_ms = record.timestamp_ms
 
     cdef bint _make_room(
@@ -444,6 +448,7 @@ cdef class SendPath(SendHooks):
             return chunks is not None
         raise self.refusal()
 
+    @cython.final
     cdef Py_ssize_t _bound_bytes(self, TopicHead head, const RecordFields* record) except -1:
         """The most that the record's batch takes with it alone; refused past the limit."""
         cdef Py_ssize_t bound_bytes = record_size_bound(

@@ -178,7 +178,7 @@ cdef class ArrowCall(BulkCall):
             and not (columns.has_key or columns.has_headers or columns.has_partition)
             and not path._takes_turns and path._hashed_key_bytes_min > NULL_KEY_BYTES
         )
-        self._clock_ms = path._clock.timestamp_ms()
+        self._clock_ms = path._clock.own_timestamp_ms(&path._stamp)
         if path._takes_turns:
             queue_turns = self.head.turns or list(range(self._partition_count))
             wanted = len(queue_turns)
@@ -440,7 +440,7 @@ cdef class ArrowCall(BulkCall):
             )
             self._splice_all()
             chunks = path._take(max(size, wanted_bytes), True, &waited_ms)
-            self._clock_ms = path._clock.timestamp_ms()
+            self._clock_ms = path._clock.own_timestamp_ms(&path._stamp)
             slot = self._resolved(route)
         self._open_slot(slot, chunks)
         self._lengthen(slot, 0)

@@ -75,7 +75,8 @@ cdef class AsyncSendPath:
             key: Bytes-like or None; decides the partition when none is given.
             headers: Pairs of a str and bytes-like or None, or a mapping of them.
             partition: 0-based; None lets the key or the partitioner decide.
-            timestamp_ms: Milliseconds since 1970; None is now.
+            timestamp_ms: Milliseconds since 1970; None is the moment of the call, as in
+                `Producer.send`.
             on_delivery: Called as `on_delivery(metadata, error)` on the sender's thread when the
                 record is settled; exactly one of them is None.
 

@@ -245,7 +245,7 @@ cdef class BulkCall:
         cdef bint is_full
         if share is None:
             return 0
-        record.timestamp_ms = path._clock.timestamp_ms()
+        record.timestamp_ms = path._clock.own_timestamp_ms(&path._stamp)
         record.key = NULL
         record.key_bytes = -1
         record.headers = NO_HEADERS
@@ -292,7 +292,7 @@ cdef class BulkCall:
         cdef Py_ssize_t index
         cdef RoomNeed need
         need.waited_ms = 0
-        need.is_stamped = False  # stamps are shared by the blocks here
+        need.shares_stamp = False  # blocks share them, not calls
         need.hand = NULL
         record.headers = NO_HEADERS
         record.headers_bytes = 1
@@ -368,7 +368,7 @@ cdef class BulkCall:
     cdef int64_t _now_ms(self) noexcept:
         """The wall clock; read seldom while records come without a pause."""
         if self._stamp_life == 0:
-            self._stamp_ms = self._path._clock.timestamp_ms()
+            self._stamp_ms = self._path._clock.own_timestamp_ms(&self._path._stamp)
             self._stamp_life = STAMP_RECORDS if self._is_at_hand else 1
         self._stamp_life -= 1
         return self._stamp_ms

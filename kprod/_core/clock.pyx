@@ -6,7 +6,8 @@ send in a row of many (45 of 300 ns), so these share a reading: `shared_timestam
 derives from `SystemClock`, so that compiled code may hold either in one typed field and call it
 without going through Python.
 
-Thread-safety: `SystemClock` any thread; `ManualClock` under the interpreter lock.
+Thread-safety: `SystemClock` any thread; `ManualClock`, and a `SharedStamp`, under the interpreter
+    lock.
 Source: Kafka Time.java and MockTime.java (clients 4.3.1) for the idea.
 """
 
@@ -15,22 +16,24 @@ from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
 
 cdef extern from *:
     """
-    /* Read from memory, in a quarter of the time: the instant of the kernel's last tick. */
-    #if defined(CLOCK_REALTIME_COARSE)
-    #define KPROD_HAS_TICKS 1
+    /* The kernel's last tick: read from memory, in a quarter of the time. A stamp is shared where
+       there is that, and where threads do not run side by side. */
+    #if defined(CLOCK_REALTIME_COARSE) && !defined(Py_GIL_DISABLED)
+    #define KPROD_SHARES_STAMPS 1
     #define KPROD_TICKS CLOCK_REALTIME_COARSE
     #else
-    #define KPROD_HAS_TICKS 0
+    #define KPROD_SHARES_STAMPS 0
     #define KPROD_TICKS CLOCK_REALTIME
     #endif
     """
-    const bint HAS_TICKS "KPROD_HAS_TICKS"
+    const bint SHARES_STAMPS "KPROD_SHARES_STAMPS"
     const int CLOCK_TICKS "KPROD_TICKS"
 
 cdef enum:
-    # How many share a reading, and how close together they must have come.
+    # A row is so many calls that each came so close upon the one before; then so many share.
+    ROW_MIN = 64
+    ROW_PACE_NS = 15000
     SHARED_BY = 16
-    SHARED_PACE_NS = 15000
     NS_PER_MS = 1000000
     NS_PER_S = 1000000000
 
@@ -56,30 +59,43 @@ cdef class SystemClock:
         """Milliseconds since 1970, as the wall clock has it."""
         return _read_ns(CLOCK_REALTIME) // NS_PER_MS
 
-    cdef int64_t shared_timestamp_ms(self, SharedStamp* stamp) noexcept:
-        """As `timestamp_ms`, for calls that may follow close upon each other.
+    cdef int64_t own_timestamp_ms(self, SharedStamp* stamp) noexcept:
+        """As `timestamp_ms`; what was shared before is shared no longer."""
+        stamp.left_count = 0
+        stamp.row_count = 0
+        return self.timestamp_ms()
 
-        Sixteen share a reading where the ones before took no longer than 15 us each. So a steady
-        stream's stamps are late by a quarter of a millisecond at most; those of the up to fifteen
-        calls after such a stream has stopped may be as early as the kernel's last tick (1 to 10 ms,
-        as it was built). Set `left_count` to 0 where that must not be.
+    cdef int64_t shared_timestamp_ms(self, SharedStamp* stamp) noexcept:
+        """As `timestamp_ms`, for calls of which many may follow close upon each other.
+
+        After 64 in a row, on average 15 us apart or less, sixteen share a reading, while the
+        kernel's tick stays the same: for 1 to 10 ms, as it was built, or while a machine is kept
+        from running. As long as the row goes on, a stamp lags by a quarter of a millisecond as a
+        rule; when it stops, up to fifteen calls may still get its last stamp, but none that is
+        from before the tick.
+
+        `stamp.shared_count` is 0 afterwards if the clock was read for this call.
         """
         cdef int64_t tick_ns
-        stamp.asked_count += 1
-        if stamp.left_count > 0:
-            tick_ns = _read_ns(CLOCK_TICKS)
-            if tick_ns == stamp.tick_ns:
-                stamp.left_count -= 1
-                return stamp.timestamp_ms
-        return self._read_shared(stamp)
+        if not SHARES_STAMPS:
+            return self.timestamp_ms()
+        tick_ns = _read_ns(CLOCK_TICKS)
+        if stamp.left_count > 0 and tick_ns == stamp.tick_ns:
+            stamp.left_count -= 1
+            stamp.shared_count += 1
+            return stamp.timestamp_ms
+        return self._read_shared(stamp, tick_ns)
 
-    cdef int64_t _read_shared(self, SharedStamp* stamp) noexcept:
-        cdef int64_t tick_ns = _read_ns(CLOCK_TICKS)
+    cdef int64_t _read_shared(self, SharedStamp* stamp, int64_t tick_ns) noexcept:
         cdef int64_t read_ns = _read_ns(CLOCK_REALTIME)
         cdef int64_t took_ns = read_ns - stamp.read_ns
-        cdef bint are_close = 0 <= took_ns <= <int64_t>stamp.asked_count * SHARED_PACE_NS
-        stamp.left_count = SHARED_BY - 1 if HAS_TICKS and are_close else 0
-        stamp.asked_count = 0
+        cdef int call_count = stamp.shared_count + 1
+        if 0 <= took_ns <= <int64_t>call_count * ROW_PACE_NS:
+            stamp.row_count = min(stamp.row_count + call_count, <int>ROW_MIN)
+        else:
+            stamp.row_count = 0
+        stamp.left_count = SHARED_BY - 1 if stamp.row_count == ROW_MIN else 0
+        stamp.shared_count = 0
         stamp.tick_ns = tick_ns
         stamp.read_ns = read_ns
         stamp.timestamp_ms = read_ns // NS_PER_MS
@@ -114,6 +130,9 @@ cdef class ManualClock(SystemClock):
 
     cpdef int64_t timestamp_ms(self) noexcept:
         """Wall clock, milliseconds since 1970."""
+        return self._timestamp_ms
+
+    cdef int64_t own_timestamp_ms(self, SharedStamp* stamp) noexcept:
         return self._timestamp_ms
 
     cdef int64_t shared_timestamp_ms(self, SharedStamp* stamp) noexcept:

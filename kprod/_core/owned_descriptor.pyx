@@ -11,14 +11,17 @@ Thread-safety: any thread may hold one and use the number.
 Source: close(2); CPython's `object.__del__`, on exceptions that are ignored.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_SetFromErrno
+from libc.errno cimport EINTR, errno
 
 cdef extern from "<unistd.h>" nogil:
     int close_descriptor "close"(int descriptor)
     ssize_t write_bytes "write"(int descriptor, const void* data, size_t size_bytes)
 
 
+@cython.final
 cdef class OwnedDescriptor:
     """An open descriptor, and the duty to close it."""
 
@@ -47,6 +50,8 @@ cdef class OwnedDescriptor:
     def write(self, bytes data not None) -> int:
         """Write once, without the interpreter lock; the bound method keeps the descriptor open.
 
+        For descriptors that do not block: signal handlers have to wait.
+
         Args:
             data: What to write.
 
@@ -54,14 +59,15 @@ cdef class OwnedDescriptor:
             Bytes written.
 
         Raises:
-            OSError: Nothing was; `BlockingIOError` if there is no room, `InterruptedError` for a
-                signal (no handler has run).
+            OSError: Nothing was; `BlockingIOError` if there is no room.
         """
         cdef const char* begin = PyBytes_AS_STRING(data)
         cdef Py_ssize_t size_bytes = PyBytes_GET_SIZE(data)
         cdef ssize_t written
         with nogil:
             written = write_bytes(self._descriptor, begin, size_bytes)
+            while written < 0 and errno == EINTR:
+                written = write_bytes(self._descriptor, begin, size_bytes)
         if written < 0:
-            PyErr_SetFromErrno(OSError)
+            PyErr_SetFromErrno(OSError)  # taking the lock keeps `errno`
         return written

@@ -59,11 +59,13 @@ def test_a_number_that_cannot_be_one_is_refused(wrong: int, error: type[Exceptio
 
 def test_no_python_code_runs_when_it_is_closed() -> None:
     """Or a signal handler's exception would be lost there."""
-    owned = [OwnedDescriptor(end) for end in os.pipe()]
+    numbers = os.pipe()
+    owned = [OwnedDescriptor(number) for number in numbers]
     calls: list[str] = []
     sys.setprofile(lambda frame, event, _: calls.append(f"{event} {frame.f_code.co_name}"))
     try:
         owned.clear()
     finally:
         sys.setprofile(None)
+    assert not any(map(_is_open, numbers))
     assert [call for call in calls if call.startswith("call")] == []
