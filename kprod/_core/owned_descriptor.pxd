@@ -3,3 +3,4 @@
 
 cdef class OwnedDescriptor:
     cdef int _descriptor
+    cdef bint _is_owned

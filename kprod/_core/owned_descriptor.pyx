@@ -34,13 +34,14 @@ cdef class OwnedDescriptor:
         Raises:
             ValueError: It is negative.
         """
-        self._descriptor = -1
         if descriptor < 0:
             raise ValueError(f"a descriptor to own must not be negative: {descriptor}")
         self._descriptor = descriptor
+        self._is_owned = True
 
     def __dealloc__(self):
-        if self._descriptor >= 0:
+        # An argument that is no int ends before `__cinit__` begins, and 0 is a descriptor.
+        if self._is_owned:
             close_descriptor(self._descriptor)  # on EINTR it is closed all the same
 
     def fileno(self) -> int:

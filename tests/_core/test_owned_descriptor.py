@@ -3,6 +3,7 @@
 import functools
 import os
 import select
+from typing import Any
 
 import pytest
 
@@ -49,11 +50,16 @@ def test_has_its_number_and_can_be_written_to() -> None:
         _fill(writer)
 
 
-@pytest.mark.parametrize(("wrong", "error"), [(-1, ValueError), (1 << 40, OverflowError)])
-def test_a_number_that_cannot_be_one_is_refused(wrong: int, error: type[Exception]) -> None:
-    """Nothing is closed for it."""
+@pytest.mark.parametrize(
+    ("wrong", "error"), [(-1, ValueError), (1 << 40, OverflowError), ("1", TypeError)]
+)
+def test_a_number_that_cannot_be_one_is_refused(wrong: Any, error: type[Exception]) -> None:
+    """Nothing is closed for it, and least of all descriptor 0."""
+    were_open = [_is_open(number) for number in range(100)]
     with pytest.raises(error):
         OwnedDescriptor(wrong)
+    assert [_is_open(number) for number in range(100)] == were_open
+    assert any(were_open)
 
 
 def test_nobody_can_have_python_code_run_when_it_is_closed() -> None:
