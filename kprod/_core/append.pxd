@@ -57,6 +57,19 @@ cdef struct SendArguments:
     PyObject* on_delivery
 
 
+cdef inline SendArguments borrowed(
+    value, key, headers, partition, timestamp_ms, on_delivery
+) noexcept:
+    cdef SendArguments given
+    given.value = <PyObject*>value
+    given.key = <PyObject*>key
+    given.headers = <PyObject*>headers
+    given.partition = <PyObject*>partition
+    given.timestamp_ms = <PyObject*>timestamp_ms
+    given.on_delivery = <PyObject*>on_delivery
+    return given
+
+
 cdef class SendPath
 
 
@@ -119,13 +132,10 @@ cdef class SendPath(SendHooks):
     cdef SharedStamp _stamp
 
     cdef RecordFuture _send_shown(self, tuple record, on_delivery)
-
     cdef TopicHead _head_of(self, topic, on_delivery, int64_t* waited_ms)
-
     cdef RecordFuture hand_over(
         self, TopicHead head, SendArguments* given, int64_t waited_ms, ChunkHand hand
     )
-
     cdef RecordFuture _append(
         self, TopicHead head, Py_ssize_t index, RecordFields* record, RoomNeed* need,
         object on_delivery
@@ -133,7 +143,6 @@ cdef class SendPath(SendHooks):
     cdef bint _make_room(
         self, TopicHead head, PartitionHead queue, BatchBuilder builder, int outcome, RoomNeed* need
     ) except -1
-
     cdef Py_ssize_t _bound_bytes(self, TopicHead head, const RecordFields* record) except -1
     cdef int _extend(self, PartitionHead queue, list chunks) except -1
     cdef int _open(self, PartitionHead queue, list chunks) except -1
@@ -143,7 +152,6 @@ cdef class SendPath(SendHooks):
     cdef int _seal_full(self, PartitionHead queue, BatchBuilder builder) except -1
     cdef int _post(self, PartitionHead queue) except -1
     cpdef int wake_sender(self) except -1
-
     cdef Py_ssize_t _partition_index(
         self, TopicHead head, RecordFields* record, object partition, int64_t* waited_ms
     ) except -2

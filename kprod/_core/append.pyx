@@ -218,12 +218,7 @@ cdef class SendPath(SendHooks):
             return self._send_shown(
                 (topic, value, key, headers, partition, timestamp_ms), on_delivery
             )
-        given.value = <PyObject*>value
-        given.key = <PyObject*>key
-        given.headers = <PyObject*>headers
-        given.partition = <PyObject*>partition
-        given.timestamp_ms = <PyObject*>timestamp_ms
-        given.on_delivery = <PyObject*>on_delivery
+        given = borrowed(value, key, headers, partition, timestamp_ms, on_delivery)
         return self.hand_over(
             self._head_of(topic, on_delivery, &waited_ms), &given, waited_ms, None
         )
@@ -241,12 +236,7 @@ cdef class SendPath(SendHooks):
         head = self._head_of(topic, on_delivery, &waited_ms)
         if self._has_serializers:
             key, value, headers = self.serialize(head.name, key, value, headers)
-        given.value = <PyObject*>value
-        given.key = <PyObject*>key
-        given.headers = <PyObject*>headers
-        given.partition = <PyObject*>partition
-        given.timestamp_ms = <PyObject*>timestamp_ms
-        given.on_delivery = <PyObject*>on_delivery
+        given = borrowed(value, key, headers, partition, timestamp_ms, on_delivery)
         return self.hand_over(head, &given, waited_ms, None)
 
     @cython.final
