@@ -19,7 +19,7 @@ from cpython.object cimport PyCallable_Check, PyObject
 from cpython.ref cimport Py_DECREF
 from cpython.unicode cimport PyUnicode_CheckExact
 
-from kprod._core.append cimport ChunkHand, SendArguments, SendPath, TopicHead
+from kprod._core.append cimport ChunkHand, SendArguments, SendPath, TopicHead, borrowed
 from kprod._core.arguments cimport plain_text, whole
 from kprod._core.chunks cimport MemoryWaiter
 from kprod._core.future cimport RecordFuture
@@ -211,12 +211,10 @@ cdef class Sending(Steps):
         if self.partition is not None:
             if whole(self.partition, "partition") >= self._head.partition_count:
                 return None
-        given.value = <PyObject*>self._value
-        given.key = <PyObject*>self._key
-        given.headers = <PyObject*>self._headers
-        given.partition = <PyObject*>self.partition
-        given.timestamp_ms = <PyObject*>self._timestamp_ms
-        given.on_delivery = <PyObject*>self._on_delivery
+        given = borrowed(
+            self._value, self._key, self._headers, self.partition, self._timestamp_ms,
+            self._on_delivery,
+        )
         return engine.hand_over(self._head, &given, 0, hand)
 
     cdef SendPath _needed(self):
