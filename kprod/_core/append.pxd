@@ -57,17 +57,16 @@ cdef struct SendArguments:
     PyObject* on_delivery
 
 
-cdef inline SendArguments borrowed(
-    value, key, headers, partition, timestamp_ms, on_delivery
+# In place: the processor waits for what is stored in words and copied in larger pieces.
+cdef inline void borrow(
+    SendArguments* given, value, key, headers, partition, timestamp_ms, on_delivery
 ) noexcept:
-    cdef SendArguments given
     given.value = <PyObject*>value
     given.key = <PyObject*>key
     given.headers = <PyObject*>headers
     given.partition = <PyObject*>partition
     given.timestamp_ms = <PyObject*>timestamp_ms
     given.on_delivery = <PyObject*>on_delivery
-    return given
 
 
 cdef class SendPath

@@ -173,6 +173,11 @@ cdef class SendPath(SendHooks):
         self._key_hash = <KeyHash>rules.key_hash
         self._hashed_key_bytes_min = rules.hashed_key_bytes_min
 
+    # The interpreter calls a plain method faster than one that knows its signature.
+    # What it is called with it says in its text.
+    @cython.binding(False)
+    @cython.embedsignature(True)
+    @cython.embedsignature.format("clinic")
     def send(
         self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None,
         on_delivery=None,
@@ -211,6 +216,7 @@ cdef class SendPath(SendHooks):
         """
         cdef SendArguments given
         cdef int64_t waited_ms = 0
+        cdef TopicHead head = self._favourite
         # Nothing is assigned to an argument here, so that none of them is counted once more.
         if self.refusal is not None:
             raise self.refusal()
@@ -218,10 +224,10 @@ cdef class SendPath(SendHooks):
             return self._send_shown(
                 (topic, value, key, headers, partition, timestamp_ms), on_delivery
             )
-        given = borrowed(value, key, headers, partition, timestamp_ms, on_delivery)
-        return self.hand_over(
-            self._head_of(topic, on_delivery, &waited_ms), &given, waited_ms, None
-        )
+        borrow(&given, value, key, headers, partition, timestamp_ms, on_delivery)
+        if head is None or head.name is not topic or on_delivery is not None:
+            head = self._head_of(topic, on_delivery, &waited_ms)
+        return self.hand_over(head, &given, waited_ms, None)
 
     cdef RecordFuture _send_shown(self, tuple record, on_delivery):
         """As `send`, by way of interceptors and serializers; the record as `intercept` has it."""
@@ -236,7 +242,7 @@ cdef class SendPath(SendHooks):
         head = self._head_of(topic, on_delivery, &waited_ms)
         if self._has_serializers:
             key, value, headers = self.serialize(head.name, key, value, headers)
-        given = borrowed(value, key, headers, partition, timestamp_ms, on_delivery)
+        borrow(&given, value, key, headers, partition, timestamp_ms, on_delivery)
         return self.hand_over(head, &given, waited_ms, None)
 
     @cython.final
@@ -304,7 +310,12 @@ cdef class SendPath(SendHooks):
                 record.timestamp_ms = whole(<object>given.timestamp_ms, "timestamp_ms")
             if self._has_partitioner and partition is None:
                 partition = self.choose_partition(head, <object>given.key, <object>given.value)
-            index = self._partition_index(head, &record, partition, &need.waited_ms)
+            index = -1
+            if (
+                partition is not None or self._takes_turns
+                or record.key_bytes >= self._hashed_key_bytes_min
+            ):
+                index = self._partition_index(head, &record, partition, &need.waited_ms)
             return self._append(head, index, &record, &need, <object>given.on_delivery)
         finally:
             if value_is_viewed:

@@ -19,7 +19,7 @@ from cpython.object cimport PyCallable_Check, PyObject
 from cpython.ref cimport Py_DECREF
 from cpython.unicode cimport PyUnicode_CheckExact
 
-from kprod._core.append cimport ChunkHand, SendArguments, SendPath, TopicHead, borrowed
+from kprod._core.append cimport ChunkHand, SendArguments, SendPath, TopicHead, borrow
 from kprod._core.arguments cimport plain_text, whole
 from kprod._core.chunks cimport MemoryWaiter
 from kprod._core.future cimport RecordFuture
@@ -211,7 +211,8 @@ cdef class Sending(Steps):
         if self.partition is not None:
             if whole(self.partition, "partition") >= self._head.partition_count:
                 return None
-        given = borrowed(
+        borrow(
+            &given,
             self._value, self._key, self._headers, self.partition, self._timestamp_ms,
             self._on_delivery,
         )

@@ -255,6 +255,7 @@ cdef class BatchBuilder:
         self.size_bytes += record_bytes
         return AppendResult.APPENDED
 
+    @cython.final
     cdef void expect(self, Py_ssize_t record_bytes) noexcept nogil:
         """Ask for the memory of a next record of this size, which mostly is in no near cache."""
         prefetch_lines(

@@ -454,10 +454,18 @@ cdef class RecordFuture:
             return result._record_errors.get(self._index, result.error)
         return result.error
 
+    # The interpreter calls a plain method faster than one that knows its signature: those that may
+    # be called for each record say it in their text.
+    @cython.binding(False)
+    @cython.embedsignature(True)
+    @cython.embedsignature.format("clinic")
     def done(self) -> bool:
         """Whether the record's fate is settled."""
         return self._settled_by().done
 
+    @cython.binding(False)
+    @cython.embedsignature(True)
+    @cython.embedsignature.format("clinic")
     def result(self, timeout=None):
         """Wait for the record's metadata. Waiting does not cut linger short.
 
@@ -480,6 +488,9 @@ cdef class RecordFuture:
             raise _copy_of(error)
         return self._metadata(result)
 
+    @cython.binding(False)
+    @cython.embedsignature(True)
+    @cython.embedsignature.format("clinic")
     def exception(self, timeout=None):
         """Wait for the outcome, and return the error that ended the send, or None.
 
