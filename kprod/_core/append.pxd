@@ -157,6 +157,12 @@ cdef class SendPath(SendHooks):
     cdef Py_ssize_t _next_turn(self, TopicHead head) except -2
 
 
+# Whether a record that names no partition goes to the sticky one: it has no key that decides, and
+# the partitions do not take turns.
+cdef inline bint goes_sticky(SendPath path, const RecordFields* record) noexcept:
+    return record.key_bytes < path._hashed_key_bytes_min and not path._takes_turns
+
+
 # A future for a record that is about to be appended.
 cdef inline RecordFuture future_of(const RecordFields* record):
     cdef RecordFuture future = RecordFuture.__new__(RecordFuture)

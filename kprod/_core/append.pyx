@@ -173,8 +173,8 @@ cdef class SendPath(SendHooks):
         self._key_hash = <KeyHash>rules.key_hash
         self._hashed_key_bytes_min = rules.hashed_key_bytes_min
 
-    # The interpreter calls a plain method faster than one that knows its signature.
-    # What it is called with it says in its text.
+    # The interpreter calls a plain method faster than one that knows its signature, so this one
+    # says in its text what it is called with.
     @cython.binding(False)
     @cython.embedsignature(True)
     @cython.embedsignature.format("clinic")
@@ -311,10 +311,7 @@ cdef class SendPath(SendHooks):
             if self._has_partitioner and partition is None:
                 partition = self.choose_partition(head, <object>given.key, <object>given.value)
             index = -1
-            if (
-                partition is not None or self._takes_turns
-                or record.key_bytes >= self._hashed_key_bytes_min
-            ):
+            if partition is not None or not goes_sticky(self, &record):
                 index = self._partition_index(head, &record, partition, &need.waited_ms)
             return self._append(head, index, &record, &need, <object>given.on_delivery)
         finally:
@@ -331,10 +328,10 @@ cdef class SendPath(SendHooks):
         cdef int64_t index
         cdef int64_t started_ms
         if partition is None:
+            if goes_sticky(self, record):
+                return -1
             if self._takes_turns:
                 return self._next_turn(head)
-            if record.key_bytes < self._hashed_key_bytes_min:
-                return -1
             return <Py_ssize_t>(
                 hash_key(self._key_hash, record.key, record.key_bytes)
                 % <unsigned int>head.partition_count

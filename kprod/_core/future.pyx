@@ -454,13 +454,13 @@ cdef class RecordFuture:
             return result._record_errors.get(self._index, result.error)
         return result.error
 
-    # The interpreter calls a plain method faster than one that knows its signature: those that may
-    # be called for each record say it in their text.
+    # The interpreter calls a plain method faster than one that knows its signature, so what may be
+    # called for each record says in its text what it is called with.
     @cython.binding(False)
     @cython.embedsignature(True)
     @cython.embedsignature.format("clinic")
     def done(self) -> bool:
-        """Whether the record's fate is settled."""
+        """Whether the record's fate is settled, as a bool; once True, for ever."""
         return self._settled_by().done
 
     @cython.binding(False)
@@ -529,6 +529,9 @@ cdef class RecordFuture:
             result = self._settled_by()
         return result
 
+    @cython.binding(False)
+    @cython.embedsignature(True)
+    @cython.embedsignature.format("clinic")
     def add_done_callback(self, callback) -> None:
         """Call `callback(future)` once the record is settled; at once if it is.
 

@@ -99,6 +99,7 @@ def test_a_topic_may_be_any_kind_of_str() -> None:
     assert path.counts == [1, 0, 0]
 
 
+@pytest.mark.parametrize("sent_before", [False, True])
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
@@ -117,15 +118,18 @@ def test_a_topic_may_be_any_kind_of_str() -> None:
     ],
 )
 def test_wrong_arguments_are_refused_at_the_call(
-    arguments: dict[str, Any], error: type[Exception], match: str
+    sent_before: bool, arguments: dict[str, Any], error: type[Exception], match: str
 ) -> None:
-    """Nothing is appended, nothing posted, no memory taken."""
+    """Nothing is appended, nothing posted, no memory taken; also where a topic is known."""
     path = _Path()
+    topic = path.topics["orders"].name  # the very same text is found without a look-up
+    if sent_before:
+        path.send(topic, b"v", partition=0)
+    before = path.counts, len(path.inbox), path.pool.lent_bytes
     with pytest.raises(error, match=match):
-        path.send(**{"topic": "orders", "value": b"v", "partition": 0, **arguments})
-    assert path.counts == [0, 0, 0]
-    assert not path.inbox
-    assert path.pool.lent_bytes == 0
+        path.send(**{"topic": topic, "value": b"v", "partition": 0, **arguments})
+    assert before == (path.counts, len(path.inbox), path.pool.lent_bytes)
+    assert before[0] == [int(sent_before), 0, 0]
 
 
 @pytest.mark.parametrize("headers", [(), [], {}, None])
