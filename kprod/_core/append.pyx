@@ -225,6 +225,7 @@ cdef class SendPath(SendHooks):
                 (topic, value, key, headers, partition, timestamp_ms), on_delivery
             )
         borrow(&given, value, key, headers, partition, timestamp_ms, on_delivery)
+        # A callback is checked there too, before anything waits for the topic.
         if head is None or head.name is not topic or on_delivery is not None:
             head = self._head_of(topic, on_delivery, &waited_ms)
         return self.hand_over(head, &given, waited_ms, None)
