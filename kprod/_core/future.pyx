@@ -74,7 +74,7 @@ def register(*, metadata_type, report_callback_error, await_future, to_concurren
 
 
 cdef class BatchListener:
-    """Is told once what became of a batch; by itself it heeds nothing but a split."""
+    """Is told once what became of a batch; must follow a split, may leave out the rest."""
 
     cdef void settle(self, BatchResult result) noexcept:
         pass
