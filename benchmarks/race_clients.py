@@ -93,7 +93,7 @@ def kprod_futures(load: Load) -> None:
 
     topic, value = load.topic, load.value
     with kprod.Producer(bootstrap_servers=load.address) as producer:
-        send = producer.send
+        send, failures_of = producer.send, kprod.failures_of
         failure_of = type(send(topic, value)).exception
         producer.flush()
         kept: deque[list[Any]] = deque()
@@ -101,9 +101,9 @@ def kprod_futures(load: Load) -> None:
         while load.goes_on():
             kept.append([send(topic, value) for _ in itertools.repeat(None, BLOCK)])
             if len(kept) == BLOCKS_KEPT:
-                _check(map(failure_of, kept.popleft()))
+                _check(map(failure_of, failures_of(kept.popleft())))
         while kept:
-            _check(map(failure_of, kept.popleft()))
+            _check(map(failure_of, failures_of(kept.popleft())))
         producer.flush()
         load.end()
 

@@ -1,7 +1,7 @@
 """kprod: a fast and honest Kafka producer for Python."""
 
 from kprod.aio import AsyncProducer
-from kprod.producer.future import RecordFuture, as_completed, wait
+from kprod.producer.future import RecordFuture, as_completed, failures_of, wait
 from kprod.producer.producer import Producer
 from kprod.producer.receipt import SendReceipt
 
@@ -11,5 +11,6 @@ __all__ = [
     "RecordFuture",
     "SendReceipt",
     "as_completed",
+    "failures_of",
     "wait",
 ]

@@ -4,7 +4,15 @@ import inspect
 
 import kprod
 
-PUBLIC = {"AsyncProducer", "Producer", "RecordFuture", "SendReceipt", "as_completed", "wait"}
+PUBLIC = {
+    "AsyncProducer",
+    "Producer",
+    "RecordFuture",
+    "SendReceipt",
+    "as_completed",
+    "failures_of",
+    "wait",
+}
 
 
 def test_public_names_are_exactly_these() -> None:

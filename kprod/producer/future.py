@@ -1,7 +1,7 @@
 """Waiting for many futures, and their bridges to asyncio and `concurrent.futures`.
 
-The future itself is compiled (`kprod._core.future`), as is awaiting it; what needs a lock is here,
-and all is registered with it.
+The future itself is compiled (`kprod._core.future`), as are awaiting it and `failures_of`
+many; what needs a lock is here, and all is registered with it.
 
 Thread-safety: any thread.
 Source: `concurrent.futures.wait` and `as_completed` for the shapes.
@@ -16,12 +16,13 @@ from typing import NamedTuple
 
 from kprod._core import future as compiled
 from kprod._core.delivery_wait import DeliveryWait
+from kprod._core.failures import failures_of
 from kprod._core.future import RecordFuture
 from kprod.clock import SystemClock
 from kprod.errors import KprodTimeout, without_frames
 from kprod.model import RecordMetadata
 
-__all__ = ["DeliveryWait", "RecordFuture", "Waited", "as_completed", "wait"]
+__all__ = ["DeliveryWait", "RecordFuture", "Waited", "as_completed", "failures_of", "wait"]
 
 _logger = logging.getLogger(__name__)
 

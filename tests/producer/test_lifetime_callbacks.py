@@ -146,6 +146,8 @@ def test_waiting_for_itself_is_refused(producer: kprod.Producer) -> None:
         unsettled(lambda future: future.exception()),
         unsettled(lambda future: future.to_concurrent().result()),
         unsettled(lambda future: future.to_concurrent().exception(WAIT_S)),
+        unsettled(lambda future: kprod.failures_of([future])),
+        unsettled(lambda future: kprod.failures_of([future], WAIT_S)),
         unsettled(lambda future: kprod.wait([future])),
         unsettled(lambda future: list(kprod.as_completed([future]))),
         lambda: producer.send_many("orders", [b"unsettled"]).result(WAIT_S),
