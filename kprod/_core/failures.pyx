@@ -56,7 +56,6 @@ def failures_of(futures, timeout=None) -> list:
     cdef BatchResult delivered = _NO_RESULT
     cdef Py_ssize_t index = 0
     cdef int64_t deadline_ns = 0
-    cdef bint has_waited = False
     if timeout is not None:
         deadline_ns = _deadline_ns(timeout)
     while index < PyList_GET_SIZE(everyone):
@@ -68,10 +67,9 @@ def failures_of(futures, timeout=None) -> list:
             continue
         result = future._settled_by()
         if not result.done:
-            if not has_waited and everyone is futures:
+            if everyone is futures:
                 # Nobody may change what is asked about while others run.
                 everyone = list(everyone)
-            has_waited = True
             result = _outcome(future, everyone, timeout, deadline_ns)
         if result.error is None and result._record_errors is None:
             delivered = result
