@@ -102,6 +102,22 @@ cdef class SystemClock:
         return stamp.timestamp_ms
 
 
+cdef int64_t deadline_after(object timeout) except -1:
+    """The system's monotonic nanosecond at which a caller's timeout is over.
+
+    Args:
+        timeout: Seconds; below 0 is 0, and above 10⁹ that.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: It is NaN, which no instant answers to.
+    """
+    cdef double timeout_s = timeout
+    if timeout_s != timeout_s:
+        raise ValueError(f"timeout must be seconds or None, got {timeout}")
+    return _read_ns(CLOCK_MONOTONIC) + <int64_t>(min(max(timeout_s, 0.0), 1e9) * NS_PER_S)
+
+
 cdef class ManualClock(SystemClock):
     """A clock that moves only when told, for tests and simulations.
 

@@ -17,7 +17,7 @@ from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, int64_t
 
-from kprod._core.clock cimport SystemClock
+from kprod._core.clock cimport SystemClock, deadline_after
 from kprod._core.collector cimport track_again, untrack
 
 from _thread import allocate_lock, get_ident
@@ -480,6 +480,7 @@ cdef class RecordFuture:
             KprodError: The error that ended the send; its `persistence` says whether the record
                 may be in the log. Without one: asked inside a callback of the same producer, whose
                 thread would wait for itself.
+            ValueError: The timeout is NaN.
         """
         cdef BatchResult result = self._outcome(timeout)
         error = self._error(result)
@@ -501,6 +502,7 @@ cdef class RecordFuture:
             KprodTimeout: Not settled in time; the record goes on.
             KprodError: Asked inside a callback of the same producer, whose thread would wait for
                 itself.
+            ValueError: The timeout is NaN.
         """
         return self._error(self._outcome(timeout))
 
@@ -510,21 +512,21 @@ cdef class RecordFuture:
         return result if result.done else self._wait(result, timeout)
 
     cdef BatchResult _wait(self, BatchResult result, object timeout):
-        seconds = -1 if timeout is None else max(float(timeout), 0.0)
+        cdef int64_t deadline_ns = 0
+        cdef double seconds = -1
+        if timeout is not None:
+            deadline_ns = deadline_after(timeout)
+            seconds = max(<double>timeout, 0.0)
         if seconds != 0 and _owners:
             _refuse_own_wait(result)
         clock = SystemClock()
-        cdef int64_t deadline_ns = 0
-        if timeout is not None:
-            deadline_ns = clock.now_ns() + <int64_t>(min(seconds, 1e9) * 1e9)
         while not result.done:
             if timeout is not None:
                 seconds = max(deadline_ns - clock.now_ns(), 0) / 1e9
             if not _wait_once(result, seconds, False):
                 raise KprodTimeout(
                     f"the record for {result.topic!r} partition {result.partition} was not settled"
-                    " within"
-                    f" {timeout} s; it goes on until delivery_timeout_ms ends it"
+                    f" within {timeout} s; it goes on until delivery_timeout_ms ends it"
                 )
             result = self._settled_by()
         return result

@@ -26,6 +26,8 @@ __all__ = ["DeliveryWait", "RecordFuture", "Waited", "as_completed", "failures_o
 
 _logger = logging.getLogger(__name__)
 
+_TIMEOUT_S_MAX = 1e9  # in place of infinity
+
 
 class Waited(NamedTuple):
     """What `wait` found: the futures that are done, and those that are not."""
@@ -96,7 +98,9 @@ class _Deadline:
 
     def __init__(self, timeout: float | None) -> None:
         self._clock = SystemClock()
-        self._ends_ns = None if timeout is None else self._clock.now_ns() + int(timeout * 1e9)
+        self._ends_ns = None
+        if timeout is not None:
+            self._ends_ns = self._clock.now_ns() + int(min(timeout, _TIMEOUT_S_MAX) * 1e9)
 
     def left(self) -> float | None:
         """Not negative; None without a limit."""

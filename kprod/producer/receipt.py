@@ -10,6 +10,7 @@ Source: `concurrent.futures.Future` for the names.
 
 import asyncio
 import logging
+import math
 import os
 from collections.abc import Callable, Generator
 from itertools import starmap
@@ -106,6 +107,7 @@ class SendReceipt:
                 itself.
             KprodTimeout: Not settled in time; the records go on.
             ProducerForked: Waited for in a forked child, where nothing is settled any more.
+            ValueError: The timeout is NaN.
         """
         error = self.exception(timeout)
         if error is not None:
@@ -126,6 +128,7 @@ class SendReceipt:
                 itself.
             KprodTimeout: Not settled in time; the records go on.
             ProducerForked: Waited for in a forked child, where nothing is settled any more.
+            ValueError: The timeout is NaN.
         """
         self._wait(timeout)
         failed_count = self._tally.failed_count
@@ -206,6 +209,8 @@ class SendReceipt:
         self._refuse_in_child()
         seconds = _FOREVER_S
         if timeout is not None:
+            if math.isnan(timeout):
+                raise ValueError(f"timeout must be seconds or None, got {timeout}")
             seconds = min(max(float(timeout), 0.0), _TIMEOUT_S_MAX)
         if seconds != 0 and is_sender():
             raise KprodError(

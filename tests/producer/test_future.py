@@ -4,12 +4,14 @@ import gc
 import threading
 import weakref
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from kprod._core import future as compiled
 from kprod._core.future import BatchResult
 from kprod.errors import DeliveryTimeout, KprodError, KprodTimeout, Purged
+from kprod.producer.future import as_completed, failures_of, wait
 from tests.producer.bench import TOPIC, Bench
 
 
@@ -123,3 +125,33 @@ def test_a_result_knows_whether_anybody_would_hear_of_it() -> None:
     assert heard == [True, False, True, False]
     assert not lock.locked()
     assert not result.await_by(lock)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "error"), [(float("nan"), ValueError), ("soon", TypeError), ([], TypeError)]
+)
+def test_a_timeout_that_is_none_is_refused(timeout: Any, error: type[Exception]) -> None:
+    """Nobody could say when it is over; the record goes on."""
+    bench = Bench()
+    future = bench.producer.send(TOPIC, b"a", partition=0)
+    receipt = bench.producer.send_many(TOPIC, [b"b"], partitions=[0])
+    for ask in (future.result, future.exception, receipt.result, receipt.exception):
+        with pytest.raises(error):
+            ask(timeout)
+    bench.run()
+    assert future.result(0).offset == 0
+    assert receipt.result(0)[0].count == 1
+
+
+@pytest.mark.parametrize("timeout", [None, 0, -1, 1e300, float("inf")])
+def test_any_number_of_seconds_is_a_timeout(timeout: float | None) -> None:
+    """Infinity too; what is settled is told without a wait."""
+    bench = Bench()
+    future = bench.producer.send(TOPIC, b"a", partition=0)
+    receipt = bench.producer.send_many(TOPIC, [b"b"], partitions=[0])
+    bench.run()
+    assert future.result(timeout).offset == 0
+    assert receipt.result(timeout)[0].count == 1
+    assert failures_of([future], timeout) == []
+    assert wait([future], timeout) == ({future}, set())
+    assert list(as_completed([future], timeout)) == [future]
