@@ -132,7 +132,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         """The results of all batches that are not done, with their record counts."""
         return [
             (batch.result, batch.record_count)
-            for queue in self._queues()
+            for queue in self.queues()
             for batch in list(queue.batches)
             if batch.record_count
         ]
@@ -150,7 +150,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
     @property
     def has_undrained(self) -> bool:
         """Whether some batch is not done."""
-        return any(queue.batches for queue in self._queues())
+        return any(queue.batches for queue in self.queues())
 
     def has_news(self) -> bool:
         """Whether `take_inbox` has something to do."""
@@ -242,6 +242,12 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
             ring = self._rings[leader_id] = deque()
         ring.append(queue)
 
+    def mark_sendable(self) -> None:
+        """Make ready what `drain` left where it was for `may_send`; what lingers goes on."""
+        for queue in self.queues():
+            if queue.sendable_batch() is not None:
+                self.mark_ready(queue)
+
     def _leader_id_of(self, queue: PartitionQueue) -> int:
         """Look a leader up once in each picture of the cluster."""
         snapshot = self._metadata.snapshot
@@ -324,7 +330,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         Args:
             fail: Settles a batch.
         """
-        for queue in self._queues():
+        for queue in self.queues():
             for batch in list(queue.batches):
                 self.retire(batch)
                 fail(batch)
@@ -332,9 +338,6 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
 
     def queues(self) -> Iterator[PartitionQueue]:
         """Every queue there is."""
-        return self._queues()
-
-    def _queues(self) -> Iterator[PartitionQueue]:
         for head in list(self.topics.values()):
             yield from list(head.queues)
 
@@ -376,21 +379,16 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
 
     def _sweep(self) -> None:
         """Make everything due; an empty batch that was opened in vain gives its memory back."""
-        for queue in self._queues():
+        for queue in self.queues():
             for index in range(queue.drain_index, len(queue.batches)):
                 queue.batches[index].is_due = queue.batches[index].record_count > 0
             batch = queue.next_batch
-            if batch is None:
-                continue
-            if batch.record_count == 0 and self._seal_if_empty(queue, batch):
-                self.forget(batch)
-            elif batch.record_count:
+            if batch is not None and batch.record_count == 0:
+                queue.seal()
+                if batch.record_count == 0:  # still: one may have come in before
+                    self.forget(batch)
+            if queue.sendable_batch() is not None:
                 self.mark_ready(queue)
-
-    def _seal_if_empty(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
-        """Close an empty batch for records; False when one has come in meanwhile."""
-        queue.seal()
-        return batch.record_count == 0
 
     def _seal(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         if queue.builder is batch.builder:

@@ -240,7 +240,7 @@ class Sender:
         """Get a producer id, or raise the epoch, if it is time."""
         identity = self._identity
         if identity.bump_is_pending and identity.maybe_bump(self._accumulator.queues()):
-            self._accumulator.ask_for_sweep()
+            self._accumulator.mark_sendable()
         if not identity.wants_producer_id or self._id_held_back:
             return
         node = self._client.least_loaded_node(now_ms)
@@ -273,7 +273,7 @@ class Sender:
             self._identity.producer_id_received(
                 outcome.body["producer_id"], outcome.body["producer_epoch"]
             )
-            self._accumulator.ask_for_sweep()
+            self._accumulator.mark_sendable()
             return
         if error is not None and not error.retriable and not isinstance(error, ClosedError):
             self._identity.fail(error)

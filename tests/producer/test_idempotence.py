@@ -17,6 +17,10 @@ INVALID_RECORD = 87
 SEQUENCE_COUNT = 2**31
 
 
+def _hold_ids(brokers: Brokers) -> None:
+    brokers.holds_ids = True
+
+
 def _identity(batch: SentBatch) -> tuple[int, int, int]:
     return batch.producer_id, batch.epoch, batch.sequence
 
@@ -249,6 +253,34 @@ def test_a_new_epoch_sends_at_once_what_waited_for_it() -> None:
     assert stage.sent_at_ms[-1] == began_ms
 
 
+def test_a_new_epoch_ends_no_linger() -> None:
+    """What waited for the epoch goes when its own time comes, with what was sent meanwhile."""
+    stage = Stage({"orders": [1, 1]}, linger_ms=50)
+    for partition in (0, 1):
+        stage.put(b"warm", partition=partition)
+    stage.run(51)
+    stage.answer()
+    stage.put(b"refused", partition=1)
+    stage.put(b"busy")
+    stage.run(51)
+    held = stage.take()
+    stage.put(b"lingering")
+    began_ms = stage.clock.now_ms()
+    stage.run(10)
+    held.answer_each(
+        {
+            ("orders", 0): {"error_code": 0, "base_offset": 1},
+            ("orders", 1): {"error_code": INVALID_RECORD, "base_offset": -1},
+        }
+    )
+    stage.run(39)
+    assert not stage.held
+    stage.put(b"as well")
+    stage.run(11)
+    assert stage.take().batch.count == 2
+    assert stage.sent_at_ms[-1] == began_ms + 50
+
+
 @pytest.mark.parametrize("retries", [0, 2])
 def test_sequences_wrap_to_zero(retries: int) -> None:
     """Batches of two records from 2³¹-3 on: the next begin at 2³¹-1 and 1 (KAFKA-7693)."""
@@ -412,11 +444,7 @@ def test_a_producer_without_idempotence_has_no_identity() -> None:
 
 def test_a_throttled_broker_is_asked_again_for_an_id_when_its_time_is_over() -> None:
     """Nothing else would wake the sender then."""
-
-    def prepare(brokers: Brokers) -> None:
-        brokers.holds_ids = True
-
-    stage = Stage(prepare=prepare, node_ids=(1,))
+    stage = Stage(prepare=_hold_ids, node_ids=(1,))
     peer, request = stage.id_requests.popleft()
     body = {"error_code": 14, "throttle_time_ms": 5_000, "producer_id": -1, "producer_epoch": -1}
     peer.respond(request, body)
@@ -426,6 +454,38 @@ def test_a_throttled_broker_is_asked_again_for_an_id_when_its_time_is_over() -> 
     stage.give_id()
     stage.send(b"v")
     assert stage.take().batch.producer_id == 1_000
+
+
+def test_the_arrival_of_an_id_ends_no_linger() -> None:
+    """The first batch waits for its records as every later one does."""
+    stage = Stage(prepare=_hold_ids, linger_ms=50)
+    stage.put(b"early")
+    began_ms = stage.clock.now_ms()
+    stage.run(10)
+    stage.give_id()
+    assert not stage.held
+    stage.put(b"late")
+    stage.run(100)
+    assert stage.take().batch.count == 2
+    assert stage.sent_at_ms == [began_ms + 50]
+
+
+@pytest.mark.parametrize("reason", ["due", "full", "followed", "flushed"])
+def test_what_waited_only_for_an_id_goes_when_it_comes(reason: str) -> None:
+    """Each way in which a batch is to be sent, in the millisecond of the answer."""
+    linger_ms = 5 if reason == "due" else 1_000
+    stage = Stage(prepare=_hold_ids, linger_ms=linger_ms, batch_size=1_024)
+    size_bytes = {"full": 1_024, "followed": 600}.get(reason, 10)
+    for _ in range(2 if reason == "followed" else 1):
+        stage.put(b"v" * size_bytes)
+    if reason == "flushed":
+        stage.producer.flush(0)
+    stage.run(10)
+    assert not stage.held
+    began_ms = stage.clock.now_ms()
+    stage.give_id()
+    assert stage.take().batch.count == 1
+    assert stage.sent_at_ms == [began_ms]
 
 
 def test_a_broker_without_producer_ids_is_named_as_the_reason() -> None:
