@@ -5,9 +5,6 @@ from typing import Any, final
 from kprod.errors import KprodError
 from kprod.model import RecordMetadata
 
-def enter_sender(owns: Callable[[BatchResult], bool]) -> None: ...
-def leave_sender() -> None: ...
-def is_sender() -> bool: ...
 def register(
     *,
     metadata_type: type[RecordMetadata],

@@ -19,10 +19,11 @@ from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.clock cimport SystemClock, deadline_after
 from kprod._core.collector cimport track_again, untrack
+from kprod._core.own_wait cimport refuse_own_wait
 
-from _thread import allocate_lock, get_ident
+from _thread import allocate_lock
 
-from kprod.errors import KprodError, KprodTimeout, without_frames
+from kprod.errors import KprodTimeout, without_frames
 
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
@@ -33,28 +34,6 @@ cdef object _metadata_type = None
 cdef object _report_callback_error = None
 cdef object _await_future = None
 cdef object _to_concurrent = None
-
-# Which results a thread settles, asked of the sender threads by their idents.
-cdef dict _owners = {}
-
-
-def enter_sender(owns) -> None:
-    """Say that the present thread settles results, so that it must not wait for its own.
-
-    Args:
-        owns: Called with a `BatchResult` that is not done; whether this thread settles it.
-    """
-    _owners[get_ident()] = owns
-
-
-def leave_sender() -> None:
-    """Say that the present thread settles nothing any more."""
-    _owners.pop(get_ident(), None)
-
-
-def is_sender() -> bool:
-    """Whether the present thread settles results."""
-    return get_ident() in _owners
 
 
 def register(*, metadata_type, report_callback_error, await_future, to_concurrent):
@@ -89,6 +68,7 @@ cdef class BatchListener:
         pass
 
 
+@cython.auto_pickle(False)
 cdef class BatchResult:
     """What became of a batch, shared by the futures of its records.
 
@@ -425,6 +405,10 @@ cdef class RecordFuture:
     def __init__(self):
         raise TypeError("a RecordFuture is made by Producer.send")
 
+    def __reduce__(self):
+        # Of a copy, or in another process, nobody would ever settle it.
+        raise TypeError("a RecordFuture cannot be pickled or copied; its result() can")
+
     def _descend(self, list forwards):
         """Move to the child that has this record now, and return it."""
         first_index, child = forwards[_part_with(forwards, self._index)]
@@ -517,8 +501,8 @@ cdef class RecordFuture:
         if timeout is not None:
             deadline_ns = deadline_after(timeout)
             seconds = max(<double>timeout, 0.0)
-        if seconds != 0 and _owners:
-            _refuse_own_wait(result)
+        if seconds != 0:
+            refuse_own_wait(result)
         clock = SystemClock()
         while not result.done:
             if timeout is not None:
@@ -562,17 +546,6 @@ cdef class RecordFuture:
         a callback of the same producer they wait for ever without a timeout. `kprod.wait` refuses.
         """
         return _to_concurrent(self)
-
-
-cdef int _refuse_own_wait(BatchResult result) except -1:
-    owns = _owners.get(get_ident())
-    if owns is not None and owns(result):
-        raise KprodError(
-            f"a delivery callback asked for the outcome of another record for {result.topic!r},"
-            " which is not settled, and would wait for itself: ask done() first, or give that"
-            " record a callback of its own"
-        )
-    return 0
 
 
 cdef object _copy_of(object error):

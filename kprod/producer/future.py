@@ -18,6 +18,7 @@ from kprod._core import future as compiled
 from kprod._core.delivery_wait import DeliveryWait
 from kprod._core.failures import failures_of
 from kprod._core.future import RecordFuture
+from kprod._core.own_wait import is_sender
 from kprod.clock import SystemClock
 from kprod.errors import KprodTimeout, without_frames
 from kprod.model import RecordMetadata
@@ -79,7 +80,7 @@ def as_completed(
     for future in everyone:
         future.add_done_callback(finished.put)
     deadline = _Deadline(timeout)
-    if compiled.is_sender():
+    if is_sender():
         for future in everyone:
             future.exception(deadline.left())
     for yielded in range(len(everyone)):
@@ -133,7 +134,7 @@ class _ConcurrentView(concurrent.futures.Future[RecordMetadata]):
         return super().exception(timeout)
 
     def _wait_as_sender(self, timeout: float | None) -> None:
-        if compiled.is_sender() and not self.done():
+        if is_sender() and not self.done():
             self._record.exception(timeout)
             self._settle(self._record)  # its turn among the callbacks may come only after this one
 

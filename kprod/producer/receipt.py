@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from itertools import starmap
 from typing import Any, NamedTuple
 
-from kprod._core.future import is_sender
+from kprod._core.own_wait import is_sender
 from kprod._core.tally import SendTally
 from kprod.errors import KprodError, KprodTimeout, Persistence, ProducerForked, RecordsFailed
 

@@ -16,7 +16,8 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from kprod._core.future import BatchResult, enter_sender, leave_sender
+from kprod._core.future import BatchResult
+from kprod._core.own_wait import enter_sender, leave_sender
 from kprod.clock import Clock
 from kprod.errors import KprodError
 from kprod.producer.sender import Sender

@@ -1,14 +1,16 @@
 """Futures seen as those of `concurrent.futures`, and what a kept future keeps."""
 
+import copy
 import gc
+import pickle
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from kprod._core import future as compiled
+from kprod._core import own_wait
 from kprod._core.future import BatchResult
 from kprod.errors import DeliveryTimeout, KprodError, KprodTimeout, Purged
 from kprod.producer.future import as_completed, failures_of, wait
@@ -18,9 +20,9 @@ from tests.producer.bench import TOPIC, Bench
 @pytest.fixture
 def as_sender() -> Iterator[None]:
     """Let this thread settle everything that is not done."""
-    compiled.enter_sender(lambda result: not result.done)
+    own_wait.enter_sender(lambda result: not result.done)
     yield
-    compiled.leave_sender()
+    own_wait.leave_sender()
 
 
 def test_a_view_has_the_record_s_outcome() -> None:
@@ -155,3 +157,14 @@ def test_any_number_of_seconds_is_a_timeout(timeout: float | None) -> None:
     assert failures_of([future], timeout) == []
     assert wait([future], timeout) == ({future}, set())
     assert list(as_completed([future], timeout)) == [future]
+
+
+@pytest.mark.parametrize("again", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_future_is_not_taken_elsewhere(again: Callable[[object], object]) -> None:
+    """Nobody would settle it there, and who asked it would wait for ever."""
+    bench = Bench()
+    future = bench.producer.send(TOPIC, b"a", partition=0)
+    with pytest.raises(TypeError, match=r"its result\(\) can"):
+        again([future] if again is copy.deepcopy else future)
+    bench.run()
+    assert pickle.loads(pickle.dumps(future.result(0))) == future.result(0)

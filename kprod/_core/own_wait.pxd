@@ -1,0 +1,1 @@
+cdef int refuse_own_wait(object result) except -1

@@ -1,0 +1,49 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Which threads settle results, so that none waits for what only itself can bring.
+
+Thread-safety: any thread; each enters and leaves for itself.
+"""
+
+from _thread import get_ident
+
+from kprod.errors import KprodError
+
+# By the ident of a sender's thread: which results it settles.
+cdef dict _owners = {}
+
+
+def enter_sender(owns) -> None:
+    """Say that the present thread settles results, so that it must not wait for its own.
+
+    Args:
+        owns: Called with a `BatchResult` that is not done; whether this thread settles it.
+    """
+    _owners[get_ident()] = owns
+
+
+def leave_sender() -> None:
+    """Say that the present thread settles nothing any more."""
+    _owners.pop(get_ident(), None)
+
+
+def is_sender() -> bool:
+    """Whether the present thread settles results."""
+    return get_ident() in _owners
+
+
+cdef int refuse_own_wait(object result) except -1:
+    """Raise a `KprodError` if the present thread would wait for itself.
+
+    Args:
+        result: A `BatchResult` that is not done.
+    """
+    if not _owners:
+        return 0
+    owns = _owners.get(get_ident())
+    if owns is not None and owns(result):
+        raise KprodError(
+            f"a delivery callback asked for the outcome of another record for {result.topic!r},"
+            " which is not settled, and would wait for itself: ask done() first, or give that"
+            " record a callback of its own"
+        )
+    return 0
