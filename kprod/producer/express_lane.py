@@ -295,7 +295,9 @@ class ExpressLane:
             return
         answer.take(frame, self._clock.now_ms())
         client.fire_completions()
-        if accumulator.has_news() or accumulator.ready_nodes():
+        # An epoch may have waited for this answer, and batches of any partition for the epoch.
+        has_more = accumulator.has_news() or self._sender.has_more_to_do()
+        if has_more or accumulator.ready_nodes():
             self._path.wake_sender()
 
     def _fail(self, error: BaseException) -> None:

@@ -186,6 +186,37 @@ def test_a_throttle_is_kept(producer: kprod.Producer, cluster: EmbeddedCluster) 
     assert _send(producer).result(SETTLE_S).offset == 25
 
 
+def test_an_epoch_that_waits_for_the_answer_begins(cluster: EmbeddedCluster) -> None:
+    """Whoever takes the answer in: another partition's record waits for nothing else."""
+    with kprod.Producer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        linger_ms=0,
+        # Nothing else wakes the sender within this test's patience.
+        retry_backoff_ms=200_000,
+        retry_backoff_max_ms=200_000,
+        request_timeout_ms=200_000,
+        delivery_timeout_ms=400_000,
+    ) as made:
+        for number in range(20):
+            _send(made, partition=number % 2).result(SETTLE_S)
+        made.send("others", b"v").result(SETTLE_S)
+        cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.CORRUPT_MESSAGE)
+        refused = _send(made, b"refused", 1)
+        _until(lambda: not cluster.faults.pending())
+        _send(made).result(SETTLE_S)
+        cluster.faults.delay(ApiKey.PRODUCE, 200)
+        first = _send_while_it_sleeps(made)
+        assert made.purge() == 1
+        assert refused.exception(0) is not None
+        second = made.send("others", b"second")
+        assert made._sender._identity.bump_is_pending
+        # The sender has seen it, and sleeps again.
+        _until(lambda: not made._accumulator.inbox and not made.lane._turn.locked())
+        first.result(SETTLE_S)
+        _until(second.done)
+        assert second.result(0).offset == 1
+
+
 def test_a_refusal_is_told(producer: kprod.Producer, cluster: EmbeddedCluster) -> None:
     """An answer that says no is the sender's to judge."""
     cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.INVALID_RECORD)
