@@ -23,7 +23,7 @@ cdef class SystemClock:
     cdef int64_t _read_shared(self, SharedStamp* stamp, int64_t tick_ns) noexcept
 
 
-cdef int64_t deadline_after(object timeout) except -1
+cpdef double bounded_s(object timeout) except -1
 
 
 cdef class ManualClock(SystemClock):

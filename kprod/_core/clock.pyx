@@ -102,20 +102,22 @@ cdef class SystemClock:
         return stamp.timestamp_ms
 
 
-cdef int64_t deadline_after(object timeout) except -1:
-    """The system's monotonic nanosecond at which a caller's timeout is over.
-
-    Args:
-        timeout: Seconds; below 0 is 0, and above 10⁹ that.
+cpdef double bounded_s(object timeout) except -1:
+    """A caller's timeout as seconds to wait: at least 0, at most 10⁹, in place of infinity.
 
     Raises:
         TypeError: It is no number.
-        ValueError: It is NaN, which no instant answers to.
+        ValueError: It is NaN, of which nobody could say when it is over.
     """
-    cdef double timeout_s = timeout
+    cdef double timeout_s
+    try:
+        timeout_s = timeout
+    except OverflowError:
+        # An integer that no double holds.
+        return 1e9 if timeout > 0 else 0.0
     if timeout_s != timeout_s:
         raise ValueError(f"timeout must be seconds or None, got {timeout}")
-    return _read_ns(CLOCK_MONOTONIC) + <int64_t>(min(max(timeout_s, 0.0), 1e9) * NS_PER_S)
+    return min(max(timeout_s, 0.0), 1e9)
 
 
 cdef class ManualClock(SystemClock):

@@ -11,7 +11,7 @@ Source: `concurrent.futures.wait` for the shape.
 from cpython.list cimport PyList_CheckExact, PyList_GET_ITEM, PyList_GET_SIZE
 from libc.stdint cimport int64_t
 
-from kprod._core.clock cimport SystemClock, deadline_after
+from kprod._core.clock cimport SystemClock, bounded_s
 from kprod._core.future cimport BatchResult, RecordFuture
 from kprod._core.prefetch cimport prefetch_line
 
@@ -57,7 +57,7 @@ def failures_of(futures, timeout=None) -> list:
     cdef Py_ssize_t index = 0
     cdef int64_t deadline_ns = 0
     if timeout is not None:
-        deadline_ns = deadline_after(timeout)
+        deadline_ns = SystemClock().now_ns() + <int64_t>(bounded_s(timeout) * 1e9)
     while index < PyList_GET_SIZE(everyone):
         if index + LOOKED_AHEAD < PyList_GET_SIZE(everyone):
             prefetch_line(PyList_GET_ITEM(everyone, index + LOOKED_AHEAD))

@@ -17,7 +17,7 @@ from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, int64_t
 
-from kprod._core.clock cimport SystemClock, deadline_after
+from kprod._core.clock cimport SystemClock, bounded_s
 from kprod._core.collector cimport track_again, untrack
 from kprod._core.own_wait cimport refuse_own_wait
 
@@ -464,7 +464,7 @@ cdef class RecordFuture:
             KprodError: The error that ended the send; its `persistence` says whether the record
                 may be in the log. Without one: asked inside a callback of the same producer, whose
                 thread would wait for itself.
-            ValueError: The timeout is NaN.
+            ValueError: Not settled, and the timeout is NaN.
         """
         cdef BatchResult result = self._outcome(timeout)
         error = self._error(result)
@@ -486,7 +486,7 @@ cdef class RecordFuture:
             KprodTimeout: Not settled in time; the record goes on.
             KprodError: Asked inside a callback of the same producer, whose thread would wait for
                 itself.
-            ValueError: The timeout is NaN.
+            ValueError: Not settled, and the timeout is NaN.
         """
         return self._error(self._outcome(timeout))
 
@@ -499,11 +499,12 @@ cdef class RecordFuture:
         cdef int64_t deadline_ns = 0
         cdef double seconds = -1
         if timeout is not None:
-            deadline_ns = deadline_after(timeout)
-            seconds = max(<double>timeout, 0.0)
+            seconds = bounded_s(timeout)
         if seconds != 0:
             refuse_own_wait(result)
         clock = SystemClock()
+        if timeout is not None:
+            deadline_ns = clock.now_ns() + <int64_t>(seconds * 1e9)
         while not result.done:
             if timeout is not None:
                 seconds = max(deadline_ns - clock.now_ns(), 0) / 1e9

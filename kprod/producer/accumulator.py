@@ -11,7 +11,7 @@ Invariants.
     A queue stands in at most one ring, or among the leaderless.
     One batch per partition and request; a node's partitions take turns.
 
-Thread-safety: the sender's, apart from `make_batch`, `topic_queues`, `ask_for_sweep` and
+Thread-safety: the sender's, apart from `make_batch`, `topic_queues`, `ask_for_sweep`, `queues` and
     `incomplete`, which any thread may call. `_topics_lock` guards the making of a topic's queues.
 Source: Kafka RecordAccumulator (clients 4.3.1) for what must hold; KAFKA-13834, KAFKA-16226.
 """
@@ -128,6 +128,11 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         """Let the sender's next turn make every batch that has records due."""
         self.wants_sweep = True
 
+    def queues(self) -> Iterator[PartitionQueue]:
+        """Every queue there is."""
+        for head in list(self.topics.values()):
+            yield from list(head.queues)
+
     def incomplete(self) -> list[tuple[BatchResult, int]]:
         """The results of all batches that are not done, with their record counts."""
         return [
@@ -243,7 +248,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         ring.append(queue)
 
     def mark_sendable(self) -> None:
-        """Make ready what `drain` left where it was for `may_send`; what lingers goes on."""
+        """Make ready all that is to be sent, as `drain` leaves out what `may_send` forbids."""
         for queue in self.queues():
             if queue.sendable_batch() is not None:
                 self.mark_ready(queue)
@@ -336,11 +341,6 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
                 fail(batch)
                 self.forget(batch)
 
-    def queues(self) -> Iterator[PartitionQueue]:
-        """Every queue there is."""
-        for head in list(self.topics.values()):
-            yield from list(head.queues)
-
     def _arm_new_batches(self, queue: PartitionQueue, now_ms: int) -> None:
         """Oldest first, so that deadlines of the same millisecond pass in the order of sending.
 
@@ -384,7 +384,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
                 queue.batches[index].is_due = queue.batches[index].record_count > 0
             batch = queue.next_batch
             if batch is not None and batch.record_count == 0:
-                queue.seal()
+                self.retire(batch)
                 if batch.record_count == 0:  # still: one may have come in before
                     self.forget(batch)
             if queue.sendable_batch() is not None:

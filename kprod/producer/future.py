@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kprod._core import future as compiled
+from kprod._core.clock import bounded_s
 from kprod._core.delivery_wait import DeliveryWait
 from kprod._core.failures import failures_of
 from kprod._core.future import RecordFuture
@@ -26,8 +27,6 @@ from kprod.model import RecordMetadata
 __all__ = ["DeliveryWait", "RecordFuture", "Waited", "as_completed", "failures_of", "wait"]
 
 _logger = logging.getLogger(__name__)
-
-_TIMEOUT_S_MAX = 1e9  # in place of infinity
 
 
 class Waited(NamedTuple):
@@ -46,6 +45,11 @@ def wait(futures: Iterable[RecordFuture], timeout: float | None = None) -> Waite
 
     Returns:
         Two sets; the second is empty unless the time was over.
+
+    Raises:
+        KprodError: Asked inside a callback of the same producer, whose thread would wait for
+            itself.
+        ValueError: The timeout is NaN.
     """
     everyone = list(futures)
     deadline = _Deadline(timeout)
@@ -74,12 +78,13 @@ def as_completed(
         KprodTimeout: The time was over before all were done.
         KprodError: Asked inside a callback of the same producer, whose thread would wait for
             itself.
+        ValueError: The timeout is NaN.
     """
     finished: queue.SimpleQueue[RecordFuture] = queue.SimpleQueue()
     everyone = list(futures)
+    deadline = _Deadline(timeout)
     for future in everyone:
         future.add_done_callback(finished.put)
-    deadline = _Deadline(timeout)
     if is_sender():
         for future in everyone:
             future.exception(deadline.left())
@@ -101,7 +106,7 @@ class _Deadline:
         self._clock = SystemClock()
         self._ends_ns = None
         if timeout is not None:
-            self._ends_ns = self._clock.now_ns() + int(min(timeout, _TIMEOUT_S_MAX) * 1e9)
+            self._ends_ns = self._clock.now_ns() + int(bounded_s(timeout) * 1e9)
 
     def left(self) -> float | None:
         """Not negative; None without a limit."""

@@ -10,12 +10,12 @@ Source: `concurrent.futures.Future` for the names.
 
 import asyncio
 import logging
-import math
 import os
 from collections.abc import Callable, Generator
 from itertools import starmap
 from typing import Any, NamedTuple
 
+from kprod._core.clock import bounded_s
 from kprod._core.own_wait import is_sender
 from kprod._core.tally import SendTally
 from kprod.errors import KprodError, KprodTimeout, Persistence, ProducerForked, RecordsFailed
@@ -25,7 +25,6 @@ __all__ = ["OffsetRange", "PartitionOffsets", "SendFailure", "SendReceipt"]
 _logger = logging.getLogger(__name__)
 _MAYBE = Persistence.POSSIBLY_PERSISTED
 _FOREVER_S = -1.0
-_TIMEOUT_S_MAX = 1e9  # 30 years: what is longer need not be told from it
 
 
 class OffsetRange(NamedTuple):
@@ -107,7 +106,7 @@ class SendReceipt:
                 itself.
             KprodTimeout: Not settled in time; the records go on.
             ProducerForked: Waited for in a forked child, where nothing is settled any more.
-            ValueError: The timeout is NaN.
+            ValueError: Not settled, and the timeout is NaN.
         """
         error = self.exception(timeout)
         if error is not None:
@@ -128,7 +127,7 @@ class SendReceipt:
                 itself.
             KprodTimeout: Not settled in time; the records go on.
             ProducerForked: Waited for in a forked child, where nothing is settled any more.
-            ValueError: The timeout is NaN.
+            ValueError: Not settled, and the timeout is NaN.
         """
         self._wait(timeout)
         failed_count = self._tally.failed_count
@@ -209,9 +208,7 @@ class SendReceipt:
         self._refuse_in_child()
         seconds = _FOREVER_S
         if timeout is not None:
-            if math.isnan(timeout):
-                raise ValueError(f"timeout must be seconds or None, got {timeout}")
-            seconds = min(max(float(timeout), 0.0), _TIMEOUT_S_MAX)
+            seconds = bounded_s(timeout)
         if seconds != 0 and is_sender():
             raise KprodError(
                 f"a delivery callback asked for the outcome of a bulk send for {self.topic!r},"

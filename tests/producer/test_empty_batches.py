@@ -7,7 +7,7 @@ DELIVERY_MS = 2_000
 
 
 def _bench() -> Bench:
-    """A producer that has its id: getting it would sweep."""
+    """A producer that has its id."""
     bench = Bench(
         leaders=(0,), linger_ms=5, delivery_timeout_ms=DELIVERY_MS, request_timeout_ms=500
     )
@@ -51,6 +51,22 @@ def test_swept_empty_it_takes_its_timers_along() -> None:
     assert bench.timers() > 0
     bench.accumulator.forget(batch)
     assert bench.timers() == 0
+    assert bench.pool.lent_bytes == 0
+    bench.producer.close()
+
+
+def test_a_flush_gives_its_memory_back() -> None:
+    """And sends what stands behind it."""
+    bench = _bench()
+    empty = _open_empty(bench)
+    bench.head.queues[0].seal()
+    future = bench.producer.send(TOPIC, b"behind", partition=0)
+    bench.producer.hurry()
+    bench.turn()
+    assert empty not in bench.head.queues[0].batches
+    assert bench.client.in_flight_of(0) == 1
+    bench.run()
+    assert future.result(0).offset == 0
     assert bench.pool.lent_bytes == 0
     bench.producer.close()
 

@@ -6,6 +6,7 @@ import pickle
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ import pytest
 from kprod._core import own_wait
 from kprod._core.future import BatchResult
 from kprod.errors import DeliveryTimeout, KprodError, KprodTimeout, Purged
-from kprod.producer.future import as_completed, failures_of, wait
+from kprod.producer.future import RecordFuture, as_completed, failures_of, wait
+from kprod.producer.receipt import SendReceipt
 from tests.producer.bench import TOPIC, Bench
 
 
@@ -129,34 +131,64 @@ def test_a_result_knows_whether_anybody_would_hear_of_it() -> None:
     assert not result.await_by(lock)
 
 
+def _two(bench: Bench) -> tuple[RecordFuture, SendReceipt]:
+    future = bench.producer.send(TOPIC, b"a", partition=0)
+    return future, bench.producer.send_many(TOPIC, [b"b"], partitions=[0])
+
+
 @pytest.mark.parametrize(
     ("timeout", "error"), [(float("nan"), ValueError), ("soon", TypeError), ([], TypeError)]
 )
-def test_a_timeout_that_is_none_is_refused(timeout: Any, error: type[Exception]) -> None:
-    """Nobody could say when it is over; the record goes on."""
+def test_what_is_no_number_is_no_timeout(timeout: Any, error: type[Exception]) -> None:
+    """It is refused wherever an outcome is waited for; the records go on."""
     bench = Bench()
-    future = bench.producer.send(TOPIC, b"a", partition=0)
-    receipt = bench.producer.send_many(TOPIC, [b"b"], partitions=[0])
+    future, receipt = _two(bench)
     for ask in (future.result, future.exception, receipt.result, receipt.exception):
         with pytest.raises(error):
             ask(timeout)
+    for ask_all in (wait, as_completed, failures_of):
+        with pytest.raises(error):
+            list(ask_all([future], timeout))
     bench.run()
     assert future.result(0).offset == 0
     assert receipt.result(0)[0].count == 1
 
 
-@pytest.mark.parametrize("timeout", [None, 0, -1, 1e300, float("inf")])
-def test_any_number_of_seconds_is_a_timeout(timeout: float | None) -> None:
-    """Infinity too; what is settled is told without a wait."""
+@pytest.mark.parametrize("timeout", [0, -1, -(10**400), float("-inf")])
+def test_less_than_nothing_does_not_wait(timeout: float) -> None:
+    """It says at once that nothing is settled."""
     bench = Bench()
-    future = bench.producer.send(TOPIC, b"a", partition=0)
-    receipt = bench.producer.send_many(TOPIC, [b"b"], partitions=[0])
+    future, receipt = _two(bench)
+    for ask in (future.result, future.exception, receipt.result, receipt.exception):
+        with pytest.raises(KprodTimeout):
+            ask(timeout)
+    assert wait([future], timeout) == (set(), {future})
+    for ask_all in (as_completed, failures_of):
+        with pytest.raises(KprodTimeout):
+            list(ask_all([future], timeout))
     bench.run()
     assert future.result(timeout).offset == 0
-    assert receipt.result(timeout)[0].count == 1
-    assert failures_of([future], timeout) == []
-    assert wait([future], timeout) == ({future}, set())
-    assert list(as_completed([future], timeout)) == [future]
+
+
+@pytest.mark.parametrize("timeout", [1e300, 10**400, float("inf")])
+def test_as_long_as_one_likes_is_a_timeout(timeout: float) -> None:
+    """Somebody waits with it when the record is settled."""
+    bench = Bench()
+    future, receipt = _two(bench)
+    (waiting, *_) = [result for result, _ in bench.accumulator.incomplete()]
+    asked: list[Callable[[], object]] = [
+        lambda: future.result(timeout).offset,
+        lambda: wait([future], timeout).not_done,
+        lambda: list(as_completed([future], timeout)),
+        lambda: failures_of([future], timeout),
+        lambda: receipt.result(timeout)[0].count,
+    ]
+    with ThreadPoolExecutor(len(asked)) as threads:
+        answers = [threads.submit(ask) for ask in asked]
+        while waiting.is_unheard():
+            threading.Event().wait(0.001)
+        bench.run()
+        assert [answer.result() for answer in answers] == [0, set(), [future], [], 1]
 
 
 @pytest.mark.parametrize("again", [pickle.dumps, copy.copy, copy.deepcopy])

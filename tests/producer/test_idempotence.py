@@ -254,7 +254,7 @@ def test_a_new_epoch_sends_at_once_what_waited_for_it() -> None:
 
 
 def test_a_new_epoch_ends_no_linger() -> None:
-    """What waited for the epoch goes when its own time comes, with what was sent meanwhile."""
+    """What lingers when it begins goes when its own time comes, with what was sent meanwhile."""
     stage = Stage({"orders": [1, 1]}, linger_ms=50)
     for partition in (0, 1):
         stage.put(b"warm", partition=partition)
