@@ -42,9 +42,9 @@ def failures_of(futures, timeout=None) -> list:
             0)` says which are.
         KprodError: Asked inside a callback of the same producer, whose thread would wait for
             itself.
-        TypeError: Something else than a `RecordFuture`; it may be found after a wait for those
-            before it.
-        ValueError: The timeout is not a number.
+        TypeError: Something else than a `RecordFuture`, which may be found after a wait for those
+            before it; or a timeout that is no number.
+        ValueError: The timeout is NaN.
 
     Thread-safety: any thread.
     """

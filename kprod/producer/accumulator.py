@@ -11,8 +11,8 @@ Invariants.
     A queue stands in at most one ring, or among the leaderless.
     One batch per partition and request; a node's partitions take turns.
 
-Thread-safety: the sender's, apart from `make_batch`, `topic_queues`, `ask_for_sweep`, `queues` and
-    `incomplete`, which any thread may call. `_topics_lock` guards the making of a topic's queues.
+Thread-safety: any thread's or the sender's, as the class is divided. `_topics_lock` guards the
+    making of a topic's queues.
 Source: Kafka RecordAccumulator (clients 4.3.1) for what must hold; KAFKA-13834, KAFKA-16226.
 """
 

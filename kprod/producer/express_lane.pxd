@@ -54,7 +54,7 @@ cdef class ExpressLane:
 
     @cython.locals(
         answer=AnswerWait, client=NetworkClient, accumulator=RecordAccumulator,
-        in_flight=InFlightRequest, call=ProduceCall,
+        in_flight=InFlightRequest, call=ProduceCall, now_ms=int64_t,
     )
     cpdef _take(self)
 

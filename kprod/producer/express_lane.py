@@ -212,7 +212,7 @@ class ExpressLane:
 
     def _send(self, queue: PartitionQueue, now_ms: int) -> bool:
         accumulator, client, sender = self._accumulator, self._client, self._sender
-        if sender.has_more_to_do() or not sender.knows(queue.topic, now_ms):
+        if sender.has_more_to_do(now_ms) or not sender.knows(queue.topic, now_ms):
             return False
         accumulator.take_inbox(now_ms)
         if not accumulator.is_alone(queue):
@@ -222,7 +222,9 @@ class ExpressLane:
             return False
         sender.send_ready([queue.ring_node_id], now_ms)
         self._answer.expect(connection)
-        if client.has_completions() or sender.has_more_to_do() or accumulator.ready_nodes():
+        if client.has_completions() or sender.has_more_to_do(now_ms):
+            return False
+        if accumulator.ready_nodes():
             return False
         return now_ms + self._patience_ms >= self._until_ms
 
@@ -293,10 +295,11 @@ class ExpressLane:
             return
         if not _says_yes(call, in_flight.version, frame):
             return
-        answer.take(frame, self._clock.now_ms())
+        now_ms = self._clock.now_ms()
+        answer.take(frame, now_ms)
         client.fire_completions()
-        # An epoch may have waited for this answer, and batches of any partition for the epoch.
-        has_more = accumulator.has_news() or self._sender.has_more_to_do()
+        # The sender may sleep for this answer: an epoch begins with it, or it makes room in flight.
+        has_more = accumulator.has_news() or self._sender.has_more_to_do(now_ms)
         if has_more or accumulator.ready_nodes():
             self._path.wake_sender()
 

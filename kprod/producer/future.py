@@ -131,12 +131,12 @@ class _ConcurrentView(concurrent.futures.Future[RecordMetadata]):
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """As the record's."""
         self._wait_as_sender(timeout)
-        return super().result(timeout)
+        return super().result(_bounded(timeout))
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """As the record's."""
         self._wait_as_sender(timeout)
-        return super().exception(timeout)
+        return super().exception(_bounded(timeout))
 
     def _wait_as_sender(self, timeout: float | None) -> None:
         if is_sender() and not self.done():
@@ -149,6 +149,10 @@ class _ConcurrentView(concurrent.futures.Future[RecordMetadata]):
                 self.set_result(record.result(0))
             except Exception as error:  # noqa: BLE001 - whatever it is, the waiting ends
                 self.set_exception(without_frames(error))
+
+
+def _bounded(timeout: float | None) -> float | None:
+    return None if timeout is None else bounded_s(timeout)
 
 
 def _report_callback_error(error: BaseException) -> None:

@@ -46,7 +46,7 @@ cdef class Sender:
     cpdef int64_t _wait_ms(self, int64_t now_ms) except -1
 
     @cython.locals(accumulator=RecordAccumulator, identity=TransactionManager)
-    cpdef bint has_more_to_do(self) except -1
+    cpdef bint has_more_to_do(self, int64_t now_ms) except -1
 
     cpdef bint knows(self, str topic, int64_t now_ms) except -1
 

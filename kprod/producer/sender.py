@@ -301,8 +301,8 @@ class Sender:
         for change in leader_changes(before, self._snapshot):
             self._state_log.note(Event.LEADER_CHANGED, **change._asdict())
 
-    def has_more_to_do(self) -> bool:
-        """Whether a turn would do more than to send what is posted to the inbox, and to poll."""
+    def has_more_to_do(self, now_ms: int) -> bool:
+        """Whether a turn would do more than to send what is posted to the inbox, and to sleep."""
         accumulator, identity = self._accumulator, self._identity
         return (
             bool(self._calls)
@@ -310,6 +310,7 @@ class Sender:
             or accumulator.wants_routes()
             or identity.fatal_error is not None
             or identity.wants_attention()
+            or self._metadata.update_due_in_ms(now_ms) == 0
         )
 
     def knows(self, topic: str, now_ms: int) -> bool:

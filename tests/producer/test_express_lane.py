@@ -50,15 +50,18 @@ def producer(cluster: EmbeddedCluster) -> Iterator[kprod.Producer]:
     with kprod.Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0) as made:
         for _ in range(20):
             _send(made).result(SETTLE_S)
-        # What is settled before its outcome is asked for, as on a machine that stalls, was not
-        # waited for; tests count on twenty records.
-        for _ in range(100):
-            if made.lane.is_awaited:
-                break
-            made.send("others", b"v").result(SETTLE_S)
-        assert made.lane.is_awaited
+        _until_the_lane_opens(made, "others")  # tests count on twenty records
         yield made
         made.close(SETTLE_S)
+
+
+def _until_the_lane_opens(producer: kprod.Producer, topic: str) -> None:
+    """What is settled before it is asked for, as on a machine that stalls, was not waited for."""
+    for _ in range(100):
+        producer.send(topic, b"v", partition=0).result(SETTLE_S)
+        if producer.lane.is_awaited:
+            return
+    raise AssertionError("no record was waited for")
 
 
 def _send(producer: kprod.Producer, value: bytes = b"v", partition: int = 0) -> kprod.RecordFuture:
@@ -186,35 +189,75 @@ def test_a_throttle_is_kept(producer: kprod.Producer, cluster: EmbeddedCluster) 
     assert _send(producer).result(SETTLE_S).offset == 25
 
 
+# Nothing but what is tested wakes the sender within a test's patience.
+SLEEPY: dict[str, Any] = {
+    "linger_ms": 0,
+    "retry_backoff_ms": 200_000,
+    "retry_backoff_max_ms": 200_000,
+    "request_timeout_ms": 200_000,
+    "delivery_timeout_ms": 400_000,
+}
+
+
+def _send_into_a_stall(made: kprod.Producer, cluster: EmbeddedCluster) -> kprod.RecordFuture:
+    """A record on the lane, to a broker that stands still."""
+    _until_the_lane_opens(made, TOPIC)
+    cluster.faults.stall(0)
+    future = _send_while_it_sleeps(made)
+    assert made.lane._answer.is_lone()
+    return future
+
+
+@contextlib.contextmanager
+def _resumed_when_it_is_waited_for(
+    made: kprod.Producer, cluster: EmbeddedCluster
+) -> Generator[None]:
+    def resume() -> None:
+        _until(lambda: made.lane._is_fetching)
+        cluster.faults.resume(0)
+
+    thread = threading.Thread(target=resume)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join(SETTLE_S)
+
+
 def test_an_epoch_that_waits_for_the_answer_begins(cluster: EmbeddedCluster) -> None:
     """Whoever takes the answer in: another partition's record waits for nothing else."""
-    with kprod.Producer(
-        bootstrap_servers=cluster.bootstrap_servers,
-        linger_ms=0,
-        # Nothing else wakes the sender within this test's patience.
-        retry_backoff_ms=200_000,
-        retry_backoff_max_ms=200_000,
-        request_timeout_ms=200_000,
-        delivery_timeout_ms=400_000,
-    ) as made:
-        for number in range(20):
-            _send(made, partition=number % 2).result(SETTLE_S)
+    with kprod.Producer(bootstrap_servers=cluster.bootstrap_servers, **SLEEPY) as made:
+        for partition in (0, 1):
+            _send(made, partition=partition).result(SETTLE_S)
         made.send("others", b"v").result(SETTLE_S)
         cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.CORRUPT_MESSAGE)
         refused = _send(made, b"refused", 1)
         _until(lambda: not cluster.faults.pending())
-        _send(made).result(SETTLE_S)
-        cluster.faults.delay(ApiKey.PRODUCE, 200)
-        first = _send_while_it_sleeps(made)
+        first = _send_into_a_stall(made, cluster)
         assert made.purge() == 1
         assert refused.exception(0) is not None
         second = made.send("others", b"second")
         assert made._sender._identity.bump_is_pending
         # The sender has seen it, and sleeps again.
         _until(lambda: not made._accumulator.inbox and not made.lane._turn.locked())
-        first.result(SETTLE_S)
-        _until(second.done)
-        assert second.result(0).offset == 1
+        with _resumed_when_it_is_waited_for(made, cluster):
+            first.result(SETTLE_S)
+        assert second.result(SETTLE_S).offset == 1
+
+
+def test_a_question_that_waits_for_room_is_asked(cluster: EmbeddedCluster) -> None:
+    """The answer makes the room, whoever takes it in."""
+    settings = {**SLEEPY, "max_in_flight_requests_per_connection": 1, "max_block_ms": 20_000}
+    with kprod.Producer(bootstrap_servers=cluster.bootstrap_servers, **settings) as made:
+        first = _send_into_a_stall(made, cluster)
+        before = _turns(made)
+        with ThreadPoolExecutor(1) as thread:
+            sending = thread.submit(made.send, "others", b"v")
+            _until(lambda: made._metadata.update_due_in_ms(SystemClock().now_ms()) == 0)
+            _until(lambda: _turns(made) > before and not made.lane._turn.locked())
+            with _resumed_when_it_is_waited_for(made, cluster):
+                first.result(SETTLE_S)
+            assert sending.result(SETTLE_S).result(SETTLE_S).offset == 0
 
 
 def test_a_refusal_is_told(producer: kprod.Producer, cluster: EmbeddedCluster) -> None:
