@@ -24,6 +24,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 def test_many_records_and_a_table_are_sent(run: Run[None], cluster: EmbeddedCluster) -> None:
     """Through a small buffer, while the loop lives; awaiting the receipts tells where they are."""
+    values = [b"%0100d" % number for number in range(20_000)]  # sixty buffers full, of both
 
     async def deliver() -> None:
         turns = 0
@@ -39,11 +40,8 @@ def test_many_records_and_a_table_are_sent(run: Run[None], cluster: EmbeddedClus
         ) as producer:
             other = asyncio.create_task(live())
             many, table = await asyncio.gather(
-                producer.send_many("orders", [b"%d" % n for n in range(20_000)]),
-                producer.send_arrow(
-                    "orders",
-                    pa.table({"value": [b"%d" % n for n in range(20_000)]}),
-                ),
+                producer.send_many("orders", values),
+                producer.send_arrow("orders", pa.table({"value": values})),
             )
             for receipt in (many, table):
                 assert sum(offsets.count for offsets in (await receipt).values()) == 20_000
