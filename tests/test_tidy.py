@@ -66,7 +66,11 @@ FORBIDDEN_WORDS = {"data", "info", "obj", "tmp", "stuff", "helper", "util", "man
 FORBIDDEN_STARTS = ("do_", "process_")
 ALLOWED_NAMES = {"TransactionManager", "transaction_manager"}
 # What other libraries' users look for.
-ALLOWED_THERE = {"kprod/producer/bulk.py": {"data"}, "kprod/aio/producer.py": {"data"}}
+ALLOWED_THERE = {
+    "kprod/producer/bulk.py": {"data"},
+    "kprod/aio/producer.py": {"data"},
+    "kprod/guarded_log.py": {"info", "exc_info"},  # the library's names
+}
 
 COMPILED_IMPORTS = {"kprod._core", "kprod.errors", "crc32c", "cython", "libc", "posix", "cpython"}
 
@@ -347,6 +351,18 @@ def test_only_the_top_layers_import_the_public_names() -> None:
         for node in ast.walk(tree_of(name))
         if (isinstance(node, ast.ImportFrom) and node.module == "kprod")
         or (isinstance(node, ast.Import) and any(a.name == "kprod" for a in node.names))
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_lines_of_the_log_are_guarded() -> None:
+    """Logging runs the application's code: no module asks the library for a logger itself."""
+    found = [
+        f"{name}:{number}"
+        for name in sources(".py", ".pyx", under="kprod/")
+        if name != "kprod/guarded_log.py"
+        for number, line in enumerate(text_of(name).split("\n"), 1)
+        if re.search(r"\bgetLogger\b|\blogging\.(debug|info|warning|error|exception|log)\(", line)
     ]
     assert not found, "\n" + "\n".join(found)
 

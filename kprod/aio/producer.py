@@ -10,7 +10,6 @@ Source: kprod's departure 22; aiokafka 0.14 for the names.
 """
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
@@ -24,13 +23,14 @@ from kprod.aio.room_line import RoomLine
 from kprod.aio.waiting import in_own_thread, wait_through
 from kprod.config import ProducerConfig
 from kprod.errors import ClosedError
+from kprod.guarded_log import guarded_logger
 from kprod.model import RecordMetadata
 from kprod.producer.bulk import OnDelivery, stoppable
 from kprod.producer.engine_parts import EngineParts
 from kprod.producer.producer import Producer
 from kprod.producer.receipt import SendReceipt
 
-_logger = logging.getLogger(__name__)
+_logger = guarded_logger(__name__)
 
 
 class AsyncProducer(AsyncSendPath):

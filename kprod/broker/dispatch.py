@@ -13,7 +13,6 @@ Thread-safety: the broker's thread.
 Source: Kafka RequestContext.parseRequest.
 """
 
-import logging
 import struct
 from collections.abc import Callable
 
@@ -25,11 +24,12 @@ from kprod.broker.misbehaviour import SpoiledReply, handle_with_faults, rewritte
 from kprod.broker.request import Request
 from kprod.broker.state import ClusterState
 from kprod.errors import RemoteProtocolError
+from kprod.guarded_log import guarded_logger
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec
 from kprod.protocol.headers import decode_request_header
 
-_LOG = logging.getLogger(__name__)
+_LOG = guarded_logger(__name__)
 _API_KEY = struct.Struct(">h")
 
 

@@ -5,7 +5,6 @@ The engine knows nothing of threads. `EmbeddedCluster` puts one around it, or le
 Thread-safety: the thread that steps.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 
 from kprod.broker.config import EmbeddedConfig
@@ -20,9 +19,10 @@ from kprod.broker.sockets import Network
 from kprod.broker.state import ClusterState
 from kprod.broker.topics import Topic
 from kprod.clock import Clock
+from kprod.guarded_log import guarded_logger
 from kprod.protocol.error_table import ErrorCode
 
-_LOG = logging.getLogger(__name__)
+_LOG = guarded_logger(__name__)
 _FAILURES_MAX = 10
 
 

@@ -3,7 +3,6 @@
 Thread-safety: the broker's thread.
 """
 
-import logging
 from collections.abc import Callable
 from typing import Protocol
 
@@ -11,9 +10,10 @@ from kprod.broker.config import EmbeddedConfig
 from kprod.broker.connection import Connection
 from kprod.broker.framing import FrameReader
 from kprod.broker.sockets import Listener, Network
+from kprod.guarded_log import guarded_logger
 from kprod.model import Node
 
-_LOG = logging.getLogger(__name__)
+_LOG = guarded_logger(__name__)
 _ACCEPTS_PER_TURN = 64
 
 

@@ -9,15 +9,15 @@ Source: Kafka's ProducerConfig.postProcessAndValidateIdempotenceConfigs and
 KafkaProducer.configureDeliveryTimeout (clients 4.3.1); KAFKA-14303 for batch.size=0.
 """
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 from kprod.config.kinds import INT32_MAX
 from kprod.errors import ConfigError
+from kprod.guarded_log import guarded_logger
 from kprod.model import Acks
 
-_LOG = logging.getLogger(__name__)
+_LOG = guarded_logger(__name__)
 
 # (first wait, longest wait): they double from the one to the other.
 _BACKOFFS = (

@@ -15,7 +15,9 @@ Source: the standard library's logging, `extra`.
 import enum
 import logging
 
-_logger = logging.getLogger("kprod.state")
+from kprod.guarded_log import guarded_logger
+
+_logger = guarded_logger("kprod.state")
 
 
 class Event(enum.Enum):
@@ -83,7 +85,7 @@ class StateLog:
             event: What has changed.
             **fields: The particulars, in order.
         """
-        if not _logger.isEnabledFor(event.level):
+        if not _logger.is_enabled_for(event.level):
             return
         told = " ".join(f"{name}={_readable(value)}" for name, value in fields.items())
         _logger.log(

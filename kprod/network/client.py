@@ -17,7 +17,6 @@ Thread-safety: one thread, but for `wakeup` and `connection_errors`, which any t
 Source: Kafka's NetworkClient (clients 4.3.1); KIP-219, KIP-899, KIP-1102.
 """
 
-import logging
 import random
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -27,6 +26,7 @@ from kprod.clock import Clock
 from kprod.cluster.metadata import NEVER_MS, Metadata
 from kprod.config import NetworkSettings
 from kprod.errors import AuthenticationFailed, ClosedError, Disconnected, KprodError
+from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Recorder, SilentRecorder
 from kprod.metrics.state_log import Event
 from kprod.model import Node
@@ -42,7 +42,7 @@ from kprod.timer.timer import Timer
 if TYPE_CHECKING:
     from kprod.cluster.snapshot import ClusterSnapshot
 
-_logger = logging.getLogger(__name__)
+_logger = guarded_logger(__name__)
 _NO_VERSIONS: Mapping[int, tuple[int, int]] = MappingProxyType({})
 _CLOSING_ROUNDS_MAX = 3  # completions may send once more, and hear that it is too late
 _FAILURES_BEFORE_REBOOTSTRAP = 2  # the loss of a connection, and a reconnect that failed too

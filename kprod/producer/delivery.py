@@ -14,7 +14,6 @@ Source: Kafka Sender.completeBatch and TransactionManager.canRetry (clients 4.3.
 KIP-951; kprod's departures 2, 4, 5 and 18.
 """
 
-import logging
 import random
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -31,6 +30,7 @@ from kprod.errors import (
     Purged,
     UnknownPartition,
 )
+from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Recorder
 from kprod.network.request import Outcome
 from kprod.producer.accumulator import RecordAccumulator
@@ -56,7 +56,7 @@ from kprod.producer.transaction.manager import TransactionManager
 from kprod.protocol.error_table import ErrorCode, error_for
 from kprod.timer.timer import Timer, TimerTask
 
-_logger = logging.getLogger(__name__)
+_logger = guarded_logger(__name__)
 _NO_ERROR = int(ErrorCode.NONE)  # looked up for each batch
 
 

@@ -12,7 +12,6 @@ Thread-safety: any thread. No lock: each step may be taken twice, and by two at 
 Source: Kafka KafkaProducer.close (clients 4.3.1), KAFKA-4235; kprod's departures 21 and 22.
 """
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +22,7 @@ from kprod._core.future import BatchResult
 from kprod.clock import Clock
 from kprod.cluster.metadata import Metadata
 from kprod.errors import ClosedError, KprodError, Persistence
+from kprod.guarded_log import guarded_logger
 from kprod.metrics.state_log import Event, StateLog
 from kprod.network.client import NetworkClient
 from kprod.producer.accumulator import RecordAccumulator
@@ -36,7 +36,7 @@ CALL_SLICE_S = 0.2  # between two looks whether the sender is still there
 _FOREVER_S = -1.0
 _CLOSED_BEFORE = "the producer was closed before the record was acknowledged"
 
-_logger = logging.getLogger(__name__)
+_logger = guarded_logger(__name__)
 
 Covered = Sequence[tuple[BatchResult, int]]
 """Results of batches and how many records each has."""
@@ -161,16 +161,22 @@ class Ending:
 
     def begin_close(self) -> Callable[[], int]:
         """See `Producer.begin_close`."""
+        is_first = self._path.refusal is None
         covered = self._refuse_more()
         self.hurry()
+        self._note_closing(is_first=is_first)
         return partial(_undelivered, covered)
 
     def close(self, timeout: float | None) -> int:
         """See `Producer.close`."""
         ends_ns = self._ends_ns(timeout)
+        is_first = self._path.refusal is None
         covered = self._refuse_more()
-        if self.thread.is_started and not self.thread.is_current:
+        waits = self.thread.is_started and not self.thread.is_current
+        if waits:
             self.hurry()
+        self._note_closing(is_first=is_first)
+        if waits:
             self._await(covered, ends_ns)
         self._end(ends_ns)
         return _undelivered(covered)
@@ -192,10 +198,14 @@ class Ending:
         """Take no more records; return what is to be settled."""
         if self._path.refusal is None:
             self._path.refusal = closed_error
-            self._state_log.note(Event.CLOSING)
         self._engine.metadata.close()
         self._engine.pool.close()
         return self._engine.accumulator.incomplete()
+
+    def _note_closing(self, *, is_first: bool) -> None:
+        """Write the line, after everything that must be done before a signal is passed on."""
+        if is_first:
+            self._state_log.note(Event.CLOSING)
 
     def _await(self, covered: Covered, ends_ns: int | None) -> int:
         """Wait until all are settled or the time is over; how many are not delivered."""
@@ -241,6 +251,8 @@ class Ending:
         self._path.refusal = partial(own_copy, cause)
 
     def _abort(self) -> None:
+        if self._path.refusal is None:  # a death that could not even make its error
+            self._path.refusal = closed_error
         self._engine.sender.abort(self._cause or ClosedError(_CLOSED_BEFORE))
 
     def _wake_no_more(self) -> None:

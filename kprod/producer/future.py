@@ -9,7 +9,6 @@ Source: `concurrent.futures.wait` and `as_completed` for the shapes.
 
 import concurrent.futures
 import contextlib
-import logging
 import queue
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -22,11 +21,12 @@ from kprod._core.future import RecordFuture
 from kprod._core.own_wait import is_sender
 from kprod.clock import SystemClock
 from kprod.errors import KprodTimeout, without_frames
+from kprod.guarded_log import guarded_logger
 from kprod.model import RecordMetadata
 
 __all__ = ["DeliveryWait", "RecordFuture", "Waited", "as_completed", "failures_of", "wait"]
 
-_logger = logging.getLogger(__name__)
+_logger = guarded_logger(__name__)
 
 
 class Waited(NamedTuple):

@@ -9,17 +9,17 @@ Source: KIP-42; Kafka ProducerInterceptors (clients 4.3.1) for the isolation of 
 """
 
 import itertools
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kprod.errors import KprodError
+from kprod.guarded_log import guarded_logger
 from kprod.interfaces import Interceptor, OutgoingRecord
 from kprod.model import Header, RecordMetadata
 
 OnDelivery = Callable[[RecordMetadata | None, KprodError | None], object]
 
-_logger = logging.getLogger(__name__)
+_logger = guarded_logger(__name__)
 
 
 class Interceptors:

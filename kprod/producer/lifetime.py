@@ -12,17 +12,17 @@ Source: librdkafka #1674 and kafka-python #1098 for what happens otherwise.
 """
 
 import atexit
-import logging
 import os
 import weakref
 from collections.abc import Callable
 from typing import Protocol
 
 from kprod.clock import SystemClock
+from kprod.guarded_log import guarded_logger
 
 EXIT_FLUSH_S = 5.0  # what an exiting interpreter may wait for unsent records, of all producers
 
-_logger = logging.getLogger(__name__)
+_logger = guarded_logger(__name__)
 
 
 class Closable(Protocol):
@@ -90,16 +90,23 @@ def _close_at_exit() -> None:
                 producer.close(0)
             except BaseException as again:  # noqa: BLE001 - who presses Ctrl-C presses it twice
                 interruption = again
-        undelivered = count()
-        if undelivered:
-            _logger.warning(
-                "%s: %d records were not delivered within %s s at exit; call close() or flush()",
-                producer.client_id,
-                undelivered,
-                EXIT_FLUSH_S,
-            )
+        try:
+            _tell_undelivered(producer, count())
+        except BaseException as error:  # noqa: BLE001 - Ctrl-C during the line; the others go on
+            interruption = error
+            ends_ns = 0
     if interruption is not None:
         raise interruption
+
+
+def _tell_undelivered(producer: Closable, undelivered: int) -> None:
+    if undelivered:
+        _logger.warning(
+            "%s: %d records were not delivered within %s s at exit; call close() or flush()",
+            producer.client_id,
+            undelivered,
+            EXIT_FLUSH_S,
+        )
 
 
 os.register_at_fork(after_in_child=_refuse_in_child)

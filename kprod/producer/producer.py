@@ -8,7 +8,6 @@ Source: Kafka KafkaProducer (clients 4.3.1); kprod's departures 11, 14, 19 to 21
 """
 
 import itertools
-import logging
 import os
 import random
 from collections.abc import Callable, Mapping
@@ -29,6 +28,7 @@ from kprod.errors import (
     ProducerForked,
     UnknownPartition,
 )
+from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Metrics, MetricsRecorder, Recorder, SilentRecorder
 from kprod.metrics.state_log import StateLog
 from kprod.metrics.table import NAN
@@ -58,7 +58,7 @@ from kprod.timer.timer import Timer
 
 __all__ = ["Producer"]
 
-_logger = logging.getLogger(__name__)
+_logger = guarded_logger(__name__)
 _numbers = itertools.count(1)
 del _future
 

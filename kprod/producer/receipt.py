@@ -9,7 +9,6 @@ Source: `concurrent.futures.Future` for the names.
 """
 
 import asyncio
-import logging
 import os
 from collections.abc import Callable, Generator
 from itertools import starmap
@@ -19,10 +18,11 @@ from kprod._core.clock import bounded_s
 from kprod._core.own_wait import is_sender
 from kprod._core.tally import SendTally
 from kprod.errors import KprodError, KprodTimeout, Persistence, ProducerForked, RecordsFailed
+from kprod.guarded_log import guarded_logger
 
 __all__ = ["OffsetRange", "PartitionOffsets", "SendFailure", "SendReceipt"]
 
-_logger = logging.getLogger(__name__)
+_logger = guarded_logger(__name__)
 _MAYBE = Persistence.POSSIBLY_PERSISTED
 _FOREVER_S = -1.0
 

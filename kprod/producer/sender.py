@@ -11,7 +11,6 @@ Thread-safety: one thread, apart from `wakeup`.
 Source: Kafka Sender.runOnce (clients 4.3.1); KAFKA-17862 for expiry before drain.
 """
 
-import logging
 import random
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -39,8 +38,6 @@ from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import error_for
 from kprod.protocol.produce_frame import PartitionRecords, TopicRecords
 from kprod.timer.timer import Timer, TimerTask
-
-_logger = logging.getLogger(__name__)
 
 PRODUCE_VERSION_MIN = 3  # the first with record batches
 PRODUCE_VERSION_MIN_ZSTD = 7  # KIP-110

@@ -12,7 +12,6 @@ Thread-safety: `run` belongs to the thread; everything else any thread.
 Source: aiokafka #1017, kafka-python #1543 for what happens to callers when a sender dies.
 """
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
 
@@ -20,11 +19,12 @@ from kprod._core.future import BatchResult
 from kprod._core.own_wait import enter_sender, leave_sender
 from kprod.clock import Clock
 from kprod.errors import KprodError
+from kprod.guarded_log import guarded_logger
 from kprod.producer.sender import Sender
 
 JOIN_S = 0.2  # between a thread's last statement and its end; microseconds as a rule
 
-_logger = logging.getLogger(__name__)
+_logger = guarded_logger(__name__)
 
 
 class SenderThread:
@@ -128,8 +128,8 @@ class SenderThread:
 
     def run(self) -> None:
         """Take turns until told to stop."""
-        enter_sender(self._owns)
         try:
+            enter_sender(self._owns)
             while not self._is_stopping:
                 self._sender.run_once(self._clock.now_ms())
         except BaseException as error:  # noqa: BLE001 - callers must hear of it
@@ -142,15 +142,26 @@ class SenderThread:
 
     def finish(self) -> None:
         """Take the last steps, whatever becomes of each, and let those go who wait for the end."""
-        for step in self._last_steps:
-            try:
-                step()
-            except BaseException:
-                _logger.exception("A step of the producer's end failed")
-        self._ended.complete()
+        try:
+            for step in self._last_steps:
+                try:
+                    step()
+                except BaseException:
+                    _logger.exception("A step of the producer's end failed")
+        finally:
+            self._ended.complete()
 
     def _die(self, error: BaseException) -> None:
-        _logger.critical("The sender died; no record can be sent any more", exc_info=error)
-        cause = KprodError(f"the sender thread died of {type(error).__name__}: {error}")
+        # The refusal comes first: a record that is accepted after the last steps is never settled.
+        cause = KprodError(f"the sender thread died of {type(error).__name__}: {_text_of(error)}")
         cause.__cause__ = error
         self._on_death(cause)
+        _logger.critical("The sender died; no record can be sent any more", exc_info=error)
+
+
+def _text_of(error: BaseException) -> str:
+    """The error's own text, if its class, which may be the application's, can make one."""
+    try:
+        return str(error)
+    except BaseException:  # noqa: BLE001 - the application's code
+        return "its text cannot be made"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
+from kprod.guarded_log import guarded_logger
 from kprod.spark.columns import Columns
 from kprod.spark.messages import TaskMessage, WriteReport
 from kprod.spark.options import SinkOptions
@@ -31,7 +32,7 @@ __all__ = ["AtLeastOnce", "Delivery"]
 
 Messages = Sequence[WriterCommitMessage | None]
 
-_logger = logging.getLogger("kprod.spark")
+_logger = guarded_logger("kprod.spark")
 _producers = ProducerCache()
 
 
@@ -98,11 +99,11 @@ class AtLeastOnce:
             batch_id: Of the micro-batch; None for a batch job.
         """
         report = WriteReport.of(_ours(messages), batch_id)
-        if _logger.level == logging.NOTSET:
+        if _logger.target.level == logging.NOTSET:
             # Nobody can configure logging in this process. Where Spark collects its workers' lines
             # it adds a handler, and this one must not be lost for the root's level; else nothing
             # is shown.
-            _logger.setLevel(logging.INFO)
+            _logger.target.setLevel(logging.INFO)
         _logger.info("Committed %s", report.summary())
         if self._options.report_path is None:
             return

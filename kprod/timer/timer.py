@@ -10,14 +10,13 @@ Thread-safety: the owner's thread only; `SystemTimer` is for the others.
 Source: Kafka's Timer.java and SystemTimer.java (server-common, 4.x).
 """
 
-import logging
-
 from kprod._core.timer_task import TimerTask
 from kprod._core.wheel import TimingWheel
+from kprod.guarded_log import guarded_logger
 
 __all__ = ["Timer", "TimerTask", "log_failure"]
 
-_logger = logging.getLogger(__name__)
+_logger = guarded_logger(__name__)
 
 
 class Timer(TimingWheel):

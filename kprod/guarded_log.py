@@ -1,0 +1,135 @@
+"""Loggers whose lines cannot fail the code that writes them.
+
+Filters, handlers, formatters, logger classes and record factories are the application's code, and
+they run inside the call that writes a line. What they raise must not end the thread of the sender,
+nor keep a step of `close` from being taken.
+
+Rules. An `Exception` never leaves a call. What is none (`KeyboardInterrupt`, `SystemExit`) never
+leaves a call on a thread of kprod's own; on the main thread it does, because signal handlers run
+there and nowhere else, and theirs must not be lost. So code that the main thread may run writes its
+line where an exception leaves nothing half done.
+
+Thread-safety: any thread; no lock of kprod's may be held.
+Source: CPython's logging, whose own handlers treat an error in the same way.
+"""
+
+import logging
+import sys
+import threading
+from collections.abc import Mapping
+
+__all__ = ["GuardedLogger", "guarded_logger"]
+
+_CALLER = 3  # frames from the library's to that of the code that writes the line
+
+
+class GuardedLogger:
+    """A logger of the standard library behind a guard.
+
+    Attributes:
+        target: The logger, unguarded, for its settings.
+
+    Thread-safety: any thread.
+    """
+
+    __slots__ = ("target",)
+
+    def __init__(self, name: str) -> None:
+        self.target = logging.getLogger(name)
+
+    def is_enabled_for(self, level: int) -> bool:
+        """Whether a line of this level would be written.
+
+        Args:
+            level: As in `logging`.
+
+        Returns:
+            False too if the application's logging raised when it was asked.
+        """
+        try:
+            return self.target.isEnabledFor(level)
+        except BaseException as error:  # noqa: BLE001 - see the rules above
+            _pass_on_a_signal(error)
+            return False
+
+    def debug(self, text: str, *args: object) -> None:
+        """Write a line for those who look for a fault; `args` go into the text by `%`."""
+        self._write(logging.DEBUG, text, args)
+
+    def info(self, text: str, *args: object) -> None:
+        """Write a line about a usual event."""
+        self._write(logging.INFO, text, args)
+
+    def warning(self, text: str, *args: object) -> None:
+        """Write a line about what somebody should look at."""
+        self._write(logging.WARNING, text, args)
+
+    def error(self, text: str, *args: object, exc_info: BaseException | None = None) -> None:
+        """Write a line about a failure, with the traceback of `exc_info`."""
+        self._write(logging.ERROR, text, args, exc_info=exc_info)
+
+    def exception(self, text: str, *args: object) -> None:
+        """Write a line about the exception that is being handled, with its traceback."""
+        self._write(logging.ERROR, text, args, exc_info=True)
+
+    def critical(self, text: str, *args: object, exc_info: BaseException | None = None) -> None:
+        """Write a line about a failure that nothing goes on after."""
+        self._write(logging.CRITICAL, text, args, exc_info=exc_info)
+
+    def log(self, level: int, text: str, *args: object, extra: Mapping[str, object]) -> None:
+        """Write a line of any level.
+
+        Args:
+            level: As in `logging`.
+            text: With places for `args`.
+            *args: For the places.
+            extra: Attributes for the log record.
+        """
+        self._write(level, text, args, extra=extra)
+
+    def _write(
+        self,
+        level: int,
+        text: str,
+        args: tuple[object, ...],
+        *,
+        exc_info: BaseException | bool | None = None,
+        extra: Mapping[str, object] | None = None,
+    ) -> None:
+        try:
+            self.target.log(level, text, *args, exc_info=exc_info, extra=extra, stacklevel=_CALLER)
+        except BaseException as error:  # noqa: BLE001 - see the rules above
+            _pass_on_a_signal(error)
+            _tell(self.target, text, error)
+
+
+def guarded_logger(name: str) -> GuardedLogger:
+    """Make a logger that cannot fail its caller.
+
+    Args:
+        name: As for `logging.getLogger`.
+
+    Returns:
+        A guard of its own around the logger of that name.
+    """
+    return GuardedLogger(name)
+
+
+def _pass_on_a_signal(error: BaseException) -> None:
+    """Raise again what a signal handler may have raised."""
+    if not isinstance(error, Exception) and (
+        threading.get_ident() == threading.main_thread().ident
+    ):
+        raise error
+
+
+def _tell(logger: logging.Logger, text: str, error: BaseException) -> None:
+    """Say on stderr that a line is lost, as the library does for its own handlers."""
+    try:
+        if logging.raiseExceptions and sys.stderr:
+            sys.stderr.write(
+                f"--- the logging of {logger.name} raised {type(error).__name__}: {error};"
+                f" the line {text!r} is lost ---\n"
+            )
+    except BaseException as again:  # noqa: BLE001 - as above
+        _pass_on_a_signal(again)
