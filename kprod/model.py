@@ -7,6 +7,8 @@ Source: Kafka's TopicPartition, Node and RecordMetadata (clients 4.3.1) for the 
 import enum
 from typing import NamedTuple
 
+from kprod.peer_text import peer_text
+
 PORT_MAX = 65_535
 
 
@@ -32,9 +34,9 @@ class Node(NamedTuple):
 
     @property
     def address(self) -> str:
-        """Host and port with a colon between, an IPv6 address in brackets."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+        """Host and port with a colon between, an IPv6 address in brackets, for people to read."""
+        host = peer_text(self.host)
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
 
 class RecordMetadata(NamedTuple):

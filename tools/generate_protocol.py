@@ -312,7 +312,8 @@ def error_text(rows: list[ErrorFact]) -> str:
     table = "".join(f"    {code}: {_camel(name)},\n" for code, name, _, _ in faults)
     return (
         _head("Kafka's error codes, and a class for each.")
-        + "\nimport enum\nfrom typing import Final\n\nfrom kprod.errors import BrokerError\n\n\n"
+        + "\nimport enum\nfrom typing import Final\n\nfrom kprod.errors import BrokerError\n"
+        + "from kprod.peer_text import peer_text\n\n\n"
         + 'class ErrorCode(enum.IntEnum):\n    """Kafka\'s error codes by name."""\n\n'
         + f"{codes}\n\n{classes}"
         + f"ERRORS: Final[dict[int, type[BrokerError]]] = {{\n{table}}}\n"
@@ -327,7 +328,7 @@ def error_for(code: int, message: str | None = "") -> BrokerError:
 
     Args:
         code: Any code but 0; one that the table lacks is kept in the error's `code`.
-        message: The peer's own words; cut to 256 characters, unprintable ones replaced.
+        message: The peer's own words; see `peer_text`.
 
     Returns:
         A fresh error; `code`, `name`, `retriable` and `refresh_metadata` say what to do.
@@ -340,7 +341,7 @@ def error_for(code: int, message: str | None = "") -> BrokerError:
         raise ValueError(msg)
     error_class = ERRORS.get(code, BrokerError)
     name = error_class.name if code in ERRORS else f"UNKNOWN_ERROR_{code}"
-    said = "".join(c if c.isprintable() else "\\ufffd" for c in (message or "")[:256])
+    said = peer_text(message or "")
     error = error_class(f"{name} (code {code})" + (f": {said}" if said else ""))
     if code not in ERRORS:
         error.code, error.name = code, name

@@ -103,6 +103,6 @@ class StateLog:
 
 
 def _readable(value: object) -> str:
-    """A value without spaces as it is, any other in quotes."""
+    """A value without spaces as it is, any other in quotes, control characters escaped."""
     text = str(value)
-    return text if text and " " not in text else repr(text)
+    return text if text and " " not in text and text.isprintable() else repr(text)

@@ -13,6 +13,8 @@ import socket
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kprod.peer_text import peer_text
+
 ADDRESSES_MAX = 64  # of one name; a resolver that returns more would only delay the give-up
 
 
@@ -30,8 +32,9 @@ class SocketAddress(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        """Return `host:port`, with an IPv6 host in brackets."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        """Return `host:port`, with an IPv6 host in brackets, for people to read."""
+        host = peer_text(self.host)  # the scope of an IPv6 address may be any text
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
 
 def literal_address(host: str, port: int) -> SocketAddress | None:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from kprod.network.address import SocketAddress
+from kprod.peer_text import peer_text
 
 THREADS_MAX = 4  # one name that times out must not hold up the others; brokers are few
 
@@ -132,12 +133,15 @@ def look_up(host: str, port: int) -> Resolution:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        return Resolution(host, port, (), f"cannot resolve {host!r}: {error}")
+        reason = peer_text(str(error))
+        return Resolution(host, port, (), f"cannot resolve '{peer_text(host)}': {reason}")
     addresses = [
         SocketAddress(family, str(address[0]), port)
         for family, _, _, _, address in found
         if family in {socket.AF_INET, socket.AF_INET6}
     ]
     if not addresses:
-        return Resolution(host, port, (), f"cannot resolve {host!r}: it has no IP address")
+        return Resolution(
+            host, port, (), f"cannot resolve '{peer_text(host)}': it has no IP address"
+        )
     return Resolution(host, port, addresses)

@@ -8,6 +8,7 @@ import enum
 from typing import Final
 
 from kprod.errors import BrokerError
+from kprod.peer_text import peer_text
 
 
 class ErrorCode(enum.IntEnum):
@@ -1276,7 +1277,7 @@ def error_for(code: int, message: str | None = "") -> BrokerError:
 
     Args:
         code: Any code but 0; one that the table lacks is kept in the error's `code`.
-        message: The peer's own words; cut to 256 characters, unprintable ones replaced.
+        message: The peer's own words; see `peer_text`.
 
     Returns:
         A fresh error; `code`, `name`, `retriable` and `refresh_metadata` say what to do.
@@ -1289,7 +1290,7 @@ def error_for(code: int, message: str | None = "") -> BrokerError:
         raise ValueError(msg)
     error_class = ERRORS.get(code, BrokerError)
     name = error_class.name if code in ERRORS else f"UNKNOWN_ERROR_{code}"
-    said = "".join(c if c.isprintable() else "\ufffd" for c in (message or "")[:256])
+    said = peer_text(message or "")
     error = error_class(f"{name} (code {code})" + (f": {said}" if said else ""))
     if code not in ERRORS:
         error.code, error.name = code, name

@@ -1,0 +1,35 @@
+"""Texts that brokers send, made fit for an error or a log line.
+
+A host name, a topic name or an error message of a peer may have any length and any characters: line
+breaks that forge a line of a log, sequences that a terminal obeys. Every text of a peer goes
+through here before anybody reads it.
+
+Thread-safety: functions of their arguments.
+"""
+
+PEER_TEXT_LENGTH_MAX = 256
+_CUT = "…"
+
+
+def peer_text(text: str) -> str:
+    """Make a peer's text safe to print.
+
+    Args:
+        text: Of any length.
+
+    Returns:
+        At most 256 characters. Control characters, line breaks and whatever else has no shape of
+        its own are escaped as in a string literal; a text that was cut ends in an ellipsis.
+    """
+    if len(text) <= PEER_TEXT_LENGTH_MAX and text.isprintable():
+        return text
+    shown = "".join(map(_escaped, text[: PEER_TEXT_LENGTH_MAX + 1]))
+    if len(shown) <= PEER_TEXT_LENGTH_MAX:
+        return shown
+    return shown[: PEER_TEXT_LENGTH_MAX - len(_CUT)] + _CUT
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode("ascii")
