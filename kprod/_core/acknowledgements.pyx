@@ -25,6 +25,11 @@ cdef enum:
     VERSION_MAX = 13
     TOPIC_ID_BYTES = 16
     UVARINT_BITS_MAX = 28  # of a length; no frame has room for more of anything
+    COUNT_MAX = 0x7FFFFFFF
+
+# The last offsets of a log are left to batches that are longer than any: a record's offset, its
+# batch's base offset plus its place, is then always below 2⁶³.
+cdef int64_t BASE_OFFSET_MAX = 0x7FFFFFFFFFFFFFFF - 0x7FFFFFFF
 
 
 cdef struct Cursor:
@@ -34,17 +39,18 @@ cdef struct Cursor:
     bint is_lost
 
 
-def read_acknowledgements(frame, int version):
+def read_acknowledgements(frame, int version, Py_ssize_t count_max=COUNT_MAX):
     """Read an answer that takes every batch and says nothing else.
 
     Args:
         frame: Header and body, without the size prefix.
         version: Of the response.
+        count_max: How many partitions were asked about.
 
     Returns:
         For each partition a tuple of the topic's name, or from version 13 on its id as an integer,
         the partition's index, the base offset, and the log append time in milliseconds or −1.
-        None for every other answer, sound or not.
+        None for every other answer, sound or not, and for one about more partitions.
     """
     cdef Cursor cursor
     cdef bint flexible = version >= FLEXIBLE_FROM
@@ -66,6 +72,8 @@ def read_acknowledgements(frame, int version):
         partition_count = _count(&cursor, flexible)
         while partition_count > 0 and not cursor.is_lost:
             partition_count -= 1
+            if len(taken) >= count_max:
+                return None
             acknowledgement = _partition(&cursor, topic, version)
             taken.append(acknowledgement)
         _expect_no_tags(&cursor, flexible)
@@ -85,6 +93,8 @@ cdef tuple _partition(Cursor* cursor, object topic, int version):
         cursor.is_lost = True
     base_offset = _int64(cursor)
     log_append_time_ms = _int64(cursor)
+    if index < 0 or not -1 <= base_offset <= BASE_OFFSET_MAX or log_append_time_ms < -1:
+        cursor.is_lost = True
     if version >= LOG_START_FROM:
         _skip(cursor, sizeof(int64_t))
     if version >= RECORD_ERRORS_FROM:

@@ -21,6 +21,10 @@ cdef enum FieldKind:
 cdef enum:
     UUID_BYTES = 16
     STRING_BYTES_MAX = 0x7FFF  # What a two-byte length can say; Java keeps it for compact strings.
+    # What objects of CPython take on a 64-bit machine, rounded up as its allocator does.
+    GC_BYTES = 32
+    LIST_BYTES = 80
+    POINTER_BYTES = 8
 
 
 cdef class FieldPlan:
@@ -43,6 +47,7 @@ cdef class FieldPlan:
 cdef class StructPlan:
     cdef readonly str where
     cdef readonly Py_ssize_t size_min
+    cdef readonly Py_ssize_t dict_bytes
     cdef readonly bint flexible
     cdef tuple fields
     cdef tuple tagged

@@ -10,6 +10,7 @@ Source: KIP-482 and the protocol guide of Apache Kafka 4.3.1.
 """
 
 import enum
+import sys
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.dict cimport PyDict_Copy
@@ -129,6 +130,9 @@ cdef class StructPlan:
             if field.kind >= STRUCT and field.default is not None and field not in self.fields:
                 fresh.append(field)
         self.fresh = tuple(fresh)
+        self.dict_bytes = sys.getsizeof(self.template) + GC_BYTES  # its allocator rounds up
+        for field in fresh:
+            self.dict_bytes += LIST_BYTES if field.kind == ARRAY else field.struct.dict_bytes
 
     cdef dict fresh_dict(self):
         """A dict of all defaults that the caller may change."""

@@ -1,10 +1,36 @@
-from typing import Any, TypeAlias
+from collections.abc import Container, Iterable, Mapping
+from typing import Any, Self, TypeAlias
 
 from kprod._core.wire import StructPlan
 
 _BytesLike: TypeAlias = bytes | bytearray | memoryview
 
+class Bounds:
+    @property
+    def memory_bytes(self) -> int: ...
+    @property
+    def totals(self) -> dict[str, int]: ...
+    @property
+    def chosen(self) -> dict[str, tuple[str, Container[object]]]: ...
+    @property
+    def element_bytes(self) -> dict[str, int]: ...
+    @property
+    def unread(self) -> frozenset[str]: ...
+    def __new__(
+        cls,
+        *,
+        memory_bytes: int = 0,
+        totals: Mapping[str, int] | None = None,
+        chosen: Mapping[str, tuple[str, Container[object]]] | None = None,
+        element_bytes: Mapping[str, int] | None = None,
+        unread: Iterable[str] = (),
+    ) -> Self: ...
+
 class Reader: ...
 
-def decode(plan: StructPlan, buffer: _BytesLike) -> dict[str, Any]: ...
-def decode_prefix(plan: StructPlan, buffer: _BytesLike) -> tuple[dict[str, Any], int]: ...
+def decode(
+    plan: StructPlan, buffer: _BytesLike, bounds: Bounds | None = None
+) -> dict[str, Any]: ...
+def decode_prefix(
+    plan: StructPlan, buffer: _BytesLike, bounds: Bounds | None = None
+) -> tuple[dict[str, Any], int]: ...

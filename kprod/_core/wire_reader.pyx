@@ -5,6 +5,11 @@ Every length is compared with the bytes that remain before it is used, a count o
 those bytes divided by the least that one element takes; so memory is bounded by the input. Unknown
 tagged fields are skipped. Depth is the schema's. Whatever is wrong is one `RemoteProtocolError`.
 
+Python objects take up to a hundred times the bytes that they are read from. So a reader of answers
+gives `Bounds`, which follow from what was asked: each object is counted before it is made, elements
+that nobody asked for are skipped unread, and an answer that would take more memory is refused.
+Under bounds equal arrays of 32-bit integers are one tuple, and equal integers are one object.
+
 The result is a plain dict: the template of all defaults is copied and the fields present are put
 over it, so a key's place, and the dict's size, are settled before the first value is read.
 
@@ -27,8 +32,8 @@ from libc.string cimport memcpy
 from kprod._core.endian cimport load_int16, load_int32, load_int64
 from kprod._core.varint cimport take_unsigned
 from kprod._core.wire cimport (
-    ARRAY, BOOL, BYTES, FLOAT64, INT8, INT16, INT32, INT64, STRING, STRING_BYTES_MAX, STRUCT,
-    UINT16, UUID, UUID_BYTES, FieldPlan, StructPlan,
+    ARRAY, BOOL, BYTES, FLOAT64, INT8, INT16, INT32, INT64, LIST_BYTES, POINTER_BYTES,
+    STRING, STRING_BYTES_MAX, STRUCT, UINT16, UUID, UUID_BYTES, FieldPlan, StructPlan,
 )
 
 from kprod.errors import RemoteProtocolError
@@ -40,43 +45,78 @@ cdef extern from "Python.h":
 
 cdef enum:
     TAGS_MAX = 1024  # Far above the handful that Kafka defines; bounds the work for hostile input.
+    # As in wire.pxd.
+    INTEGER_BYTES = 32
+    TEXT_BYTES = 80
+    UUID_OBJECT_BYTES = 128
+    VIEW_BYTES = 512
+    # CPython has one object for each of these.
+    SMALL_MIN = -5
+    SMALL_MAX = 256
+    INTEGERS_SHARED = 512  # a power of two
+    ARRAYS_SHARED = 256
 
 cdef object ZERO_UUID = _UUID(int=0)
 cdef object UNKNOWN_SAFETY = _SafeUUID.unknown
 
 
-def decode(StructPlan plan not None, buffer):
+cdef class Bounds:
+    """What an answer may hold, by what was asked.
+
+    Args:
+        memory_bytes: Most memory for the decoded fields, beyond as much as the bytes themselves.
+        totals: Most elements of an array in the whole message, by the array's name.
+        chosen: By the name of an array of structures: the name of one of their fields, and the
+            values of it that are wanted. The other elements are skipped.
+        element_bytes: Memory that each element of an array adds, by the array's name.
+        unread: Names of fields that are skipped; they decode to their default, arrays to None.
+    """
+
+    def __cinit__(
+        self, *, int64_t memory_bytes=0, totals=None, chosen=None, element_bytes=None, unread=()
+    ):
+        self.memory_bytes = memory_bytes
+        self.totals = dict(totals or {})
+        self.chosen = dict(chosen or {})
+        self.element_bytes = dict(element_bytes or {})
+        self.unread = frozenset(unread)
+
+
+def decode(StructPlan plan not None, buffer, Bounds bounds=None):
     """Read a structure that fills a buffer.
 
     Args:
         plan: Of the structure.
         buffer: Any bytes-like object; `records` fields of the result refer to it.
+        bounds: None for none but those of the input.
 
     Returns:
         Every field of the structure, absent ones with their default.
 
     Raises:
-        RemoteProtocolError: The bytes are not this structure, end early, or go on after it.
+        RemoteProtocolError: The bytes are not this structure, end early, go on after it, or hold
+            more than the bounds allow.
     """
-    body, end = decode_prefix(plan, buffer)
+    body, end = decode_prefix(plan, buffer, bounds)
     size = memoryview(buffer).nbytes
     if end != size:
         raise RemoteProtocolError(f"{plan.where} ends at byte {end}, but {size - end} bytes follow")
     return body
 
 
-def decode_prefix(StructPlan plan not None, buffer):
+def decode_prefix(StructPlan plan not None, buffer, Bounds bounds=None):
     """Read the structure that a buffer begins with.
 
     Args:
         plan: Of the structure.
         buffer: Any bytes-like object.
+        bounds: As for `decode`.
 
     Returns:
         The fields, and where the structure ends in the buffer.
 
     Raises:
-        RemoteProtocolError: The bytes are not this structure, or end early.
+        RemoteProtocolError: The bytes are not this structure, end early, or hold too much.
     """
     cdef Py_buffer view
     cdef Reader reader = Reader.__new__(Reader)
@@ -86,7 +126,13 @@ def decode_prefix(StructPlan plan not None, buffer):
         reader.start = <const unsigned char *>view.buf
         reader.position = 0
         reader.end = view.len
-        return _read_struct(plan, reader), reader.position
+        if bounds is not None:
+            reader.bounds = bounds
+            reader.memory_left = bounds.memory_bytes + view.len
+            reader.counts = {}
+            reader.integers = [None] * INTEGERS_SHARED
+            reader.shared = {}
+        return _read_struct(plan, reader, None, None), reader.position
     finally:
         PyBuffer_Release(&view)
 
@@ -97,6 +143,14 @@ cdef class Reader:
 
 cdef int _fail(Reader reader, FieldPlan field, str text) except -1:
     raise RemoteProtocolError(f"{field.path}, at byte {reader.position}: {text}")
+
+
+cdef int _charge(Reader reader, FieldPlan field, int64_t size) except -1:
+    """Count memory before it is used; there are bounds."""
+    reader.memory_left -= size
+    if reader.memory_left < 0:
+        _fail(reader, field, "the fields would take more memory than what was asked for explains")
+    return 0
 
 
 cdef inline const unsigned char *_take(
@@ -137,9 +191,9 @@ cdef Py_ssize_t _read_length(Reader reader, FieldPlan field) except -2:
 cdef object _read_value(FieldPlan field, Reader reader):
     cdef int kind = field.kind
     if kind == INT32:
-        return PyLong_FromLong(load_int32(_take(reader, field, 4)))
+        return _integer(reader, field, load_int32(_take(reader, field, 4)))
     if kind == INT16:
-        return PyLong_FromLong(load_int16(_take(reader, field, 2)))
+        return _integer(reader, field, load_int16(_take(reader, field, 2)))
     if kind == STRING:
         return _read_string(field, reader)
     if kind == ARRAY:
@@ -147,9 +201,9 @@ cdef object _read_value(FieldPlan field, Reader reader):
     if kind == STRUCT:
         if field.nullable and <int8_t>_take(reader, field, 1)[0] < 0:
             return None
-        return _read_struct(field.struct, reader)
+        return _read_struct(field.struct, reader, None, None)
     if kind == INT64:
-        return PyLong_FromLongLong(load_int64(_take(reader, field, 8)))
+        return _integer(reader, field, load_int64(_take(reader, field, 8)))
     if kind == INT8:
         return PyLong_FromLong(<int8_t>_take(reader, field, 1)[0])
     if kind == BOOL:
@@ -157,10 +211,37 @@ cdef object _read_value(FieldPlan field, Reader reader):
     if kind == UUID:
         return _read_uuid(field, reader)
     if kind == UINT16:
-        return PyLong_FromLong(<uint16_t>load_int16(_take(reader, field, 2)))
+        return _integer(reader, field, <uint16_t>load_int16(_take(reader, field, 2)))
     if kind == FLOAT64:
         return _read_float(field, reader)
     return _read_bytes(field, reader)
+
+
+cdef object _integer(Reader reader, FieldPlan field, int64_t value):
+    cdef object known
+    cdef Py_ssize_t at
+    if reader.bounds is None or SMALL_MIN <= value <= SMALL_MAX:
+        return PyLong_FromLongLong(value)
+    at = value & (INTEGERS_SHARED - 1)
+    known = reader.integers[at]
+    if known is None or <int64_t>known != value:
+        _charge(reader, field, INTEGER_BYTES)
+        known = reader.integers[at] = PyLong_FromLongLong(value)
+    return known
+
+
+cdef int64_t _text_bytes(const unsigned char *at, Py_ssize_t length) noexcept:
+    """The memory of a text, by its UTF-8: one, two or four bytes for each character."""
+    cdef Py_ssize_t i
+    cdef Py_ssize_t count = 0
+    cdef int width = 1
+    for i in range(length):
+        count += (at[i] & 0xC0) != 0x80
+        if at[i] >= 0xF0:
+            width = 4
+        elif at[i] >= 0xC4 and width == 1:
+            width = 2
+    return TEXT_BYTES + count * width
 
 
 cdef object _read_string(FieldPlan field, Reader reader):
@@ -171,6 +252,8 @@ cdef object _read_string(FieldPlan field, Reader reader):
     if length > STRING_BYTES_MAX:
         _fail(reader, field, f"string of {length} bytes, {STRING_BYTES_MAX} are allowed")
     at = _take(reader, field, length)
+    if reader.bounds is not None:
+        _charge(reader, field, _text_bytes(at, length))
     try:
         return PyUnicode_DecodeUTF8(<char *>at, length, NULL)
     except UnicodeDecodeError as error:
@@ -184,6 +267,8 @@ cdef object _read_bytes(FieldPlan field, Reader reader):
     if length < 0:
         return None
     at = _take(reader, field, length)
+    if reader.bounds is not None:
+        _charge(reader, field, LIST_BYTES + length if field.kind == BYTES else VIEW_BYTES)
     if field.kind == BYTES:
         return PyBytes_FromStringAndSize(<char *>at, length)
     whole = memoryview(reader.source)
@@ -196,6 +281,8 @@ cdef object _read_uuid(FieldPlan field, Reader reader):
     cdef const unsigned char *at = _take(reader, field, UUID_BYTES)
     if load_int64(at) == 0 and load_int64(at + 8) == 0:
         return ZERO_UUID
+    if reader.bounds is not None:
+        _charge(reader, field, UUID_OBJECT_BYTES)
     # Its constructor, all Python, would cost more than the rest of a topic. A UUID refuses
     # assignment, so its two slots are filled as its own __setstate__ does.
     value = _UUID.__new__(_UUID)
@@ -208,7 +295,18 @@ cdef object _read_float(FieldPlan field, Reader reader):
     cdef int64_t bits = load_int64(_take(reader, field, 8))
     cdef double value
     memcpy(&value, &bits, sizeof(value))
+    if reader.bounds is not None:
+        _charge(reader, field, INTEGER_BYTES)
     return value
+
+
+cdef int _check_count(Reader reader, FieldPlan field, Py_ssize_t count) except -1:
+    """Compare a count with the bytes that remain."""
+    cdef Py_ssize_t least = field.element.size_min
+    if count > (reader.end - reader.position) // least:
+        _fail(reader, field, f"array of {count} elements of at least {least} bytes, "
+              f"{reader.end - reader.position} bytes remain")
+    return 0
 
 
 cdef object _read_array(FieldPlan field, Reader reader):
@@ -221,14 +319,20 @@ cdef object _read_array(FieldPlan field, Reader reader):
     cdef object item
     if count < 0:
         return None
-    if count > (reader.end - reader.position) // element.size_min:
-        _fail(reader, field, f"array of {count} elements of at least {element.size_min} bytes, "
-              f"{reader.end - reader.position} bytes remain")
+    _check_count(reader, field, count)
+    if reader.bounds is not None:
+        wanted = reader.bounds.chosen.get(field.name)
+        if wanted is not None:
+            return _read_chosen(field, reader, count, wanted[0], wanted[1])
+        _count_elements(reader, field, count)
+        if element.kind == INT32:
+            return _read_shared(field, reader, count)
+        _charge(reader, field, LIST_BYTES + POINTER_BYTES * count)
     result = PyList_New(count)
     if element.kind == STRUCT and not element.nullable:
         plan = element.struct
         for i in range(count):
-            item = _read_struct(plan, reader)
+            item = _read_struct(plan, reader, None, None)
             Py_INCREF(item)
             PyList_SET_ITEM(result, i, item)
         return result
@@ -246,14 +350,87 @@ cdef object _read_array(FieldPlan field, Reader reader):
     return result
 
 
-cdef dict _read_struct(StructPlan plan, Reader reader):
+cdef int _count_elements(Reader reader, FieldPlan field, Py_ssize_t count) except -1:
+    """Compare an array's elements with what was asked for, in all arrays of its name together."""
+    cdef Bounds bounds = reader.bounds
+    cdef object most = bounds.totals.get(field.name)
+    cdef object more = bounds.element_bytes.get(field.name)
+    if most is not None:
+        total = reader.counts.get(field.name, 0) + count
+        reader.counts[field.name] = total
+        if total > most:
+            _fail(reader, field, f"{total} elements, and no more than {most} were asked for")
+    if more is not None:
+        reader.memory_left += <int64_t>more * count
+    return 0
+
+
+cdef list _read_chosen(
+        FieldPlan field, Reader reader, Py_ssize_t count, str key, object wanted):
+    """Read the elements whose `key` is wanted; skip the others."""
+    cdef list result = []
+    cdef Py_ssize_t _i
+    _charge(reader, field, LIST_BYTES)
+    for _i in range(count):
+        item = _read_struct(field.element.struct, reader, key, wanted)
+        if item is not None:
+            _count_elements(reader, field, 1)
+            _charge(reader, field, 2 * POINTER_BYTES)
+            result.append(item)
+    return result
+
+
+cdef tuple _read_shared(FieldPlan field, Reader reader, Py_ssize_t count):
+    """Read 32-bit integers as a tuple that equal arrays share."""
+    cdef const unsigned char *at = _take(reader, field, 4 * count)
+    cdef object key
+    cdef object known
+    cdef Py_ssize_t i
+    cdef list numbers
+    if count == 0:
+        return ()
+    key = PyBytes_FromStringAndSize(<char *>at, 4 * count) if count <= ARRAYS_SHARED else None
+    known = reader.shared.get(key)
+    if known is not None:
+        return <tuple>known
+    # The list is there beside the tuple for a moment.
+    _charge(reader, field, 2 * (LIST_BYTES + POINTER_BYTES * count))
+    numbers = []
+    for i in range(count):
+        numbers.append(_integer(reader, field, load_int32(at + 4 * i)))
+    reader.memory_left += LIST_BYTES + POINTER_BYTES * count
+    known = tuple(numbers)
+    if key is not None and len(reader.shared) < ARRAYS_SHARED:
+        _charge(reader, field, 3 * LIST_BYTES + 4 * count)
+        reader.shared[key] = known
+    return <tuple>known
+
+
+cdef dict _read_struct(StructPlan plan, Reader reader, str key, object wanted):
+    """Read a structure; None, and the rest skipped, if its `key` is not wanted."""
     cdef FieldPlan field
     cdef tuple fields = plan.fields
     cdef Py_ssize_t i
-    cdef dict result = PyDict_Copy(plan.template)
+    cdef dict result
+    cdef frozenset unread = None
+    cdef int64_t memory_left = reader.memory_left
+    if reader.bounds is not None:
+        _charge(reader, plan.tags, plan.dict_bytes)
+        unread = reader.bounds.unread
+    result = PyDict_Copy(plan.template)
     for i in range(len(fields)):
         field = <FieldPlan>fields[i]
-        PyDict_SetItem(result, field.name, _read_value(field, reader))
+        if unread and field.name in unread:
+            _skip_value(field, reader)
+            continue
+        value = _read_value(field, reader)
+        PyDict_SetItem(result, field.name, value)
+        if key is not None and field.name == key:
+            is_wanted = value in wanted
+            if not is_wanted:
+                reader.memory_left = memory_left
+                _skip_rest(plan, reader, i + 1)
+                return None
     fields = plan.fresh
     for i in range(len(fields)):
         field = <FieldPlan>fields[i]
@@ -263,13 +440,60 @@ cdef dict _read_struct(StructPlan plan, Reader reader):
     return result
 
 
-cdef int _read_tags(StructPlan plan, Reader reader, dict result) except -1:
+cdef int _skip_value(FieldPlan field, Reader reader) except -1:
+    """Step over a value; its lengths are checked as if it were read."""
+    cdef int kind = field.kind
+    cdef Py_ssize_t count
+    cdef Py_ssize_t _i
+    if kind <= FLOAT64 or kind == UUID:
+        _take(reader, field, field.size_min)
+        return 0
+    if kind == STRUCT:
+        if not field.nullable or <int8_t>_take(reader, field, 1)[0] >= 0:
+            _skip_rest(field.struct, reader, 0)
+        return 0
+    count = _read_length(reader, field)
+    if count <= 0:
+        return 0
+    if kind != ARRAY:
+        _take(reader, field, count)
+        return 0
+    _check_count(reader, field, count)
+    if field.element.kind <= FLOAT64 or field.element.kind == UUID:
+        _take(reader, field, count * field.element.size_min)
+        return 0
+    for _i in range(count):
+        _skip_value(field.element, reader)
+    return 0
+
+
+cdef int _skip_rest(StructPlan plan, Reader reader, Py_ssize_t first) except -1:
+    """Step over a structure from one of its fields on."""
+    cdef Py_ssize_t i
+    cdef int64_t count
+    for i in range(first, len(plan.fields)):
+        _skip_value(<FieldPlan>plan.fields[i], reader)
+    if plan.flexible:
+        count = _tag_count(plan, reader)
+        while count > 0:
+            count -= 1
+            _read_uvarint(reader, plan.tags)
+            _take(reader, plan.tags, _read_uvarint(reader, plan.tags))
+    return 0
+
+
+cdef int64_t _tag_count(StructPlan plan, Reader reader) except -1:
     cdef int64_t count = _read_uvarint(reader, plan.tags)
+    if count > TAGS_MAX:
+        _fail(reader, plan.tags, f"{count} tagged fields, {TAGS_MAX} are allowed")
+    return count
+
+
+cdef int _read_tags(StructPlan plan, Reader reader, dict result) except -1:
+    cdef int64_t count = _tag_count(plan, reader)
     cdef int64_t tag, size
     cdef FieldPlan field
     cdef Py_ssize_t end
-    if count > TAGS_MAX:
-        _fail(reader, plan.tags, f"{count} tagged fields, {TAGS_MAX} are allowed")
     while count > 0:
         count -= 1
         tag = _read_uvarint(reader, plan.tags)
@@ -279,6 +503,8 @@ cdef int _read_tags(StructPlan plan, Reader reader, dict result) except -1:
             if field.tag == tag:
                 break
         else:
+            continue
+        if reader.bounds is not None and field.name in reader.bounds.unread:
             continue
         end = reader.end
         reader.end = reader.position

@@ -260,16 +260,16 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
             "allow_auto_topic_creation": self._settings.allow_auto_create_topics,
         }
 
-    def handle_response(self, body: Mapping[str, Any], now_ms: int) -> None:
+    def handle_response(self, body: Mapping[str, Any] | MetadataAnswer, now_ms: int) -> None:
         """Take in the answer to the question that is out.
 
         Args:
-            body: A Metadata response as the codec decoded it. One that is an error, or that names
-                no broker, counts as a failed question.
+            body: A Metadata response as it was read, or as the codec decoded it. One that is an
+                error, or that names no broker, counts as a failed question.
             now_ms: Monotonic.
         """
         try:
-            answer = read_answer(body)
+            answer = body if isinstance(body, MetadataAnswer) else read_answer(body)
         except KprodError as error:
             self.handle_failure(error, now_ms)
             return

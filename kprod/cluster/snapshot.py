@@ -236,6 +236,18 @@ class ClusterSnapshot:
             return NO_EPOCH
         return entry.leader_epochs[partition]
 
+    def all_leaders(self) -> set[int]:
+        """Who leads any partition of any topic here.
+
+        Returns:
+            Node ids.
+        """
+        leaders: set[int] = set()
+        for topic in self.topics.values():
+            leaders.update(topic.leader_ids)
+        leaders.discard(NO_LEADER)
+        return leaders
+
     def topic_id_of(self, topic: str) -> uuid.UUID:
         """The topic's id.
 

@@ -24,6 +24,7 @@ import functools
 from typing import Any
 
 from kprod._core.frames import correlation_id_of
+from kprod.cluster.answer import MetadataAnswer
 from kprod.errors import (
     AuthenticationFailed,
     ClosedError,
@@ -31,6 +32,7 @@ from kprod.errors import (
     Disconnected,
     KprodError,
     RequestTimeout,
+    without_frames,
 )
 from kprod.metrics.state_log import Event
 from kprod.model import Node
@@ -175,7 +177,8 @@ class NodeConnection:
             lost.__cause__ = error
             self.drop(lost, now_ms)
         except KprodError as error:
-            self.drop(error, now_ms)
+            # It is kept, for texts; its frames hold the answer that cannot be read.
+            self.drop(without_frames(error), now_ms)
 
     def send(self, request: ClientRequest, version: int, now_ms: int) -> None:
         """Send a request; the caller asked `can_send`.
@@ -369,8 +372,10 @@ class NodeConnection:
             return
         body = in_flight.request.decode(version, frame)
         self.requests.complete_oldest()
-        if isinstance(body, dict) and body.get("throttle_time_ms"):
-            self._throttle(requested_throttle_ms(api_key, version, body))
+        if not isinstance(body, list):
+            fields = body.fields if isinstance(body, MetadataAnswer) else body
+            if isinstance(fields, dict) and fields.get("throttle_time_ms"):
+                self._throttle(requested_throttle_ms(api_key, version, fields))
         self._complete(in_flight, now_ms, body=body)
 
     def _throttle(self, throttle_ms: int) -> None:

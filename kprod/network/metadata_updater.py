@@ -4,14 +4,19 @@ Thread-safety: one thread, the client's.
 Source: DefaultMetadataUpdater in NetworkClient.java (clients 4.3.1); KIP-899.
 """
 
-from typing import Protocol
+from collections.abc import Iterable
+from typing import Any, Protocol
 
+from kprod.cluster.answer import decode_answer
 from kprod.cluster.metadata import NEVER_MS, Metadata
-from kprod.errors import AuthenticationFailed, UnsupportedVersion
+from kprod.errors import AuthenticationFailed, BrokerError, UnsupportedVersion
 from kprod.model import Node
+from kprod.network.framing import Frame
 from kprod.network.request import ClientRequest, Outcome
 from kprod.protocol.api import ApiKey
 from kprod.protocol.api_versions import SUPPORTED
+from kprod.protocol.codec import response_codec
+from kprod.protocol.headers import decode_response_header
 
 METADATA_VERSION_MIN = 4  # the first that can ask not to create a topic
 
@@ -38,6 +43,44 @@ class RequestCarrier(Protocol):
 
     def next_attempt_in_ms(self, now_ms: int) -> int:
         """When a node may be connected to again."""
+
+
+class MetadataCall(ClientRequest):
+    """A Metadata request; it reads of the answer only what it asked for."""
+
+    __slots__ = ("_leaders",)
+
+    def __init__(self, *, leaders: Iterable[int], **fields: Any) -> None:  # noqa: ANN401
+        """Make a request.
+
+        Args:
+            leaders: Of the topics that are known; their addresses are wanted too.
+            **fields: As for `ClientRequest`.
+        """
+        super().__init__(api_key=ApiKey.METADATA, versions=_VERSIONS, **fields)
+        self._leaders = frozenset(leaders)
+
+    def decode(self, version: int, frame: Frame) -> Any:  # noqa: ANN401 - one of two
+        """Read the answer.
+
+        Args:
+            version: It is written in.
+            frame: Without its length.
+
+        Returns:
+            A MetadataAnswer, or the BrokerError that the answer is.
+        """
+        _, body_offset = decode_response_header(ApiKey.METADATA, version, frame)
+        assert self.body is not None  # noqa: S101 - the updater gives one
+        try:
+            return decode_answer(
+                response_codec(ApiKey.METADATA, version),
+                memoryview(frame)[body_offset:],
+                topics=frozenset(topic["name"] for topic in self.body["topics"]),
+                leaders=self._leaders,
+            )
+        except BrokerError as refusal:
+            return refusal
 
 
 class MetadataUpdater:
@@ -78,11 +121,10 @@ class MetadataUpdater:
         body = self._metadata.next_request(now_ms)
         if body is not None:
             self._carrier.send(
-                ClientRequest(
+                MetadataCall(
                     node_id=node.node_id,
-                    api_key=ApiKey.METADATA,
-                    versions=_VERSIONS,
                     body=body,
+                    leaders=self._metadata.snapshot.all_leaders(),
                     on_complete=self._on_complete,
                 ),
                 now_ms,
@@ -90,10 +132,12 @@ class MetadataUpdater:
         return NEVER_MS
 
     def _on_complete(self, outcome: Outcome) -> None:
-        if outcome.body is not None:
+        error = outcome.error
+        if isinstance(outcome.body, BrokerError):
+            error = outcome.body
+        elif outcome.body is not None:
             self._metadata.handle_response(outcome.body, outcome.now_ms)
             return
-        error = outcome.error
         assert error is not None  # noqa: S101 - an outcome has one or the other
         self._metadata.handle_failure(error, outcome.now_ms)
         if isinstance(error, AuthenticationFailed | UnsupportedVersion):

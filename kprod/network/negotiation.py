@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from kprod._core.wire_reader import Bounds
 from kprod.errors import RemoteProtocolError, UnsupportedVersion
 from kprod.protocol.api import ApiKey
 from kprod.protocol.api_versions import SUPPORTED, advertised_ranges
@@ -22,13 +23,19 @@ from kprod.protocol.error_table import ErrorCode, error_for
 
 SOFTWARE_NAME = "kprod"
 _ERROR_CODE_BYTES = 2  # the first field in every version
+_BOUNDS = Bounds(
+    memory_bytes=48 * 1024,  # a hundred ranges, and a handful of features
+    totals={"api_keys": len(SUPPORTED)},
+    chosen={"api_keys": ("api_key", frozenset(map(int, SUPPORTED)))},
+    unread={"supported_features"},
+)
 
 
 class BrokerFeatures(NamedTuple):
     """What a broker said it can do.
 
     Attributes:
-        versions: First and last version by API key.
+        versions: First and last version by API key, of the requests that kprod has tables for.
         finalized: Level of each feature that the whole cluster has agreed on.
         finalized_epoch: Grows with each change of them; −1 when unknown.
     """
@@ -79,7 +86,7 @@ class Negotiation:
         if code == ErrorCode.UNSUPPORTED_VERSION:
             self._go_lower(self._offered(body))
             return None
-        decoded = response_codec(ApiKey.API_VERSIONS, self.version).decode(body)
+        decoded = response_codec(ApiKey.API_VERSIONS, self.version).decode(body, _BOUNDS)
         if code:
             refusal = error_for(code, "the broker refused ApiVersions")
             raise refusal
@@ -96,7 +103,7 @@ class Negotiation:
     def _offered(self, body: memoryview) -> tuple[int, int]:
         """The range in a refusal; all lower versions when it is not in version 0's layout."""
         try:
-            refusal = response_codec(ApiKey.API_VERSIONS, 0).decode(body)
+            refusal = response_codec(ApiKey.API_VERSIONS, 0).decode(body, _BOUNDS)
         except RemoteProtocolError:
             # librdkafka's mock cluster (2.16) writes its refusal in a newer layout.
             return 0, self.version - 1

@@ -4,13 +4,52 @@ Thread-safety: functions of their arguments.
 Source: ListOffsetsRequest.json and FetchRequest.json (kafka-clients 4.3.1).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kprod._core.wire_reader import Bounds
+from kprod.errors import RemoteProtocolError
 from kprod.network.reading_position import ReadingPosition
+from kprod.network.request import ANSWER_BYTES
 
 _NO_REPLICA = -1  # an ordinary client asks, not a follower
 _NO_FETCH_SESSION = -1  # each request stands alone
+_PARTITION_BYTES = 2_048  # the fields of one partition, and a view of its records
+OFFSET_MAX = 2**63 - 1
+
+
+def reading_bounds(partition_count: int) -> Bounds:
+    """How much the answer to either question may hold.
+
+    Args:
+        partition_count: How many partitions are asked about.
+
+    Returns:
+        One topic, and one answer for each of its partitions.
+    """
+    return Bounds(
+        memory_bytes=ANSWER_BYTES + _PARTITION_BYTES * partition_count,
+        totals={"responses": 1, "topics": 1, "partitions": partition_count},
+        unread={"aborted_transactions", "old_style_offsets", "node_endpoints"},
+    )
+
+
+def check_offsets(body: Mapping[str, Any]) -> None:
+    """Refuse offsets that no log has.
+
+    Args:
+        body: A ListOffsets or a Fetch response.
+
+    Raises:
+        RemoteProtocolError: An end of a log is negative, or the last offset that there can be.
+    """
+    for topic in body.get("topics") or ():
+        for answer in topic["partitions"]:
+            if not answer["error_code"] and not 0 <= answer["offset"] < OFFSET_MAX:
+                raise RemoteProtocolError(
+                    f"a ListOffsets response gives partition {answer['partition_index']} the"
+                    f" offset {answer['offset']}; an offset is 0 to {OFFSET_MAX - 1}"
+                )
 
 
 def list_offsets_body(

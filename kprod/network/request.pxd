@@ -23,6 +23,8 @@ cdef class ClientRequest:
     cdef readonly object versions
     cdef readonly bint expects_response
     cdef readonly object timeout_ms
+    cdef readonly object bounds
+    cdef readonly object check
 
     cpdef OutgoingFrame encode(self, int version, int64_t correlation_id, object client_id)
     cpdef object decode(self, int version, object frame)

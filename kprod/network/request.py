@@ -7,6 +7,7 @@ Thread-safety: immutable values.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kprod._core.wire_reader import Bounds
 from kprod.errors import KprodError, LocalProtocolError
 from kprod.network.framing import Frame
 from kprod.network.outgoing import OutgoingFrame
@@ -14,6 +15,11 @@ from kprod.protocol.api import ApiKey
 from kprod.protocol.api_versions import SUPPORTED
 from kprod.protocol.codec import request_codec, response_codec
 from kprod.protocol.headers import decode_response_header, encode_request_header
+
+ANSWER_BYTES = 32 * 1024
+"""Memory for the fields of any answer, beyond as much as its bytes."""
+
+_USUAL_BOUNDS = Bounds(memory_bytes=ANSWER_BYTES)
 
 
 class Outcome:  # noqa: B903 - those would be made by Python code
@@ -68,11 +74,16 @@ class ClientRequest:
         expects_response: False when the broker will send none (Produce with acks=0); the request is
             then complete when it is written.
         timeout_ms: From `send` to the response, at least 1; None for `request_timeout_ms`.
+        bounds: How much the response may hold, by what was asked; None for `ANSWER_BYTES`.
+        check: Given the response's fields; raises RemoteProtocolError for values that a broker
+            cannot mean, which ends the connection. None accepts all.
     """
 
     __slots__ = (
         "api_key",
         "body",
+        "bounds",
+        "check",
         "expects_response",
         "node_id",
         "on_complete",
@@ -90,10 +101,14 @@ class ClientRequest:
         versions: tuple[int, int] | None = None,
         expects_response: bool = True,
         timeout_ms: int | None = None,
+        bounds: Bounds | None = None,
+        check: Callable[[Mapping[str, Any]], object] | None = None,
     ) -> None:
         self.node_id = node_id
         self.api_key = api_key
         self.on_complete = on_complete
+        self.bounds = bounds
+        self.check = check
         self.body = body
         self.versions = versions
         self.expects_response = expects_response
@@ -139,11 +154,15 @@ class ClientRequest:
             Its fields, a dict.
 
         Raises:
-            RemoteProtocolError: It is no such answer.
+            RemoteProtocolError: It is no such answer, or holds more than what was asked.
         """
         _, body_offset = decode_response_header(self.api_key, version, frame)
         codec = response_codec(self.api_key, version)
-        return codec.decode_prefix(memoryview(frame)[body_offset:])[0]
+        bounds = self.bounds or _USUAL_BOUNDS
+        fields, _ = codec.decode_prefix(memoryview(frame)[body_offset:], bounds)
+        if self.check is not None:
+            self.check(fields)
+        return fields
 
     def complete(self, outcome: Outcome) -> None:
         """Tell what became of it.

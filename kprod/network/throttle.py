@@ -35,6 +35,18 @@ FIRST_VERSION: Final[Mapping[ApiKey, int]] = MappingProxyType(
 """From which version on the client, not the broker, does the waiting."""
 
 
+def told_throttle_ms(body: Mapping[str, Any]) -> int:
+    """Read a response's throttle time, whoever has to wait.
+
+    Args:
+        body: The decoded response.
+
+    Returns:
+        Milliseconds, 0 to `THROTTLE_MS_MAX`, whatever the broker wrote.
+    """
+    return min(max(int(body.get("throttle_time_ms", 0)), 0), THROTTLE_MS_MAX)
+
+
 def requested_throttle_ms(api_key: ApiKey, version: int, body: Mapping[str, Any]) -> int:
     """Read a response's throttle time, if its version means the client.
 

@@ -33,6 +33,7 @@ from kprod.errors import (
 from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Recorder
 from kprod.network.request import Outcome
+from kprod.network.throttle import told_throttle_ms
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch, own_copy
 from kprod.producer.partition_queue import PartitionQueue
@@ -119,7 +120,7 @@ class Delivery:
         """
         answers: Replies = {}
         if (body := outcome.body) is not None:
-            throttle_ms = 0 if isinstance(body, list) else int(body.get("throttle_time_ms", 0))
+            throttle_ms = 0 if isinstance(body, list) else told_throttle_ms(body)
             self._recorder.answered(outcome.node_id, outcome.latency_ms, throttle_ms)
             try:
                 answers = self._read(topic_names, outcome)
@@ -291,7 +292,7 @@ class Delivery:
         elif error.retriable:
             self._retry(batch, error)
         else:
-            named = record_errors(error, answer)
+            named = record_errors(error, answer, batch.record_count)
             self._fail(batch, companions_error(error, named) if named else error, named)
 
     def _note_behind(self, batch: ProducerBatch, code: int) -> None:

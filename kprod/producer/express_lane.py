@@ -316,7 +316,7 @@ def _single_call(in_flight: InFlightRequest | None) -> ProduceCall | None:
 
 def _says_yes(call: ProduceCall, version: int, frame: Frame) -> bool:
     """Whether an answer takes the one batch of a request, and says nothing else."""
-    taken = read_acknowledgements(frame, version)
+    taken = read_acknowledgements(frame, version, 1)
     if taken is None or len(taken) != 1:
         return False
     topic, partition, _, _ = taken[0]

@@ -17,7 +17,7 @@ from kprod.network.outgoing import OutgoingFrame
 from kprod.network.request import ClientRequest, Outcome
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.delivery import Delivery
-from kprod.producer.produce_answer import PRODUCE_VERSION_BY_ID
+from kprod.producer.produce_answer import PRODUCE_VERSION_BY_ID, answer_bounds, check_answer
 from kprod.protocol.api import ApiKey
 from kprod.protocol.produce_frame import TopicRecords, produce_opening, produce_rest
 
@@ -111,8 +111,12 @@ class ProduceCall(ClientRequest):
 
     def decode(self, version: int, frame: Frame) -> Any:  # noqa: ANN401 - one of two
         """Read an answer: acknowledgements in a list if that is all it says, else its fields."""
-        said = read_acknowledgements(frame, version)
-        return ClientRequest.decode(self, version, frame) if said is None else said
+        said = read_acknowledgements(frame, version, len(self.batches))
+        if said is not None:
+            return said
+        self.bounds = answer_bounds(self.batches)
+        self.check = check_answer
+        return ClientRequest.decode(self, version, frame)
 
     def complete(self, outcome: Outcome) -> None:
         """Settle the batches."""

@@ -33,7 +33,7 @@ from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch, own_copy
 from kprod.producer.delivery import Delivery
 from kprod.producer.produce_call import ProduceCall, ProduceTerms
-from kprod.producer.transaction.manager import TransactionManager
+from kprod.producer.transaction.manager import TransactionManager, check_producer_id
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import error_for
 from kprod.protocol.produce_frame import PartitionRecords, TopicRecords
@@ -257,6 +257,7 @@ class Sender:
                 api_key=ApiKey.INIT_PRODUCER_ID,
                 body=body,
                 on_complete=self._on_producer_id,
+                check=check_producer_id,
             ),
             now_ms,
         )

@@ -21,7 +21,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from kprod._core.wire import FieldPlan, Flag, Kind, StructPlan
-from kprod._core.wire_reader import decode, decode_prefix
+from kprod._core.wire_reader import Bounds, decode, decode_prefix
 from kprod._core.wire_writer import default_bytes, encode
 from kprod.errors import UnsupportedVersion
 from kprod.protocol.messages import MESSAGES
@@ -90,33 +90,38 @@ class MessageCodec:
         """
         return encode(self._plan, body)
 
-    def decode(self, buffer: BytesLike) -> dict[str, Any]:
+    def decode(self, buffer: BytesLike, bounds: Bounds | None = None) -> dict[str, Any]:
         """Read a message that fills a buffer.
 
         Args:
             buffer: The message's bytes, without header or size.
+            bounds: How much it may hold; None for as much as its bytes can.
 
         Returns:
             All fields that any version has; those that this version lacks with their default.
 
         Raises:
-            RemoteProtocolError: The bytes are not this message, end early or go on after it.
+            RemoteProtocolError: The bytes are not this message, end early or go on after it, or
+                hold more than the bounds allow.
         """
-        return decode(self._plan, buffer)
+        return decode(self._plan, buffer, bounds)
 
-    def decode_prefix(self, buffer: BytesLike) -> tuple[dict[str, Any], int]:
+    def decode_prefix(
+        self, buffer: BytesLike, bounds: Bounds | None = None
+    ) -> tuple[dict[str, Any], int]:
         """Read a message that a buffer begins with.
 
         Args:
             buffer: The message's bytes and whatever follows.
+            bounds: As for `decode`.
 
         Returns:
             The fields, and the number of bytes read.
 
         Raises:
-            RemoteProtocolError: The bytes are not this message or end early.
+            RemoteProtocolError: The bytes are not this message or end early, or hold too much.
         """
-        return decode_prefix(self._plan, buffer)
+        return decode_prefix(self._plan, buffer, bounds)
 
 
 @functools.cache

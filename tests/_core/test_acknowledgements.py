@@ -16,6 +16,8 @@ from kprod.protocol.headers import decode_response_header, encode_response_heade
 VERSIONS = range(3, 14)
 BY_ID = 13
 
+BASE_OFFSET_MAX = 2**63 - 2**31
+
 _INT64 = st.integers(-(2**63), 2**63 - 1)
 _PARTITIONS = st.fixed_dictionaries(
     {
@@ -77,8 +79,38 @@ def test_equal_to_the_tables(
 ) -> None:
     """Any names, ids, offsets and times; none, few and many partitions; every version."""
     frame = answer(version, topics)
+    expected = by_tables(frame, version)
+    can_be_meant = all(
+        index >= 0 and -1 <= base_offset <= BASE_OFFSET_MAX and time_ms >= -1
+        for _, index, base_offset, time_ms in expected
+    )
 
-    assert read_acknowledgements(frame, version) == by_tables(frame, version)
+    assert read_acknowledgements(frame, version) == (expected if can_be_meant else None)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_answer_about_more_partitions_than_asked_is_left_to_the_tables(version: int) -> None:
+    """Who asks about one partition reads one; nothing is made of the others."""
+    two = [("orders", UUID(int=5), [PLAIN, PLAIN | {"index": 4}])]
+
+    assert read_acknowledgements(answer(version, ONE), version, 1) is not None
+    assert read_acknowledgements(answer(version, two), version, 1) is None
+    assert read_acknowledgements(answer(version, two), version, 2) is not None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"index": -1},
+        {"base_offset": -2},
+        {"base_offset": 2**63 - 1},
+        {"base_offset": -(2**63)},
+        {"log_append_time_ms": -2},
+    ],
+)
+def test_numbers_that_no_broker_can_mean_are_left_to_the_tables(wrong: dict[str, int]) -> None:
+    """The offset of a batch's last record is below 2⁶³ too."""
+    assert read_acknowledgements(answer(9, [("orders", UUID(int=5), [PLAIN | wrong])]), 9) is None
 
 
 ONE = [("orders", UUID(int=5), [PLAIN])]

@@ -35,7 +35,15 @@ def metadata_response(
     *topics: Mapping[str, Any], nodes: Sequence[int] = (1, 2, 3), **fields: Any
 ) -> dict[str, Any]:
     """A whole response, through the codec, as it would arrive."""
-    body = {
+    codec = response_codec(ApiKey.METADATA, VERSION)
+    return codec.decode(codec.encode(metadata_response_body(*topics, nodes=nodes, **fields)))
+
+
+def metadata_response_body(
+    *topics: Mapping[str, Any], nodes: Sequence[int] = (1, 2, 3), **fields: Any
+) -> dict[str, Any]:
+    """The fields of a response that a test sets; the codec adds the others."""
+    return {
         "brokers": [
             {"node_id": node_id, "host": f"host-{node_id}", "port": 9000 + node_id}
             for node_id in nodes
@@ -45,5 +53,3 @@ def metadata_response(
         "topics": list(topics),
         **fields,
     }
-    codec = response_codec(ApiKey.METADATA, VERSION)
-    return codec.decode(codec.encode(body))

@@ -4,11 +4,18 @@ from typing import Any
 
 import pytest
 
-from kprod.cluster.answer import PARTITIONS_PER_TOPIC_MAX, read_answer
+from kprod.cluster.answer import (
+    OTHER_BROKERS_MAX,
+    PARTITIONS_PER_TOPIC_MAX,
+    decode_answer,
+    read_answer,
+)
 from kprod.errors import BrokerError, RemoteProtocolError
 from kprod.model import Node
+from kprod.protocol.api import ApiKey
+from kprod.protocol.codec import response_codec
 from kprod.protocol.error_table import ErrorCode
-from tests.cluster.bodies import metadata_response, topic_entry
+from tests.cluster.bodies import VERSION, metadata_response, metadata_response_body, topic_entry
 
 
 def test_nodes_and_topics_are_read() -> None:
@@ -46,14 +53,86 @@ def test_a_missing_partition_has_no_leader() -> None:
     assert read_answer(metadata_response(entry)).topics["orders"].leader_ids == (1, -1, 3)
 
 
-@pytest.mark.parametrize("index", [-1, 0, PARTITIONS_PER_TOPIC_MAX, 2**31 - 1])
-def test_an_absurd_partition_is_refused(index: int) -> None:
-    """Negative, repeated or beyond the limit: an error, and no memory taken for it."""
+@pytest.mark.parametrize("index", [-1, 0, 1_009, PARTITIONS_PER_TOPIC_MAX, 2**31 - 1])
+def test_a_topic_with_an_absurd_partition_is_asked_about_again(index: int) -> None:
+    """Negative, repeated or far above the others: the topic's error; other topics are used."""
     entry = topic_entry("orders", [(1, 0), (2, 0)])
     entry["partitions"][1]["partition_index"] = index
 
-    with pytest.raises(RemoteProtocolError, match="orders"):
-        read_answer(metadata_response(entry))
+    answer = read_answer(metadata_response(entry, topic_entry("sound", [(1, 0)])))
+
+    assert set(answer.topics) == {"sound"}
+    assert str(index) in str(answer.errors["orders"])
+    assert answer.errors["orders"].retriable
+
+
+def test_a_hole_is_legal_up_to_four_times_the_partitions_and_a_thousand() -> None:
+    """The highest number that two partitions allow is 4 × 2 + 1,000."""
+    entry = topic_entry("orders", [(1, 0), (2, 0)])
+    entry["partitions"][1]["partition_index"] = 1_008
+
+    topic = read_answer(metadata_response(entry)).topics["orders"]
+
+    assert topic.partition_count == 1_009
+    assert (topic.leader_ids[0], topic.leader_ids[1], topic.leader_ids[1_008]) == (1, -1, 2)
+
+
+@pytest.mark.parametrize("wrong", [{"leader_id": -2}, {"leader_epoch": -(2**31)}])
+def test_a_topic_with_an_absurd_leader_is_asked_about_again(wrong: dict[str, int]) -> None:
+    """Minus one is no leader, or an unknown epoch; anything below has no meaning."""
+    entry = topic_entry("orders", [(1, 0), (2, 0)])
+    entry["partitions"][1].update(wrong)
+
+    answer = read_answer(metadata_response(entry))
+
+    assert answer.errors["orders"].retriable
+    assert not answer.topics
+
+
+def test_only_topics_that_were_asked_for_are_read() -> None:
+    """The others are stepped over, whatever is in them."""
+    codec = response_codec(ApiKey.METADATA, VERSION)
+    body = metadata_response(
+        topic_entry("other", [(1, 0)] * 500), topic_entry("orders", [(2, 7)], topic_id=9)
+    )
+
+    answer = decode_answer(codec, codec.encode(body), topics={"orders"})
+
+    assert set(answer.topics) == {"orders"}
+    assert answer.topics["orders"].leader_epochs == (7,)
+    assert answer.topics["orders"].partition(0).replicas == (1, 2, 3)
+    assert answer.nodes[2] == Node(2, "host-2", 9002)
+
+
+def test_of_many_brokers_the_leaders_and_a_few_others_are_read() -> None:
+    """Of 500 brokers the topic's leader, that of a topic known before, the controller."""
+    codec = response_codec(ApiKey.METADATA, VERSION)
+    body = metadata_response(
+        topic_entry("orders", [(400, 0)]), nodes=range(500, 0, -1), controller_id=450
+    )
+
+    answer = decode_answer(codec, codec.encode(body), topics={"orders"}, leaders={300})
+
+    assert set(answer.nodes) == {*range(1, 1 + OTHER_BROKERS_MAX), 300, 400, 450}
+
+
+@pytest.mark.parametrize("version", range(4, 14))
+def test_bytes_are_read_as_their_fields_in_every_version(version: int) -> None:
+    """Reading a part of an answer gives what reading the whole does."""
+    codec = response_codec(ApiKey.METADATA, version)
+    entry = topic_entry("orders", [(1, 5), (2, 7)])
+    if version < 7:
+        for partition in entry["partitions"]:
+            del partition["leader_epoch"]
+    encoded = codec.encode(metadata_response_body(entry, topic_entry("x", [], error_code=3)))
+
+    whole = read_answer(codec.decode(encoded))
+    part = decode_answer(codec, encoded, topics={"orders", "x"})
+
+    assert part.topics == whole.topics
+    assert part.nodes == whole.nodes
+    assert {name: error.code for name, error in part.errors.items()} == {"x": 3}
+    assert part[3:5] == whole[3:5]
 
 
 def test_a_topic_without_partitions_is_not_available_yet() -> None:

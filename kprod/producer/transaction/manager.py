@@ -14,9 +14,10 @@ Source: Kafka TransactionManager (clients 4.3.1), KIP-98, KIP-360, KAFKA-12152; 
 4, 5 and 9.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from kprod.errors import KprodError
+from kprod.errors import KprodError, RemoteProtocolError
 from kprod.metrics.state_log import Event, StateLog
 from kprod.producer.batch import NO_SEQUENCE, ProducerBatch
 from kprod.producer.partition_queue import PartitionQueue
@@ -167,3 +168,20 @@ class TransactionManager:
             for index in range(len(queue.batches)):
                 queue.batches[index].base_sequence = NO_SEQUENCE
         return True
+
+
+def check_producer_id(body: Mapping[str, Any]) -> None:
+    """Refuse an id or an epoch that no broker can give.
+
+    Args:
+        body: An InitProducerId response.
+
+    Raises:
+        RemoteProtocolError: It is no error, and its id or its epoch is negative.
+    """
+    producer_id, epoch = body["producer_id"], body["producer_epoch"]
+    if not body["error_code"] and (producer_id < 0 or epoch < 0):
+        raise RemoteProtocolError(
+            f"an InitProducerId response gives producer id {producer_id} and epoch {epoch};"
+            " both are at least 0"
+        )
