@@ -11,11 +11,9 @@ KIP-516 for topic ids, KIP-951 for leader hints; kprod's departure 18.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kprod._core.wire_reader import Bounds
 from kprod.cluster.snapshot import LeaderHint
-from kprod.errors import BrokerError, KprodError, RemoteProtocolError
+from kprod.errors import BrokerError, KprodError
 from kprod.model import Node
-from kprod.network.request import ANSWER_BYTES
 from kprod.producer.batch import ProducerBatch
 from kprod.protocol.error_table import ErrorCode, error_for
 
@@ -47,9 +45,6 @@ FATAL_CODES = frozenset(
 SEQUENCE_CODES = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 KNOWN_CODES = frozenset(ErrorCode)
 PRODUCE_VERSION_BY_ID = 13  # the first that names topics by id (KIP-516)
-BASE_OFFSET_MAX = 2**63 - 2**31  # a record's offset is below 2⁶³, however long its batch
-_PARTITION_BYTES = 2_048  # the fields of one partition, of its topic and of its leader's address
-_RECORD_ERROR_BYTES = 512
 
 Answers = Mapping[tuple[str | None, int], Mapping[str, Any]]
 """A partition's part of an answer, by topic and partition."""
@@ -59,49 +54,6 @@ Acknowledgements = Mapping[tuple[str | None, int], tuple[int, int]]
 """Base offset and log append time, by topic and partition, of an answer that takes every batch."""
 
 Replies = Answers | Acknowledgements
-
-
-def answer_bounds(batches: Sequence[ProducerBatch]) -> Bounds:
-    """How much the answer to a request may hold.
-
-    Args:
-        batches: What the request carries, at most one of a partition.
-
-    Returns:
-        One answer for each partition, one error for each record.
-    """
-    count = len(batches)
-    record_count = sum(batch.record_count for batch in batches)
-    return Bounds(
-        memory_bytes=ANSWER_BYTES + _PARTITION_BYTES * count,
-        totals={
-            "responses": count,
-            "partition_responses": count,
-            "record_errors": record_count,
-            "node_endpoints": count,
-        },
-        element_bytes={"record_errors": _RECORD_ERROR_BYTES},
-    )
-
-
-def check_answer(body: Mapping[str, Any]) -> None:
-    """Refuse values that no broker can mean.
-
-    Args:
-        body: A Produce response.
-
-    Raises:
-        RemoteProtocolError: A partition, an offset or a time is out of its range.
-    """
-    for topic in body["responses"]:
-        for answer in topic["partition_responses"]:
-            base_offset, time_ms = answer["base_offset"], answer["log_append_time_ms"]
-            if answer["index"] < 0 or not -1 <= base_offset <= BASE_OFFSET_MAX or time_ms < -1:
-                raise RemoteProtocolError(
-                    f"a Produce response names partition {answer['index']}, base offset"
-                    f" {base_offset} and log append time {time_ms}; a partition is at least 0, an"
-                    f" offset −1 to {BASE_OFFSET_MAX}, a time at least −1"
-                )
 
 
 def named_acknowledgements(

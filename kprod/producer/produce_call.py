@@ -17,7 +17,8 @@ from kprod.network.outgoing import OutgoingFrame
 from kprod.network.request import ClientRequest, Outcome
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.delivery import Delivery
-from kprod.producer.produce_answer import PRODUCE_VERSION_BY_ID, answer_bounds, check_answer
+from kprod.producer.produce_answer import PRODUCE_VERSION_BY_ID
+from kprod.producer.produce_bounds import answer_bounds, check_answer
 from kprod.protocol.api import ApiKey
 from kprod.protocol.produce_frame import TopicRecords, produce_opening, produce_rest
 
