@@ -87,6 +87,8 @@ def _refused_batch() -> Iterator[str]:
     stage.take().answer(code=42, error_message=HOSTILE)
     stage.run()
     yield str(future.exception(0))
+    stage.close()
+    Stage.opened.remove(stage)
 
 
 def _refused_record() -> Iterator[str]:
@@ -100,6 +102,8 @@ def _refused_record() -> Iterator[str]:
         error = future.exception(0)
         assert isinstance(error, KprodError)
         yield str(error)
+    stage.close()
+    Stage.opened.remove(stage)
 
 
 @pytest.mark.parametrize(

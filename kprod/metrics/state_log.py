@@ -27,7 +27,20 @@ class Event(enum.Enum):
     DISCONNECTED = (
         "disconnected",
         logging.INFO,
-        "A connection, or the attempt to make one, has failed or was closed.",
+        "A connection, or the attempt to make one, has failed or was closed. Of attempts that"
+        " fail in a row the first, second, fourth, eighth and so on are told.",
+    )
+    UNREACHABLE = (
+        "no broker can be reached",
+        logging.WARNING,
+        "An attempt to connect failed, and no broker is connected; told again after 1 s, 2 s and"
+        " so on up to 60 s, with the number of attempts since the line before.",
+    )
+    LISTENER_UNREACHABLE = (
+        "advertised address cannot be reached",
+        logging.WARNING,
+        "A broker answers, and names an address of a broker that cannot be connected to:"
+        " `advertised.listeners` of that broker may be wrong for this client. Told once.",
     )
     IDLE_CLOSED = (
         "connection idle, closed",

@@ -11,7 +11,7 @@ sent next is sent by the newest picture.
 Invariants.
     Each request given to `send` completes exactly once.
     An exception in a completion is logged; the others still run.
-    At most one attempt per node at a time, and a wait between attempts.
+    At most one attempt per node at a time, and a wait between attempts to one address.
 
 Thread-safety: one thread, but for `wakeup` and `connection_errors`, which any thread may call.
 Source: Kafka's NetworkClient (clients 4.3.1); KIP-219, KIP-899, KIP-1102.
@@ -33,9 +33,11 @@ from kprod.model import Node
 from kprod.network.connection import NodeConnection
 from kprod.network.metadata_updater import MetadataUpdater
 from kprod.network.negotiation import BrokerFeatures
+from kprod.network.rebootstraps import Rebootstraps
 from kprod.network.request import ClientRequest, Outcome
 from kprod.network.selector import EVENT_READ, Selector
 from kprod.network.surroundings import NetworkDoors, Surroundings
+from kprod.network.trouble_log import TroubleLog
 from kprod.protocol.api_versions import choose_version
 from kprod.timer.timer import Timer
 
@@ -82,8 +84,10 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         "_connections",
         "_metadata",
         "_now_ms",
+        "_rebootstraps",
         "_recorder",
         "_seen_snapshot",
+        "_trouble",
         "_updater",
         "lane",
     )
@@ -120,6 +124,8 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
             recorder=self._recorder,
         )
         self._clock = clock
+        self._trouble = TroubleLog(self._around.state_log)
+        self._rebootstraps = Rebootstraps()
         self._metadata = metadata
         self._updater = MetadataUpdater(metadata, self)
         self._connections: dict[int, NodeConnection] = {}
@@ -144,7 +150,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         if connection is None or (connection.state.is_down and connection.node != node):
             self._forget_gone_nodes()
             connection = self._connections[node.node_id] = NodeConnection(node, self._around)
-        if not self._closed and connection.state.can_connect(now_ms):
+        if not self._closed and self._connect_delay_ms(node, connection, now_ms) == 0:
             connection.connect(now_ms)
         return False
 
@@ -226,11 +232,9 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
             `NEVER_MS` if only an event (connected, answered) can change it, which ends `poll`.
         """
         connection = self._connections.get(node.node_id)
-        if connection is None:
-            return 0
+        if connection is None or connection.state.is_down:
+            return self._connect_delay_ms(node, connection, now_ms)
         state = connection.state
-        if state.is_down:
-            return max(state.retry_at_ms - now_ms, 0)
         if state.is_ready and state.throttled_until_ms > now_ms:
             return state.throttled_until_ms - now_ms
         return 0 if connection.can_send(now_ms) else NEVER_MS
@@ -297,7 +301,9 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         connectable: tuple[int, Node] | None = None
         for node in nodes[start:] + nodes[:start]:
             connection = self._connections.get(node.node_id)
-            if connection is None or connection.state.can_connect(now_ms):
+            if connection is None or connection.state.is_down:
+                if self._connect_delay_ms(node, connection, now_ms):
+                    continue
                 attempt_ms = -1 if connection is None else connection.state.last_attempt_ms
                 if connectable is None or attempt_ms < connectable[0]:
                     connectable = (attempt_ms, node)
@@ -305,7 +311,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
                 count = len(connection.requests)
                 if sendable is None or count < sendable[0]:
                     sendable = (count, node)
-            elif not connection.state.is_down and not connection.state.is_ready:
+            elif not connection.state.is_ready:
                 pending = node
         if sendable is not None:
             return sendable[1]
@@ -427,11 +433,19 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         """See `ConnectionListener`."""
         self._recorder.connected()
         self._metadata.note_connection_error(connection.node.address, None)
+        self._trouble.calm()
+        self._trouble.listener_works(connection.node)
 
-    def on_connection_down(self, connection: NodeConnection, error: KprodError) -> None:
+    def on_connection_down(
+        self, connection: NodeConnection, error: KprodError, failures: int
+    ) -> None:
         """See `ConnectionListener`."""
         if self._closed:
             return
+        if not any(other.state.is_ready for other in self._connections.values()):
+            self._trouble.nobody_reached(error, self._now_ms)
+        if connection.node.node_id >= 0:
+            self._trouble.listener_failed(connection.node, failures, error)
         self._seen_snapshot = None
         self._metadata.note_connection_error(connection.node.address, str(error))
         self._metadata.request_update()
@@ -470,12 +484,15 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
                 )
         elif not self._all_nodes_failed(now_ms):
             return
-        self._around.state_log.note(Event.REBOOTSTRAPPED)
+        if self._rebootstraps.begin(self._metadata.snapshot.nodes, now_ms):
+            self._around.state_log.note(Event.REBOOTSTRAPPED)
         self._metadata.rebootstrap(now_ms)
 
     def _all_nodes_failed(self, now_ms: int) -> bool:
         snapshot = self._metadata.snapshot
         if snapshot is self._seen_snapshot or not self._metadata.recovers_by_rebootstrap:
+            return False
+        if self._rebootstraps.must_wait(snapshot.nodes, now_ms):
             return False
         # Nothing but the loss of another connection can make it true for these nodes.
         self._seen_snapshot = snapshot
@@ -491,6 +508,15 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
             ):
                 return False
         return True
+
+    def _connect_delay_ms(self, node: Node, connection: NodeConnection | None, now_ms: int) -> int:
+        """How long until a node without connection may be connected to."""
+        attempts = self._around.attempts
+        wait_ms = attempts.wait_ms(node, now_ms)
+        if connection is None or connection.node != node:
+            return wait_ms
+        state = connection.state
+        return max(wait_ms, state.retry_at_ms - now_ms) if state.is_down else NEVER_MS
 
     def _forget_gone_nodes(self) -> None:
         """Let go of nodes that left the cluster, so that their number stays bounded."""

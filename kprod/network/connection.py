@@ -38,7 +38,7 @@ from kprod.metrics.state_log import Event
 from kprod.model import Node
 from kprod.network.address import AddressCursor, literal_address
 from kprod.network.channel import Channel
-from kprod.network.framing import Frame, FrameReader
+from kprod.network.framing import WITHOUT_TLS, Frame, FrameReader
 from kprod.network.in_flight import InFlightRequest, InFlightRequests
 from kprod.network.negotiation import BrokerFeatures, Negotiation
 from kprod.network.node_state import ConnectionState, NodeState
@@ -129,6 +129,7 @@ class NodeConnection:
             now_ms: Monotonic.
         """
         allowed_ms = self.state.begin_connect(now_ms)
+        self._around.attempts.begin(self.node, now_ms)
         self._reasons.clear()
         self._setup_timeout = TimerTask(functools.partial(self._on_setup_timeout, allowed_ms))
         self._around.timer.add_at(now_ms + allowed_ms, self._setup_timeout)
@@ -222,8 +223,7 @@ class NodeConnection:
             and type(error) is Disconnected
         ):
             error = Disconnected(
-                f"{error} before it answered ApiVersions; it may want TLS or SASL"
-                " (security_protocol)"
+                f"{error} before it answered ApiVersions; it may want TLS or SASL. {WITHOUT_TLS}"
             )
         self._close_channel()
         if self.state.is_ready:
@@ -233,8 +233,9 @@ class NodeConnection:
         else:
             self._cursor.forget()
         self.state.fail(now_ms, authentication=isinstance(error, AuthenticationFailed))
-        self._note(Event.DISCONNECTED, reason=error)
-        self._around.listener.on_connection_down(self, error)
+        failures = self._around.attempts.fail(self.node, self.state.retry_at_ms, now_ms)
+        self._note_failure(error, failures)
+        self._around.listener.on_connection_down(self, error, failures)
         self._fail_requests(error, now_ms)
 
     def forsake(self) -> None:
@@ -329,6 +330,7 @@ class NodeConnection:
             return
         self.features, decoded = answer
         self.state.become_ready()
+        self._around.attempts.succeed(self.node)
         self._throttle(
             requested_throttle_ms(ApiKey.API_VERSIONS, self._negotiation.version, decoded)
         )
@@ -409,6 +411,13 @@ class NodeConnection:
         )
         self._around.completions.append((in_flight.request, outcome))
 
+    def _note_failure(self, error: KprodError, failures: int) -> None:
+        """Write a line, but of many failures in a row only of the first, second, fourth, ..."""
+        if failures == 1:
+            self._note(Event.DISCONNECTED, reason=error)
+        elif failures & (failures - 1) == 0:
+            self._note(Event.DISCONNECTED, reason=error, times_in_a_row=failures)
+
     def _note(self, event: Event, **fields: object) -> None:
         self._around.state_log.note(
             event, node=self.node.node_id, address=self.node.address, **fields
@@ -456,6 +465,7 @@ class NodeConnection:
         self._note(Event.IDLE_CLOSED)
         self._around.recorder.disconnected()
         self._close_channel()
+        self._around.attempts.forget(self.node)
         self.state.retire(now_ms)
 
 

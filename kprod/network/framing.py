@@ -23,6 +23,11 @@ RESPONSE_BYTES_MAX = 100_000_000  # librdkafka's and kafka-python's default; amp
 RESPONSE_BYTES_MAX_UNAUTHENTICATED = 512 * 1024
 RESPONSE_BYTES_MIN = 4  # a correlation id
 
+WITHOUT_TLS = (
+    "This version of kprod connects without TLS and SASL: name a port of a PLAINTEXT listener in"
+    " bootstrap_servers."
+)
+
 _LENGTH = struct.Struct(">i")
 _SHOWN_BYTES = 16
 _PRINTABLE_ASCII = range(0x20, 0x7F)
@@ -149,7 +154,7 @@ def guess_protocol(beginning: bytes) -> str:
     if beginning.startswith(b"HTTP"):
         return "It looks like an HTTP server; check the port in bootstrap_servers."
     if beginning[0] in {_TLS_ALERT, _TLS_HANDSHAKE} and beginning[1] == _TLS_MAJOR_VERSION:
-        return "It looks like a TLS server; this port wants security_protocol=SSL or SASL_SSL."
+        return "It looks like a TLS server. " + WITHOUT_TLS
     if beginning.startswith(b"SSH-"):
         return "It looks like an SSH server; check the port in bootstrap_servers."
     shown = beginning[:_SHOWN_BYTES]

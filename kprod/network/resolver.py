@@ -106,10 +106,17 @@ class ThreadResolver:
         with self._lock:
             self._closed = True
             self._jobs.clear()
+            self._results.clear()
+            # A look-up that is under way cannot be ended; it must not keep the client alive.
+            self._wakeup = _ignore
 
     def _run(self) -> None:
         while (job := self._next_job()) is not None:
-            self._results.append(look_up(*job))
+            resolution = look_up(*job)
+            with self._lock:
+                if self._closed:
+                    continue
+                self._results.append(resolution)
             self._wakeup()
 
     def _next_job(self) -> tuple[str, int] | None:
@@ -118,6 +125,10 @@ class ThreadResolver:
                 return self._jobs.popleft()
             self._thread_count -= 1
             return None
+
+
+def _ignore() -> None:
+    """Wake nobody."""
 
 
 def look_up(host: str, port: int) -> Resolution:

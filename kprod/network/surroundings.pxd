@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t
 
 from kprod._core.wheel cimport TimingWheel
+from kprod.network.attempts cimport ConnectionAttempts
 
 
 cdef class Surroundings:
@@ -18,6 +19,7 @@ cdef class Surroundings:
     cdef public object state_log
     cdef public object completions
     cdef public object receive_buffer
+    cdef public ConnectionAttempts attempts
     cdef public int64_t _correlation_id
 
     cpdef int64_t next_correlation_id(self) except -1

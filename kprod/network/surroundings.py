@@ -18,6 +18,7 @@ from kprod.errors import KprodError
 from kprod.metrics.recorder import Recorder
 from kprod.metrics.state_log import StateLog
 from kprod.network import epoll_selector
+from kprod.network.attempts import ConnectionAttempts
 from kprod.network.channel import RECEIVE_BUFFER_BYTES
 from kprod.network.epoll_selector import EpollSelector
 from kprod.network.in_flight import CORRELATION_ID_MAX
@@ -75,8 +76,10 @@ class ConnectionListener(Protocol):
     def on_connection_ready(self, connection: "NodeConnection") -> None:
         """Requests may be sent."""
 
-    def on_connection_down(self, connection: "NodeConnection", error: KprodError) -> None:
-        """The connection, or the attempt, failed."""
+    def on_connection_down(
+        self, connection: "NodeConnection", error: KprodError, failures: int
+    ) -> None:
+        """The connection, or the attempt, failed; its address so often in a row."""
 
 
 class Surroundings:
@@ -84,6 +87,7 @@ class Surroundings:
 
     __slots__ = (
         "_correlation_id",
+        "attempts",
         "client_id",
         "completions",
         "doors",
@@ -130,6 +134,7 @@ class Surroundings:
         self.state_log = StateLog(self.client_id)
         self.completions: deque[tuple[ClientRequest, Outcome]] = deque()
         self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
+        self.attempts = ConnectionAttempts(settings, source)
         self._correlation_id = -1
 
     def next_correlation_id(self) -> int:

@@ -203,6 +203,11 @@ class Delivery:
         reason = "is in flight" if batch.in_flight else f"was tried {batch.attempts} times"
         if leader is None:
             reason += f"; {self._why_leaderless(batch.queue)}"
+        elif failure := self._metadata.connection_errors.get(leader.address):
+            reason += (
+                f"; its leader, broker {leader.node_id}, is advertised as {leader.address}"
+                f" (advertised.listeners), which cannot be reached: {failure}"
+            )
         text = (
             f"{batch.record_count} records for {queue.topic} partition {queue.partition} were not"
             f" acknowledged {waited}: the batch {reason}"
@@ -218,7 +223,10 @@ class Delivery:
         count = self._metadata.snapshot.partition_count(queue.topic)
         if count is not None and queue.partition >= count:
             return f"the topic has {count} partitions now, and no partition {queue.partition}"
-        return f"the partition has no leader: {self._metadata.trouble(queue.topic)}"
+        trouble = self._metadata.trouble(queue.topic)
+        if self._metadata.snapshot.is_bootstrap:
+            return f"no broker says who leads the partition: {trouble}"
+        return f"the partition has no leader: {trouble}"
 
     def _conclude(
         self,

@@ -18,6 +18,7 @@ from tests.network.scripted import (
 )
 
 PRODUCER_ID = {"producer_id": 7, "producer_epoch": 0}
+SETTINGS_TO_COME = ("security_protocol", "sasl_", "ssl_")  # the configuration refuses them
 REFUSED = OSError(errno.ECONNREFUSED, "Connection refused")
 
 
@@ -153,7 +154,10 @@ def test_answers_before_junk_count() -> None:
 
 @pytest.mark.parametrize(
     ("greeting", "expected"),
-    [(b"HTTP/1.1 400 Bad\r\n", "HTTP server"), (b"\x15\x03\x03\0\x02\x02\x46", "TLS server")],
+    [
+        (b"HTTP/1.1 400 Bad\r\n", "HTTP server"),
+        (b"\x15\x03\x03\0\x02\x02\x46", "port of a PLAINTEXT listener"),
+    ],
 )
 def test_another_kind_of_server_on_the_port(greeting: bytes, expected: str) -> None:
     """The reason that a caller of `send` will read says what is there."""
@@ -165,11 +169,12 @@ def test_another_kind_of_server_on_the_port(greeting: bytes, expected: str) -> N
     world.poll()
 
     assert expected in reason(world)
+    assert not any(setting in reason(world) for setting in SETTINGS_TO_COME)
     assert peer.transport.is_closed
 
 
 def test_a_broker_that_closes_before_it_says_its_versions() -> None:
-    """As a TLS or SASL listener does with a plain client; the text says so."""
+    """As a TLS or SASL listener does with a plain client; the text says what can be done."""
     world = World()
     world.poll()
     peer = world.newest.accept()
@@ -177,7 +182,9 @@ def test_a_broker_that_closes_before_it_says_its_versions() -> None:
     peer.close()
     world.poll()
 
-    assert "security_protocol" in reason(world)
+    assert "may want TLS or SASL" in reason(world)
+    assert "port of a PLAINTEXT listener" in reason(world)
+    assert not any(setting in reason(world) for setting in SETTINGS_TO_COME)
 
 
 def test_a_broker_that_accepts_and_says_nothing() -> None:

@@ -1,7 +1,9 @@
 """Names become addresses, off the caller's thread."""
 
+import gc
 import socket
 import threading
+import weakref
 
 import pytest
 
@@ -131,4 +133,35 @@ def test_a_closed_resolver_forgets(lookups: Lookups) -> None:
     resolver.request("late.example", 1)
 
     assert not lookups.running.acquire(blocking=False)
+    assert resolver.take() == []
+
+
+class Client:
+    """What a resolver wakes."""
+
+    def __init__(self) -> None:
+        """Begin asleep."""
+        self.wakeups = 0
+
+    def wakeup(self) -> None:
+        """Count."""
+        self.wakeups += 1
+
+
+def test_a_look_up_under_way_keeps_nothing_of_a_closed_client(lookups: Lookups) -> None:
+    """The system cannot be stopped from looking a name up; nobody is told what it finds."""
+    client = Client()
+    resolver = ThreadResolver(client.wakeup)
+    resolver.request("slow.example", 1)
+    assert lookups.running.acquire(timeout=30)
+    threads = [thread for thread in threading.enumerate() if thread.name == "kprod-resolver"]
+    resolver.close()
+    alive = weakref.ref(client)
+    del client
+    gc.collect()
+
+    assert alive() is None
+    lookups.go_on.set()
+    for thread in threads:
+        thread.join(30)
     assert resolver.take() == []

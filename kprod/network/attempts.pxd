@@ -1,0 +1,30 @@
+# The types of attempts.py, which is compiled as it stands.
+
+cimport cython
+from libc.stdint cimport int64_t
+
+
+cdef class _Failures:
+    cdef public int64_t count
+    cdef public bint is_tried
+    cdef public int64_t retry_at_ms
+
+
+cdef class ConnectionAttempts:
+    cdef public object _backoff
+    cdef public dict _known
+    cdef public object _repeated_ms
+    cdef public object _source
+
+    @cython.locals(known=_Failures, retry_at_ms=int64_t)
+    cpdef int64_t wait_ms(self, object node, int64_t now_ms) except -1
+
+    @cython.locals(known=_Failures)
+    cpdef begin(self, object node, int64_t now_ms)
+
+    @cython.locals(known=_Failures)
+    cpdef int64_t fail(self, object node, int64_t retry_at_ms, int64_t now_ms) except -1
+
+    @cython.locals(known=_Failures)
+    cpdef succeed(self, object node)
+    cpdef forget(self, object node)

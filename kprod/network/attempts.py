@@ -1,0 +1,136 @@
+# cython: annotation_typing=False, nonecheck=True
+"""When an address may be connected to again, and how often the whole client may try again.
+
+A node's own back-off is not enough: a broker decides how many nodes there are, and may give a
+thousand of them one address that hangs up. So failures are counted by address too, and all repeated
+attempts together have a limit for each second. First attempts are free, so that a large cluster
+starts at once; the number of addresses that are remembered is limited, and above it no attempt
+counts as a first one.
+
+Invariants.
+    In any second at most `REPEATED_PER_SECOND_MAX` repeated attempts begin.
+    At most one attempt per address is under way.
+
+Thread-safety: one thread, the client's.
+Source: KIP-144 for the back-off between attempts; kprod's own for the limit of all together.
+"""
+
+import random
+from collections import deque
+
+from kprod.cluster.backoff import ExponentialBackoff
+from kprod.cluster.metadata import NEVER_MS
+from kprod.config import NetworkSettings
+from kprod.model import Node
+
+REPEATED_PER_SECOND_MAX = 20
+ADDRESSES_MAX = 4_096  # a cluster has fewer brokers
+_SECOND_MS = 1_000
+
+_Address = tuple[str, int]
+
+
+class _Failures:
+    """What is known of one address."""
+
+    __slots__ = ("count", "is_tried", "retry_at_ms")
+
+    def __init__(self) -> None:
+        self.count = 0  # attempts in a row that failed
+        self.is_tried = False  # an attempt is under way
+        self.retry_at_ms = 0
+
+
+class ConnectionAttempts:
+    """The attempts of one client."""
+
+    __slots__ = ("_backoff", "_known", "_repeated_ms", "_source")
+
+    def __init__(self, settings: NetworkSettings, source: random.Random) -> None:
+        """Begin with no address tried.
+
+        Args:
+            settings: Back-offs.
+            source: For jitter.
+        """
+        self._known: dict[_Address, _Failures] = {}
+        self._repeated_ms: deque[int] = deque(maxlen=REPEATED_PER_SECOND_MAX)
+        self._source = source
+        self._backoff = ExponentialBackoff(
+            initial_ms=settings.reconnect_backoff_ms, max_ms=settings.reconnect_backoff_max_ms
+        )
+
+    def wait_ms(self, node: Node, now_ms: int) -> int:
+        """How long until an attempt may begin.
+
+        Args:
+            node: Where to.
+            now_ms: Monotonic.
+
+        Returns:
+            Milliseconds; 0 for now, `NEVER_MS` while the end of another attempt is awaited.
+        """
+        known = self._known.get((node.host, node.port))
+        if known is not None and known.is_tried:
+            return NEVER_MS
+        if known is None and len(self._known) < ADDRESSES_MAX:
+            return 0
+        retry_at_ms = 0 if known is None else known.retry_at_ms
+        if len(self._repeated_ms) == REPEATED_PER_SECOND_MAX:
+            retry_at_ms = max(retry_at_ms, self._repeated_ms[0] + _SECOND_MS)
+        return max(retry_at_ms - now_ms, 0)
+
+    def begin(self, node: Node, now_ms: int) -> None:
+        """Count an attempt.
+
+        Args:
+            node: Where to; `wait_ms` was 0.
+            now_ms: Monotonic.
+        """
+        address = node.host, node.port
+        is_full = len(self._known) >= ADDRESSES_MAX
+        if address in self._known or is_full:
+            self._repeated_ms.append(now_ms)
+        if address not in self._known:
+            if is_full:
+                del self._known[next(iter(self._known))]
+            self._known[address] = _Failures()
+        self._known[address].is_tried = True
+
+    def fail(self, node: Node, retry_at_ms: int, now_ms: int) -> int:
+        """Note that an attempt failed, or that a connection was lost.
+
+        Args:
+            node: Where to.
+            retry_at_ms: When the node's own back-off ends.
+            now_ms: Monotonic.
+
+        Returns:
+            How often in a row the address has failed, this time included.
+        """
+        known = self._known.setdefault((node.host, node.port), _Failures())
+        known.is_tried = False
+        known.retry_at_ms = retry_at_ms
+        if known.count:
+            own_ms = now_ms + self._backoff.wait_ms(known.count, self._source)
+            known.retry_at_ms = max(retry_at_ms, own_ms)
+        known.count += 1
+        return known.count
+
+    def succeed(self, node: Node) -> None:
+        """Note that a connection can be used.
+
+        Args:
+            node: Where to.
+        """
+        known = self._known.get((node.host, node.port))
+        if known is not None:
+            known.count, known.retry_at_ms, known.is_tried = 0, 0, False
+
+    def forget(self, node: Node) -> None:
+        """Let the next attempt be a first one: the connection was closed because nobody used it.
+
+        Args:
+            node: Where to.
+        """
+        self._known.pop((node.host, node.port), None)
