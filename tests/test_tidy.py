@@ -42,6 +42,7 @@ KEPT_TOGETHER: dict[str, str] = {
     "kprod/_core/wheel.pyx": "buckets and wheels link tasks through each other's fields",
     "kprod/_core/future.pyx": "result and future settle, wait and descend in each other's fields",
     "kprod/cluster/metadata.py": "one lock, one policy: what to ask, and what an answer changes",
+    "kprod/_core/wire_reader.pyx": "reading and stepping over are two halves of one format",
     "kprod/network/client.py": "one loop over all connections, and what may be asked of them",
     "kprod/network/connection.py": "one connection's life from address to answer",
     "kprod/producer/producer.py": "the public face, with the wiring of what is behind it",

@@ -41,6 +41,7 @@ from kprod.protocol.error_table import ErrorCode
 
 NEVER_MS = 1 << 60  # "no deadline": beyond every clock, small enough to add to
 NOTED_EVERY_MS = 100  # how exactly a last use is known; metadata_max_idle_ms is far more
+TROUBLES_SHOWN_MAX = 8  # more than a bootstrap list has; an error's text must not grow with them
 CONNECTION_ERRORS_MAX = 64  # enough to explain; a hostile list of brokers must not grow it
 
 
@@ -392,7 +393,10 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         parts = []
         if topic is not None and (error := self.error_of(topic)) is not None:
             parts.append(str(error))
-        parts += [f"{address}: {reason}" for address, reason in self.connection_errors.items()]
+        failed = list(self.connection_errors.items())
+        parts += [f"{address}: {reason}" for address, reason in failed[-TROUBLES_SHOWN_MAX:]]
+        if len(failed) > TROUBLES_SHOWN_MAX:
+            parts.append(f"and {len(failed) - TROUBLES_SHOWN_MAX} other addresses")
         if not parts and self._last_error is not None:
             parts.append(str(self._last_error))
         return "; ".join(parts) or "no broker has answered yet"

@@ -27,20 +27,17 @@ class Event(enum.Enum):
     DISCONNECTED = (
         "disconnected",
         logging.INFO,
-        "A connection, or the attempt to make one, has failed or was closed. Of attempts that"
-        " fail in a row the first, second, fourth, eighth and so on are told.",
+        "A connection, or the attempt, failed or was closed; in a row the 1st, 2nd, 4th, 8th ...",
     )
     UNREACHABLE = (
         "no broker can be reached",
         logging.WARNING,
-        "An attempt to connect failed, and no broker is connected; told again after 1 s, 2 s and"
-        " so on up to 60 s, with the number of attempts since the line before.",
+        "An attempt failed while no broker is connected; again after pauses of 1 s to 60 s.",
     )
     LISTENER_UNREACHABLE = (
         "advertised address cannot be reached",
         logging.WARNING,
-        "A broker answers, and names an address of a broker that cannot be connected to:"
-        " `advertised.listeners` of that broker may be wrong for this client. Told once.",
+        "What `advertised.listeners` of a broker says never worked from here; told once.",
     )
     IDLE_CLOSED = (
         "connection idle, closed",

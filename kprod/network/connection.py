@@ -217,11 +217,8 @@ class NodeConnection:
         """
         if self.state.is_down:
             return
-        was_connecting = self.state.current is ConnectionState.CONNECTING
-        if (
-            self.state.current is ConnectionState.CHECKING_API_VERSIONS
-            and type(error) is Disconnected
-        ):
+        was_connecting = self.state.current is _CONNECTING
+        if self.state.current is _CHECKING_API_VERSIONS and type(error) is Disconnected:
             error = Disconnected(
                 f"{error} before it answered ApiVersions; it may want TLS or SASL. {WITHOUT_TLS}"
             )
@@ -234,7 +231,10 @@ class NodeConnection:
             self._cursor.forget()
         self.state.fail(now_ms, authentication=isinstance(error, AuthenticationFailed))
         failures = self._around.attempts.fail(self.node, self.state.retry_at_ms, now_ms)
-        self._note_failure(error, failures)
+        if failures == 1:
+            self._note(Event.DISCONNECTED, reason=error)
+        elif failures & (failures - 1) == 0:  # of many only the 2nd, 4th, 8th and so on
+            self._note(Event.DISCONNECTED, reason=error, times_in_a_row=failures)
         self._around.listener.on_connection_down(self, error, failures)
         self._fail_requests(error, now_ms)
 
@@ -410,13 +410,6 @@ class NodeConnection:
             error=error,
         )
         self._around.completions.append((in_flight.request, outcome))
-
-    def _note_failure(self, error: KprodError, failures: int) -> None:
-        """Write a line, but of many failures in a row only of the first, second, fourth, ..."""
-        if failures == 1:
-            self._note(Event.DISCONNECTED, reason=error)
-        elif failures & (failures - 1) == 0:
-            self._note(Event.DISCONNECTED, reason=error, times_in_a_row=failures)
 
     def _note(self, event: Event, **fields: object) -> None:
         self._around.state_log.note(

@@ -18,20 +18,21 @@ _PARTITION_BYTES = 2_048  # the fields of one partition, and a view of its recor
 OFFSET_MAX = 2**63 - 1
 
 
-def reading_bounds(partition_count: int) -> Bounds:
-    """How much the answer to either question may hold.
+def reading_terms(partition_count: int) -> dict[str, Any]:
+    """What the answer to either question may hold: a topic, and an answer for each partition.
 
     Args:
         partition_count: How many partitions are asked about.
 
     Returns:
-        One topic, and one answer for each of its partitions.
+        `bounds` and `check` of a `ClientRequest`.
     """
-    return Bounds(
+    bounds = Bounds(
         memory_bytes=ANSWER_BYTES + _PARTITION_BYTES * partition_count,
         totals={"responses": 1, "topics": 1, "partitions": partition_count},
         unread={"aborted_transactions", "old_style_offsets", "node_endpoints"},
     )
+    return {"bounds": bounds, "check": check_offsets}
 
 
 def check_offsets(body: Mapping[str, Any]) -> None:

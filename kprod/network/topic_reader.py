@@ -37,12 +37,7 @@ from kprod.errors import (
 from kprod.model import Node, Record
 from kprod.network.client import NetworkClient
 from kprod.network.reading_position import BACKOFF, ReadingPosition, last_offset_of
-from kprod.network.reading_requests import (
-    check_offsets,
-    fetch_body,
-    list_offsets_body,
-    reading_bounds,
-)
+from kprod.network.reading_requests import fetch_body, list_offsets_body, reading_terms
 from kprod.network.request import ClientRequest, Outcome
 from kprod.network.surroundings import NetworkDoors, system_doors
 from kprod.protocol.api import ApiKey
@@ -309,8 +304,7 @@ class TopicReader:
                 versions=versions,
                 body=body,
                 on_complete=self._on_complete,
-                bounds=reading_bounds(len(asked)),
-                check=check_offsets,
+                **reading_terms(len(asked)),
             ),
             now_ms,
         )

@@ -16,6 +16,22 @@ LISTENERS_KNOWN_MAX = 1_024  # a peer decides how many there are
 _ATTEMPTS_BEFORE_LISTENER = 2  # one may be a broker that restarts
 
 
+def not_reached(node: Node, reason: str) -> str:
+    """Say that a broker cannot be reached where it says that it is.
+
+    Args:
+        node: As a Metadata answer advertises it.
+        reason: Why the newest attempt failed.
+
+    Returns:
+        A clause for a line of the log or an error.
+    """
+    return (
+        f"broker {node.node_id} is advertised as {node.address} (advertised.listeners), which"
+        f" cannot be reached: {reason}"
+    )
+
+
 class TroubleLog:
     """What one client says of brokers that it cannot reach."""
 
@@ -66,11 +82,7 @@ class TroubleLog:
         if is_rare or address in known or len(known) >= LISTENERS_KNOWN_MAX:
             return
         known.add(address)
-        self._state_log.note(
-            Event.LISTENER_UNREACHABLE,
-            told=f"broker {node.node_id} is advertised as {address} (advertised.listeners), which"
-            f" cannot be reached: {error}",
-        )
+        self._state_log.note(Event.LISTENER_UNREACHABLE, told=not_reached(node, str(error)))
 
     def listener_works(self, node: Node) -> None:
         """Note that an address is right: when it fails later, its broker is down.

@@ -34,6 +34,7 @@ from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Recorder
 from kprod.network.request import Outcome
 from kprod.network.throttle import told_throttle_ms
+from kprod.network.trouble_log import not_reached
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch, own_copy
 from kprod.producer.partition_queue import PartitionQueue
@@ -41,7 +42,6 @@ from kprod.producer.produce_answer import (
     FATAL_CODES,
     SEQUENCE_CODES,
     TAKEN_CODES,
-    Answers,
     Replies,
     append_time_ms,
     companions_error,
@@ -142,8 +142,8 @@ class Delivery:
         if isinstance(outcome.body, list):
             return named_acknowledgements(outcome.body, topic_names, outcome.version)
         answers, names_errors = read_answers(outcome.body, topic_names, outcome.version)
-        if names_errors:
-            self._take_leader_hints(answers, outcome.body)
+        if names_errors and (hints := leader_hints(answers)):
+            self._metadata.apply_leader_hints(hints, nodes_named(outcome.body))
         return answers
 
     def give_up(self, batch: ProducerBatch, cause: Exception) -> None:
@@ -198,19 +198,16 @@ class Delivery:
 
     def _expire(self, batch: ProducerBatch) -> None:
         queue = batch.queue
-        waited = f"within delivery_timeout_ms={self._settings.delivery_timeout_ms}"
         leader = self._metadata.snapshot.leader_of(batch.queue.topic, batch.queue.partition)
         reason = "is in flight" if batch.in_flight else f"was tried {batch.attempts} times"
         if leader is None:
             reason += f"; {self._why_leaderless(batch.queue)}"
         elif failure := self._metadata.connection_errors.get(leader.address):
-            reason += (
-                f"; its leader, broker {leader.node_id}, is advertised as {leader.address}"
-                f" (advertised.listeners), which cannot be reached: {failure}"
-            )
+            reason += f"; {not_reached(leader, failure)}"
         text = (
             f"{batch.record_count} records for {queue.topic} partition {queue.partition} were not"
-            f" acknowledged {waited}: the batch {reason}"
+            f" acknowledged within delivery_timeout_ms={self._settings.delivery_timeout_ms}:"
+            f" the batch {reason}"
         )
         if batch.in_flight:
             # Its bytes may still be read by a socket, and its fate is open: the partition sends
@@ -223,10 +220,9 @@ class Delivery:
         count = self._metadata.snapshot.partition_count(queue.topic)
         if count is not None and queue.partition >= count:
             return f"the topic has {count} partitions now, and no partition {queue.partition}"
-        trouble = self._metadata.trouble(queue.topic)
-        if self._metadata.snapshot.is_bootstrap:
-            return f"no broker says who leads the partition: {trouble}"
-        return f"the partition has no leader: {trouble}"
+        is_lost = self._metadata.snapshot.is_bootstrap
+        found = "no broker says who leads it" if is_lost else "the partition has no leader"
+        return f"{found}: {self._metadata.trouble(queue.topic)}"
 
     def _conclude(
         self,
@@ -265,11 +261,6 @@ class Delivery:
             error = KprodError(f"kprod failed on a broker's answer: {cause!r}")
             error.__cause__ = cause
             self._fail(batch, error)
-
-    def _take_leader_hints(self, answers: Answers, body: Mapping[str, Any]) -> None:
-        hints = leader_hints(answers)
-        if hints:
-            self._metadata.apply_leader_hints(hints, nodes_named(body))
 
     def _settle(self, batch: ProducerBatch, answer: Mapping[str, Any]) -> None:
         code = answer["error_code"]

@@ -15,9 +15,15 @@ from kprod.network.attempts import (
 HERE, THERE = Node(1, "here", 9092), Node(2, "there", 9092)
 
 
-def attempts_of(**settings: int) -> ConnectionAttempts:
+def attempts_of(
+    *, reconnect_backoff_ms: int = 50, reconnect_backoff_max_ms: int = 1_000
+) -> ConnectionAttempts:
     """With nothing tried."""
-    config = ClientConfig(bootstrap_servers=parse_addresses("here:9092"), **settings)
+    config = ClientConfig(
+        bootstrap_servers=parse_addresses("here:9092"),
+        reconnect_backoff_ms=reconnect_backoff_ms,
+        reconnect_backoff_max_ms=reconnect_backoff_max_ms,
+    )
     return ConnectionAttempts(config.network_settings(), random.Random(7))
 
 

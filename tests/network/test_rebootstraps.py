@@ -1,5 +1,7 @@
 """How often a client begins again where that brings nothing new."""
 
+import itertools
+
 from kprod.model import Node
 from kprod.network.rebootstraps import LAST_PAUSE_MS, Rebootstraps
 
@@ -16,7 +18,7 @@ def test_the_same_brokers_are_given_up_less_and_less_often() -> None:
             begun_ms.append(now_ms)
             news.append(rebootstraps.begin(dict(NODES), now_ms))
 
-    pauses = [after - before for before, after in zip(begun_ms, begun_ms[1:], strict=False)]
+    pauses = [after - before for before, after in itertools.pairwise(begun_ms)]
     assert pauses == [1_000, 2_000, 4_000, 8_000, *[LAST_PAUSE_MS] * 4]
     assert news == [True, *[False] * 8]
 

@@ -1,4 +1,4 @@
-"""Brokers that cannot be reached, however many there are: few attempts, few questions, few lines."""
+"""Brokers that cannot be reached, however many there are: few attempts, questions and lines."""
 
 import errno
 import itertools
@@ -212,5 +212,5 @@ def test_a_record_that_expires_names_the_advertised_address_that_cannot_be_reach
     stage.close()
     Stage.opened.remove(stage)
     assert "no leader" not in text
-    assert "broker 2, is advertised as 127.0.0.1:9002 (advertised.listeners)" in text
+    assert "broker 2 is advertised as 127.0.0.1:9002 (advertised.listeners)" in text
     assert "Connection refused" in text
