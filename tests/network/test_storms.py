@@ -214,3 +214,27 @@ def test_a_record_that_expires_names_the_advertised_address_that_cannot_be_reach
     assert "no leader" not in text
     assert "broker 2 is advertised as 127.0.0.1:9002 (advertised.listeners)" in text
     assert "Connection refused" in text
+
+
+def test_a_client_that_waits_for_brokers_takes_few_turns() -> None:
+    """Batches wait for 20 leaders that refuse: no more turns than attempts have steps."""
+    stage = Stage(
+        {"orders": [1 + number % 20 for number in range(40)]}, node_ids=tuple(range(1, 21))
+    )
+    for partition in range(40):
+        stage.put(b"value", partition=partition)
+    stage.brokers.silent = set(range(1, 21))
+    stage.drop_connections()
+    attempts = len(stage.transports)
+    turns = 0
+    for _ in range(100):
+        for transport in stage.transports:
+            if not transport.is_closed and not transport.is_connected:
+                transport.connect_error = REFUSED
+        turns += stage.run(100)
+
+    begun = len(stage.transports) - attempts
+    assert 20 <= begun <= 20 + 10 * REPEATED_PER_SECOND_MAX
+    assert turns <= 100 + 4 * begun
+    stage.producer.close(0)
+    Stage.opened.remove(stage)
