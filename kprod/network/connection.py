@@ -231,10 +231,9 @@ class NodeConnection:
             self._cursor.forget()
         self.state.fail(now_ms, authentication=isinstance(error, AuthenticationFailed))
         failures = self._around.attempts.fail(self.node, self.state.retry_at_ms, now_ms)
-        if failures == 1:
-            self._note(Event.DISCONNECTED, reason=error)
-        elif failures & (failures - 1) == 0:  # of many only the 2nd, 4th, 8th and so on
-            self._note(Event.DISCONNECTED, reason=error, times_in_a_row=failures)
+        if failures & (failures - 1) == 0:  # of many only the 1st, 2nd, 4th, 8th and so on
+            more = {"times_in_a_row": failures} if failures > 1 else {}
+            self._note(Event.DISCONNECTED, reason=error, **more)
         self._around.listener.on_connection_down(self, error, failures)
         self._fail_requests(error, now_ms)
 
