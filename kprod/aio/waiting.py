@@ -93,17 +93,16 @@ async def wait_through(steps: Steps[T], metadata: Metadata) -> T:
             found: T = end.value
             return found
         if await _is_newer_within(metadata, wanted.version, wanted.timeout_ms):
-            step = partial(steps.send, metadata.version)
+            step = partial(next, steps)
         else:
             step = partial(steps.throw, MetadataTimeout(metadata.trouble()))
 
 
 async def _is_newer_within(metadata: Metadata, version: int, timeout_ms: int) -> bool:
     signal = LoopSignal()
-    if not metadata.enter_room(signal, version):
-        return True
     try:
-        await settled_within(signal.future, timeout_ms / 1000)
+        if metadata.enter_room(signal, version):
+            await settled_within(signal.future, timeout_ms / 1000)
         return metadata.is_newer_than(version)
     finally:
         metadata.leave_room(signal)

@@ -32,12 +32,11 @@ def leader_changes(before: ClusterSnapshot, after: ClusterSnapshot) -> list[Lead
         after: The newer.
 
     Returns:
-        Of the topics and partitions that are in both; by topic, then by nodes. A topic whose
-        leaders are the same costs one comparison.
+        Of the topics and partitions that are in both; by topic, then by nodes.
     """
     changes: list[LeaderChange] = []
-    for name, topic in after.topics.items():
-        older = before.topics.get(name)
+    for name in after.topics_changed_since(before):
+        older, topic = before.topics.get(name), after.topics[name]
         if older is None or older.leader_ids == topic.leader_ids:
             continue
         moved: dict[tuple[int, int], list[int]] = {}

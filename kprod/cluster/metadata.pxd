@@ -9,9 +9,9 @@ cdef class Metadata:
     cdef public object _settings
     cdef public object _source
     cdef public object _backoff
-    cdef public object _lock
     cdef public object _room
     cdef public object _version
+    cdef public object _refreshes
     cdef public dict _topics
     cdef public set _unsettled
     cdef public dict _topic_errors

@@ -9,22 +9,24 @@ thousand partitions again and again.
 Waiting between questions grows with failures and with answers that bring nothing new; a new topic
 is asked for at once. Each wait is drawn once and kept as a deadline.
 
+Why there is no lock. A signal handler, or a finalizer, may flush; it then waits for the client's
+thread, which must not need anything that the interrupted code holds. So one thread, the client's,
+owns all of this. Other threads read values that are replaced as a whole, and post what they want:
+`request_refresh` adds to a deque, which is one step, and the owner takes it out (`Refreshes`).
+
 Invariants.
     At most one question is out.
-    `version` grows with every answer; a wish made while a question is out is served by a later one.
+    `version` grows with every answer, after the snapshot was replaced and before waiters are woken.
+    A refresh that was requested while a question is out is served by a later question.
     A topic that an answer calls unknown leaves the snapshot; nothing else changes because of it.
 
-Thread-safety: any thread. `_lock` guards every field but `snapshot` and `connection_errors`, whose
-values are immutable and replaced as a whole, and the two instants `_due_at_ms` and
-`_rebootstrap_at_ms`, which are worked out under it and read without: a client asks for them several
-times for each request.
+Thread-safety: the client's thread, except for the methods and attributes under "Any thread".
 Source: Metadata.java and ProducerMetadata.java (clients 4.3.1); KIP-526, KIP-580, KIP-899, KIP-951,
 KIP-1102.
 """
 
 import copy
 import random
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -32,6 +34,7 @@ from typing import Any, NamedTuple
 
 from kprod.cluster.answer import MetadataAnswer, read_answer
 from kprod.cluster.backoff import ExponentialBackoff
+from kprod.cluster.refreshes import Refreshes
 from kprod.cluster.snapshot import NO_LEADER, ClusterSnapshot, LeaderHint, TopicSnapshot
 from kprod.cluster.waiting import SLICE_MS, Waiter, WaitingRoom, Wakeable
 from kprod.config import MetadataSettings
@@ -46,10 +49,17 @@ CONNECTION_ERRORS_MAX = 64  # enough to explain; a hostile list of brokers must 
 
 
 class _Question(NamedTuple):
-    """The request that is out."""
+    """The request that is out.
+
+    Attributes:
+        topics: All that it names.
+        is_partial: Whether there are topics in use that it does not name.
+        refreshes: Which requests of other threads it serves.
+    """
 
     topics: frozenset[str]
     is_partial: bool
+    refreshes: Mapping[str, int]
 
 
 class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer changes
@@ -67,10 +77,10 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         "_full_wanted",
         "_last_error",
         "_last_success_ms",
-        "_lock",
         "_question",
         "_rebootstrap_asked",
         "_rebootstrap_at_ms",
+        "_refreshes",
         "_room",
         "_settings",
         "_source",
@@ -96,10 +106,9 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         self._backoff = ExponentialBackoff(
             initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
         )
-        # Re-entrant: a finalizer or signal handler that runs in here may send or close.
-        self._lock = threading.RLock()  # guards: all below
         self._room = WaitingRoom()
         self._version = 0
+        self._refreshes = Refreshes()
         self._topics: dict[str, int] = {}  # name → monotonic ms at which disuse makes it forgotten
         self._unsettled: set[str] = set()  # topics in use that a partial question would name
         self._topic_errors: dict[str, BrokerError] = {}
@@ -116,7 +125,9 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         self._closed = False
         self._due_at_ms = 0  # when the next question may go out
         self._rebootstrap_at_ms = NEVER_MS  # when to give up the known brokers
-        self._settle_instants_locked()
+        self._settle_instants()
+
+    # Any thread.
 
     @property
     def version(self) -> int:
@@ -154,232 +165,7 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         Returns:
             The broker's reason from the newest answer that named the topic, or None.
         """
-        with self._lock:
-            return self._topic_errors.get(topic)
-
-    def add_topic(self, topic: str, now_ms: int) -> int:
-        """Say that a topic is in use; a new one is asked for at once.
-
-        Args:
-            topic: Its name.
-            now_ms: Monotonic.
-
-        Returns:
-            The present version; `wait_for_update` takes it.
-        """
-        if self.has_noted(topic, now_ms):
-            return self._version
-        forgotten_at_ms = now_ms + self._settings.metadata_max_idle_ms
-        with self._lock:
-            if topic not in self._topics:
-                self._unsettled.add(topic)
-                self._allowed_at_ms = now_ms
-                self._equivalent_answers = 0
-                self._settle_instants_locked()
-            self._topics[topic] = forgotten_at_ms
-            return self._version
-
-    def has_noted(self, topic: str, now_ms: int) -> bool:
-        """Whether `add_topic` would change nothing, since the topic was in use just now.
-
-        Args:
-            topic: Its name.
-            now_ms: Monotonic.
-
-        Returns:
-            False for a topic that is not in use.
-        """
-        forgotten_at_ms = now_ms + self._settings.metadata_max_idle_ms
-        return bool(self._topics.get(topic, 0) > forgotten_at_ms - NOTED_EVERY_MS)
-
-    def request_update(self) -> int:
-        """Wish for a new answer about every topic.
-
-        Returns:
-            The present version; `wait_for_update` takes it.
-        """
-        with self._lock:
-            self._full_wanted = True
-            self._settle_instants_locked()
-            return self._version
-
-    def request_update_for_topic(self, topic: str) -> int:
-        """Wish for a new answer about one topic in use.
-
-        Args:
-            topic: Its name.
-
-        Returns:
-            The present version; `wait_for_update` takes it.
-        """
-        with self._lock:
-            if topic in self._topics and topic not in self.snapshot.topics:
-                self._unsettled.add(topic)
-            else:
-                self._full_wanted = True
-            self._settle_instants_locked()
-            return self._version
-
-    def update_due_in_ms(self, now_ms: int) -> int:
-        """When the next question may go out.
-
-        Args:
-            now_ms: Monotonic.
-
-        Returns:
-            Milliseconds, 0 for now, `NEVER_MS` while a question is out.
-        """
-        due_at_ms = self._due_at_ms
-        return NEVER_MS if due_at_ms == NEVER_MS else max(due_at_ms - now_ms, 0)
-
-    def next_request(self, now_ms: int) -> dict[str, Any] | None:
-        """Take the next question, if one is due; the caller must then report what became of it.
-
-        Args:
-            now_ms: Monotonic.
-
-        Returns:
-            A Metadata request body of version 4 or higher, or None.
-        """
-        with self._lock:
-            if self._due_at_ms > now_ms:
-                return None
-            self._forget_idle_topics_locked(now_ms)
-            is_partial = (
-                bool(self._unsettled) and not self._full_wanted and not self._is_old(now_ms)
-            )
-            topics = frozenset(self._unsettled if is_partial else self._topics)
-            self._question = _Question(topics, is_partial)
-            self._unsettled -= topics
-            if not is_partial:
-                self._full_wanted = False
-            if self._attempts_since_ms is None:
-                self._attempts_since_ms = now_ms
-            self._settle_instants_locked()
-        return {
-            "topics": [{"name": topic} for topic in sorted(topics)],
-            "allow_auto_topic_creation": self._settings.allow_auto_create_topics,
-        }
-
-    def handle_response(self, body: Mapping[str, Any] | MetadataAnswer, now_ms: int) -> None:
-        """Take in the answer to the question that is out.
-
-        Args:
-            body: A Metadata response as it was read, or as the codec decoded it. One that is an
-                error, or that names no broker, counts as a failed question.
-            now_ms: Monotonic.
-        """
-        try:
-            answer = body if isinstance(body, MetadataAnswer) else read_answer(body)
-        except KprodError as error:
-            self.handle_failure(error, now_ms)
-            return
-        with self._lock:
-            question = self._question or _Question(frozenset(self._topics), is_partial=False)
-            self._question = None
-            made_progress = self._merge_locked(question, answer)
-            if not question.is_partial:
-                self._last_success_ms = now_ms
-            self._attempts_since_ms = None
-            self._failures = 0
-            self._last_error = None
-            self._fatal_error = None
-            self._equivalent_answers = 0 if made_progress else self._equivalent_answers + 1
-            self._hold_off_locked(max(self._equivalent_answers - 1, 0), now_ms)
-            if self._unsettled - question.topics:  # added while the question was out
-                self._allowed_at_ms = now_ms
-            self._version += 1
-            self._settle_instants_locked()
-            self._room.wake_all()
-
-    def handle_failure(self, error: KprodError, now_ms: int) -> None:
-        """Note that the question that is out will not be answered; it is asked again later.
-
-        Args:
-            error: Why.
-            now_ms: Monotonic.
-        """
-        with self._lock:
-            if self._question is not None:
-                self._unsettled |= self._question.topics & self._topics.keys()
-                self._full_wanted |= not self._question.is_partial
-                self._question = None
-            self._last_error = error
-            if isinstance(error, BrokerError) and error.code == ErrorCode.REBOOTSTRAP_REQUIRED:
-                self._rebootstrap_asked = True
-            self._hold_off_locked(self._failures, now_ms)
-            self._failures += 1
-            self._settle_instants_locked()
-
-    def fail_waiters(self, error: KprodError) -> None:
-        """End every wait with an error that time cannot mend, such as refused credentials.
-
-        Args:
-            error: Raised by present and later waits, until an answer arrives.
-        """
-        with self._lock:
-            self._fatal_error = error
-            self._last_error = error
-            self._room.wake_all()
-
-    def apply_leader_hints(self, hints: Iterable[LeaderHint], nodes: Iterable[Node] = ()) -> bool:
-        """Take over leaders that an answer to another request named.
-
-        Args:
-            hints: Who leads what; only a higher epoch of a known partition counts.
-            nodes: Addresses that came with them.
-
-        Returns:
-            Whether the snapshot changed.
-        """
-        with self._lock:
-            if self.snapshot.is_bootstrap:
-                return False
-            hinted = self.snapshot.with_hints(hints, nodes)
-            changed = hinted is not self.snapshot
-            self.snapshot = hinted
-            return changed
-
-    def rebootstrap_is_due(self, now_ms: int) -> bool:
-        """Whether to give up the known brokers and begin again from the configuration.
-
-        Args:
-            now_ms: Monotonic.
-
-        Returns:
-            True when a broker demanded it, or questions have failed for
-            `metadata_recovery_rebootstrap_trigger_ms`.
-        """
-        return now_ms >= self._rebootstrap_at_ms
-
-    def rebootstrap(self, now_ms: int) -> None:
-        """Begin again from the bootstrap addresses; partition counts stay.
-
-        Args:
-            now_ms: Monotonic.
-        """
-        with self._lock:
-            self.snapshot = self.snapshot.rebootstrapped(_bootstrap_nodes(self._settings))
-            self._rebootstrap_asked = False
-            self._full_wanted = True
-            self._attempts_since_ms = now_ms
-            self._settle_instants_locked()
-
-    def note_connection_error(self, address: str, reason: str | None) -> None:
-        """Remember why an address cannot be used, or that it can.
-
-        Args:
-            address: `host:port`.
-            reason: None once the address works.
-        """
-        with self._lock:
-            errors = dict(self.connection_errors)
-            errors.pop(address, None)
-            if reason is not None:
-                errors[address] = reason
-            while len(errors) > CONNECTION_ERRORS_MAX:
-                del errors[next(iter(errors))]
-            self.connection_errors = MappingProxyType(errors)
+        return self._topic_errors.get(topic)
 
     def trouble(self, topic: str | None = None) -> str:
         """Say in one line why metadata is missing, for the text of an error.
@@ -397,15 +183,15 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         parts += [f"{address}: {reason}" for address, reason in failed[-TROUBLES_SHOWN_MAX:]]
         if len(failed) > TROUBLES_SHOWN_MAX:
             parts.append(f"and {len(failed) - TROUBLES_SHOWN_MAX} other addresses")
-        if not parts and self._last_error is not None:
-            parts.append(str(self._last_error))
+        if not parts and (last_error := self._last_error) is not None:
+            parts.append(str(last_error))
         return "; ".join(parts) or "no broker has answered yet"
 
     def wait_for_update(self, version: int, timeout_ms: int) -> int:
         """Block an application thread until there is an answer newer than `version`.
 
         Args:
-            version: As `add_topic` or a request method returned it.
+            version: The one that was not enough.
             timeout_ms: Longest wait, at least 0.
 
         Returns:
@@ -431,48 +217,281 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
 
     def is_newer_than(self, version: int) -> bool:
         """Whether there is an answer newer than `version`; raises as `wait_for_update` does."""
-        with self._lock:
-            return self._is_settled_locked(version)
+        if self._closed:
+            raise ClosedError("the client was closed while metadata was awaited")
+        fatal_error = self._fatal_error
+        if fatal_error is not None:
+            raise copy.copy(fatal_error)  # each thread's traceback on an error of its own
+        return self._version > version
 
     def enter_room(self, waiter: Wakeable, version: int) -> bool:
-        """Let the next answer wake a waiter; whoever enters leaves by `leave_room`, on every path.
+        """Let the next answer wake a waiter, which must leave by `leave_room` on every path.
 
         Args:
             waiter: Woken at most once.
             version: As for `wait_for_update`, which raises the same.
 
         Returns:
-            False if there is a newer one already; then nobody entered.
+            False if there is a newer one already: there is nothing to wait for.
         """
-        with self._lock:
-            if self._is_settled_locked(version):
-                return False
-            self._room.enter(waiter)
-            return True
+        self._room.enter(waiter)
+        # Looked at afterwards: an answer that came before has not woken this waiter.
+        return not self.is_newer_than(version)
 
     def leave_room(self, waiter: Wakeable) -> None:
         """Give up a place; nothing happens if there is none."""
-        with self._lock:
-            self._room.leave(waiter)
+        self._room.leave(waiter)
 
     def close(self) -> None:
         """End every wait; later waits raise at once."""
-        with self._lock:
-            self._closed = True
-            self._room.wake_all()
+        self._closed = True
+        self._room.wake_all()
 
-    def _is_settled_locked(self, version: int) -> bool:
-        if self._closed:
-            raise ClosedError("the client was closed while metadata was awaited")
-        if self._fatal_error is not None:
-            raise copy.copy(self._fatal_error)  # each thread's traceback on an error of its own
-        return self._version > version
+    def request_refresh(self, topic: str) -> int:
+        """Say that a topic is in use, and ask for an answer about it; wake the client afterwards.
+
+        Args:
+            topic: Its name.
+
+        Returns:
+            A number for `has_refreshed`.
+        """
+        return self._refreshes.post(topic)
+
+    def has_refreshed(self, topic: str, number: int) -> bool:
+        """Whether there is an answer to a question that was asked after a refresh was requested.
+
+        Args:
+            topic: Its name.
+            number: As `request_refresh` returned it for this topic.
+
+        Returns:
+            False too while questions fail.
+        """
+        return self._refreshes.is_done(topic, number)
+
+    # The client's thread.
+
+    def add_topic(self, topic: str, now_ms: int) -> None:
+        """Say that a topic is in use; a new one is asked for at once.
+
+        Args:
+            topic: Its name.
+            now_ms: Monotonic.
+        """
+        if self.has_noted(topic, now_ms):
+            return
+        if topic not in self._topics:
+            self._unsettled.add(topic)
+            self._allowed_at_ms = now_ms
+            self._equivalent_answers = 0
+            self._settle_instants()
+        self._topics[topic] = now_ms + self._settings.metadata_max_idle_ms
+
+    def has_noted(self, topic: str, now_ms: int) -> bool:
+        """Whether `add_topic` would change nothing, since the topic was in use just now.
+
+        Args:
+            topic: Its name.
+            now_ms: Monotonic.
+
+        Returns:
+            False for a topic that is not in use.
+        """
+        forgotten_at_ms = now_ms + self._settings.metadata_max_idle_ms
+        return bool(self._topics.get(topic, 0) > forgotten_at_ms - NOTED_EVERY_MS)
+
+    def request_update(self) -> None:
+        """Ask for a new answer about every topic in use."""
+        self._full_wanted = True
+        self._settle_instants()
+
+    def request_update_for_topic(self, topic: str) -> None:
+        """Ask for a new answer about one topic in use.
+
+        Args:
+            topic: Its name.
+        """
+        if topic in self._topics and topic not in self.snapshot.topics:
+            self._unsettled.add(topic)
+        else:
+            self._full_wanted = True
+        self._settle_instants()
+
+    def update_due_in_ms(self, now_ms: int) -> int:
+        """When the next question may go out.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            Milliseconds, 0 for now, `NEVER_MS` while a question is out. 0 too while another thread
+            has requested a refresh and `take_refreshes` was not called.
+        """
+        if self._refreshes.posted:
+            return 0  # this may be a caller's turn (`ExpressLane`), where no Python code may run
+        due_at_ms = self._due_at_ms
+        return NEVER_MS if due_at_ms == NEVER_MS else max(due_at_ms - now_ms, 0)
+
+    def take_refreshes(self, now_ms: int) -> None:
+        """Let the next question name the topics that other threads ask about.
+
+        Args:
+            now_ms: Monotonic.
+        """
+        for topic in self._refreshes.take():
+            self.add_topic(topic, now_ms)
+            self._unsettled.add(topic)
+        self._settle_instants()
+
+    def next_request(self, now_ms: int) -> dict[str, Any] | None:
+        """Take the next question, if one is due; the caller must then report what became of it.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            A Metadata request body of version 4 or higher, or None.
+        """
+        self.take_refreshes(now_ms)
+        if self._due_at_ms > now_ms:
+            return None
+        self._forget_idle_topics(now_ms)
+        is_partial = bool(self._unsettled) and not self._full_wanted and not self._is_old(now_ms)
+        topics = frozenset(self._unsettled if is_partial else self._topics)
+        self._question = _Question(topics, is_partial, self._refreshes.serve())
+        self._unsettled -= topics
+        if not is_partial:
+            self._full_wanted = False
+        if self._attempts_since_ms is None:
+            self._attempts_since_ms = now_ms
+        self._settle_instants()
+        return {
+            "topics": [{"name": topic} for topic in sorted(topics)],
+            "allow_auto_topic_creation": self._settings.allow_auto_create_topics,
+        }
+
+    def handle_response(self, body: Mapping[str, Any] | MetadataAnswer, now_ms: int) -> None:
+        """Take in the answer to the question that is out.
+
+        Args:
+            body: A Metadata response as it was read, or as the codec decoded it. One that is an
+                error, or that names no broker, counts as a failed question.
+            now_ms: Monotonic.
+        """
+        try:
+            answer = body if isinstance(body, MetadataAnswer) else read_answer(body)
+        except KprodError as error:
+            self.handle_failure(error, now_ms)
+            return
+        question = self._question or _Question(frozenset(self._topics), False, {})  # noqa: FBT003
+        self._question = None
+        made_progress = self._merge(question, answer)
+        if not question.is_partial:
+            self._last_success_ms = now_ms
+        self._attempts_since_ms = None
+        self._failures = 0
+        self._last_error = None
+        self._fatal_error = None
+        self._equivalent_answers = 0 if made_progress else self._equivalent_answers + 1
+        self._hold_off(max(self._equivalent_answers - 1, 0), now_ms)
+        if self._unsettled - question.topics:  # added while the question was out
+            self._allowed_at_ms = now_ms
+        self._settle_instants()
+        self._refreshes.finish(question.refreshes)
+        self._version += 1
+        self._room.wake_all()
+
+    def handle_failure(self, error: KprodError, now_ms: int) -> None:
+        """Note that the question that is out will not be answered; it is asked again later.
+
+        Args:
+            error: Why.
+            now_ms: Monotonic.
+        """
+        question, self._question = self._question, None
+        if question is not None:
+            self._unsettled |= question.topics & self._topics.keys()
+            self._full_wanted |= not question.is_partial
+            self._refreshes.put_back(question.refreshes)
+        self._last_error = error
+        if isinstance(error, BrokerError) and error.code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            self._rebootstrap_asked = True
+        self._hold_off(self._failures, now_ms)
+        self._failures += 1
+        self._settle_instants()
+
+    def fail_waiters(self, error: KprodError) -> None:
+        """End every wait with an error that time cannot mend, such as refused credentials.
+
+        Args:
+            error: Raised by present and later waits, until an answer arrives.
+        """
+        self._fatal_error = error
+        self._last_error = error
+        self._room.wake_all()
+
+    def apply_leader_hints(self, hints: Iterable[LeaderHint], nodes: Iterable[Node] = ()) -> bool:
+        """Take over leaders that an answer to another request named.
+
+        Args:
+            hints: Who leads what; only a higher epoch of a known partition counts.
+            nodes: Addresses that came with them.
+
+        Returns:
+            Whether the snapshot changed.
+        """
+        if self.snapshot.is_bootstrap:
+            return False
+        hinted = self.snapshot.with_hints(hints, nodes)
+        changed = hinted is not self.snapshot
+        self.snapshot = hinted
+        return changed
+
+    def rebootstrap_is_due(self, now_ms: int) -> bool:
+        """Whether to give up the known brokers and begin again from the configuration.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            True when a broker demanded it, or questions have failed for
+            `metadata_recovery_rebootstrap_trigger_ms`.
+        """
+        return now_ms >= self._rebootstrap_at_ms
+
+    def rebootstrap(self, now_ms: int) -> None:
+        """Begin again from the bootstrap addresses; partition counts stay.
+
+        Args:
+            now_ms: Monotonic.
+        """
+        self.snapshot = self.snapshot.rebootstrapped(_bootstrap_nodes(self._settings))
+        self._rebootstrap_asked = False
+        self._full_wanted = True
+        self._attempts_since_ms = now_ms
+        self._settle_instants()
+
+    def note_connection_error(self, address: str, reason: str | None) -> None:
+        """Remember why an address cannot be used, or that it can.
+
+        Args:
+            address: `host:port`.
+            reason: None once the address works.
+        """
+        errors = dict(self.connection_errors)
+        errors.pop(address, None)
+        if reason is not None:
+            errors[address] = reason
+        while len(errors) > CONNECTION_ERRORS_MAX:
+            del errors[next(iter(errors))]
+        self.connection_errors = MappingProxyType(errors)
 
     def _is_old(self, now_ms: int) -> bool:
         last_ms = self._last_success_ms
         return last_ms is None or now_ms - last_ms >= self._settings.metadata_max_age_ms
 
-    def _settle_instants_locked(self) -> None:
+    def _settle_instants(self) -> None:
         """Work out anew when to ask, and when to begin again."""
         if self._question is not None:
             self._due_at_ms = NEVER_MS
@@ -489,16 +508,18 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
             elif self._attempts_since_ms is not None:
                 self._rebootstrap_at_ms = self._attempts_since_ms + trigger_ms
 
-    def _hold_off_locked(self, failures: int, now_ms: int) -> None:
+    def _hold_off(self, failures: int, now_ms: int) -> None:
         self._allowed_at_ms = now_ms + self._backoff.wait_ms(failures, self._source)
 
-    def _forget_idle_topics_locked(self, now_ms: int) -> None:
+    def _forget_idle_topics(self, now_ms: int) -> None:
         for topic in [name for name, until_ms in self._topics.items() if until_ms <= now_ms]:
+            if topic in self._refreshes.unserved:
+                continue  # a thread waits for an answer about it
             del self._topics[topic]
             self._unsettled.discard(topic)
             self._topic_errors.pop(topic, None)
 
-    def _merge_locked(self, question: _Question, answer: MetadataAnswer) -> bool:
+    def _merge(self, question: _Question, answer: MetadataAnswer) -> bool:
         """Make the new snapshot; tell whether anything in it is new."""
         older = self.snapshot
         topics: dict[str, TopicSnapshot] = dict(older.topics) if question.is_partial else {}

@@ -260,6 +260,19 @@ class ClusterSnapshot:
         entry = self.topics.get(topic)
         return NO_TOPIC_ID if entry is None else entry.topic_id
 
+    def topics_changed_since(self, older: "ClusterSnapshot") -> list[str]:
+        """Find topics that are new, or of which something has changed; compares references.
+
+        Args:
+            older: The picture to compare with.
+
+        Returns:
+            Names of topics of this picture.
+        """
+        if self is older:
+            return []
+        return [name for name, topic in self.topics.items() if older.topics.get(name) is not topic]
+
     def with_hints(self, hints: Iterable[LeaderHint], nodes: Iterable[Node]) -> "ClusterSnapshot":
         """Take over newer leaders, and the addresses that came with them.
 

@@ -4,10 +4,14 @@ Why not a condition variable. An interrupted `Condition.wait` may leave without 
 caller's `with` is about to release, and a KeyboardInterrupt may land anywhere. Here a waiter owns
 one lock, gives up its place on every path, and nobody else touches what it holds.
 
-Invariant: `wake_all` releases each waiter's lock at most once, for it takes the waiter out first.
+Why no lock guards the room. A signal handler that waits for the client's thread may come in while
+its thread enters or leaves, and the client's thread must be able to wake the others. Each step is
+one operation of a dict instead. A waiter looks for the event after it has entered, and the event is
+published before `wake_all`; so one of the two notices the other.
 
-Thread-safety: any thread; the caller holds the lock that guards what is waited for while it calls
-`enter`, `leave` and `wake_all`.
+Invariant: each waiter is woken at most once, since only one thread can take it out.
+
+Thread-safety: any thread.
 """
 
 import threading
@@ -20,7 +24,7 @@ class Wakeable(Protocol):
     """Whoever waits, in whatever way."""
 
     def wake(self) -> None:
-        """Let it go on; called once, by any thread, under a lock: it must not block."""
+        """Let it go on; called once, by any thread, perhaps after it has left: must not block."""
 
 
 class Waiter:
@@ -56,7 +60,7 @@ class WaitingRoom:
 
     def __init__(self) -> None:
         """Make an empty room."""
-        self._waiters: dict[Wakeable, None] = {}  # in order; who leaves need not be searched for
+        self._waiters: dict[Wakeable, bool] = {}  # in order; leaving needs no search
 
     def __len__(self) -> int:
         """Return how many threads wait."""
@@ -68,7 +72,7 @@ class WaitingRoom:
         Args:
             waiter: Of the calling thread, or of its event loop.
         """
-        self._waiters[waiter] = None
+        self._waiters[waiter] = True
 
     def leave(self, waiter: Wakeable) -> None:
         """Give up a place; nothing happens if the waiter was woken.
@@ -76,10 +80,10 @@ class WaitingRoom:
         Args:
             waiter: Of the calling thread, or of its event loop.
         """
-        self._waiters.pop(waiter, None)
+        self._waiters.pop(waiter, False)
 
     def wake_all(self) -> None:
         """Wake everyone, in the order of arrival."""
-        waiters, self._waiters = self._waiters, {}
-        for waiter in waiters:
-            waiter.wake()
+        for waiter in list(self._waiters):
+            if self._waiters.pop(waiter, False):  # else it has left, or another thread wakes it
+                waiter.wake()

@@ -107,6 +107,7 @@ class MetadataUpdater:
         Returns:
             Milliseconds after which to call again; events on connections come before that.
         """
+        self._metadata.take_refreshes(now_ms)
         due_in_ms = self._metadata.update_due_in_ms(now_ms)
         if due_in_ms > 0:
             return due_in_ms

@@ -26,7 +26,7 @@ cdef class RecordAccumulator:
     cdef public object _pictured
     cdef public bint wants_sweep
     cdef public TimingWheel _timer
-    cdef public object _topics_lock
+    cdef public object _unfollowed
     cdef public object inbox
     cdef public StickyPartitioner sticky
     cdef public dict topics

@@ -11,12 +11,11 @@ Invariants.
     A queue stands in at most one ring, or among the leaderless.
     One batch per partition and request; a node's partitions take turns.
 
-Thread-safety: any thread's or the sender's, as the class is divided. `_topics_lock` guards the
-    making of a topic's queues.
+Thread-safety: any thread's or the sender's, as the class is divided. There is no lock that a thread
+    could hold while a signal handler on it waits for the sender: `topics` grows by `setdefault`.
 Source: Kafka RecordAccumulator (clients 4.3.1) for what must hold; KAFKA-13834, KAFKA-16226.
 """
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from kprod._core.chunks import ChunkChain
 from kprod._core.future import BatchResult
 from kprod.clock import Clock
 from kprod.cluster.metadata import Metadata
+from kprod.cluster.snapshot import ClusterSnapshot
 from kprod.config import AccumulatorSettings
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.partition_queue import NO_NODE, PartitionQueue
@@ -53,7 +53,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         "_rings",
         "_routed_snapshot",
         "_timer",
-        "_topics_lock",
+        "_unfollowed",
         "inbox",
         "sticky",
         "topics",
@@ -89,7 +89,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         self.sticky = sticky
         self._on_due = self._pass_instant  # bound once, not for each batch
         self._on_expired = on_expired
-        self._topics_lock = threading.RLock()  # guards: growth of `topics` and of their queues
+        self._unfollowed: deque[TopicQueues] = deque()  # perhaps made by an older picture
         self._rings: dict[int, deque[PartitionQueue]] = {}
         self._leaderless: dict[PartitionQueue, None] = {}
         self._routed_snapshot = metadata.snapshot
@@ -103,18 +103,17 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
 
     def topic_queues(self, topic: str, partition_count: int) -> TopicQueues:
         """Make a topic's queues, or those that it lacks."""
-        with self._topics_lock:
-            head = self.topics.get(topic)
-            if isinstance(head, TopicQueues):
-                head.grow(partition_count)
-                return head
-            head = TopicQueues(topic, partition_count)
-            head.topic_id = self._metadata.snapshot.topic_id_of(topic)
-            self._settle_choice(head)
-            # Not an assignment: a finalizer that ran in here may have sent to this very topic.
-            made = self.topics.setdefault(topic, head)
-            assert isinstance(made, TopicQueues)  # noqa: S101 - nobody else puts heads there
-            return made
+        head = self.topics.get(topic)
+        if head is None:
+            made = TopicQueues(topic, partition_count)
+            made.topic_id = self._metadata.snapshot.topic_id_of(topic)
+            self.sticky.follow(made)
+            self.sticky.roll(made)
+            head = self.topics.setdefault(topic, made)  # another thread may have made it meanwhile
+        assert isinstance(head, TopicQueues)  # noqa: S101 - nobody else puts heads there
+        head.grow(partition_count)
+        self._unfollowed.append(head)
+        return head
 
     def make_batch(self, queue: PartitionQueue, chain: ChunkChain) -> ProducerBatch:
         """Make a batch on a chain, for records from now on."""
@@ -170,8 +169,12 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         return queue.ring_node_id != NO_NODE and sum(map(len, self._rings.values())) == 1
 
     def wants_routes(self) -> bool:
-        """Whether the picture of the cluster is new, or lacks a leader."""
-        return self._routed_snapshot is not self._metadata.snapshot or bool(self._leaderless)
+        """Whether the picture of the cluster is new, for a topic at least, or lacks a leader."""
+        return (
+            self._routed_snapshot is not self._metadata.snapshot
+            or bool(self._leaderless)
+            or bool(self._unfollowed)
+        )
 
     @property
     def leaderless_topics(self) -> set[str]:
@@ -196,11 +199,11 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         Returns:
             Queues of partitions that do not exist any more; what is in them cannot be sent.
         """
-        snapshot = self._metadata.snapshot
-        if snapshot is self._routed_snapshot:
-            return []
+        snapshot, routed = self._metadata.snapshot, self._routed_snapshot
+        gone = self._follow_topics(routed, snapshot)
+        if snapshot is routed:
+            return gone
         self._routed_snapshot = snapshot
-        gone = self._follow_topics()
         moved = list(self._leaderless)
         self._leaderless.clear()
         for node_id, ring in self._rings.items():
@@ -214,24 +217,22 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
             self.mark_ready(queue)
         return gone
 
-    def _follow_topics(self) -> list[PartitionQueue]:
+    def _follow_topics(
+        self, before: ClusterSnapshot, after: ClusterSnapshot
+    ) -> list[PartitionQueue]:
+        """Let topics follow what is new of them; for the others two references are compared."""
+        names = {self._unfollowed.popleft().name for _ in range(len(self._unfollowed))}
+        if self.sticky.takes_turns and before.nodes.keys() != after.nodes.keys():
+            names.update(after.topics)  # a leader's address may have become known
+        else:
+            names.update(after.topics_changed_since(before))
         gone: list[PartitionQueue] = []
-        for name, topic in self._metadata.snapshot.topics.items():
-            head = self.topics.get(name)
-            if isinstance(head, TopicQueues):
-                with self._topics_lock:
-                    gone += head.follow(topic)
-                    self._settle_choice(head)
+        for name in names:
+            head, topic = self.topics.get(name), after.topics.get(name)
+            if isinstance(head, TopicQueues) and topic is not None:
+                gone += head.follow(topic)
+                self.sticky.follow(head)
         return gone
-
-    def _settle_choice(self, head: TopicQueues) -> None:
-        """Let records without key go to partitions that there are, led ones if there are any."""
-        if self.sticky.takes_turns:
-            leader_of = self._metadata.snapshot.leader_of
-            led = [p for p in range(head.partition_count) if leader_of(head.name, p) is not None]
-            head.turns = led if len(led) < head.partition_count else []
-        if head.sticky >= head.partition_count or head.name not in self.topics:
-            self.sticky.roll(head)
 
     def mark_ready(self, queue: PartitionQueue) -> None:
         """Put a queue into its leader's ring, or among the leaderless; twice is as good as once."""

@@ -143,6 +143,19 @@ class StickyPartitioner:
         drawn = int(self._source.random() * weights.cumulated[-1])
         head.sticky = weights.candidates[bisect.bisect_right(weights.cumulated, drawn)]
 
+    def follow(self, head: TopicQueues) -> None:
+        """Let records without key go to partitions that there are, in turn to led ones if any are.
+
+        Args:
+            head: Its number of partitions, or their leaders, may have changed.
+        """
+        if self.takes_turns:
+            leader_of = self._metadata.snapshot.leader_of
+            led = [p for p in range(head.partition_count) if leader_of(head.name, p) is not None]
+            head.turns = led if len(led) < head.partition_count else []
+        if head.sticky >= head.partition_count:
+            self.roll(head)
+
     def note_held(self, node_id: int, now_ms: int) -> None:
         """Note that a node cannot take what there is for it.
 

@@ -33,14 +33,14 @@ T = TypeVar("T")
 class Newer(NamedTuple):
     """What steps wait for: a picture of the cluster newer than `version`.
 
-    They are sent its version, or thrown the MetadataTimeout of a wait in vain.
+    When the wait times out, its MetadataTimeout is thrown into them.
     """
 
     version: int
     timeout_ms: int
 
 
-Steps = Generator[Newer, int, T]
+Steps = Generator[Newer, object, T]
 
 
 class TopicOpener:
@@ -89,11 +89,11 @@ class TopicOpener:
                 found: T = end.value
                 return found
             try:
-                version = self._metadata.wait_for_update(wanted.version, wanted.timeout_ms)
+                self._metadata.wait_for_update(wanted.version, wanted.timeout_ms)
             except MetadataTimeout as error:
                 step = partial(steps.throw, error)
             else:
-                step = partial(steps.send, version)
+                step = partial(next, steps)
 
     def opening(self, topic: str, timeout_ms: int) -> Steps[TopicHead]:
         """Wait until a topic's partitions are known.
@@ -114,28 +114,29 @@ class TopicOpener:
             MetadataTimeout: Nobody could be asked in time.
         """
         _check_topic_name(topic)
+        metadata = self._metadata
         ends_ms = self._clock.now_ms() + timeout_ms
-        version = known = self._metadata.add_topic(topic, self._clock.now_ms())
+        refresh: int | None = None
         while True:
-            count = self._metadata.snapshot.partition_count(topic)
+            version = metadata.version  # before what is read of it, so that no answer is missed
+            count = metadata.snapshot.partition_count(topic)
             if count:
                 return self._accumulator.topic_queues(topic, count)  # noqa: B901 - what steps give
-            error = self._metadata.error_of(topic)
             left_ms = ends_ms - self._clock.now_ms()
-            # A refusal from before this call may be out of date: it is asked about once more.
-            is_news = version != known or left_ms <= 0
-            if error is not None and not error.retriable and is_news:
+            is_refreshed = refresh is not None and metadata.has_refreshed(topic, refresh)
+            error = metadata.error_of(topic)
+            # A refusal that was asked for before this call may be out of date.
+            if error is not None and not error.retriable and (is_refreshed or left_ms <= 0):
                 raise UnknownTopic(f"topic {topic!r} cannot be used: {error}") from error
-            if error is not None:
-                self._metadata.request_update_for_topic(topic)
+            if refresh is None or is_refreshed:
+                refresh = metadata.request_refresh(topic)
             self._wake()
             if left_ms <= 0:
                 self._give_up(topic)
             try:
-                version = yield Newer(version, left_ms)
+                yield Newer(version, left_ms)
             except MetadataTimeout:
                 self._give_up(topic)
-            self._metadata.request_update_for_topic(topic)
 
     def finding(self, head: TopicHead, partition: int, timeout_ms: int) -> Steps[None]:
         """Refresh once; the partition may be new.
@@ -151,14 +152,22 @@ class TopicOpener:
         Raises:
             UnknownPartition: It is not.
         """
-        version = self._metadata.request_update_for_topic(head.name)
+        metadata = self._metadata
+        ends_ms = self._clock.now_ms() + timeout_ms
+        refresh = metadata.request_refresh(head.name)
         self._wake()
         why = ""
-        try:
-            yield Newer(version, max(timeout_ms, 0))
-        except MetadataTimeout:
-            why = f" (no newer answer within max_block_ms={self._max_block_ms})"
-        count = self._metadata.snapshot.partition_count(head.name) or 0
+        while True:
+            version = metadata.version  # before what is read of it, so that no answer is missed
+            is_refreshed = metadata.has_refreshed(head.name, refresh)
+            count = metadata.snapshot.partition_count(head.name) or 0
+            # The answer to a question from before this call may be older than the partition.
+            if partition < count or is_refreshed or why:
+                break
+            try:
+                yield Newer(version, max(ends_ms - self._clock.now_ms(), 0))
+            except MetadataTimeout:
+                why = f" (no newer answer within max_block_ms={self._max_block_ms})"
         if partition >= count:
             raise UnknownPartition(
                 f"topic {head.name!r} has {count or head.partition_count} partitions, and no"

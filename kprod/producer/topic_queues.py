@@ -12,7 +12,10 @@ A topic made anew knows nothing of this producer, and a partition that does not 
 takes any first sequence. So sequences just go on; only pipelining must wait for a first success, or
 the second of two batches could become the first.
 
-Thread-safety: `follow` by the sender; the accumulator's lock guards growth.
+Growth takes no lock: a signal handler that flushes may come in anywhere. Queues are made first, and
+published by steps of which each is atomic, and may be taken twice, or by two threads.
+
+Thread-safety: `follow` by the sender, `grow` by any thread.
 Source: KIP-516 for topic ids; ProducerAppendInfo.checkSequence (Kafka 4.3.1); kprod's departure 10.
 """
 
@@ -30,20 +33,22 @@ class TopicQueues(TopicHead):
 
     queues: list[PartitionQueue]
 
-    __slots__ = ("topic_id",)
+    __slots__ = ("_growths", "topic_id")
 
     def __init__(self, name: str, partition_count: int) -> None:
         super().__init__(name, [])
         self.topic_id = NO_TOPIC_ID
+        self._growths: dict[int, list[PartitionQueue]] = {}  # by the number of queues before
         self.grow(partition_count)
 
     def grow(self, partition_count: int) -> None:
         """Make queues for partitions that were added; fewer than there are change nothing."""
-        while len(self.queues) < partition_count:
-            queue = PartitionQueue(self, len(self.queues))
-            # A finalizer that ran in there may have grown this very topic.
-            if queue.partition == len(self.queues):
-                self.queues.append(queue)
+        while (first := len(self.queues)) < partition_count:
+            made = [PartitionQueue(self, number) for number in range(first, partition_count)]
+            # Of several that grow from here only one's queues are used. The others put the same
+            # queues where they are already.
+            made = self._growths.setdefault(first, made)
+            self.queues[first : first + len(made)] = made
         self.partition_count = max(self.partition_count, partition_count)
 
     def follow(self, topic: TopicSnapshot) -> list[PartitionQueue]:
@@ -62,6 +67,8 @@ class TopicQueues(TopicHead):
         if is_made_anew:
             for queue in self.queues:
                 queue.may_pipeline = False
+        elif topic.partition_count == self.partition_count == len(self.queues):
+            return []  # as nearly always: leaders have changed, and no queue is affected
         if topic.partition_count >= self.partition_count:
             self.grow(topic.partition_count)
         elif is_made_anew or not has_ids:

@@ -9,6 +9,7 @@ import pytest
 
 from kprod.cluster.metadata import CONNECTION_ERRORS_MAX, NEVER_MS, Metadata
 from kprod.cluster.snapshot import LeaderHint
+from kprod.cluster.waiting import Waiter, WaitingRoom
 from kprod.config import Address, MetadataSettings
 from kprod.errors import AuthenticationFailed, ClosedError, Disconnected, MetadataTimeout
 from kprod.model import Node
@@ -364,6 +365,55 @@ def test_connection_errors_are_bounded() -> None:
 def test_wait_returns_at_once_when_there_is_news() -> None:
     """An answer newer than the caller's version ends the wait before it begins."""
     assert known("orders").wait_for_update(0, 0) == 1
+
+
+def test_an_answer_that_comes_while_a_thread_begins_to_wait_ends_its_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has woken those who waited already; this thread must find it by itself."""
+    metadata = make()
+    enter = WaitingRoom.enter
+
+    def answer_first(room: WaitingRoom, waiter: Waiter) -> None:
+        asked(metadata, NOW_MS)
+        metadata.handle_response(metadata_response(), NOW_MS)
+        enter(room, waiter)
+
+    monkeypatch.setattr(WaitingRoom, "enter", answer_first)
+
+    waiter = Waiter()
+    assert not metadata.enter_room(waiter, 0)
+    metadata.leave_room(waiter)
+    assert len(metadata._room) == 0
+
+
+def test_a_refresh_ends_by_an_answer_that_was_asked_for_after_it() -> None:
+    """The question that is out was asked before; the next one serves it, after a back-off."""
+    metadata = known("orders")
+    metadata.request_update()
+    assert asked(metadata, NOW_MS + 2_000) == {"orders"}
+    refresh = metadata.request_refresh("orders")
+    same = metadata_response(topic_entry("orders", [(1, 5), (2, 5)]))
+
+    metadata.handle_response(same, NOW_MS + 2_000)
+    assert not metadata.has_refreshed("orders", refresh)
+    assert asked(metadata, NOW_MS + 2_000 + BACKOFF_MAX_MS) == {"orders"}
+    metadata.handle_response(same, NOW_MS + 2_000 + BACKOFF_MAX_MS)
+
+    assert metadata.has_refreshed("orders", refresh)
+    assert next_due_ms(metadata, NOW_MS + 4_000) > NOW_MS + 4_000 + BACKOFF_MAX_MS
+
+
+def test_a_refresh_of_a_new_topic_is_asked_for_at_once() -> None:
+    """As `add_topic` would, from any thread."""
+    metadata = known("orders")
+    refresh = metadata.request_refresh("clicks")
+
+    assert metadata.update_due_in_ms(NOW_MS + 1) == 0
+    assert asked(metadata, NOW_MS + 1) == {"clicks"}
+    metadata.handle_response(metadata_response(topic_entry("clicks", [(3, 0)])), NOW_MS + 2)
+    assert metadata.has_refreshed("clicks", refresh)
+    assert metadata.has_noted("clicks", NOW_MS + 2)
 
 
 def test_wait_without_news_times_out_with_reasons() -> None:

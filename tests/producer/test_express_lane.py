@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -136,6 +137,17 @@ def test_no_python_code_runs_on_the_way(producer: kprod.Producer, kind: str) -> 
         producer.send(**record).result(SETTLE_S)
     for _ in range(300):
         assert not _functions_run(lambda: producer.send(**record).result(SETTLE_S))
+
+
+def test_no_python_code_runs_while_a_refresh_is_requested(producer: kprod.Producer) -> None:
+    """What another thread asks about the cluster is left to the sender."""
+    metadata = producer._metadata
+    for _ in range(5):
+        _send(producer).result(SETTLE_S)
+        _until(lambda: not producer.lane._turn.locked())
+        refresh = metadata.request_refresh(TOPIC)
+        assert not _functions_run(lambda: _send(producer).result(SETTLE_S))
+        _until(partial(metadata.has_refreshed, TOPIC, refresh))
 
 
 def test_a_record_nobody_waits_for_goes_as_ever(
