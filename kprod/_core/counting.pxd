@@ -51,8 +51,16 @@ cdef class NodeCounters:
     cdef public int64_t request_bytes_max
 
 
+cdef class CallerCounters:
+    cdef public int64_t memory_waits_ns
+    cdef public int64_t refused_for_memory
+    cdef public int64_t metadata_waits_ns
+    cdef public int64_t flushes_ns
+
+
 cdef class Counting:
     cdef readonly ProducerCounters producer
+    cdef readonly CallerCounters callers
     cdef readonly dict topics
     cdef readonly dict nodes
     cdef SystemClock _clock

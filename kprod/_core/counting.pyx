@@ -6,7 +6,11 @@ the sender's way: a few additions, and two readings of the clock around its slee
 
 Invariant: sums never fall; a peak is at least every value since it was last set to 0.
 
-Thread-safety: one thread adds, the sender's, but for `failed`; any thread reads single counters.
+No lock: what application threads count is added in one step, in compiled code, where neither a
+signal handler nor the garbage collector comes in between.
+
+Thread-safety: `failed`, `waited_for_memory`, `waited_for_metadata` and `flushed` any thread, as
+reading of single counters; the rest one thread, the sender's.
 Source: Kafka SenderMetricsRegistry, Selector (clients 4.3.1) for what is counted where.
 """
 
@@ -30,6 +34,10 @@ cdef class NodeCounters:
     """Of one node."""
 
 
+cdef class CallerCounters:
+    """Of the threads of the application."""
+
+
 cdef class Counting:
     """Takes note of what happens.
 
@@ -40,6 +48,7 @@ cdef class Counting:
 
     def __init__(self, SystemClock clock not None, int64_t turns_at_ms):
         self.producer = ProducerCounters()
+        self.callers = CallerCounters()
         self.topics = {}
         self.nodes = {}
         self._clock = clock
@@ -113,6 +122,22 @@ cdef class Counting:
         with cython.critical_section(self):
             self.producer.failed_records += record_count
             counters.failed_records += record_count
+
+    def waited_for_memory(self, int64_t waited_ns, *, bint in_vain) -> None:
+        """A send waited in the buffer's line, perhaps without getting anything; any thread."""
+        with cython.critical_section(self):
+            self.callers.memory_waits_ns += waited_ns
+            self.callers.refused_for_memory += in_vain
+
+    def waited_for_metadata(self, int64_t waited_ns) -> None:
+        """A send waited for a topic; any thread."""
+        with cython.critical_section(self):
+            self.callers.metadata_waits_ns += waited_ns
+
+    def flushed(self, int64_t waited_ns) -> None:
+        """A flush is over; any thread."""
+        with cython.critical_section(self):
+            self.callers.flushes_ns += waited_ns
 
     def split(self) -> None:
         """A batch was cut in two."""
@@ -189,6 +214,15 @@ cdef class NotCounting:
 
     def failed(self, str topic, int32_t record_count) -> None:
         """See `Counting.failed`."""
+
+    def waited_for_memory(self, int64_t waited_ns, *, bint in_vain) -> None:
+        """See `Counting.waited_for_memory`."""
+
+    def waited_for_metadata(self, int64_t waited_ns) -> None:
+        """See `Counting.waited_for_metadata`."""
+
+    def flushed(self, int64_t waited_ns) -> None:
+        """See `Counting.flushed`."""
 
     def split(self) -> None:
         """See `Counting.split`."""

@@ -4,22 +4,19 @@ Told per batch, per request, per turn and per wait, never per record. `SilentRec
 same calls and keeps nothing: what counting costs is the difference.
 
 Invariants.
-    Nothing here blocks the sender: the lock is the application threads' own, but for a window's
-    turn every 30 s.
+    Nothing here blocks the sender: there is no lock.
     As many topics as the application sends to, at most `NODES_MAX` nodes: a cluster that gives its
     brokers new numbers again and again does not fill the memory.
 
-Thread-safety: `waited_for_memory`, `waited_for_metadata`, `flushed`, `failed` and `read` any
-    thread; the rest the sender's.
+Thread-safety: `read` and what `Counting` says of itself any thread; the rest the sender's.
 Source: Kafka BufferPool, KafkaProducerMetrics (clients 4.3.1) for what callers' waits are.
 """
 
-import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from kprod._core.clock import SystemClock
 from kprod._core.counting import (
+    CallerCounters,
     Counting,
     NodeCounters,
     NotCounting,
@@ -33,16 +30,6 @@ NODES_MAX = 1_024
 
 Metrics = dict[str, dict[str, float]]
 """Values by name, by group: `metrics["producer-metrics"]["record-send-total"]`."""
-
-
-@dataclass(slots=True)
-class CallerCounters:
-    """What application threads count, behind the recorder's lock."""
-
-    memory_waits_ns: int = 0
-    refused_for_memory: int = 0
-    metadata_waits_ns: int = 0
-    flushes_ns: int = 0
 
 
 def names_of(counters: object) -> list[str]:
@@ -67,15 +54,6 @@ CALLER_NAMES = names_of(CallerCounters())
 class SilentRecorder(NotCounting):
     """Keeps nothing."""
 
-    def waited_for_memory(self, waited_ns: int, *, in_vain: bool) -> None:
-        """See `MetricsRecorder.waited_for_memory`."""
-
-    def waited_for_metadata(self, waited_ns: int) -> None:
-        """See `MetricsRecorder.waited_for_metadata`."""
-
-    def flushed(self, waited_ns: int) -> None:
-        """See `MetricsRecorder.flushed`."""
-
     def read(self, now_ms: int, gauges: Mapping[str, float]) -> Metrics:  # noqa: ARG002
         """See `MetricsRecorder.read`."""
         return {Group.PRODUCER.value: dict(gauges)}
@@ -94,39 +72,7 @@ class MetricsRecorder(Counting):
         self._producer_tally = Tally(self.producer, PRODUCER_NAMES, self._now_ms)
         self._topic_tallies: dict[str, Tally] = {}
         self._node_tallies: dict[int, Tally] = {}
-        self._callers = CallerCounters()
-        self._caller_tally = Tally(self._callers, CALLER_NAMES, self._now_ms)
-        # Re-entrant: a finalizer or signal handler that runs in here may send.
-        self._lock = threading.RLock()  # guards: writes to _callers, the turn of their windows
-
-    def waited_for_memory(self, waited_ns: int, *, in_vain: bool) -> None:
-        """Note that a send waited in the buffer's line; any thread.
-
-        Args:
-            waited_ns: How long.
-            in_vain: Whether it got nothing.
-        """
-        with self._lock:
-            self._callers.memory_waits_ns += waited_ns
-            self._callers.refused_for_memory += in_vain
-
-    def waited_for_metadata(self, waited_ns: int) -> None:
-        """Note that a send waited for a topic; any thread.
-
-        Args:
-            waited_ns: How long.
-        """
-        with self._lock:
-            self._callers.metadata_waits_ns += waited_ns
-
-    def flushed(self, waited_ns: int) -> None:
-        """Note that a flush is over; any thread.
-
-        Args:
-            waited_ns: How long it took.
-        """
-        with self._lock:
-            self._callers.flushes_ns += waited_ns
+        self._caller_tally = Tally(self.callers, CALLER_NAMES, self._now_ms)
 
     def read(self, now_ms: int, gauges: Mapping[str, float]) -> Metrics:
         """Make the metrics; any thread.
@@ -174,8 +120,7 @@ class MetricsRecorder(Counting):
         self._producer_tally.turn(now_ms)
         for tally in (*self._topic_tallies.values(), *self._node_tallies.values()):
             tally.turn(now_ms)
-        with self._lock:
-            self._caller_tally.turn(now_ms)
+        self._caller_tally.turn(now_ms)
         return now_ms + WINDOW_MS
 
 

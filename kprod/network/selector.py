@@ -1,15 +1,16 @@
 """Sleep until a socket is ready, a time has passed, or another thread has something to do.
 
-Waking costs the waking thread a system call, so it is made only when the client really sleeps.
+Waking is a byte written to a socket pair, and nothing else is shared between the threads. To spare
+the system call while the client is awake would need a lock, and a signal handler that waits for
+the client may come in while its thread holds it. Sending threads, who are many, know whether the
+client sleeps and call `waker` only then.
 
 Invariants.
     A `wakeup` after a `select` returned ends the next `select` at once.
-    A byte in the socket pair ends one `select`, which takes it out.
+    All bytes in the socket pair end one `select`, which takes them out.
     What is written to in order to wake is open for as long as anybody can write to it.
 
-Thread-safety: `wakeup` from any thread; the rest belongs to the client's thread. `_lock` guards
-`_woken`, `_sleeping` and the writing of the byte. It is re-entrant: a finalizer that runs inside
-`wakeup` may itself wake.
+Thread-safety: `wakeup` and `waker` from any thread; the rest belongs to the client's thread.
 Source: Kafka's Selector.wakeup; socketpair(2). A TCP emulation of the pair is never used
 (CVE-2024-3219 class).
 """
@@ -18,7 +19,6 @@ import contextlib
 import functools
 import selectors
 import socket
-import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -84,7 +84,7 @@ class Selector(Protocol):
 class SystemSelector:
     """kqueue, epoll or what the system has, with a pair of sockets to be woken by."""
 
-    __slots__ = ("_lock", "_selector", "_sleeping", "_wake_reader", "_wake_writer", "_woken")
+    __slots__ = ("_selector", "_wake_reader", "_wake_writer")
 
     def __init__(self) -> None:
         """Take three descriptors."""
@@ -94,9 +94,6 @@ class SystemSelector:
             end.setblocking(False)  # noqa: FBT003 - the standard library's signature
         self._wake_writer: OwnedDescriptor | None = OwnedDescriptor(writer.detach())
         self._selector.register(self._wake_reader, EVENT_READ, None)
-        self._lock = threading.RLock()  # guards: _woken, _sleeping, writes to _wake_writer
-        self._woken = False
-        self._sleeping = False
 
     def register(self, watched: Watched, events: int, owner: Any) -> None:  # noqa: ANN401
         """See `Selector.register`."""
@@ -112,13 +109,7 @@ class SystemSelector:
 
     def select(self, timeout_ms: int) -> list[tuple[Any, int]]:
         """See `Selector.select`."""
-        with self._lock:
-            timeout_ms = 0 if self._woken else timeout_ms
-            self._sleeping = timeout_ms > 0
-        try:
-            ready = self._selector.select(timeout_ms / 1000)
-        finally:
-            self._settle()
+        ready = self._selector.select(timeout_ms / 1000)
         owned = [(key.data, events) for key, events in ready if key.data is not None]
         if len(owned) < len(ready):
             self._drain()
@@ -126,14 +117,10 @@ class SystemSelector:
 
     def wakeup(self) -> None:
         """See `Selector.wakeup`."""
-        if self._woken:
-            return
-        with self._lock:
-            wake = self._wake_writer
-            if self._sleeping and not self._woken and wake is not None:
-                with contextlib.suppress(OSError):  # closed meanwhile: no one is left to wake
-                    wake.write(b"\0")
-            self._woken = True
+        wake = self._wake_writer  # held, and so open, until it is written to
+        if wake is not None:
+            with contextlib.suppress(OSError):  # full: it wakes already; or nobody is left to wake
+                wake.write(b"\0")
 
     @property
     def waker(self) -> Callable[[], object]:
@@ -145,8 +132,6 @@ class SystemSelector:
     def close(self) -> None:
         """See `Selector.close`."""
         self._selector.close()
-        with self._lock:
-            self._sleeping = False
         self._wake_reader.close()
         self._wake_writer = None
 
@@ -157,15 +142,8 @@ class SystemSelector:
         self._wake_reader.close()
         self._wake_writer = None
 
-    def _settle(self) -> None:
-        """Forget the waking that has just been served."""
-        with self._lock:
-            if self._sleeping and self._woken:
-                self._drain()
-            self._sleeping = False
-            self._woken = False
-
     def _drain(self) -> None:
         """Take out what wakes; whatever it announced is seen before the next sleep."""
         with contextlib.suppress(BlockingIOError):
-            self._wake_reader.recv(_DRAIN_BYTES)
+            while len(self._wake_reader.recv(_DRAIN_BYTES)) == _DRAIN_BYTES:
+                pass

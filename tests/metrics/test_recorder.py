@@ -1,21 +1,27 @@
 """What a producer tells its recorder, driven without threads: every metric from known events."""
 
 import math
+import sys
+import threading
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
 import kprod
 from kprod.broker import EmbeddedCluster
-from kprod.clock import ManualClock
+from kprod.clock import ManualClock, SystemClock
 from kprod.errors import BufferTimeout
 from kprod.metrics.export import FAMILIES
-from kprod.metrics.recorder import NODES_MAX, MetricsRecorder, SilentRecorder
+from kprod.metrics.recorder import CALLER_NAMES, NODES_MAX, MetricsRecorder, SilentRecorder
 from kprod.metrics.table import Group
 from kprod.producer.producer import Environment
 from kprod.protocol.error_table import ErrorCode
 from tests.producer.stage import Stage
 from tools import generate_metrics
+
+ADDITIONS = 20_000  # of each thread
 
 
 @pytest.fixture(autouse=True)  # ruff: ignore[pytest-fixture-autouse] - for every stage
@@ -170,3 +176,57 @@ def test_the_page_is_generated() -> None:
     """`make docs` has been run since the table changed."""
     page = Path(generate_metrics.PAGE).read_text(encoding="utf-8")
     assert page == generate_metrics.page()
+
+
+def test_what_many_threads_count_is_all_there() -> None:
+    """Each addition is one step, wherever threads are switched."""
+    recorder = MetricsRecorder(SystemClock())
+
+    def count() -> None:
+        for _ in range(ADDITIONS):
+            recorder.waited_for_memory(1, in_vain=True)
+            recorder.waited_for_metadata(2)
+            recorder.flushed(3)
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert {name: getattr(recorder.callers, name) for name in CALLER_NAMES} == {
+        "memory_waits_ns": 4 * ADDITIONS,
+        "refused_for_memory": 4 * ADDITIONS,
+        "metadata_waits_ns": 8 * ADDITIONS,
+        "flushes_ns": 12 * ADDITIONS,
+    }
+
+
+def test_the_sender_waits_for_nobody_who_counts() -> None:
+    """Another thread is interrupted at any line of its counting; a window's turn goes on."""
+    recorder = MetricsRecorder(SystemClock())
+
+    def turn(frame: FrameType, event: str, _argument: Any) -> Any:
+        if not frame.f_code.co_filename.endswith("recorder.py"):
+            return None
+        if event == "line":
+            sender = threading.Thread(target=recorder.turn, args=(10**9,), daemon=True)
+            sender.start()
+            sender.join(10)
+            assert not sender.is_alive()
+        return turn
+
+    previous = sys.gettrace()
+    sys.settrace(turn)
+    try:
+        recorder.waited_for_memory(1, in_vain=True)
+        recorder.waited_for_metadata(1)
+        recorder.flushed(1)
+        recorder.read(10**9, {})
+    finally:
+        sys.settrace(previous)

@@ -3,14 +3,15 @@
 A handler runs on the thread that it interrupts. If that thread then holds a lock that the sender
 needs, the handler waits for the sender, and the sender for the lock.
 
-A trace function stands for the handler: it is called at each line, and so can choose where to come
-in. Compiled lines cannot be traced; a listener of the garbage collector stands for a finalizer and
-comes in there too, wherever memory is allocated (CPython 3.11; later ones collect between lines).
+A trace function is called at each line, and chooses where the signal comes. Compiled lines have no
+trace; a listener of the garbage collector stands for a finalizer and comes in there too, wherever
+memory is allocated (CPython 3.11; later ones collect between lines).
 """
 
 import contextlib
 import gc
 import itertools
+import signal
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -24,7 +25,7 @@ from kprod.broker import EmbeddedCluster
 from kprod.errors import KprodError, UnknownPartition
 
 WAIT_S = 20.0  # ends a broken test, never its rhythm
-COLLECTIONS_MAX = 120  # of one test
+COLLECTIONS = range(1, 500, 4)  # of thousands: topics and partitions are opened here
 KPROD = kprod.__file__.removesuffix("__init__.py")
 BROKER = f"{KPROD}broker"
 
@@ -39,7 +40,6 @@ def cluster() -> Iterator[EmbeddedCluster]:
 def _producer(cluster: EmbeddedCluster) -> kprod.Producer:
     return kprod.Producer(
         bootstrap_servers=cluster.bootstrap_servers,
-        linger_ms=1,
         max_block_ms=int(WAIT_S * 1_000),
         retry_backoff_ms=1,
         retry_backoff_max_ms=1,
@@ -48,7 +48,7 @@ def _producer(cluster: EmbeddedCluster) -> kprod.Producer:
 
 @contextlib.contextmanager
 def _at_line(wanted: int, handle: Callable[[], object]) -> Generator[list[str]]:
-    """Call the handler at one line of kprod that this thread comes to; tell which."""
+    """Send this thread a signal at one line of kprod that it comes to; tell which."""
     lines = itertools.count(1)
     places: list[str] = []
 
@@ -58,15 +58,16 @@ def _at_line(wanted: int, handle: Callable[[], object]) -> Generator[list[str]]:
         if event == "line" and next(lines) == wanted:
             sys.settrace(None)
             places.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
-            handle()
+            signal.raise_signal(signal.SIGTERM)
         return None if places else trace
 
-    previous = sys.gettrace()
+    previous, handler = sys.gettrace(), signal.signal(signal.SIGTERM, lambda *_: handle())
     sys.settrace(trace)
     try:
         yield places
     finally:
         sys.settrace(previous)
+        signal.signal(signal.SIGTERM, handler)
 
 
 @contextlib.contextmanager
@@ -92,14 +93,17 @@ def _at_collection(wanted: int, handle: Callable[[], object]) -> Generator[list[
 
 
 def _use(producer: kprod.Producer, number: int) -> list[kprod.RecordFuture]:
-    """Open a topic, look for a partition in vain, ask for metrics, flush; what was accepted."""
+    """Open a topic, look for a partition in vain, send and wait, end; what was accepted."""
     sent: list[kprod.RecordFuture] = []
     with contextlib.suppress(KprodError):
         sent.append(producer.send(f"new-{number}", b"new"))
         with contextlib.suppress(UnknownPartition):
             producer.send("orders", b"nowhere", partition=99)
-        producer.metrics()
+        for _ in range(2):  # the second goes the direct way
+            sent.append(producer.send("orders", b"alone"))
+            sent[-1].result(WAIT_S)
         producer.flush(WAIT_S)
+        producer.close(WAIT_S)
     return sent
 
 
@@ -157,4 +161,4 @@ def test_a_finalizer_may_wait_where_memory_is_allocated(
     cluster: EmbeddedCluster, wait: Callable[[kprod.Producer], int]
 ) -> None:
     """Inside compiled code too."""
-    _come_in(cluster, _at_collection, range(1, COLLECTIONS_MAX), wait)
+    _come_in(cluster, _at_collection, COLLECTIONS, wait)
