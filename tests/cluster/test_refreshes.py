@@ -40,14 +40,14 @@ def test_a_failed_question_leaves_its_requests_to_the_next() -> None:
     early = refreshes.post("orders")
     refreshes.take()
     served = refreshes.serve()
-    late = refreshes.post("orders")
+    late = refreshes.post("clicks")
     refreshes.take()
     refreshes.put_back(served)
     assert not refreshes.is_done("orders", early)
 
     refreshes.finish(refreshes.serve())
     assert refreshes.is_done("orders", early)
-    assert refreshes.is_done("orders", late)
+    assert refreshes.is_done("clicks", late)
 
 
 def test_threads_may_post_in_another_order_than_they_drew_numbers() -> None:
