@@ -41,6 +41,7 @@ cdef class TimingWheel:
     cdef Py_ssize_t _count
     cdef bint _is_firing
 
+    cpdef bint is_due(self, int64_t now_ms) except -1
     cpdef TimerTask schedule(self, object delay_ms, object callback)
     cpdef int add(self, object delay_ms, TimerTask task) except -1
     cpdef int add_at(self, object deadline_ms, TimerTask task) except -1

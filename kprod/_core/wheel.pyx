@@ -263,6 +263,20 @@ cdef class TimingWheel:
         """When `advance` next has work, monotonic milliseconds; None when nothing waits."""
         return self.now_ms if self.has_due else self.next_bucket_ms
 
+    cpdef bint is_due(self, int64_t now_ms) except -1:
+        """Whether `advance` to an instant would have work.
+
+        Args:
+            now_ms: Monotonic milliseconds.
+
+        Returns:
+            True also if only a higher level's bucket must come down by then.
+        """
+        if self.has_due:
+            return True
+        instant_ms = self.next_bucket_ms
+        return instant_ms is not None and <int64_t>instant_ms <= now_ms
+
     cpdef TimerTask schedule(self, object delay_ms, object callback):
         """Make a task and add it.
 

@@ -45,8 +45,15 @@ cdef class NetworkClient:
     @cython.locals(connection=NodeConnection)
     cpdef send(self, ClientRequest request, int64_t now_ms)
 
-    @cython.locals(sleep_ms=int64_t, connection=NodeConnection, timer=TimingWheel)
+    @cython.locals(sleep_ms=int64_t, connection=NodeConnection)
     cpdef poll(self, int64_t timeout_ms, int64_t now_ms)
+
+    @cython.locals(now_ms=int64_t, timer=TimingWheel)
+    cpdef catch_up(self)
+    cpdef int64_t _read_clock(self) except -1
+
+    @cython.locals(now_ms=int64_t, connection=NodeConnection)
+    cpdef _serve(self, list ready)
 
     cpdef list _sleep(self, int64_t sleep_ms)
 

@@ -2,8 +2,12 @@
 """All connections of one client behind plain calls: may I send, send, poll.
 
 Nothing here blocks but the selector in `poll`, and nothing has a thread: the owner calls `poll` in
-a loop. Requests complete at the end of a `poll`, after every socket and deadline was looked at, so
-that a completion sees a settled client and may call anything but `poll`.
+a loop. Requests complete after every socket was looked at, so that a completion sees a settled
+client and may call anything but `poll` and `catch_up`.
+
+A completion may run application callbacks for as long as they like, and responses arrive meanwhile.
+So the timer is advanced only to an instant after which every socket was read: a response that has
+arrived is not late.
 
 Metadata first: while a question about the cluster is due no node counts as ready, so that what is
 sent next is sent by the newest picture.
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
 _logger = guarded_logger(__name__)
 _NO_VERSIONS: Mapping[int, tuple[int, int]] = MappingProxyType({})
 _CLOSING_ROUNDS_MAX = 3  # completions may send once more, and hear that it is too late
+_READS_BEFORE_DEADLINES_MAX = 64  # a peer that never stops sending must not stop the timer
 _FAILURES_BEFORE_REBOOTSTRAP = 2  # the loss of a connection, and a reconnect that failed too
 
 
@@ -109,7 +114,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
             settings: Of the network.
             metadata: Kept new by `poll`.
             doors: To the world; closed with the client.
-            clock: Read once after each sleep.
+            clock: Read after each sleep, and after completions.
             timer: For deadlines; `poll` advances it, others may put tasks on it too.
             source: For jitter, and to spread metadata questions over the nodes.
             recorder: Told what happens; None keeps nothing.
@@ -357,20 +362,46 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         self._recorder.falls_asleep()
         ready = self._sleep(sleep_ms)
         self._recorder.wakes_up()
-        now_ms = self._now_ms = max(self._now_ms, self._clock.now_ms())
+        self._serve(ready)
+        if self._around.completions:
+            self.fire_completions()
+        self.catch_up()
+        self._recorder.has_served(self._now_ms)
+
+    def catch_up(self) -> None:
+        """Run every timer task that is due, after taking in each response that came before.
+
+        It never sleeps, and it may consume a wakeup: the caller must look for the wakeup's cause
+        before it sleeps again.
+        """
+        timer = self._around.timer
+        now_ms = self._read_clock()
+        while timer.is_due(now_ms):
+            for _ in range(_READS_BEFORE_DEADLINES_MAX):  # one read need not empty a socket
+                ready = self._around.doors.selector.select(0)
+                if not ready:
+                    break
+                self._serve(ready)
+            self.fire_completions()
+            timer.advance(now_ms)
+            self.fire_completions()
+            now_ms = self._read_clock()  # later, if callbacks ran
+        if now_ms > timer.now_ms:
+            timer.advance(now_ms)
+
+    def _read_clock(self) -> int:
+        self._now_ms = max(self._now_ms, self._clock.now_ms(), self._around.timer.now_ms)
+        return self._now_ms
+
+    def _serve(self, ready: list[tuple[Any, int]]) -> None:
+        """Take in what the selector reported, and the names that are resolved."""
+        now_ms = self._read_clock()
         for connection, events in ready:
             connection.serve(events, now_ms)
         for resolution in self._around.doors.resolver.take():
             for connection in list(self._connections.values()):
                 if (connection.node.host, connection.node.port) == resolution[:2]:
                     connection.on_resolution(resolution, now_ms)
-        # Deadlines come after the sockets: an answer that is already here is not late.
-        timer = self._around.timer
-        if now_ms > timer.now_ms or timer.has_due:
-            timer.advance(max(now_ms, timer.now_ms))
-        if self._around.completions:
-            self.fire_completions()
-        self._recorder.has_served(now_ms)
 
     def wakeup(self) -> None:
         """End the present or the next `poll`'s sleep; any thread."""

@@ -4,6 +4,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from kprod._core.append cimport SendPath
+from kprod._core.clock cimport SystemClock
 from kprod._core.wheel cimport TimingWheel
 from kprod.cluster.metadata cimport Metadata
 from kprod.producer.accumulator cimport RecordAccumulator
@@ -19,7 +20,7 @@ cdef class Sender:
     cdef public object _backoff
     cdef public object _calls
     cdef public object _client
-    cdef public object _clock
+    cdef public SystemClock _clock
     cdef public object _compress
     cdef public object _delivery
     cdef public int64_t _id_failures
@@ -39,10 +40,11 @@ cdef class Sender:
     cdef public TimingWheel _timer
 
     @cython.locals(
-        accumulator=RecordAccumulator, timer=TimingWheel, identity=TransactionManager,
-        ready_nodes=list, wait_ms=int64_t
+        accumulator=RecordAccumulator, identity=TransactionManager, ready_nodes=list,
+        wait_ms=int64_t, is_late=cython.bint
     )
     cpdef run_once(self, int64_t now_ms)
+    cpdef int64_t _drain(self, list ready_nodes, int64_t now_ms) except -1
     cpdef int64_t _wait_ms(self, int64_t now_ms) except -1
 
     @cython.locals(accumulator=RecordAccumulator, identity=TransactionManager)

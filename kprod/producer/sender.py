@@ -1,5 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
-"""The sender: one turn after another of take, expire, identify, send, poll.
+"""The sender: one turn after another of select, read, advance timers, drain, write.
+
+The sockets are read before any deadline is looked at: a response that arrived while a callback ran
+is not late. `run_once` begins such a turn after its sleep, and ends with the sleep of the next one.
 
 All it owns (connections, metadata, timers, sequences, queues' drained ends) belongs to one thread,
 whose body is a loop around `run_once`. It works per batch, never per record.
@@ -102,7 +105,7 @@ class Sender:
             identity: Gives sequences.
             metadata: Who leads what.
             timer: All deadlines.
-            clock: For `run`.
+            clock: Read again where callbacks or a codec may have taken long.
             source: For jitter.
             path: Its `sender_sleeps` is True while the sender may sleep: sending threads then
                 know whether to wake it.
@@ -157,7 +160,7 @@ class Sender:
             self._calls.popleft()()
 
     def run_once(self, now_ms: int) -> None:
-        """One turn.
+        """Take one turn: run what is due, send what may be sent, sleep, read responses.
 
         Args:
             now_ms: Monotonic, not below an earlier turn's.
@@ -167,9 +170,10 @@ class Sender:
         accumulator = self._accumulator
         if accumulator.has_news():
             accumulator.take_inbox(now_ms)
-        timer = self._timer
-        if timer.has_due or now_ms > timer.now_ms:
-            timer.advance(max(now_ms, timer.now_ms))
+        is_late = self._timer.is_due(self._clock.now_ms())
+        if is_late:
+            self._client.catch_up()
+        now_ms = max(now_ms, self._clock.now_ms())
         identity = self._identity
         if identity.fatal_error is not None:
             self._refuse(identity.fatal_error)
@@ -182,14 +186,26 @@ class Sender:
         ready_nodes = accumulator.ready_nodes()
         wait_ms = self._id_wait_ms
         if ready_nodes:
-            self.send_ready(ready_nodes, now_ms)
-            wait_ms = min(wait_ms, self._wait_ms(now_ms))
+            wait_ms = min(wait_ms, self._drain(ready_nodes, now_ms))
         accumulator.sticky.forget_nodes_but(ready_nodes)
         self._path.sender_sleeps = True
-        if accumulator.has_news() or self._calls:
+        # Catching up may have consumed a wakeup; the next turn finds its cause.
+        if is_late or accumulator.has_news() or self._calls:
             wait_ms = 0
         self._client.poll(wait_ms, now_ms)
         self._path.sender_sleeps = False
+
+    def _drain(self, ready_nodes: Sequence[int], now_ms: int) -> int:
+        """Send to these nodes, unless callbacks ran so long that a deadline has passed meanwhile.
+
+        Returns:
+            How long nothing changes for a ready node unless an event comes, in milliseconds.
+        """
+        now_ms = max(now_ms, self._clock.now_ms())
+        if self._timer.is_due(now_ms):
+            return 0  # the next turn expires what is overdue, and then sends
+        self.send_ready(ready_nodes, now_ms)
+        return self._wait_ms(now_ms)
 
     def abort(self, error: KprodError) -> None:
         """Fail every batch that is not done.
@@ -357,6 +373,8 @@ class Sender:
             queue = batch.queue
             records = (queue.partition, pieces, batch.builder.encoded_bytes)
             topics.setdefault(queue.topic, []).append(records)
+        if self._compress is not None:
+            now_ms = max(now_ms, self._clock.now_ms())  # the codec's time is not the request's
         if encoded:
             self._send_encoded(node_id, encoded, topics, now_ms)
             self._recorder.produced(encoded, now_ms)

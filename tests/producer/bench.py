@@ -23,6 +23,7 @@ from kprod.producer.producer import Environment, Producer
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec
 from kprod.protocol.headers import decode_request_header
+from kprod.timer.timer import Timer
 from tests.network.scripted import MemorySelector, ScriptedResolver
 from tests.oracle.accumulator_model import PartitionModel
 
@@ -50,8 +51,9 @@ class Carried:
 class FakeClient:
     """The network client's part that the sender calls."""
 
-    def __init__(self, clock: ManualClock) -> None:
+    def __init__(self, clock: ManualClock, timer: Timer) -> None:
         self._clock = clock
+        self._timer = timer
         self._completions: deque[tuple[ClientRequest, Outcome]] = deque()
         self.in_flight: list[Carried] = []
         self.room = 5
@@ -99,6 +101,14 @@ class FakeClient:
         assert now_ms == self._clock.now_ms()
         self.polls += 1
         self.sleep_ms = timeout_ms
+        self._fire_completions()
+
+    def catch_up(self) -> None:
+        """Complete what was answered, then run what is due."""
+        self._fire_completions()
+        self._timer.advance(self._clock.now_ms())
+
+    def _fire_completions(self) -> None:
         for _ in range(len(self._completions)):
             request, outcome = self._completions.popleft()
             request.complete(outcome)
@@ -170,7 +180,7 @@ class Bench:
         self.producer = Producer(
             bootstrap_servers="bench:1", environment=environment, **{"max_block_ms": 0, **config}
         )
-        self.client = FakeClient(self.clock)
+        self.client = FakeClient(self.clock, self.producer._timer)
         self.producer._client = self.client  # type: ignore[assignment]
         self.producer._sender._client = self.client  # type: ignore[assignment]
         self.pool = self.producer._pool
