@@ -45,6 +45,7 @@ KEPT_TOGETHER: dict[str, str] = {
     "kprod/_core/wire_reader.pyx": "reading and stepping over are two halves of one format",
     "kprod/network/client.py": "one loop over all connections, and what may be asked of them",
     "kprod/network/connection.py": "one connection's life from address to answer",
+    "kprod/producer/accumulator.py": "each event that makes a queue ready, and the rings",
     "kprod/producer/producer.py": "the public face, with the wiring of what is behind it",
 }
 

@@ -373,7 +373,7 @@ cdef class SendPath(SendHooks):
         cdef BatchBuilder builder
         cdef BatchResult result
         cdef RecordFuture future
-        cdef int outcome
+        cdef int outcome = APPENDED
         cdef bint is_sticky = index < 0
         need.bound_bytes = (
             record.key_bytes + record.value_bytes + record.headers_bytes + BESIDES_BYTES_MAX
@@ -384,6 +384,9 @@ cdef class SendPath(SendHooks):
         future._on_delivery = on_delivery
         while True:
             if is_sticky:
+                if outcome == NO_BATCH and index != head.sticky:
+                    # Its batch may stay empty, and another send may wait for that memory.
+                    self._post(<PartitionHead>head.queues[index])
                 index = head.sticky
             else:
                 look_ahead(head, index, need.bound_bytes)

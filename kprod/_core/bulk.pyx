@@ -386,13 +386,16 @@ cdef class BulkCall:
         cdef BatchShare share
         cdef RecordFuture future = None
         cdef int32_t place = 0
-        cdef int outcome
+        cdef int outcome = APPENDED
         cdef bint is_sticky = index < 0
         if on_delivery is not None:
             future = future_of(record)
             future._on_delivery = on_delivery
         while True:
             if is_sticky:
+                if (outcome == NO_BATCH or outcome == NO_SHARE) and index != head.sticky:
+                    # Its batch may stay empty, and another send may wait for that memory.
+                    path._post(<PartitionHead>head.queues[index])
                 index = head.sticky
             queue = <PartitionHead>head.queues[index]
             share = self._share_at(index)

@@ -60,4 +60,7 @@ cdef class RecordAccumulator:
     )
     cpdef _arm_new_batches(self, PartitionQueue queue, int64_t now_ms)
     cpdef _arm(self, ProducerBatch batch, int64_t instant_ms)
+
+    @cython.locals(batch=ProducerBatch, index=Py_ssize_t)
+    cpdef _give_back_empty(self, PartitionQueue queue)
     cpdef _seal(self, PartitionQueue queue, ProducerBatch batch)

@@ -4,8 +4,10 @@
 Sending threads post a queue to the inbox when its first record of a batch, or its last, has come.
 The sender takes the inbox, arms each new batch's timer (linger, then delivery deadline), and puts a
 queue into its leader's ready ring when a batch of it becomes sendable: full, lingered, flushed, or
-because memory is short. A queue that may not send now leaves its ring, and comes back with the
-event that ends the reason. So a turn of the sender costs what is ready, not what exists.
+because a send waits for memory. That holds as long as any send waits: the beginning of a wait makes
+all batches due, and a batch that is begun during a wait is due at once. A queue that may not send
+now leaves its ring, and comes back with the event that ends the reason. So a turn of the sender
+costs what is ready, not what exists.
 
 Invariants.
     A queue stands in at most one ring, or among the leaderless.
@@ -192,6 +194,8 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
             self._arm_new_batches(queue, now_ms)
             if queue.sendable_batch() is not None:
                 self.mark_ready(queue)
+            elif queue.is_short_of_memory():
+                self._give_back_empty(queue)
 
     def route(self) -> list[PartitionQueue]:
         """Follow the cluster, if the picture of it is new: queues of topics, rings of leaders.
@@ -358,7 +362,8 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
             batch.is_armed = True
             created_ms = batch.result.created_ms
             lingered_ms = created_ms + self._linger_ms
-            if lingered_ms <= now_ms:
+            # Of a wait that begins later, `ask_for_sweep` tells: the waiter is in line before.
+            if lingered_ms <= now_ms or queue.is_short_of_memory():
                 batch.is_due = True
                 self._arm(batch, created_ms + self._delivery_timeout_ms)
             else:
@@ -383,13 +388,18 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         for queue in self.queues():
             for index in range(queue.drain_index, len(queue.batches)):
                 queue.batches[index].is_due = queue.batches[index].record_count > 0
-            batch = queue.next_batch
-            if batch is not None and batch.record_count == 0:
+            self._give_back_empty(queue)
+            if queue.sendable_batch() is not None:
+                self.mark_ready(queue)
+
+    def _give_back_empty(self, queue: PartitionQueue) -> None:
+        """Give back the memory of an open batch that no record came into."""
+        for index in range(len(queue.batches) - 1, queue.drain_index - 1, -1):
+            batch = queue.batches[index]
+            if batch.record_count == 0:
                 self.retire(batch)
                 if batch.record_count == 0:  # still: one may have come in before
                     self.forget(batch)
-            if queue.sendable_batch() is not None:
-                self.mark_ready(queue)
 
     def _seal(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         if queue.builder is batch.builder:

@@ -23,6 +23,9 @@ cdef class PartitionQueue(PartitionHead):
 
     @cython.locals(batch=ProducerBatch)
     cpdef ProducerBatch sendable_batch(self)
+
+    @cython.locals(batch=ProducerBatch)
+    cpdef bint is_short_of_memory(self) except -1
     cpdef bint is_oldest(self, ProducerBatch batch) except -1
     cpdef bint is_gated(self, int64_t leader_id) except -1
     cpdef sent(self, ProducerBatch batch, int64_t leader_id)

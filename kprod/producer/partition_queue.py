@@ -105,6 +105,13 @@ class PartitionQueue(PartitionHead):
             return batch
         return None
 
+    def is_short_of_memory(self) -> bool:
+        """Whether a send waits for memory of the pool that the newest batch has its memory from."""
+        if not self.batches:
+            return False
+        batch = self.batches[-1]
+        return batch.builder.chain.pool.has_waiters
+
     def is_oldest(self, batch: "ProducerBatch") -> bool:
         """Whether a batch is the first to be settled."""
         return bool(self.batches) and self.batches[0] is batch
