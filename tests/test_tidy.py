@@ -46,6 +46,7 @@ KEPT_TOGETHER: dict[str, str] = {
     "kprod/network/client.py": "one loop over all connections, and what may be asked of them",
     "kprod/network/connection.py": "one connection's life from address to answer",
     "kprod/producer/accumulator.py": "each event that makes a queue ready, and the rings",
+    "kprod/producer/delivery.py": "every way in which a batch ends, settled in one order",
     "kprod/producer/producer.py": "the public face, with the wiring of what is behind it",
 }
 

@@ -21,6 +21,7 @@ cdef class ProducerBatch(TimerTask):
     cdef public int64_t producer_id
     cdef public int64_t producer_epoch
     cdef public list pieces
+    cdef public object verdict
     cdef public object on_due
 
     cpdef object run(self)

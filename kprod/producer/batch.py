@@ -45,11 +45,12 @@ class ProducerBatch(TimerTask):
         queue: Where it stands.
         builder: Its bytes.
         result: What its futures share.
-        is_due: Sendable though not full: lingered, flushed, or memory is short.
+        is_due: Sendable though not full: lingered, flushed, or a send waits for memory.
         attempts: Requests that carried it so far.
         in_flight: In a request that is not complete.
         maybe_persisted: Some attempt may be in the log; never goes back.
         base_sequence: Sequence of its first record; `NO_SEQUENCE` until it is first drained.
+        verdict: Why it fails as soon as the batches before it are settled; None while that is open.
         on_due: Called by its timer with the batch.
     """
 
@@ -68,6 +69,7 @@ class ProducerBatch(TimerTask):
         "producer_id",
         "queue",
         "result",
+        "verdict",
     )
 
     def __init__(
@@ -90,6 +92,7 @@ class ProducerBatch(TimerTask):
         self.producer_id = -1
         self.producer_epoch = -1
         self.pieces: list[Piece] | None = None
+        self.verdict: KprodError | None = None
         self.on_due: Callable[[ProducerBatch], object] | None = None
 
     def run(self) -> object:

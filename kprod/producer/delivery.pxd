@@ -33,6 +33,9 @@ cdef class Delivery:
     @cython.locals(queue=PartitionQueue)
     cpdef _succeed(self, ProducerBatch batch, int64_t base_offset, int64_t log_append_time_ms)
 
+    @cython.locals(batch=ProducerBatch)
+    cpdef _settle_next(self, PartitionQueue queue)
+
     @cython.locals(queue=PartitionQueue)
     cpdef _end_attempt(self, ProducerBatch batch)
     cpdef dict _read(self, object topic_names, Outcome outcome)

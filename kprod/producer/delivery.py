@@ -6,8 +6,9 @@ answered, or was answered with a code that leaves it open. That never goes back:
 a failure says POSSIBLY_PERSISTED, and whether the batch may ever get another sequence.
 
 Order. Of an idempotent partition only the oldest batch is settled. What is answered for a batch
-behind one that must go again is noted in its persistence, and asked again in its turn: so callbacks
-run in the order of sending, and nothing behind a gap counts as sent.
+behind one that must go again is noted in its persistence, and asked again in its turn; a failure
+that is final is noted as its verdict, and it fails in its turn. So callbacks run in the order of
+sending, and nothing behind a gap counts as sent.
 
 Thread-safety: the sender's.
 Source: Kafka Sender.completeBatch and TransactionManager.canRetry (clients 4.3.1), KIP-467,
@@ -158,7 +159,7 @@ class Delivery:
         if not batch.is_done:
             error = KprodError(f"{batch.record_count} records could not be encoded: {cause!r}")
             error.__cause__ = cause
-            self._fail(batch, error)
+            self._fail_in_turn(batch, error)
 
     def purge(self) -> int:
         """Fail every record that is certainly not in the log and not on its way.
@@ -260,7 +261,7 @@ class Delivery:
         if not batch.is_done:
             error = KprodError(f"kprod failed on a broker's answer: {cause!r}")
             error.__cause__ = cause
-            self._fail(batch, error)
+            self._fail_in_turn(batch, error)
 
     def _settle(self, batch: ProducerBatch, answer: Mapping[str, Any]) -> None:
         code = answer["error_code"]
@@ -326,7 +327,7 @@ class Delivery:
         if error.retriable:
             self._retry(batch, error)
         else:
-            self._fail(batch, own_copy(error))
+            self._fail_in_turn(batch, own_copy(error))
 
     def _succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
         queue = batch.queue
@@ -336,6 +337,7 @@ class Delivery:
         if not batch.is_done:
             batch.succeed(base_offset, log_append_time_ms)
             self._accumulator.forget(batch)
+            self._settle_next(queue)
         if queue.has_unsent:
             self._accumulator.mark_ready(queue)
 
@@ -354,10 +356,9 @@ class Delivery:
         queue = batch.queue
         queue.rewind_later()
         if queue.is_gone:
-            self._fail(batch, _gone_error(queue))
-            return
+            return  # `fail_gone` fails all batches in order as soon as none is in flight
         if batch.attempts > self._settings.retries:
-            self._fail(batch, own_copy(error))
+            self._fail_in_turn(batch, own_copy(error))
             return
         _logger.debug("Sending %s-%d again: %s", queue.topic, queue.partition, error)
         self._recorder.retried(queue.topic, batch.record_count)
@@ -367,11 +368,29 @@ class Delivery:
             return
         queue.backoff_count += 1
         delay_ms = self._backoff.wait_ms(batch.attempts - 1, self._source)
-        self._timer.add(delay_ms, TimerTask(partial(self._backoff_is_over, queue)))
+        backoff_is_over = partial(self._backoff_is_over, queue, queue.backoff_round)
+        self._timer.add(delay_ms, TimerTask(backoff_is_over))
 
-    def _backoff_is_over(self, queue: PartitionQueue) -> None:
-        queue.backoff_count -= 1
-        self._accumulator.mark_ready(queue)
+    def _backoff_is_over(self, queue: PartitionQueue, backoff_round: int) -> None:
+        if backoff_round == queue.backoff_round:
+            queue.backoff_count -= 1
+            self._accumulator.mark_ready(queue)
+
+    def _fail_in_turn(self, batch: ProducerBatch, error: KprodError) -> None:
+        """Fail a batch whose attempt is over as soon as all batches before it are settled."""
+        if batch.is_behind:
+            batch.verdict = error
+            batch.queue.rewind_later()
+            self._accumulator.mark_ready(batch.queue)  # this answer may be the last one awaited
+        else:
+            self._fail(batch, error)
+
+    def _settle_next(self, queue: PartitionQueue) -> None:
+        """Fail the batch that is the oldest now, if its verdict only waited for that."""
+        if queue.batches:
+            batch = queue.batches[0]
+            if batch.verdict is not None:
+                self._fail(batch, batch.verdict)
 
     def _fail(
         self,
@@ -380,6 +399,8 @@ class Delivery:
         record_errors: dict[int, KprodError] | None = None,
     ) -> None:
         """End a batch for good; the sequences of those behind it cannot go on."""
+        if batch.is_done:
+            return  # it had a verdict and was settled together with the batch before it
         queue = batch.queue
         if batch.has_sequence and not batch.in_flight:
             self._identity.want_bump(f"a batch of {queue.topic}-{queue.partition} failed: {error}")
@@ -390,7 +411,9 @@ class Delivery:
         self._accumulator.forget(batch)
         if batch.has_sequence and queue.in_flight_count:
             queue.rewind_later()
+        queue.maybe_end_backoffs()
         self._accumulator.mark_ready(queue)
+        self._settle_next(queue)
 
 
 def _gone_error(queue: PartitionQueue) -> KprodError:

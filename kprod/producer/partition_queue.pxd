@@ -12,6 +12,7 @@ cdef class PartitionQueue(PartitionHead):
     cdef public Py_ssize_t drain_index
     cdef public Py_ssize_t in_flight_count
     cdef public Py_ssize_t backoff_count
+    cdef public Py_ssize_t backoff_round
     cdef public int64_t leader_id
     cdef public int64_t picture
     cdef public int64_t ring_node_id

@@ -44,6 +44,7 @@ class PartitionQueue(PartitionHead):
         may_pipeline: A batch succeeded at `sent_to` since the last error.
         must_rewind: A sent batch failed; send nothing until the rest is answered.
         backoff_count: Back-offs that run; it waits for the longest.
+        backoff_round: Counts up when back-offs end early; timers of an older round do nothing.
         is_gone: The topic was made anew without this partition.
         next_sequence: For the next batch without one.
     """
@@ -52,6 +53,7 @@ class PartitionQueue(PartitionHead):
 
     __slots__ = (
         "backoff_count",
+        "backoff_round",
         "drain_index",
         "head",
         "in_flight_count",
@@ -78,6 +80,7 @@ class PartitionQueue(PartitionHead):
         self.must_rewind = False
         self.is_gone = False
         self.backoff_count = 0
+        self.backoff_round = 0
         self.next_sequence = 0
 
     @property
@@ -94,12 +97,15 @@ class PartitionQueue(PartitionHead):
             return None
 
     def sendable_batch(self) -> "ProducerBatch | None":
-        """Return the oldest unsent batch, if it is full, followed by another, or due."""
+        """Return the oldest unsent batch, if it is full, followed by another, or due.
+
+        A batch with a verdict is not sent again, and no batch behind it before it has failed.
+        """
         if self.drain_index >= len(self.batches):
             return None
         batch = self.batches[self.drain_index]
         builder = batch.builder
-        if builder.record_count == 0:
+        if builder.record_count == 0 or batch.verdict is not None:
             return None
         if batch.is_due or builder is not self.builder or builder.is_full:
             return batch
@@ -144,6 +150,17 @@ class PartitionQueue(PartitionHead):
         if self.in_flight_count == 0:
             return False
         return self.must_rewind or not self.may_pipeline or self.sent_to != leader_id
+
+    def maybe_end_backoffs(self) -> None:
+        """End the back-offs when no batch is left that was tried: nothing is spared by them."""
+        if not self.backoff_count:
+            return
+        # By index: sending threads may append meanwhile, which would end an iteration.
+        for index in range(len(self.batches)):
+            if self.batches[index].attempts:
+                return
+        self.backoff_count = 0
+        self.backoff_round += 1
 
     def sent(self, batch: "ProducerBatch", leader_id: int) -> None:
         """Move the drain index past a batch that goes into a request now."""

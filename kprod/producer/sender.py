@@ -211,13 +211,13 @@ class Sender:
         """Fail every batch that is not done.
 
         Args:
-            error: Why; each batch gets a copy with its own persistence.
+            error: Why; each batch gets a copy with its own persistence, unless it has a verdict.
         """
 
         def fail(batch: ProducerBatch) -> None:
             if batch.record_count and not batch.is_done:
                 self._recorder.failed(batch.queue.topic, batch.record_count)
-            batch.fail(own_copy(error))
+            batch.fail(batch.verdict or own_copy(error))
 
         self._accumulator.abort(fail)
 
