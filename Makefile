@@ -78,13 +78,13 @@ kafka: $(VENV)/.built  ## start an Apache Kafka and print its address
 fuzz: $(VENV)/.built  ## fuzz every decoder in a sanitized build, a minute each (FUZZ="--seconds 600")
 	$(PY) -m tests.fuzz $(FUZZ)
 
-long: $(VENV)/.built  ## run the tests that are too long for make test, and 5,000 examples each
+long: $(VENV)/.built  ## run the tests that are too long for make test, and 5,000 examples or more each
 	$(PYTEST) --timeout 3600 -o faulthandler_timeout=3600 -m long
 	KPROD_HYPOTHESIS_PROFILE=long $(PYTEST) --timeout 3600 -o faulthandler_timeout=3600 \
 	  $(LONG_PROPERTIES)
-# Tests that draw 5,000 examples there, new ones each time.
+# Tests that draw 5,000 examples there, new ones each time; the observers' test draws 20,000.
 LONG_PROPERTIES := tests/record $(wildcard tests/_core/test_batch*_properties.py) \
-  tests/_core/test_message_set_properties.py
+  tests/_core/test_message_set_properties.py tests/producer/test_observers_properties.py
 
 mutants: $(VENV)/.built  ## plant faults and see that the tests find each
 	$(PY) tests/mutants/run.py

@@ -8,7 +8,13 @@ cdef class BatchListeners(LoopCall):
     cdef BatchResult _result
     # Futures of the loop, as keys: who gives up leaves at once, however many there are.
     cdef dict _waiters
+    # Lists of pairs of a done-callback and its context, by `RecordFuture`; None if there are none.
+    cdef dict _done_calls
     cdef int leave(self, object waiter) except -1
+
+
+cdef BatchListeners listeners_in(LoopCalls calls, BatchResult result, bint until_finished)
+cdef int call_in_loop(LoopCalls calls, RecordFuture future, list done_calls) except -1
 
 
 cdef class ResultWait(Steps):

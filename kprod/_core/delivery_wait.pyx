@@ -1,8 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """Waiting for records and batches in an event loop.
 
-What is settled costs no future of the loop and no turn of it. Who must wait gets a future, and
-stands with all others of the same loop that wait for the same batch; the sender tells them once.
+A settled record costs no future of the loop and no turn of it. A task that must wait gets a future
+of the loop, kept together with all others of the same loop that wait for the same batch, and with
+the done-callbacks that the loop is to call; the sender wakes them all by one call.
 
 Thread-safety: `BatchListeners.release` the sender's; the rest the loop's thread.
 """
@@ -17,11 +18,16 @@ from kprod._core.steps cimport Steps
 
 @cython.final
 cdef class BatchListeners(LoopCall):
-    """Everyone in one loop who waits for one batch. Stands among the batch's waiting threads."""
+    """All that waits for one batch in one loop; registered with the batch as a single waiter."""
 
     def release(self) -> None:
         """Wake them all; as a lock that a thread waits for."""
         self._calls.add(self)
+
+    def forsake(self) -> None:
+        """Wake them in a forked child, if it is a copy of the loop's thread."""
+        if self._calls.is_of_this_thread():
+            self.arrive()
 
     cdef int arrive(self) except -1:
         if self._calls.by_result.get(self._result) is self:
@@ -31,11 +37,73 @@ cdef class BatchListeners(LoopCall):
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+        done_calls = self._done_calls
+        self._done_calls = None
+        if done_calls is not None:
+            for future, calls in done_calls.items():
+                call_in_loop(self._calls, <RecordFuture>future, calls)
         return 0
 
     cdef int leave(self, object waiter) except -1:
         self._waiters.pop(waiter, None)
         return 0
+
+
+cdef BatchListeners listeners_in(LoopCalls calls, BatchResult result, bint until_finished):
+    """What waits for a batch in a loop, begun if nothing does yet.
+
+    None if the batch is settled (finished, with `until_finished`) or split, unless its listeners
+    are still to be told so.
+    """
+    cdef BatchListeners listeners = calls.by_result.get(result)
+    cdef bint is_settled
+    if listeners is not None:
+        return listeners
+    listeners = BatchListeners.__new__(BatchListeners)
+    listeners._calls = calls
+    listeners._result = result
+    listeners._waiters = {}
+    # Made first: a collection of garbage in there may let another thread settle the batch.
+    alone = [listeners]
+    with cython.critical_section(result):
+        is_settled = result._parts is not None or (
+            result.finished if until_finished else result.done
+        )
+        if not is_settled:
+            if result._waiters is None:
+                result._waiters = alone
+                track_again(result)
+            else:
+                result._waiters.append(listeners)
+    if is_settled:
+        return None
+    calls.by_result[result] = listeners
+    return listeners
+
+
+cdef int call_in_loop(LoopCalls calls, RecordFuture future, list done_calls) except -1:
+    """Have the running loop make calls of a future once it is done: soon, if it is.
+
+    Args:
+        calls: Of the loop.
+        future: What the callbacks are called with.
+        done_calls: Pairs of a callback and its context.
+    """
+    cdef BatchResult result
+    cdef BatchListeners listeners
+    while True:
+        result = future._settled_by()
+        if result.done:
+            for callback, context in done_calls:
+                calls.loop.call_soon(callback, future, context=context)
+            return 0
+        listeners = listeners_in(calls, result, False)
+        if listeners is not None:
+            if listeners._done_calls is None:
+                listeners._done_calls = {}
+            known = listeners._done_calls.get(future)
+            listeners._done_calls[future] = done_calls if known is None else known + done_calls
+            return 0
 
 
 cdef class ResultWait(Steps):
@@ -44,28 +112,9 @@ cdef class ResultWait(Steps):
     cdef object _listen(self, BatchResult result):
         """A future that is settled when the batch may be; None if it is already."""
         cdef LoopCalls calls = calls_of_running_loop()
-        cdef BatchListeners listeners = calls.by_result.get(result)
-        cdef bint is_settled
+        cdef BatchListeners listeners = listeners_in(calls, result, self._until_finished)
         if listeners is None:
-            listeners = BatchListeners.__new__(BatchListeners)
-            listeners._calls = calls
-            listeners._result = result
-            listeners._waiters = {}
-            # Made first: a collection of garbage in there may let another thread settle the batch.
-            alone = [listeners]
-            with cython.critical_section(result):
-                is_settled = result._forwards is not None or (
-                    result.finished if self._until_finished else result.done
-                )
-                if not is_settled:
-                    if result._waiters is None:
-                        result._waiters = alone
-                        track_again(result)
-                    else:
-                        result._waiters.append(listeners)
-            if is_settled:
-                return None
-            calls.by_result[result] = listeners
+            return None
         waiter = calls.loop.create_future()
         listeners._waiters[waiter] = None
         self._listeners = listeners
@@ -124,8 +173,8 @@ cdef class FinishWait(ResultWait):
         self.forsake()
         while self._open_results:
             result = <BatchResult?>self._open_results.pop()
-            if result._forwards is not None:
-                self._open_results.extend([child for _, child in result._forwards])
+            if result._parts is not None:
+                self._open_results.extend(result._parts)
             elif not result.finished:
                 self._open_results.append(result)
                 step = self._listen(result)

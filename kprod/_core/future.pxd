@@ -15,6 +15,8 @@ cdef class BatchListener:
     cdef int follow(self, list forwards) except -1
     # It is split: the parts answer for it from now on.
     cdef void leave(self) noexcept
+    # This is a forked child, where nothing is settled any more.
+    cdef void forsake(self) noexcept
 
 
 cdef class BatchResult:
@@ -31,13 +33,17 @@ cdef class BatchResult:
     # Knows a shorter way to its outcome for one who waits for it, or None; see `express_lane`.
     cdef public object lane
     cdef dict _record_errors
-    # Futures with `on_delivery`, and pairs of a future and a callback; None when it is done.
+    # Futures with `on_delivery`, and triples of a future, a callback and its context or None. None
+    # when the batch is done or split.
     cdef list _callbacks
     cdef bint _callbacks_unordered
     cdef list _waiters
-    cdef list _forwards
+    # Results of the parts of a split batch; not changed once it is set.
+    cdef list _parts
+    # Of its first record in the batch that was split first; 0 if it is no part of another.
+    cdef int32_t _first_index
     cdef list _listeners
-    cdef void _hand_over(self, list forwards, list parts) noexcept
+    cdef int64_t _failed_before(self, int64_t end_index) except -1
     cdef void _wake_waiters(self) noexcept
     cpdef bint await_by(self, object waiter) except -1
     cpdef forgo(self, object waiter)
@@ -45,6 +51,7 @@ cdef class BatchResult:
 
 
 cdef class RecordFuture:
+    # Of the batch to which the record was appended, as is the index; neither ever changes.
     cdef BatchResult _result
     cdef int64_t _timestamp_ms
     cdef int32_t _index
@@ -56,3 +63,7 @@ cdef class RecordFuture:
     cdef object _error(self, BatchResult result)
     cdef BatchResult _outcome(self, object timeout)
     cdef BatchResult _wait(self, BatchResult result, object timeout)
+
+
+cdef BatchResult part_with(list parts, int32_t index)
+cdef int call_back(object entry) except -1

@@ -7,36 +7,39 @@ future keeps that callback until it is called: a tracked object for each would m
 walk all that wait, again and again. No result refers to chunks, and no error in it to frames that
 might, so a kept future keeps no buffer memory.
 
+A future's index and result never change: they are those of the batch to which its record was
+appended. The parts of a split batch know where they begin in that batch, so a look-up walks to the
+part that has the index. Nothing is moved, however many callbacks a future has.
+
 Thread-safety: results are settled by the sender; everything else any thread.
 Source: Kafka ProduceRequestResult, FutureRecordMetadata (clients 4.3.1).
 """
 
 cimport cython
 from cpython.list cimport PyList_GET_SIZE
-from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.clock cimport SystemClock, bounded_s
 from kprod._core.collector cimport track_again, untrack
 from kprod._core.own_wait cimport refuse_own_wait
+from kprod._core.record_metadata cimport new_metadata
 
 from _thread import allocate_lock
 
 from kprod.errors import KprodTimeout, without_frames
-
-cdef extern from "Python.h":
-    ctypedef struct PyTypeObject:
-        object (*tp_alloc)(type, Py_ssize_t)
 
 # What only higher layers can make; set once by `register`, when they are imported.
 cdef object _metadata_type = None
 cdef object _report_callback_error = None
 cdef object _await_future = None
 cdef object _to_concurrent = None
+cdef object _done_calls = None
+cdef object _describe = None
 
 
-def register(*, metadata_type, report_callback_error, await_future, to_concurrent):
+def register(
+    *, metadata_type, report_callback_error, await_future, to_concurrent, done_calls, describe
+):
     """Tell the compiled core about types and policies above it.
 
     Args:
@@ -44,12 +47,17 @@ def register(*, metadata_type, report_callback_error, await_future, to_concurren
         report_callback_error: Called with an exception that a callback raised.
         await_future: Called with a future, returns an awaitable's iterator.
         to_concurrent: Called with a future, returns a `concurrent.futures.Future`.
+        done_calls: The module `done_calls`, which uses this one.
+        describe: Called with a future, its topic and partition, returns its `repr`.
     """
-    global _metadata_type, _report_callback_error, _await_future, _to_concurrent
+    global _metadata_type, _report_callback_error, _await_future, _to_concurrent, _done_calls
+    global _describe
     _metadata_type = metadata_type
     _report_callback_error = report_callback_error
     _await_future = await_future
     _to_concurrent = to_concurrent
+    _done_calls = done_calls
+    _describe = describe
 
 
 cdef class BatchListener:
@@ -67,13 +75,16 @@ cdef class BatchListener:
     cdef void leave(self) noexcept:
         pass
 
+    cdef void forsake(self) noexcept:
+        pass
+
 
 @cython.auto_pickle(False)
 cdef class BatchResult:
     """What became of a batch, shared by the futures of its records.
 
-    It is done once. A batch that was split is done through its children: `forward` hands callbacks
-    on and sends everyone who waits to the child that now has the record.
+    It is done once. A batch that was split is done through its parts: `forward` hands callbacks on
+    and wakes every waiter, which then finds the part that has its record.
 
     The collector walks it once something leads out of it that may lead back: who waits or listens,
     or an error. Most have none of these; of callbacks it knows nothing, since futures have them.
@@ -113,7 +124,7 @@ cdef class BatchResult:
             _drop_frames(error, record_errors)
             track_again(self)
         with cython.critical_section(self):
-            if self.done or self._forwards is not None:
+            if self.done or self._parts is not None:
                 return False
             self.base_offset = base_offset
             self.log_append_time_ms = log_append_time_ms
@@ -134,7 +145,7 @@ cdef class BatchResult:
             if self._callbacks_unordered:
                 _put_in_order(callbacks)
             for entry in callbacks:
-                _call_back(entry)
+                call_back(entry)
             callbacks = None
         if listeners is not None:
             for listener in listeners:
@@ -146,13 +157,20 @@ cdef class BatchResult:
     def abandon(self, error) -> None:
         """Settle the batch without its callbacks; in a forked child, where nobody else will.
 
-        No lock is taken and none released: their holders are not in this process.
+        Waiters are woken: a signal handler may have forked the thread that waits. No lock is taken,
+        since its holder may not be in this process.
 
         Args:
             error: For all records that were not settled before the fork.
         """
-        if self._forwards is not None:
+        cdef BatchListener listener
+        cdef BatchResult part
+        if self._parts is not None:
+            for part in self._parts:
+                part.abandon(error)
             return
+        cdef list listeners = self._listeners
+        cdef list waiters = self._waiters
         self.lane = None
         self._callbacks = None
         self._listeners = None
@@ -162,6 +180,12 @@ cdef class BatchResult:
             self.error = error
             self.done = True
         self.finished = True
+        if listeners is not None:
+            for listener in listeners:
+                listener.forsake()
+        if waiters is not None:
+            for waiter in waiters:
+                _wake_in_child(waiter)
 
     def wait_finished(self, double timeout_s) -> bool:
         """Wait until the batch, or every part of it, is done and its callbacks have run.
@@ -178,8 +202,8 @@ cdef class BatchResult:
         cdef BatchResult result
         while open_results:
             result = <BatchResult>open_results.pop()
-            if result._forwards is not None:
-                open_results.extend([child for _, child in result._forwards])
+            if result._parts is not None:
+                open_results.extend(result._parts)
             elif not result.finished:
                 open_results.append(result)
                 if timeout_s >= 0:
@@ -189,20 +213,31 @@ cdef class BatchResult:
         return True
 
     def failed_count(self, record_count: int) -> int:
-        """How many of the batch's records are not delivered: failed, or not done yet.
+        """How many of the batch's first records are not delivered: failed, or not done yet.
 
         Args:
-            record_count: Of the batch, at least 1.
+            record_count: How many records are meant; others may have been appended behind them.
         """
-        if self._forwards is not None:
-            ends = [first for first, _ in self._forwards[1:]] + [record_count]
-            return sum(
-                child.failed_count(end - first)
-                for (first, child), end in zip(self._forwards, ends)
-            )
+        return self._failed_before(self._first_index + <int64_t>record_count)
+
+    cdef int64_t _failed_before(self, int64_t end_index) except -1:
+        """As `failed_count`, of the records whose index in the first batch is below `end_index`."""
+        cdef int64_t record_count = max(end_index - self._first_index, <int64_t>0)
+        cdef int64_t failed_count = 0
+        cdef BatchResult part
+        if self._parts is not None:
+            # From the last part to the first: each ends where the one behind it begins.
+            for part in reversed(self._parts):
+                failed_count += part._failed_before(end_index)
+                end_index = min(end_index, <int64_t>part._first_index)
+            return failed_count
         if not self.done or self.error is not None:
             return record_count
-        return 0 if self._record_errors is None else len(self._record_errors)
+        if self._record_errors is not None:
+            # Some may be of records behind these, and a broker may name what is not in the batch.
+            for index in self._record_errors:
+                failed_count += 0 <= index < record_count
+        return failed_count
 
     def forward(self, children) -> None:
         """Let the results of a split batch's parts answer for this one.
@@ -214,27 +249,29 @@ cdef class BatchResult:
                 Nobody knows these results yet.
         """
         cdef BatchListener listener
+        cdef BatchResult part
         cdef list forwards = list(children)
-        cdef list parts = [[] for _ in forwards]
-        cdef Py_ssize_t placed = 0
+        cdef list parts = []
+        for first_index, part in forwards:
+            part._first_index = self._first_index + <int32_t>first_index
+            parts.append(part)
         with cython.critical_section(self):
-            # First what can fail; it touches nothing but the children.
+            # First what can fail; it touches nothing but the parts.
             if self._listeners is not None:
                 for listener in self._listeners:
                     listener.follow(forwards)
-            # A collection of garbage may let another thread add a callback meanwhile.
-            while self._callbacks is not None and placed < PyList_GET_SIZE(self._callbacks):
-                entry = self._callbacks[placed]
-                (<list>parts[_part_with(forwards, _future_of(entry)._index)]).append(entry)
-                placed += 1
-            self._hand_over(forwards, parts)
+            for part in parts:
+                part._callbacks_unordered = self._callbacks_unordered
+            if self._callbacks is not None:
+                for entry in self._callbacks:
+                    part_with(parts, _future_of(entry)._index)._callbacks.append(entry)
             if self._listeners is not None:
                 for listener in self._listeners:
                     listener.leave()
                 self._listeners = None
             self.lane = None
             self._callbacks = None
-            self._forwards = forwards
+            self._parts = parts
         self._wake_waiters()
 
     cpdef bint await_by(self, object waiter) except -1:
@@ -249,7 +286,7 @@ cdef class BatchResult:
         # Made first: a collection of garbage in here may let another thread settle the batch.
         cdef list alone = [waiter]
         with cython.critical_section(self):
-            if self.finished or self._forwards is not None:
+            if self.finished or self._parts is not None:
                 return False
             if self._waiters is None:
                 self._waiters = alone
@@ -274,22 +311,6 @@ cdef class BatchResult:
             and not self._waiters
         )
 
-    cdef void _hand_over(self, list forwards, list parts) noexcept:
-        """Give each child its callbacks; needs no memory."""
-        cdef BatchResult child
-        cdef RecordFuture future
-        cdef int32_t first_index
-        cdef Py_ssize_t part
-        for part in range(PyList_GET_SIZE(forwards)):
-            first_index = forwards[part][0]
-            child = <BatchResult>forwards[part][1]
-            for entry in <list>parts[part]:
-                future = _future_of(entry)
-                future._index -= first_index
-                future._result = child
-            child._callbacks = <list>parts[part]
-            child._callbacks_unordered = self._callbacks_unordered
-
     cdef void _wake_waiters(self) noexcept:
         """Wake everyone, whatever becomes of telling one of them: some are event loops."""
         cdef list waiters
@@ -304,28 +325,8 @@ cdef class BatchResult:
                     _report(raised)
 
 
-cdef object _new_metadata(
-    str topic, object partition, object offset, object timestamp_ms, object key_bytes,
-    object value_bytes
-):
-    """Make a metadata tuple; its own constructor is Python code, and is called for each record."""
-    cdef object made = (<PyTypeObject*>_metadata_type).tp_alloc(_metadata_type, 6)
-    _fill(made, 0, topic)
-    _fill(made, 1, partition)
-    _fill(made, 2, offset)
-    _fill(made, 3, timestamp_ms)
-    _fill(made, 4, key_bytes)
-    _fill(made, 5, value_bytes)
-    return made
-
-
-cdef inline void _fill(object made, Py_ssize_t place, object field) noexcept:
-    Py_INCREF(field)
-    PyTuple_SET_ITEM(made, place, field)
-
-
 cdef inline RecordFuture _future_of(object entry):
-    """Of a future with `on_delivery`, or of a pair of a future and a callback added later."""
+    """Of a future with `on_delivery`, or of a triple of a future and what was added later."""
     return <RecordFuture>(entry[0] if isinstance(entry, tuple) else entry)
 
 
@@ -355,12 +356,21 @@ cdef int _put_in_order(list callbacks) except -1:
     return 0
 
 
-cdef Py_ssize_t _part_with(list forwards, int32_t index) except -1:
-    """The part of a split batch that has the record of this index."""
-    cdef Py_ssize_t part = PyList_GET_SIZE(forwards) - 1
-    while part > 0 and forwards[part][0] > index:
-        part -= 1
-    return part
+cdef BatchResult part_with(list parts, int32_t index):
+    """The part of a split batch that has the record of this index in the first batch."""
+    cdef Py_ssize_t place = PyList_GET_SIZE(parts) - 1
+    while place > 0 and (<BatchResult>parts[place])._first_index > index:
+        place -= 1
+    return <BatchResult>parts[place]
+
+
+cdef int _wake_in_child(object waiter) except -1:
+    """Wake a waiter after a fork: in its own way if it has one, else as a lock."""
+    try:
+        getattr(waiter, "forsake", waiter.release)()
+    except BaseException as raised:
+        _report(raised)
+    return 0
 
 
 cdef int _report(object raised) except -1:
@@ -372,14 +382,18 @@ cdef int _report(object raised) except -1:
     return 0
 
 
-cdef int _call_back(object entry) except -1:
+cdef int call_back(object entry) except -1:
     """Run one callback; whatever it raises is reported and stops nothing else."""
     cdef RecordFuture future = _future_of(entry)
-    cdef BatchResult result = future._result
+    cdef BatchResult result = future._settled_by()
     cdef object on_delivery
     try:
         if isinstance(entry, tuple):
-            entry[1](future)
+            _, callback, context = entry
+            if context is None:
+                callback(future)
+            else:
+                context.run(callback, future)
         else:
             on_delivery = future._on_delivery
             future._on_delivery = None
@@ -409,33 +423,28 @@ cdef class RecordFuture:
         # Of a copy, or in another process, nobody would ever settle it.
         raise TypeError("a RecordFuture cannot be pickled or copied; its result() can")
 
-    def _descend(self, list forwards):
-        """Move to the child that has this record now, and return it."""
-        first_index, child = forwards[_part_with(forwards, self._index)]
-        self._index -= <int32_t>first_index
-        self._result = child
-        return child
-
     cdef BatchResult _settled_by(self):
         """The result that answers for this record, past all splits so far."""
-        if self._result._forwards is not None:
-            with cython.critical_section(self):
-                while self._result._forwards is not None:
-                    self._descend(self._result._forwards)
-        return self._result
+        cdef BatchResult result = self._result
+        while result._parts is not None:
+            result = part_with(result._parts, self._index)
+        return result
 
     cdef object _metadata(self, BatchResult result):
-        cdef int64_t offset = result.base_offset + self._index if result.base_offset >= 0 else -1
+        cdef int64_t offset = -1
         cdef int64_t timestamp_ms = result.log_append_time_ms
+        if result.base_offset >= 0:
+            offset = result.base_offset + (self._index - result._first_index)
         if timestamp_ms < 0:
             timestamp_ms = self._timestamp_ms
-        return _new_metadata(
-            result.topic, result.partition, offset, timestamp_ms, self._key_bytes, self._value_bytes
+        return new_metadata(
+            _metadata_type, result.topic, result.partition, offset, timestamp_ms, self._key_bytes,
+            self._value_bytes,
         )
 
     cdef object _error(self, BatchResult result):
         if result._record_errors is not None:
-            return result._record_errors.get(self._index, result.error)
+            return result._record_errors.get(self._index - result._first_index, result.error)
         return result.error
 
     # The interpreter calls a plain method faster than one that knows its signature, so what may be
@@ -519,23 +528,36 @@ cdef class RecordFuture:
     @cython.binding(False)
     @cython.embedsignature(True)
     @cython.embedsignature.format("clinic")
-    def add_done_callback(self, callback) -> None:
-        """Call `callback(future)` once the record is settled; at once if it is.
+    def add_done_callback(self, callback, context=None) -> None:
+        """Call `callback(future)` once the record is settled.
 
-        It runs on the sender's thread (here if settled already), in record order within a batch,
-        outside every lock. What it raises is logged.
+        Added in a running event loop, it is called by that loop, as one of an asyncio future is.
+        Otherwise it runs on the sender's thread (here, at once, if the record is settled already),
+        in record order within a batch, outside every lock; what it raises is logged.
+
+        Args:
+            callback: Takes the future.
+            context: To run it in; None, in a loop, is a copy of the present one.
         """
-        cdef BatchResult result = self._settled_by()
-        cdef tuple entry = (self, callback)
-        with cython.critical_section(result):
-            if not result.done and result._forwards is None:
-                result._callbacks.append(entry)
-                result._callbacks_unordered = True
-                return
-        if result._forwards is not None:
-            self.add_done_callback(callback)
-        else:
-            _call_back(entry)
+        _done_calls.add_done_call(self, callback, context)
+
+    def remove_done_callback(self, callback) -> int:
+        """Take back a callback: in an event loop one that was added there, else one of no loop.
+
+        Returns how many times it had been added and was not called yet.
+        """
+        return _done_calls.remove_done_call(self, callback)
+
+    def cancel(self, msg=None) -> bool:
+        """Do nothing and return False: an accepted record is taken back by `purge` only."""
+        return False
+
+    def cancelled(self) -> bool:
+        """Whether the record was cancelled; no record ever is."""
+        return False
+
+    def __repr__(self):
+        return _describe(self, self._result.topic, self._result.partition)
 
     def __await__(self):
         return _await_future(self)

@@ -4,6 +4,7 @@ cdef class LoopCall:
 
 cdef class LoopCalls:
     cdef readonly object loop
+    cdef object _thread_ident
     cdef object __weakref__
     # A deque: other threads append, the loop's takes.
     cdef object _calls
@@ -11,6 +12,7 @@ cdef class LoopCalls:
     # What waits in this loop, by the batch that it waits for; the loop's thread only.
     cdef dict by_result
     cdef bint add(self, LoopCall call) except -1
+    cdef bint is_of_this_thread(self) except -1
 
 
 cdef class LoopSignal(LoopCall):

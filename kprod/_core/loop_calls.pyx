@@ -12,6 +12,7 @@ Thread-safety: `add` and `LoopSignal.wake` any thread; the rest the loop's.
 
 cimport cython
 
+from _thread import get_ident
 from asyncio import get_running_loop
 from collections import deque
 from threading import local
@@ -29,7 +30,7 @@ cdef class LoopCall:
 
 
 cdef class LoopCalls:
-    """The calls for one event loop.
+    """The calls for one event loop; made in its thread.
 
     Args:
         loop: Any event loop of asyncio's kind.
@@ -39,6 +40,7 @@ cdef class LoopCalls:
         self.loop = loop
         self._calls = deque()
         self.by_result = {}
+        self._thread_ident = get_ident()
 
     cdef bint add(self, LoopCall call) except -1:
         """Let the loop make a call soon; False if it is closed, and never will."""
@@ -51,17 +53,23 @@ cdef class LoopCalls:
         if must_ring:
             try:
                 self.loop.call_soon_threadsafe(self._take)
-            except RuntimeError:
-                # The loop is closed. What waited in it will never run.
+            except BaseException as raised:
                 self._is_rung = False
-                self._calls.clear()
-                return False
-            except BaseException:
-                # A signal handler interrupted it, who knows where. Rung twice does no harm.
-                self._is_rung = False
+                if self.loop.is_closed():
+                    # What waited in it will never run.
+                    self._calls.clear()
+                    if isinstance(raised, RuntimeError):
+                        return False
+                    raise
+                # A signal handler may have interrupted the call anywhere, and may raise anything,
+                # RuntimeError too. Scheduling `_take` twice is harmless.
                 self.loop.call_soon_threadsafe(self._take)
                 raise
         return True
+
+    cdef bint is_of_this_thread(self) except -1:
+        """Whether the caller is on the loop's thread, or on a forked child's copy of it."""
+        return self._thread_ident == get_ident()
 
     def _take(self):
         with cython.critical_section(self):
@@ -106,6 +114,11 @@ cdef class LoopSignal(LoopCall):
     def wake(self) -> None:
         """Settle the future soon, in its loop."""
         self.notify()
+
+    def forsake(self) -> None:
+        """Settle the future in a forked child, if it is a copy of the loop's thread."""
+        if self._calls.is_of_this_thread():
+            self.arrive()
 
     cdef int arrive(self) except -1:
         if not self.future.done():

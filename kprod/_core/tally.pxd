@@ -32,6 +32,7 @@ cdef class SendTally:
     cdef int _note_offsets(self, list ranges, BatchShare share, BatchResult result) except -1
     cdef void _end_if_settled(self) noexcept
     cdef void _report(self) noexcept
+    cdef void forsake(self) noexcept
 
 
 cdef class BatchShare(BatchListener):

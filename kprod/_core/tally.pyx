@@ -195,7 +195,8 @@ cdef class SendTally:
         """Make a call once all is done, and all callbacks have run; False if that was before.
 
         Args:
-            call: Takes nothing. What it raises is dropped.
+            call: Takes nothing; what it raises is dropped. In a forked child its method `forsake`
+                is called instead, if it has one.
         """
         with cython.critical_section(self):
             if self._reported:
@@ -205,8 +206,41 @@ cdef class SendTally:
             self._calls.append(call)
         return True
 
+    def done_calls(self) -> list:
+        """The calls that were asked for and are not made yet."""
+        with cython.critical_section(self):
+            return [] if self._calls is None else list(self._calls)
+
+    def remove_done_call(self, call) -> bool:
+        """Do not make a call that was asked for; False if it is made, or was not asked for.
+
+        Args:
+            call: The same object as was given to `add_done_call`.
+        """
+        cdef Py_ssize_t place
+        with cython.critical_section(self):
+            if self._calls is not None:
+                for place in range(len(self._calls)):
+                    if self._calls[place] is call:
+                        del self._calls[place]
+                        return True
+        return False
+
+    cdef void forsake(self) noexcept:
+        """Wake all that wait in a forked child; no lock is taken, as its holder may not be here."""
+        waiters, self._waiters = self._waiters, None
+        try:
+            for lock in waiters or ():
+                lock.release()
+            for call in self._calls or ():
+                if hasattr(call, "forsake"):
+                    call.forsake()
+        except BaseException:
+            # The application's event loop; a thread of this process is woken before.
+            pass
+
     def wait(self, timeout_s: float) -> bool:
-        """Wait until all is done.
+        """Wait until all is done, or this is a forked child.
 
         Args:
             timeout_s: Seconds; negative waits as long as it takes.
@@ -417,6 +451,9 @@ cdef class BatchShare(BatchListener):
     cdef void report(self) noexcept:
         if self.record_count:
             self.tally.count_finished()
+
+    cdef void forsake(self) noexcept:
+        self.tally.forsake()
 
     cdef int follow(self, list forwards) except -1:
         """Give each part of a batch that is to be split its part of the share."""

@@ -118,16 +118,31 @@ class AnswerWait:
 
         Raises:
             BaseException: What a signal handler raised.
+            OSError: The system refused the wait.
+            ValueError: Likewise.
         """
         epoll, bell = self._epoll, self._bell  # held: a bell that is closed has never rung
-        if epoll is not None and bell is not None:
+        if epoll is None or bell is None:
+            return
+        try:
             epoll.poll(_WAIT_MAX_S if timeout_s < 0 else min(timeout_s, _WAIT_MAX_S), 1)
+        except (OSError, ValueError):
+            if not epoll.closed:
+                raise
+            # A signal handler has forked this process in the midst of the wait.
 
     def release(self) -> None:
         """End the wait, this one or the next; any thread. A lock that is awaited has the same."""
         bell = self._bell  # held, and so open, until it is written to
         if bell is not None:
             bell.write(EVENT_COUNT_OF_ONE)
+
+    def forsake(self) -> None:
+        """End the wait in a forked child, whose copy of it shares the epoll with the parent's."""
+        epoll = self._epoll
+        if epoll is not None:
+            epoll.close()
+        self.close()
 
     def peek(self) -> Frame | None:
         """Look at the answer to a lone request.

@@ -13,9 +13,11 @@ import queue
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from kprod._core import done_calls
 from kprod._core import future as compiled
 from kprod._core.clock import bounded_s
 from kprod._core.delivery_wait import DeliveryWait
+from kprod._core.done_calls import call_when_done
 from kprod._core.failures import failures_of
 from kprod._core.future import RecordFuture
 from kprod._core.own_wait import is_sender
@@ -84,7 +86,7 @@ def as_completed(
     everyone = list(futures)
     deadline = _Deadline(timeout)
     for future in everyone:
-        future.add_done_callback(finished.put)
+        call_when_done(future, finished.put)  # an event loop of this thread may stand still
     if is_sender():
         for future in everyone:
             future.exception(deadline.left())
@@ -126,7 +128,7 @@ class _ConcurrentView(concurrent.futures.Future[RecordMetadata]):
         super().__init__()
         self._record = record
         self.set_running_or_notify_cancel()
-        record.add_done_callback(self._settle)
+        call_when_done(record, self._settle)  # whoever waits may keep a loop of this thread
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """As the record's."""
@@ -159,9 +161,23 @@ def _report_callback_error(error: BaseException) -> None:
     _logger.error("A delivery callback raised; the other callbacks run", exc_info=error)
 
 
+def _describe(record: RecordFuture, topic: str, partition: int) -> str:
+    """What `repr` says: topic and partition, and the offset, the error, or that it is pending."""
+    if not record.done():
+        state = "pending"
+    elif (error := record.exception(0)) is not None:
+        state = f"failed: {error!r}"
+    else:
+        offset = record.result(0).offset
+        state = f"delivered at offset {offset}" if offset >= 0 else "delivered, offset unknown"
+    return f"<RecordFuture {topic}-{partition}: {state}>"
+
+
 compiled.register(
     metadata_type=RecordMetadata,
     report_callback_error=_report_callback_error,
     await_future=DeliveryWait,
     to_concurrent=_ConcurrentView,
+    done_calls=done_calls,
+    describe=_describe,
 )

@@ -11,10 +11,12 @@ Source: `concurrent.futures.Future` for the names.
 import asyncio
 import os
 from collections.abc import Callable, Generator
-from itertools import starmap
+from contextvars import Context
+from itertools import islice, starmap
 from typing import Any, NamedTuple
 
 from kprod._core.clock import bounded_s
+from kprod._core.loop_calls import LoopSignal
 from kprod._core.own_wait import is_sender
 from kprod._core.tally import SendTally
 from kprod.errors import KprodError, KprodTimeout, Persistence, ProducerForked, RecordsFailed
@@ -25,6 +27,7 @@ __all__ = ["OffsetRange", "PartitionOffsets", "SendFailure", "SendReceipt"]
 _logger = guarded_logger(__name__)
 _MAYBE = Persistence.POSSIBLY_PERSISTED
 _FOREVER_S = -1.0
+_SHOWN_MAX = 3  # partitions that `repr` names
 
 
 class OffsetRange(NamedTuple):
@@ -159,30 +162,63 @@ class SendReceipt:
         """Index and error of each record that has failed so far, ascending; does not wait."""
         return list(starmap(SendFailure, self._tally.failures()))
 
-    def add_done_callback(self, callback: Callable[["SendReceipt"], object]) -> None:
-        """Call `callback(receipt)` once all records are settled; at once if they are.
+    def add_done_callback(
+        self, callback: Callable[["SendReceipt"], object], context: Context | None = None
+    ) -> None:
+        """Call `callback(receipt)` once all records are settled.
 
-        It runs on the sender's thread (here if settled already), after the delivery callbacks of
-        the last batch, outside every lock. What it raises is logged.
+        Added in a running event loop, it is called by that loop, as one of an asyncio future is.
+        Otherwise it runs on the sender's thread (here, at once, if all is settled already), after
+        the delivery callbacks of the last batch, outside every lock; what it raises is logged.
 
         Args:
             callback: Takes the receipt.
+            context: To run it in; None, in a loop, is a copy of the present one.
         """
-        if not self._tally.add_done_call(lambda: self._call_back(callback)):
-            self._call_back(callback)
+        loop = _running_loop()
+        call: _ThreadCall | _LoopCall
+        if loop is None:
+            call = _ThreadCall(callback, self, context)
+        else:
+            call = _LoopCall(loop, callback)
+            call.future.add_done_callback(lambda _: callback(self), context=context)
+        if not self._tally.add_done_call(call):
+            call()
+
+    def remove_done_callback(self, callback: Callable[["SendReceipt"], object]) -> int:
+        """Take back a callback: in an event loop one that was added there, else one of no loop.
+
+        Args:
+            callback: Equal to what was added.
+
+        Returns:
+            How many times it had been added and was not called yet.
+        """
+        loop = _running_loop()
+        found = [
+            call
+            for call in self._tally.done_calls()
+            if call.loop is loop and call.callback == callback
+        ]
+        return sum(self._tally.remove_done_call(call) for call in found)
+
+    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 - as asyncio's futures have it
+        """Do nothing and return False: accepted records are taken back by `purge` only."""
+        return False
+
+    def cancelled(self) -> bool:
+        """Whether the records were cancelled; none ever is."""
+        return False
 
     def __await__(self) -> Generator[Any, None, dict[int, PartitionOffsets]]:
         if not self.done():
             self._refuse_in_child()
-            loop = asyncio.get_running_loop()
-            waiter: asyncio.Future[None] = loop.create_future()
-
-            def settle() -> None:
-                if not waiter.done():
-                    waiter.set_result(None)
-
-            self.add_done_callback(lambda _: _call_soon(loop, settle))
-            yield from waiter.__await__()
+            call = _LoopCall(asyncio.get_running_loop())
+            if self._tally.add_done_call(call):
+                try:
+                    yield from call.future.__await__()
+                finally:
+                    self._tally.remove_done_call(call)
         return self.result(0)
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
@@ -190,17 +226,19 @@ class SendReceipt:
         return _left_behind, ()
 
     def __repr__(self) -> str:
+        failed_count = self.failed_count
         state = "settled" if self.done() else "on its way"
-        return (
-            f"<SendReceipt for {self.topic!r}: {self.record_count} records, {state},"
-            f" {self.failed_count} failed>"
-        )
-
-    def _call_back(self, callback: Callable[["SendReceipt"], object]) -> None:
-        try:
-            callback(self)
-        except BaseException:  # not even SystemExit may end the sender
-            _logger.exception("A receipt's callback raised; nothing else stops for it")
+        parts = [f"{self.record_count} records, {state}, {failed_count} failed"]
+        if failed_count:
+            index, error = self._tally.first_failure()
+            parts.append(f"the first, at index {index}: {error!r}")
+        delivered = self.delivered()
+        for partition, (count, ranges) in islice(delivered.items(), _SHOWN_MAX):
+            where = f"offsets {ranges[0].first} to {ranges[-1].last}" if ranges else "no offsets"
+            parts.append(f"{self.topic}-{partition}: {count} delivered, {where}")
+        if len(delivered) > _SHOWN_MAX:
+            parts.append(f"and {len(delivered) - _SHOWN_MAX} more partitions")
+        return f"<SendReceipt for {self.topic!r}: {'; '.join(parts)}>"
 
     def _wait(self, timeout: float | None) -> None:
         if self.done():
@@ -215,7 +253,10 @@ class SendReceipt:
                 " which is not settled, and would wait for itself: ask done() first, or give the"
                 " receipt a callback of its own"
             )
-        if not self._tally.wait(seconds):
+        settled_or_forked = self._tally.wait(seconds)
+        if not self.done():
+            self._refuse_in_child()  # a signal handler may have forked this process meanwhile
+        if not settled_or_forked:
             raise KprodTimeout(
                 f"{self.record_count} records for {self.topic!r} were not all settled within"
                 f" {timeout} s; they go on until delivery_timeout_ms ends them"
@@ -233,9 +274,66 @@ def _left_behind() -> None:
     """What is left of a receipt that was pickled."""
 
 
-def _call_soon(loop: asyncio.AbstractEventLoop, settle: Callable[[], object]) -> None:
+def _running_loop() -> asyncio.AbstractEventLoop | None:
     try:
-        loop.call_soon_threadsafe(settle)
+        return asyncio.get_running_loop()
     except RuntimeError:
-        # The loop was closed while its task waited; there is nobody left to tell.
-        _logger.debug("A bulk send was settled after its event loop was closed")
+        return None
+
+
+class _ThreadCall:
+    """A callback that is called by the thread that settles the last record."""
+
+    __slots__ = ("_context", "_receipt", "callback", "loop")
+
+    def __init__(
+        self,
+        callback: Callable[[SendReceipt], object],
+        receipt: SendReceipt,
+        context: Context | None,
+    ) -> None:
+        self.callback = callback
+        self.loop = None
+        self._receipt = receipt
+        self._context = context
+
+    def __call__(self) -> None:
+        try:
+            if self._context is None:
+                self.callback(self._receipt)
+            else:
+                self._context.run(self.callback, self._receipt)
+        except BaseException:  # not even SystemExit may end the sender
+            _logger.exception("A receipt's callback raised; nothing else stops for it")
+
+    def forsake(self) -> None:
+        """Do nothing: in a forked child the parent's callbacks are not called."""
+
+
+class _LoopCall:
+    """Settles a future of an event loop.
+
+    Attributes:
+        callback: What its future calls; None where a task waits.
+        loop: The running one.
+        future: Of the loop.
+    """
+
+    __slots__ = ("_signal", "callback", "future", "loop")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        callback: Callable[[SendReceipt], object] | None = None,
+    ) -> None:
+        self._signal = LoopSignal()
+        self.callback = callback
+        self.loop = loop
+        self.future = self._signal.future
+
+    def __call__(self) -> None:
+        self._signal.wake()
+
+    def forsake(self) -> None:
+        """Settle the future in a forked child, if its loop is here."""
+        self._signal.forsake()

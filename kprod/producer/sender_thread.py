@@ -110,6 +110,7 @@ class SenderThread:
         """Note that this is a forked child: the thread is not here, or must not go on."""
         self._is_forked = True
         self._is_stopping = True
+        self._ended.complete()  # a signal handler may have forked a thread that waits for the end
 
     def wait_ended(self, timeout_s: float) -> bool:
         """Wait until the last steps are taken.

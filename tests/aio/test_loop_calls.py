@@ -1,7 +1,10 @@
 """Telling an event loop from other threads, with Ctrl-C in the midst of it."""
 
 import asyncio
+import contextlib
+import signal
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -65,3 +68,62 @@ def test_an_interrupted_call_lets_the_others_in_line_go_on() -> None:
             assert await asyncio.wait_for(first.signal.future, 5)
 
         runner.run(close())
+
+
+class _Signalled(asyncio.SelectorEventLoop):
+    """A loop that a signal reaches while another thread wakes it."""
+
+    signals = 0
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, **more: Any
+    ) -> Any:
+        """Send the signal, as often as was asked for, before anything is done."""
+        if self.signals:
+            self.signals -= 1
+            signal.raise_signal(signal.SIGUSR1)
+        return super().call_soon_threadsafe(callback, *args, **more)
+
+
+def _fail(_number: int, _frame: FrameType | None) -> None:
+    raise RuntimeError("the application's handler failed")
+
+
+def test_a_runtime_error_of_a_signal_handler_does_not_count_as_a_closed_loop() -> None:
+    """A closed loop raises RuntimeError too; but here everyone who waits is still told."""
+    before = signal.signal(signal.SIGUSR1, _fail)
+    try:
+        with asyncio.Runner(loop_factory=_Signalled) as runner:
+
+            async def wait() -> tuple[bool, bool]:
+                loop = asyncio.get_running_loop()
+                assert isinstance(loop, _Signalled)
+                first, second = LoopSignal(), LoopSignal()
+                loop.signals = 1
+                with contextlib.suppress(RuntimeError):
+                    first.wake()
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                second.wake()
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                return first.future.done(), second.future.done()
+
+            assert runner.run(wait()) == (True, True)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_closed_loop_is_not_told() -> None:
+    """Its signal says so, and raises nothing."""
+    loop = asyncio.new_event_loop()
+
+    async def make() -> LoopSignal:
+        await asyncio.sleep(0)
+        return LoopSignal()
+
+    made = loop.run_until_complete(make())
+    loop.close()
+    made.wake()
+    assert not made.is_heard
+    assert not made.future.done()

@@ -17,6 +17,7 @@ from kprod.producer.future import RecordFuture, as_completed, failures_of, wait
 from tests.producer.bench import TOPIC, Bench
 
 SETTLE_S = 30.0  # ends a broken test, never its rhythm
+MESSAGE_TOO_LARGE = 10
 
 
 @pytest.fixture
@@ -224,3 +225,34 @@ def test_a_future_is_not_taken_elsewhere(again: Callable[[object], object]) -> N
         again([future] if again is copy.deepcopy else future)
     bench.run()
     assert pickle.loads(pickle.dumps(future.result(0))) == future.result(0)
+
+
+def test_its_repr_says_where_the_record_is() -> None:
+    """Topic and partition, and whether it is pending, delivered or failed; also after a split."""
+    bench = Bench(linger_ms=0)
+    futures = [bench.producer.send(TOPIC, b"%d" % n, partition=0) for n in range(2)]
+    assert repr(futures[1]) == "<RecordFuture orders-0: pending>"
+    while not bench.client.in_flight:
+        bench.turn(1)
+    bench.refuse(bench.client.in_flight[0], MESSAGE_TOO_LARGE)
+    bench.turn()
+    assert repr(futures[1]) == "<RecordFuture orders-0: pending>"
+    bench.run()
+    assert [repr(future) for future in futures] == [
+        "<RecordFuture orders-0: delivered at offset 0>",
+        "<RecordFuture orders-0: delivered at offset 1>",
+    ]
+    purged = bench.producer.send(TOPIC, b"b", partition=2)
+    bench.producer.purge()
+    assert repr(purged) == (
+        "<RecordFuture orders-2: failed: Purged('the record was purged before it was sent')>"
+    )
+
+
+def test_its_repr_says_that_the_offset_is_unknown() -> None:
+    """With acks=0 no broker says where the record is."""
+    bench = Bench(linger_ms=0, acks=0, enable_idempotence=False)
+    future = bench.producer.send(TOPIC, b"a", partition=0)
+    bench.turn()
+    bench.turn()
+    assert repr(future) == "<RecordFuture orders-0: delivered, offset unknown>"

@@ -263,3 +263,22 @@ def test_an_error_that_carries_a_receipt_can_be_pickled() -> None:
     again = pickle.loads(pickle.dumps(caught.value))
     assert type(again) is type(caught.value)
     assert again.receipt is None  # type: ignore[attr-defined]
+
+
+def test_its_repr_says_where_the_records_are() -> None:
+    """Offsets of the first partitions, how many others there are, and the first failure."""
+    bench = Bench((0, 0, 0, 0, 0))
+    receipt = bench.producer.send_many(TOPIC, [b"v"] * 10, partitions=[n // 2 for n in range(10)])
+    assert repr(receipt) == "<SendReceipt for 'orders': 10 records, on its way, 0 failed>"
+    bench.run()
+    assert repr(receipt) == (
+        "<SendReceipt for 'orders': 10 records, settled, 0 failed; orders-0: 2 delivered, offsets"
+        " 0 to 1; orders-1: 2 delivered, offsets 0 to 1; orders-2: 2 delivered, offsets 0 to 1; and"
+        " 2 more partitions>"
+    )
+    failed = bench.producer.send_many(TOPIC, [b"a", b"b"], partitions=[1, 1])
+    bench.producer.purge()
+    assert repr(failed) == (
+        "<SendReceipt for 'orders': 2 records, settled, 2 failed; the first, at index 0:"
+        " Purged('the record was purged before it was sent')>"
+    )

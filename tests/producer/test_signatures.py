@@ -15,7 +15,7 @@ from kprod import Producer, RecordFuture
         (RecordFuture.done, ""),
         (RecordFuture.result, "timeout"),
         (RecordFuture.exception, "timeout"),
-        (RecordFuture.add_done_callback, "callback"),
+        (RecordFuture.add_done_callback, "callback context"),
     ],
 )
 def test_a_plain_method_tells_its_signature(method: Callable[..., object], parameters: str) -> None:

@@ -1,0 +1,150 @@
+"""A wait that a signal handler forks: the child's copy of it ends, the parent's goes on.
+
+The broker answers nothing before the child has ended; a child that hangs is ended by an alarm.
+"""
+
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+
+from kprod.network import epoll_selector
+
+TIMEOUT_S = 600  # ends a broken test, never its rhythm
+
+_SCRIPT = """
+import asyncio, os, signal, sys, threading, traceback
+import kprod
+from kprod.broker import EmbeddedCluster
+from kprod.errors import KprodError
+
+codes = []
+parent = os.getpid()
+
+def fork(number=None, frame=None):
+    pid = os.fork()
+    if pid:
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        cluster.faults.resume(0)
+    else:
+        signal.alarm(20)
+
+def interrupt():
+    while not is_waiting():
+        threading.Event().wait(0.001)
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+
+def main_thread_is_in(name):
+    return sys._current_frames()[threading.main_thread().ident].f_code.co_name == name
+
+async def awaited(made):
+    return await made
+
+async def awaited_while_the_loop_forks(made):
+    task = asyncio.create_task(awaited(made))
+    await asyncio.sleep(0)
+    fork()
+    if os.getpid() == parent:
+        return await task
+    try:
+        leave(await task)
+    except KprodError as error:
+        leave(type(error).__name__)  # without closing the loop, whose epoll is the parent's, too
+
+def leave(outcome):
+    print(outcome)
+    sys.stdout.flush()
+    os._exit(0)
+
+cluster = EmbeddedCluster(brokers=1, topics={{"orders": 1}})
+cluster.start()
+producer = kprod.Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
+signal.signal(signal.SIGUSR1, fork)
+{before}
+cluster.faults.stall(0)
+made = {send}
+((result, _),) = producer._accumulator.incomplete()
+is_waiting = lambda: {is_waiting}
+if {uses_signal}:
+    threading.Thread(target=interrupt, daemon=True).start()
+try:
+    outcome = {ask}
+except KprodError as error:
+    outcome = type(error).__name__
+if os.getpid() != parent:
+    leave(outcome)
+print(*codes, outcome, producer.close(60))
+"""
+
+
+class Wait(NamedTuple):
+    """One way to wait: how, what the child and the parent get, and how the wait is noticed."""
+
+    ask: str
+    in_child: str
+    in_parent: str
+    is_waiting: str = "not result.is_unheard()"
+    send: str = 'producer.send("orders", b"a")'
+    before: str = 'producer.open_topic("orders", 60_000)'
+
+
+_RECEIPT = 'producer.send_many("orders", [b"a"])'
+_UNTIL_THE_LANE_OPENS = """for _ in range(1_000):
+    producer.send("orders", b"v").result(60)
+    if producer.lane.is_awaited and not producer.lane._turn.locked():
+        break"""
+# A receipt listens to its batch before it is waited for, so that does not tell.
+_RECEIPT_WAITS = 'main_thread_is_in("_wait")'
+
+WAITS = {
+    "result": Wait("made.result().offset", "ProducerForked", "0"),
+    "exception": Wait("type(made.exception()).__name__", "ProducerForked", "NoneType"),
+    "wait": Wait("len(kprod.wait([made]).done)", "1", "1"),
+    "failures_of": Wait("len(kprod.failures_of([made]))", "1", "0"),
+    "flush": Wait("producer.flush()", "1", "0"),
+    "close": Wait("producer.close()", "1", "0"),
+    "a receipt": Wait("len(made.result())", "ProducerForked", "1", _RECEIPT_WAITS, send=_RECEIPT),
+    "a wait at the socket": Wait(
+        "made.result().partition",
+        "ProducerForked",
+        "0",
+        "producer.lane._is_fetching",
+        before=_UNTIL_THE_LANE_OPENS,
+    ),
+}
+AWAITS = {
+    "a record": Wait(
+        "asyncio.run(awaited_while_the_loop_forks(made)).offset", "ProducerForked", "0"
+    ),
+    "a receipt": Wait(
+        "len(asyncio.run(awaited_while_the_loop_forks(made)))", "ProducerForked", "1", send=_RECEIPT
+    ),
+}
+
+
+def _check(wait: Wait, *, uses_signal: bool) -> None:
+    script = _SCRIPT.format(uses_signal=uses_signal, **wait._asdict())
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == [wait.in_child, "0", wait.in_parent, "0"]
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_a_wait_ends_in_a_child_that_a_signal_handler_forks(name: str) -> None:
+    """The child's copy of the wait has nobody who could end it; the parent's goes on."""
+    if name == "a wait at the socket" and not epoll_selector.IS_AVAILABLE:
+        pytest.skip("the express lane needs epoll and eventfd (Linux)")
+    _check(WAITS[name], uses_signal=True)
+
+
+@pytest.mark.parametrize("name", AWAITS)
+def test_a_task_ends_its_wait_in_a_child_that_its_loop_forks(name: str) -> None:
+    """The child goes on with its copy of the loop, where nothing comes from the sender any more."""
+    _check(AWAITS[name], uses_signal=False)
