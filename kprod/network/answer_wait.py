@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from kprod._core.frames import correlation_id_of
 from kprod._core.owned_descriptor import OwnedDescriptor
-from kprod.network.connection import NodeConnection
+from kprod.network.connection import NodeConnection, fail_later
 from kprod.network.epoll_selector import EVENT_COUNT_OF_ONE
 from kprod.network.framing import Frame
 from kprod.network.selector import EVENT_NONE, EVENT_READ
@@ -165,14 +165,16 @@ class AnswerWait:
             frame: What it returned.
             now_ms: Monotonic.
 
-        Raises:
-            KprodError: The request cannot use it.
+        A failure ends the connection, in the sender's next turn: the answer is out of the socket.
         """
         connection, channel = self._connection, self._channel
         assert connection is not None and channel is not None  # noqa: S101, PT018 - it was peeked
         self.forget()
         channel.skip(len(frame) + _PREFIX_BYTES, self._buffer)
-        connection.take_frame(frame, now_ms)
+        try:
+            connection.take_frame(frame, now_ms)
+        except Exception as error:  # noqa: BLE001 - MemoryError, most likely
+            fail_later(connection, error)
 
     def end(self) -> NodeConnection | None:
         """Let the selector watch again, if an answer is awaited; the next sending does it too.

@@ -39,12 +39,21 @@ class Channel:
         self.transport = transport
         self.reader = reader
         self._outbox: deque[OutgoingFrame] = deque()
-        self._failure: OSError | None = None  # of a `send`
+        self._failure: Exception | None = None  # of a `send`
 
     @property
     def has_output(self) -> bool:
         """Whether something waits to be written."""
-        return bool(self._outbox)
+        return bool(self._outbox) or self._failure is not None
+
+    def fail(self, failure: Exception) -> None:
+        """Note what the next `flush` raises.
+
+        Args:
+            failure: The first of several counts.
+        """
+        if self._failure is None:
+            self._failure = failure
 
     def send(self, frame: OutgoingFrame) -> bool:
         """Put a frame behind the others, and write what the socket takes.
@@ -81,6 +90,7 @@ class Channel:
 
         Raises:
             OSError: The connection is gone.
+            Exception: What `fail` was given.
         """
         if self._failure is not None:
             raise self._failure

@@ -346,6 +346,9 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
             connection.send(request, version, now_ms)
         except KprodError as error:
             self._refuse(request, error)
+        except Exception as error:
+            _logger.exception("A request for %s could not be made", request.api_key.name)
+            self._refuse(request, _not_made(request, error))
 
     def poll(self, timeout_ms: int, now_ms: int) -> None:
         """Do what there is to do: sockets, names, deadlines, metadata; then complete requests.
@@ -576,3 +579,12 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
                 request.complete(outcome)
             except Exception:
                 _logger.exception("A completion of %s failed", request.api_key.name)
+
+
+def _not_made(request: ClientRequest, cause: Exception) -> KprodError:
+    """What a request ends with that kprod could not put into bytes; nothing of it was written."""
+    text = f"a request for {request.api_key.name} could not be made: {cause!r}"
+    # Memory comes free again; any other failure would come back.
+    error = Disconnected(text) if isinstance(cause, MemoryError) else KprodError(text)
+    error.__cause__ = cause
+    return error

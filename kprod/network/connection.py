@@ -34,6 +34,7 @@ from kprod.errors import (
     RequestTimeout,
     without_frames,
 )
+from kprod.guarded_log import guarded_logger
 from kprod.metrics.state_log import Event
 from kprod.model import Node
 from kprod.network.address import AddressCursor, literal_address
@@ -51,6 +52,8 @@ from kprod.network.throttle import THROTTLE_MS_MAX, requested_throttle_ms
 from kprod.protocol.api import ApiKey
 from kprod.protocol.headers import decode_response_header
 from kprod.timer.timer import TimerTask
+
+_logger = guarded_logger(__name__)
 
 # Looked up for each request, and a class of enums is slow to ask.
 _CONNECTING = ConnectionState.CONNECTING
@@ -180,6 +183,8 @@ class NodeConnection:
         except KprodError as error:
             # It is kept, for texts; its frames hold the answer that cannot be read.
             self.drop(without_frames(error), now_ms)
+        except Exception as error:  # noqa: BLE001 - MemoryError, most likely
+            _lose(self, error, now_ms)
 
     def send(self, request: ClientRequest, version: int, now_ms: int) -> None:
         """Send a request; the caller asked `can_send`.
@@ -201,11 +206,13 @@ class NodeConnection:
         in_flight.deadline_ms = now_ms + timeout_ms
         self.requests.add(in_flight)
         self._last_active_ms = now_ms
-        # First the bytes, then the books: the peer is at work meanwhile.
-        channel.send(frame)
-        self._note_written(channel, now_ms)
-        if self.requests.newest is in_flight:
-            self._arm_request_timeout(in_flight)
+        try:
+            channel.send(frame)  # before the books: the peer is at work meanwhile
+            self._note_written(channel, now_ms)
+            if self.requests.newest is in_flight:
+                self._arm_request_timeout(in_flight)
+        except Exception as error:  # noqa: BLE001 - in flight already: its connection tells of it
+            fail_later(self, error)
         self._around.recorder.requested(self.node.node_id, frame.size_bytes)
 
     def drop(self, error: KprodError, now_ms: int) -> None:
@@ -372,12 +379,12 @@ class NodeConnection:
             self._take_versions(memoryview(frame)[body_offset:], now_ms)
             return
         body = in_flight.request.decode(version, frame)
+        self._complete(in_flight, now_ms, body=body)  # first: without memory it stays in flight
         self.requests.complete_oldest()
         if not isinstance(body, list):
             fields = body.fields if isinstance(body, MetadataAnswer) else body
             if isinstance(fields, dict) and fields.get("throttle_time_ms"):
                 self._throttle(requested_throttle_ms(api_key, version, fields))
-        self._complete(in_flight, now_ms, body=body)
 
     def _throttle(self, throttle_ms: int) -> None:
         """Send nothing for a while; that time does not count against requests in flight."""
@@ -459,6 +466,32 @@ class NodeConnection:
         self._close_channel()
         self._around.attempts.forget(self.node)
         self.state.retire(now_ms)
+
+
+def fail_later(connection: NodeConnection, cause: Exception) -> None:
+    """Have the next `serve` give up a connection, which the selector then reports at once.
+
+    For a failure where nobody may be told of it yet, as in a turn that is not the sender's own
+    (`ExpressLane`).
+
+    Args:
+        connection: Whose requests in flight go again.
+        cause: What kprod itself failed with.
+    """
+    if connection.channel is not None:
+        connection.requests.doubt_fates()
+        connection.channel.fail(cause)
+        connection.watch(EVENT_READ | EVENT_WRITE)
+
+
+def _lose(connection: NodeConnection, cause: Exception, now_ms: int) -> None:
+    """Give up a connection because kprod itself failed on it; its requests go again."""
+    address = connection.node.address
+    connection.requests.doubt_fates()
+    lost = Disconnected(f"connection to {address} given up: kprod failed: {cause!r}")
+    lost.__cause__ = cause
+    connection.drop(lost, now_ms)
+    _logger.error("kprod failed on the connection to %s", address, exc_info=cause)
 
 
 def _error_for_request(error: KprodError, node: Node) -> KprodError:

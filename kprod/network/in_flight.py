@@ -155,6 +155,11 @@ class InFlightRequests:
         """Take out the request that `oldest` returned."""
         self._requests.pop().cancel_timeout()
 
+    def doubt_fates(self) -> None:
+        """Count all as written: what the socket has taken may not be noted yet."""
+        for request in self._requests:
+            request.frame.written_bytes = max(request.frame.written_bytes, 1)
+
     def take_written_without_response(self) -> list[InFlightRequest]:
         """Take out what is complete because it was written.
 

@@ -110,7 +110,9 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
         world = environment or Environment()
         self._config = config
         self._world = world
-        self._timer = Timer(world.clock.now_ms())
+        # Without a task that was cut off in its middle a record may never be settled: the sender,
+        # which would, must end and settle all.
+        self._timer = Timer(world.clock.now_ms(), is_vital=True)
         self._metadata = Metadata(config.metadata_settings(), source=world.source)
         self._pool = BufferPool(config.accumulator_settings(), self._on_shortage)
         self.client_id = config.client_id or f"producer-{next(_numbers)}"

@@ -359,25 +359,31 @@ class Sender:
         topics: dict[str, list[PartitionRecords]] = {}
         encoded: list[ProducerBatch] = []
         for batch in batches:
-            self._identity.assign(batch)
             try:
+                self._identity.assign(batch)
                 pieces = batch.close(self._attributes, self._compress)
+                queue = batch.queue
+                records = (queue.partition, pieces, batch.builder.encoded_bytes)
+                topics.setdefault(queue.topic, []).append(records)
             except Exception as error:  # noqa: BLE001 - a codec's; the other batches go on
-                # Later, for callbacks are the sender's; this may be a guest's turn (`ExpressLane`).
-                # Nothing follows until then: the batch has a sequence that will be missing.
-                batch.queue.rewind_later()
-                self.call_soon(partial(self._delivery.give_up, batch, error))
+                self._give_up_later(batch, error)
                 continue
             batch.builder.chain.hold()
             encoded.append(batch)
-            queue = batch.queue
-            records = (queue.partition, pieces, batch.builder.encoded_bytes)
-            topics.setdefault(queue.topic, []).append(records)
         if self._compress is not None:
             now_ms = max(now_ms, self._clock.now_ms())  # the codec's time is not the request's
         if encoded:
             self._send_encoded(node_id, encoded, topics, now_ms)
             self._recorder.produced(encoded, now_ms)
+
+    def _give_up_later(self, batch: ProducerBatch, cause: Exception) -> None:
+        """Fail a drained batch that is not in any request, in the sender's next turn.
+
+        Later, for callbacks are the sender's; this may be a guest's turn (`ExpressLane`). Nothing
+        follows until then: the batch has a sequence that will be missing.
+        """
+        batch.queue.rewind_later()
+        self.call_soon(partial(self._delivery.give_up, batch, cause))
 
     def _send_encoded(
         self,
@@ -387,7 +393,16 @@ class Sender:
         now_ms: int,
     ) -> None:
         topic_id_of = self._metadata.snapshot.topic_id_of
-        named = [TopicRecords(name, topic_id_of(name), records) for name, records in topics.items()]
-        self._client.send(ProduceCall(node_id, batches, named, self._terms), now_ms)
+        try:
+            named = [
+                TopicRecords(name, topic_id_of(name), records) for name, records in topics.items()
+            ]
+            call = ProduceCall(node_id, batches, named, self._terms)
+        except Exception as error:  # noqa: BLE001 - MemoryError: nothing is sent, nothing is lost
+            for batch in batches:
+                batch.builder.chain.release()
+                self._give_up_later(batch, error)
+            return
+        self._client.send(call, now_ms)
         for topic in topics:
             self._metadata.add_topic(topic, now_ms)

@@ -4,7 +4,7 @@ A loop advances it once a turn and then waits until `next_expiry_ms`, so deadlin
 
 Rules. A task due at once fires in the next `advance`, never inside `add`. Tasks fire in order of
 their expiration in ticks. A task may add and cancel tasks while it is fired, itself included. One
-that fails is logged and does not stop the others.
+that fails is logged and does not stop the others, unless the owner cannot go on without it.
 
 Thread-safety: the owner's thread only; `SystemTimer` is for the others.
 Source: Kafka's Timer.java and SystemTimer.java (server-common, 4.x).
@@ -29,11 +29,19 @@ class Timer(TimingWheel):
         now_ms: Monotonic milliseconds; 0 ≤ now_ms.
         tick_ms: How coarse it is, at least 1; a task is late by less than that.
         wheel_size: Buckets a level; at least 2.
+        is_vital: Whether `advance` raises what a task raises. The tasks behind it are the first of
+            the next call.
 
     Thread-safety: the owner's thread only.
     """
 
-    __slots__ = ()
+    __slots__ = ("_on_failure",)
+
+    def __init__(
+        self, now_ms: int, *, tick_ms: int = 1, wheel_size: int = 20, is_vital: bool = False
+    ) -> None:
+        super().__init__(now_ms, tick_ms=tick_ms, wheel_size=wheel_size)
+        self._on_failure = raise_failure if is_vital else log_failure
 
     def advance(self, now_ms: int) -> int:
         """Move the time and run what is due, in order of expiration.
@@ -47,9 +55,10 @@ class Timer(TimingWheel):
         Raises:
             ValueError: Time went back. Nothing has changed and nothing was run.
             RuntimeError: Called by a task of this timer.
+            Exception: A task of a vital timer raised it.
         """
         super().advance(now_ms)
-        return self.fire(log_failure)
+        return self.fire(self._on_failure)
 
 
 def log_failure(task: TimerTask, error: BaseException) -> None:
@@ -57,3 +66,9 @@ def log_failure(task: TimerTask, error: BaseException) -> None:
     _logger.error(
         "A timer's task failed: %r, due at %d ms", task, task.expiration_ms, exc_info=error
     )
+
+
+def raise_failure(task: TimerTask, error: BaseException) -> None:
+    """Log a task that raised, and end the call that has fired it."""
+    log_failure(task, error)
+    raise error

@@ -96,6 +96,23 @@ def test_failing_task_is_logged_and_stops_nobody(caplog: pytest.LogCaptureFixtur
     assert "ZeroDivisionError" in caplog.text
 
 
+def test_a_failing_task_of_a_vital_timer_is_raised_and_loses_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is logged, too; the tasks behind it are the first of the next call."""
+    timer = Timer(0, is_vital=True)
+    fired: list[int] = []
+    timer.schedule(1, lambda: fired.append(1))
+    timer.schedule(2, lambda: fired.append(1 // 0))
+    timer.schedule(3, lambda: fired.append(3))
+    with pytest.raises(ZeroDivisionError):
+        timer.advance(5)
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+    assert (fired, len(timer)) == ([1], 1)
+    assert timer.advance(5) == 1
+    assert fired == [1, 3]
+
+
 def test_interrupted_advance_loses_nothing() -> None:
     """What is no `Exception` ends the advance; the tasks behind it are the first of the next."""
     timer = Timer(0)
