@@ -7,11 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.producer.application_code import ACTIONS, PLACES
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "invariants.md"
 
 NOT_BUILT = {"P9"}
 """Rows that come with a later subject."""
+
+NEVER_CALLED = {"`__hash__` and `__eq__` of a topic"}
+"""Code of the application that kprod could run, and does not."""
+
+VERBS = ("raise", "block", "send", "flush", "close", "fork", "drop_the_last_reference")
 
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
@@ -21,7 +28,7 @@ def _rows(page: str) -> dict[str, list[tuple[str, str]]]:
     rows: dict[str, list[tuple[str, str]]] = {}
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("|") and cells[0] not in {"#", "---"}:
+        if line.startswith("|") and cells[0] not in {"#", "---", "place"}:
             assert cells[0] not in rows, f"{cells[0]} stands there twice"
             rows[cells[0]] = _TEST.findall(cells[-1])
     return rows
@@ -56,6 +63,32 @@ def test_every_promise_and_departure_has_a_row() -> None:
     wanted = {f"P{number}" for number in range(1, 11)} | {str(number) for number in range(1, 23)}
     assert wanted - NOT_BUILT <= rows
     assert not rows & NOT_BUILT
+
+
+def _places(page: str) -> dict[str, dict[str, str]]:
+    """The table of application code: what is promised, by place and by column."""
+    lines = page[page.index("## Application code everywhere") :].splitlines()
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if "|" in line]
+    head = table[0]
+    end = next(at for at, cells in enumerate(table) if cells[0] == "#")
+    return {cells[0]: dict(zip(head, cells, strict=True)) for cells in table[2:end]}
+
+
+def test_every_place_of_application_code_has_a_promise_and_a_test_for_each_action() -> None:
+    """The table names the places and the actions of the matrix, no more and no fewer."""
+    places = _places(PAGE.read_text("utf-8"))
+    assert places.keys() - NEVER_CALLED == PLACES.keys()
+    assert places.keys() >= NEVER_CALLED
+    actions = {"raises", *ACTIONS} - {"raises an Exception"}
+    for name, cells in places.items():
+        assert cells.keys() == {"place", "thread", *actions, "held by"}
+        assert all(cells.values()), name
+        if name in NEVER_CALLED:
+            assert {cells[action] for action in actions} == {"never called"}
+            continue
+        tests = {test for _, test in _TEST.findall(cells["held by"])}
+        assert tests >= {f"test_it_may_{verb}" for verb in VERBS}, name
+        assert (cells["thread"] == "sender") == PLACES[name].is_sender
 
 
 @pytest.mark.parametrize(
