@@ -42,6 +42,7 @@ from kprod.network.request import ClientRequest, Outcome
 from kprod.network.selector import EVENT_READ, Selector
 from kprod.network.surroundings import NetworkDoors, Surroundings
 from kprod.network.trouble_log import TroubleLog
+from kprod.protocol.api import ApiKey
 from kprod.protocol.api_versions import choose_version
 from kprod.timer.timer import Timer
 
@@ -579,6 +580,9 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
                 request.complete(outcome)
             except Exception:
                 _logger.exception("A completion of %s failed", request.api_key.name)
+                if request.api_key is ApiKey.PRODUCE:
+                    # Batches may be half settled: the sender must end, which settles all.
+                    raise
 
 
 def _not_made(request: ClientRequest, cause: Exception) -> KprodError:

@@ -204,16 +204,16 @@ class NodeConnection:
         in_flight = InFlightRequest(request, frame, version, correlation_id, now_ms)
         timeout_ms = request.timeout_ms or self._around.request_timeout_ms
         in_flight.deadline_ms = now_ms + timeout_ms
-        self.requests.add(in_flight)
         self._last_active_ms = now_ms
+        self.requests.add(in_flight)
         try:
             channel.send(frame)  # before the books: the peer is at work meanwhile
             self._note_written(channel, now_ms)
             if self.requests.newest is in_flight:
                 self._arm_request_timeout(in_flight)
+            self._around.recorder.requested(self.node.node_id, frame.size_bytes)
         except Exception as error:  # noqa: BLE001 - in flight already: its connection tells of it
             fail_later(self, error)
-        self._around.recorder.requested(self.node.node_id, frame.size_bytes)
 
     def drop(self, error: KprodError, now_ms: int) -> None:
         """Give up the connection, or the attempt, because of an error.
@@ -277,8 +277,10 @@ class NodeConnection:
             self.channel = None
 
     def _fail_requests(self, error: KprodError, now_ms: int) -> None:
+        told = [request for request, _ in self._around.completions]  # as `take_frame` was cut off
         for in_flight in self.requests.take_all():
-            self._complete(in_flight, now_ms, error=_error_for_request(error, self.node))
+            if in_flight.request not in told:
+                self._complete(in_flight, now_ms, error=_error_for_request(error, self.node))
 
     def _open(self, now_ms: int) -> None:
         """Connect a socket to the current address, or to the next that does not refuse at once."""
@@ -418,9 +420,8 @@ class NodeConnection:
         self._around.completions.append((in_flight.request, outcome))
 
     def _note(self, event: Event, **fields: object) -> None:
-        self._around.state_log.note(
-            event, node=self.node.node_id, address=self.node.address, **fields
-        )
+        node = self.node
+        self._around.state_log.note(event, node=node.node_id, address=node.address, **fields)
 
     def _arm_request_timeout(self, in_flight: InFlightRequest) -> None:
         in_flight.timeout = RequestTask(in_flight, self._on_overdue)

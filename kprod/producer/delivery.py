@@ -225,12 +225,7 @@ class Delivery:
         found = "no broker says who leads it" if is_lost else "the partition has no leader"
         return f"{found}: {self._metadata.trouble(queue.topic)}"
 
-    def _conclude(
-        self,
-        batch: ProducerBatch,
-        answers: Replies,
-        outcome: Outcome,
-    ) -> None:
+    def _conclude(self, batch: ProducerBatch, answers: Replies, outcome: Outcome) -> None:
         if outcome.error is not None:
             self._unanswered(batch, outcome.error, was_written=outcome.was_written)
             return
@@ -262,6 +257,8 @@ class Delivery:
             error = KprodError(f"kprod failed on a broker's answer: {cause!r}")
             error.__cause__ = cause
             self._fail_in_turn(batch, error)
+        elif not batch.is_released:
+            self._accumulator.forget(batch)  # else nothing behind it would ever be the oldest
 
     def _settle(self, batch: ProducerBatch, answer: Mapping[str, Any]) -> None:
         code = answer["error_code"]

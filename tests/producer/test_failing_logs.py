@@ -103,7 +103,7 @@ class _Life:
         cluster.faults.clear()
         self.producer = kprod.Producer(
             bootstrap_servers=cluster.bootstrap_servers,
-            linger_ms=5,
+            linger_ms=60_000,
             max_block_ms=int(WAIT_S * 1_000),
             retry_backoff_ms=1,
             reconnect_backoff_ms=1,
@@ -121,11 +121,13 @@ class _Life:
         raise ValueError("a callback that fails")  # which is a line, too
 
     def send(self) -> list[kprod.RecordFuture]:
-        """Send some records; they must be accepted."""
+        """Send some records, as one batch; they must be accepted."""
         try:
-            return self.offer()
+            futures = self.offer()
         except KprodError as error:
             raise AssertionError("a record was refused") from error
+        self.producer.flush(0)
+        return futures
 
     def offer(self) -> list[kprod.RecordFuture]:
         """Send some records, which may be refused."""
@@ -166,6 +168,7 @@ class _Life:
             except KprodError as error:
                 refused = error
         assert "the sender thread died" in str(refused)
+        self.producer.close(WAIT_S)  # counts what had failed, or had not yet
         assert self.producer.close(WAIT_S) == 0
         for future in futures:
             assert "the sender thread died" in str(future.exception(0))

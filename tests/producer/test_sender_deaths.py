@@ -11,10 +11,10 @@ SHORT_STEPS = 40
 EVERY_LINE = 1_000_000
 
 
-def _die(step_count: int, timeout_s: float) -> str:
+def _die(step_count: int, timeout_s: float, *fault: str) -> str:
     """What a run of `tests.producer.deaths` complained of."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.producer.deaths", str(step_count)],
+        [sys.executable, "-m", "tests.producer.deaths", str(step_count), *fault],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -34,3 +34,15 @@ def test_death_at_many_lines() -> None:
 def test_death_at_every_line() -> None:
     """The same at each."""
     assert not _die(EVERY_LINE, 3_000)
+
+
+@pytest.mark.slow
+def test_a_memory_error_at_many_lines_leaves_no_record_unsettled() -> None:
+    """The producer goes on with all its memory, or refuses and says why; nothing in between."""
+    assert not _die(SHORT_STEPS, 100, "MemoryError")
+
+
+@pytest.mark.long
+def test_a_memory_error_at_every_line_leaves_no_record_unsettled() -> None:
+    """The same at each."""
+    assert not _die(EVERY_LINE, 3_000, "MemoryError")
