@@ -2,6 +2,7 @@
 
 pytest_plugins: list[str] = [
     "pytester",
+    "tests.plugins.fresh_build",
     "tests.plugins.kafka",
     "tests.plugins.leaks",
     "tests.plugins.properties",
