@@ -15,7 +15,7 @@ MODULES := $(subst /,.,$(basename $(shell find kprod -name '*.pyx' | sort)))
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo spark-test spark-demo chaos test lint format docs lock test-quick test-pythons kafka kafka-fetch fuzz long mutants \
-  timer-stress bench race clean
+  timer-stress bench race old-and-new clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -96,13 +96,17 @@ chaos: $(VENV)/.built  ## kill brokers of an Apache Kafka for ten minutes, then 
 	$(PY) -m tests.chaos $(CHAOS)
 
 bench: $(VENV)/.built  ## run the benchmarks, small sizes (BENCH= for the full ones)
-	@for program in $$(grep -l '__main__' benchmarks/[a-z]*.py); do \
+	@for program in $$(grep -l '__main__' benchmarks/[a-z]*.py | grep -v old_and_new); do \
 	  $(PY) $$program $(BENCH) || exit 1; \
 	done
 BENCH ?= --quick
 
 race: $(VENV)/.built  ## race Kafka producers against each other, sustained (RACE=--quick for a glance)
 	$(PY) benchmarks/compare_clients.py --json build/race.json --plot build/race.png $(RACE)
+
+old-and-new: $(VENV)/.built  ## compare this tree's speed with the last commit's (OLD=v1.0, OLD_AND_NEW=--quick)
+	$(PY) benchmarks/old_and_new.py --old $(OLD) --json build/old_and_new.json $(OLD_AND_NEW)
+OLD ?= HEAD
 
 lock: $(VENV)/.built  ## choose new versions of the development tools
 	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header \
