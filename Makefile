@@ -86,8 +86,8 @@ long: $(VENV)/.built  ## run the tests that are too long for make test, and 5,00
 LONG_PROPERTIES := tests/record $(wildcard tests/_core/test_batch*_properties.py) \
   tests/_core/test_message_set_properties.py tests/producer/test_observers_properties.py
 
-mutants: $(VENV)/.built  ## plant faults and see that the tests find each
-	$(PY) tests/mutants/run.py
+mutants: $(VENV)/.built  ## plant faults and see that the tests find each (MUTANTS="--fresh --jobs 4")
+	$(PY) tests/mutants/run.py $(MUTANTS)
 
 timer-stress: $(VENV)/.built  ## eight threads at one timer for 20 s, threads switched every microsecond
 	$(PY) -m tests.timer.system_timer_stress --seconds 20
