@@ -201,7 +201,7 @@ cdef int check_array(ArrowArray* array, Window* window, int64_t buffer_count, st
         or array.length - window.base < window.end
     ):
         raise ValueError(
-            f"a broken Arrow array: {what!r} has {array.length} rows from {array.offset} on, and"
+            f"a broken Arrow array: {what!r} has length {array.length} from {array.offset} on, and"
             f" {window.end} from {window.base} on are needed"
         )
     if array.n_buffers != buffer_count or (buffer_count and array.buffers == NULL):

@@ -361,7 +361,7 @@ cdef class RecordBatch:
                 f"batch at byte {self.position}: base offset {self.base_offset}, "
                 f"last offset delta {self.last_offset_delta}")
         if self.record_count < 0:
-            raise CorruptRecord(f"batch at byte {self.position}: {self.record_count} records")
+            raise CorruptRecord(f"batch at byte {self.position}: record count {self.record_count}")
         if self.codec == 0:
             self._check_count(self.length + LOG_OVERHEAD_BYTES - BATCH_OVERHEAD_BYTES)
         return 0
@@ -370,7 +370,7 @@ cdef class RecordBatch:
         """Refuse a count that the bytes cannot hold."""
         if self.record_count > records_bytes // RECORD_BYTES_MIN:
             raise CorruptRecord(
-                f"batch at byte {self.position}: {self.record_count} records in "
+                f"batch at byte {self.position}: record count {self.record_count} in "
                 f"{records_bytes} bytes, of which each takes at least {<int>RECORD_BYTES_MIN}")
 
     @property
@@ -521,8 +521,8 @@ cdef class RecordIterator:
         if self._at != self._limit:
             raise CorruptRecord(
                 f"batch at byte {self._batch.position}, base offset {self._batch.base_offset}: "
-                f"{self._limit - self._at} bytes after the last of "
-                f"{self._batch.record_count} records")
+                f"record count {self._batch.record_count}, bytes left over after the last record: "
+                f"{self._limit - self._at}")
         return 0
 
     cdef inline int64_t _timestamp_ms(self, const RecordFields* fields) noexcept:
@@ -561,7 +561,7 @@ cdef class RecordIterator:
         cdef int32_t count = self._batch.record_count
         if contiguous and self._batch.last_offset_delta != count - 1:
             raise CorruptRecord(
-                f"{count} records end at offset delta {self._batch.last_offset_delta}")
+                f"record count {count}, last offset delta {self._batch.last_offset_delta}")
         while self._index < count:
             self._read(&fields)
             if contiguous and fields.offset_delta != self._index - 1:

@@ -356,8 +356,8 @@ cdef class BulkCall:
             return <Py_ssize_t>index
         if index >= self._missing_from:
             raise UnknownPartition(
-                f"topic {self.head.name!r} has {self.head.partition_count} partitions, and no"
-                f" partition {index}"
+                f"topic {self.head.name!r} has no partition {index}: its last is"
+                f" {self.head.partition_count - 1}"
             )
         try:
             return self._path._partition_index(self.head, record, partition, waited_ms)

@@ -92,6 +92,6 @@ cdef BatchResult _outcome(
             raise
     settled_count = sum([other.done() for other in everyone])
     raise KprodTimeout(
-        f"{settled_count} of {len(everyone)} records were settled within {timeout} s; the others go"
-        " on until delivery_timeout_ms ends them"
+        f"settled within {timeout} s: {settled_count} of {len(everyone)}; the others go on until"
+        " delivery_timeout_ms ends them"
     )

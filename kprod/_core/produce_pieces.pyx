@@ -86,8 +86,8 @@ cdef Py_ssize_t _checked_size(object index, object pieces, object announced_byte
         size_bytes += len(piece)
     if size_bytes != announced_bytes:
         raise LocalProtocolError(
-            f"the records for partition {index} are {size_bytes} bytes in {len(pieces)} pieces,"
-            f" but {announced_bytes} were announced"
+            f"the records for partition {index} are {size_bytes} bytes, but"
+            f" {announced_bytes} were announced"
         )
     return size_bytes
 

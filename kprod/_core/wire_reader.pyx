@@ -304,7 +304,7 @@ cdef int _check_count(Reader reader, FieldPlan field, Py_ssize_t count) except -
     """Compare a count with the bytes that remain."""
     cdef Py_ssize_t least = field.element.size_min
     if count > (reader.end - reader.position) // least:
-        _fail(reader, field, f"array of {count} elements of at least {least} bytes, "
+        _fail(reader, field, f"array count {count}, each element at least {least} bytes, "
               f"{reader.end - reader.position} bytes remain")
     return 0
 

@@ -22,13 +22,16 @@ from kprod._core.future import RecordFuture
 from kprod.aio.room_line import RoomLine
 from kprod.aio.waiting import in_own_thread, wait_through
 from kprod.config import ProducerConfig
+from kprod.config.address import shown_addresses
 from kprod.errors import ClosedError
 from kprod.guarded_log import guarded_logger
+from kprod.metrics.recorder import Metrics
 from kprod.model import RecordMetadata
 from kprod.producer.bulk import OnDelivery, stoppable
 from kprod.producer.engine_parts import EngineParts
 from kprod.producer.producer import Producer
 from kprod.producer.receipt import SendReceipt
+from kprod.wording import plural
 
 _logger = guarded_logger(__name__)
 
@@ -60,8 +63,9 @@ class AsyncProducer(AsyncSendPath):
         **more_settings: object,
     ) -> None:
         given = {**(settings or {}), **more_settings}
+        self._config: ProducerConfig | None = None
         if engine is None:
-            ProducerConfig.parse(given)  # what is wrong is said here, not at the start
+            self._config = ProducerConfig.parse(given)  # what is wrong is said here, not at start
         elif given:
             raise TypeError(f"an engine has its own settings; not used: {', '.join(given)}")
         self._given = given
@@ -69,6 +73,7 @@ class AsyncProducer(AsyncSendPath):
         self._is_closed = False
         self._start_lock = threading.Lock()  # guards: the change of `engine`, and `_is_closed`
         self._parts: EngineParts | None = None
+        self._measured = engine  # what counts; unlike `engine` it stays when this is closed
         # One per loop that has somebody waiting, kept by those who wait.
         self._lines: WeakValueDictionary[asyncio.AbstractEventLoop, RoomLine] = (
             WeakValueDictionary()
@@ -76,6 +81,27 @@ class AsyncProducer(AsyncSendPath):
         if engine is not None:
             self._parts = engine.parts()
             self.engine = engine
+
+    @property
+    def client_id(self) -> str:
+        """The name that brokers see; before `start` what the settings say, empty if nothing."""
+        measured = self._measured
+        if measured is not None:
+            return measured.client_id
+        return "" if self._config is None else self._config.client_id
+
+    def metrics(self) -> Metrics:
+        """What the producer has counted of itself, as `Producer.metrics`.
+
+        An engine that is shared counts for all who share it.
+
+        Returns:
+            Values by name, by group; nothing before `start`, when there is nothing to count.
+
+        Thread-safety: any thread; after `close`, too.
+        """
+        measured = self._measured
+        return {} if measured is None else measured.metrics()
 
     async def start(self) -> None:
         """Begin; a producer that has begun goes on. Does not wait for brokers: sends do.
@@ -89,7 +115,7 @@ class AsyncProducer(AsyncSendPath):
             if self.engine is None:
                 engine = Producer(self._given)
                 self._parts = engine.parts()
-                self.engine = engine
+                self.engine = self._measured = engine
 
     async def send_and_wait(
         self,
@@ -263,6 +289,19 @@ class AsyncProducer(AsyncSendPath):
         assert self.engine is not None  # noqa: S101 - needed, and there
         return await in_own_thread(self.engine.purge, f"kprod-purge-{self.engine.client_id}")
 
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        made = self.__dict__
+        if "_measured" not in made:
+            return f"<{name}, not made: its __init__ has not run>"
+        engine, config = made["_measured"], made["_config"]
+        if engine is None:
+            servers = shown_addresses(config.bootstrap_servers)
+            state = "closed" if made["_is_closed"] else "not started"
+            return f"<{name} {self.client_id!r}, {state}, bootstrap_servers={servers!r}>"
+        state = "closed" if made["_is_closed"] else "started"
+        return f"<{name}, {state}, {'shares' if made['_shares_engine'] else 'has'} {engine!r}>"
+
     async def __aenter__(self) -> Self:
         await self.start()
         return self
@@ -275,7 +314,8 @@ class AsyncProducer(AsyncSendPath):
     ) -> None:
         undelivered = await self.close()
         if undelivered and error is None:
-            _logger.warning("%d records were not delivered", undelivered)
+            records = plural(undelivered, "record was", "records were")
+            _logger.warning("%s: %d %s not delivered", self.client_id, undelivered, records)
 
     # What the compiled path leaves to Python.
 

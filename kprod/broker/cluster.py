@@ -33,6 +33,7 @@ from kprod.errors import ClosedError, ConfigError
 from kprod.model import Record
 from kprod.protocol.error_table import ErrorCode
 from kprod.record.reader import read_records
+from kprod.wording import counted
 
 T = TypeVar("T")
 BROKERS_MAX = 100
@@ -178,6 +179,19 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
         self._engine.close()
         if self._engine.failures:
             raise self._engine.failures[0]
+
+    def __repr__(self) -> str:
+        """Say how many brokers there are, and where they listen."""
+        name = type(self).__name__
+        engine = getattr(self, "_engine", None)
+        if engine is None or not hasattr(self, "faults"):
+            return f"<{name}, not made: its __init__ has not run to the end>"
+        brokers = counted(len(engine.state.topics.node_ids), "broker")
+        if self._is_closed:
+            return f"<{name} of {brokers}, closed>"
+        if not self._is_open:
+            return f"<{name} of {brokers}, not started>"
+        return f"<{name} of {brokers}, bootstrap_servers={self.bootstrap_servers!r}>"
 
     def __enter__(self) -> Self:
         """Start."""

@@ -10,6 +10,7 @@ Thread-safety: the thread that steps the cluster, except `wake`, which any threa
 """
 
 import contextlib
+import errno
 import selectors
 import socket
 from collections.abc import Sequence
@@ -19,6 +20,12 @@ _BACKLOG = 512
 _SEND_BUFFER_BYTES = 1 << 20
 # IOV_MAX is 1024 on Linux and macOS.
 PIECES_MAX = 1_024
+
+_WAYS_OUT = {
+    errno.EADDRINUSE: "; another process has it: choose another port, or 0 for a free one",
+    errno.EACCES: "; choose a port above 1,023, or 0 for a free one",
+    errno.EADDRNOTAVAIL: "; choose an address of this machine, such as 127.0.0.1",
+}
 
 
 class Stream(Protocol):
@@ -202,8 +209,13 @@ class SocketNetwork:
         self._watching: dict[Stream | Listener, tuple[socket.socket, int]] = {}
 
     def listen(self, host: str, port: int) -> SocketListener:  # a Protocol's method
-        """Bind a port."""
-        return SocketListener(host, port)
+        """Bind a port; what went wrong is said with its address and a way out."""
+        try:
+            return SocketListener(host, port)
+        except OSError as error:
+            what = f"cannot listen at {host}:{port}: {error.strerror or error}"
+            way_out = _WAYS_OUT.get(error.errno or 0, "")
+            raise OSError(error.errno, f"{what}{way_out}") from error
 
     def watch(
         self, source: Stream | Listener, watcher: Watcher, *, readable: bool, writable: bool

@@ -4,10 +4,9 @@ Topic ids come from a counter, not from chance, so that a simulation repeats its
 again gets another id.
 
 Thread-safety: the broker's thread.
-Source: Kafka Topic.java for legal names; KIP-516 for topic ids.
+Source: KIP-516 for topic ids.
 """
 
-import re
 import uuid
 from collections.abc import Callable, Iterator
 
@@ -16,10 +15,10 @@ from kprod.broker.refusal import Refused
 from kprod.broker.replication import Partition
 from kprod.model import TopicPartition
 from kprod.protocol.error_table import ErrorCode
+from kprod.topic_name import name_fault
+from kprod.wording import counted
 
-NAME_CHARACTERS_MAX = 249
 PARTITIONS_MAX = 100_000
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _TOPIC_ID_SPACE = uuid.UUID("6b70726f-6400-4000-8000-746f70696373")
 
 MakePartition = Callable[[TopicPartition, list[int], TopicConfig], Partition]
@@ -34,12 +33,9 @@ def check_name(name: str) -> None:
     Raises:
         Refused: With INVALID_TOPIC_EXCEPTION and the reason.
     """
-    if name in {".", ".."} or not _LEGAL_NAME.fullmatch(name):
-        message = (
-            f"{name[:NAME_CHARACTERS_MAX]!r} is not a topic name: 1 to {NAME_CHARACTERS_MAX} "
-            "of letters, digits, '.', '_' and '-', and neither '.' nor '..'"
-        )
-        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
+    fault = name_fault(name)
+    if fault is not None:
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
 
 
 class Topic:
@@ -171,7 +167,8 @@ class TopicRegistry:
             raise Refused(ErrorCode.INVALID_PARTITIONS, message)
         if not 1 <= replication_factor <= len(self.node_ids):
             message = (
-                f"replication factor {replication_factor}; there are {len(self.node_ids)} brokers"
+                f"replication factor {replication_factor}; 1 to {len(self.node_ids)}, the number of"
+                " brokers, are possible"
             )
             raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
 
@@ -192,7 +189,8 @@ class TopicRegistry:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
         present = len(topic.partitions)
         if not present < partition_count <= PARTITIONS_MAX:
-            message = f"topic {name!r} has {present} partitions; {partition_count} is no growth"
+            partitions = counted(present, "partition")
+            message = f"topic {name!r} has {partitions}; {partition_count} is no growth"
             raise Refused(ErrorCode.INVALID_PARTITIONS, message)
         if not dry_run:
             self._grow(topic, partition_count, None)

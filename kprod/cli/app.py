@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import click
 
 from kprod.cli.group import main as group
-from kprod.errors import KprodError
+from kprod.errors import ConfigError, KprodError
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -33,16 +33,30 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:
-        return _say(error.format_message(), error.exit_code)
+        return _say(_with_hint(error), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return _say("interrupted", EXIT_INTERRUPTED)
     except (KprodError, OSError) as error:
-        if isinstance(error, OSError) and error.errno == errno.EPIPE:
-            # The reader of our output left; nothing more can be said there, not even at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return EXIT_FAILED
-        return _say(str(error) or type(error).__name__, EXIT_FAILED)
+        return _fail(error)
     return result if isinstance(result, int) else 0
+
+
+def _with_hint(error: click.ClickException) -> str:
+    text = error.format_message()
+    if not isinstance(error, click.UsageError):
+        return text
+    command = "kprod" if error.ctx is None else error.ctx.command_path
+    return f"{text} ({command} --help tells more)"
+
+
+def _fail(error: KprodError | OSError) -> int:
+    if isinstance(error, OSError) and error.errno == errno.EPIPE:
+        # The reader of our output left; nothing more can be said there, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+    # A setting that is wrong was typed here.
+    code = EXIT_USAGE if isinstance(error, ConfigError) else EXIT_FAILED
+    return _say(str(error) or type(error).__name__, code)
 
 
 def _say(text: str, code: int) -> int:

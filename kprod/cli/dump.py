@@ -30,6 +30,7 @@ from kprod.record.description import (
 from kprod.record.entries import LogEntry
 from kprod.record.scan import LocatedEntry, LogScanner
 from kprod.record.verification import LogVerifier
+from kprod.wording import plural
 
 WINDOW_BYTES = 4 * 1024 * 1024
 # Shorter files are printed before a bar could be seen.
@@ -107,7 +108,7 @@ def dump(**options: Unpack[DumpOptions]) -> int:
     if topic is None:
         sound = [LogPrinter(name, style).print_log(_windows(name)) for name in files]
     elif bootstrap is None:
-        raise click.UsageError("--topic needs --bootstrap")
+        raise click.UsageError("--topic needs --bootstrap, such as --bootstrap localhost:9092")
     else:
         sound = dump_topic(bootstrap, topic, options["partition"], style=style)
     return 0 if all(sound) else EXIT_DAMAGED
@@ -209,7 +210,10 @@ class LogPrinter:
         if scanner is not None:
             self._print_tail(scanner)
         if self._style.verify:
-            summary = f"{entry_count:,} entries, {self._problem_count:,} problems"
+            summary = (
+                f"{entry_count:,} {plural(entry_count, 'entry', 'entries')},"
+                f" {self._problem_count:,} {plural(self._problem_count, 'problem')}"
+            )
             click.echo(f"{self._name}: {summary}", err=True)
         return self._problem_count == 0
 

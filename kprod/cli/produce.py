@@ -20,6 +20,7 @@ from kprod.cli.lines import LineFormat, split_lines, unescape
 from kprod.errors import ConfigError, KprodError, RecordTooLarge
 from kprod.model import Codec, RecordMetadata
 from kprod.producer.producer import Producer
+from kprod.wording import plural
 
 EXIT_FAILED = 1
 # What shells report for a command ended by SIGINT.
@@ -231,7 +232,10 @@ class ProduceRun:
             click.echo(f"{count:,} × {text}", err=True)
         failed_count = sum(self._errors.values())
         unknown_count = max(self._handed_count - self._delivered_count - failed_count, 0)
-        summary = f"{self._delivered_count:,} records delivered, {failed_count:,} failed"
+        summary = (
+            f"{self._delivered_count:,} {plural(self._delivered_count, 'record')} delivered,"
+            f" {failed_count:,} failed"
+        )
         if unknown_count:
             summary += f", {unknown_count:,} given up"
         click.echo(summary, err=True)

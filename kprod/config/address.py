@@ -8,13 +8,15 @@ Source: Kafka's ClientUtils.parseAndValidateAddresses (clients 4.3.1) for what i
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kprod.config.quoting import shown
+from kprod.errors import ConfigError
 
 PORT_MAX = 65_535
 HOST_LENGTH_MAX = 253  # RFC 1035: 255 octets on the wire, 253 as text
+_ADDRESSES_SHOWN_MAX = 3
 
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_.])?")
 
@@ -62,6 +64,38 @@ def parse_addresses(value: object) -> tuple[Address, ...]:
     return tuple(addresses)
 
 
+def shown_addresses(addresses: Sequence[Address]) -> str:
+    """Write addresses for people: the first few, and how many more there are.
+
+    Args:
+        addresses: Any number.
+
+    Returns:
+        One line, of a bounded length.
+    """
+    shown_ones = ",".join(str(address) for address in addresses[:_ADDRESSES_SHOWN_MAX])
+    more = len(addresses) - _ADDRESSES_SHOWN_MAX
+    return f"{shown_ones} and {more} more" if more > 0 else shown_ones
+
+
+def bootstrap_addresses(value: object) -> tuple[Address, ...]:
+    """Read addresses as `parse_addresses` does, for a reader that has no other settings.
+
+    Args:
+        value: As there.
+
+    Returns:
+        As there.
+
+    Raises:
+        ConfigError: As there; the text names the setting.
+    """
+    try:
+        return parse_addresses(value)
+    except ValueError as error:
+        raise ConfigError(f"bootstrap_servers {error}") from None
+
+
 def parse_address(text: str) -> Address:
     """Read one address.
 
@@ -83,9 +117,14 @@ def parse_address(text: str) -> Address:
     else:
         host, _, port_text = text.rpartition(":")
         if not host:
-            raise ValueError(f"entry {shown(text)} has no port; write host:9092")
+            raise ValueError(f"entry {shown(text)} has no port; write {_with_port(text)}")
         _check_name(host, text)
     return Address(host.lower(), _parse_port(port_text, text))
+
+
+def _with_port(text: str) -> str:
+    """What was meant, most likely: Kafka listens at 9092 unless it is told otherwise."""
+    return f"{text if len(text) <= HOST_LENGTH_MAX and text.isprintable() else 'host'}:9092"
 
 
 def _entry_parts(entry: object) -> list[str]:

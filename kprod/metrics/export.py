@@ -23,7 +23,9 @@ from kprod.metrics.table import (
 class Measured(Protocol):
     """A producer, as far as it is measured."""
 
-    client_id: str
+    @property
+    def client_id(self) -> str:
+        """The name under which its values are shown."""
 
     def metrics(self) -> Metrics:
         """Values by name, by group."""

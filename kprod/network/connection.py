@@ -432,7 +432,7 @@ class NodeConnection:
         self.drop(
             RequestTimeout(
                 f"{self.node.address} did not answer {in_flight.request.api_key.name} within"
-                f" {now_ms - in_flight.sent_at_ms} ms (request_timeout_ms);"
+                f" {in_flight.deadline_ms - in_flight.sent_at_ms} ms (request_timeout_ms);"
                 f" {in_flight.frame.written_bytes} of {in_flight.frame.size_bytes} bytes were sent"
             ),
             now_ms,

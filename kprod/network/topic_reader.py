@@ -24,7 +24,7 @@ from typing import Any, Self
 from kprod.clock import Clock, SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config import ClientConfig
-from kprod.config.address import parse_addresses
+from kprod.config.address import bootstrap_addresses
 from kprod.errors import (
     CorruptRecord,
     Disconnected,
@@ -44,6 +44,7 @@ from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode, error_for
 from kprod.record.entries import LogEntry, read_entries
 from kprod.timer.timer import Timer
+from kprod.wording import counted
 
 _FETCH_VERSIONS = (4, 12)  # from 13 on topics go by id
 _LIST_OFFSETS_VERSIONS = (1, 11)  # before, an answer was a list of segments
@@ -115,10 +116,10 @@ class TopicReader:
             doors: To the system by default.
 
         Raises:
-            ValueError: `bootstrap_servers` is malformed.
+            ConfigError: `bootstrap_servers` is malformed.
         """
         config = ClientConfig(
-            bootstrap_servers=parse_addresses(bootstrap_servers),
+            bootstrap_servers=bootstrap_addresses(bootstrap_servers),
             client_id="kprod-reader",
             allow_auto_create_topics=False,
         )
@@ -394,5 +395,6 @@ class TopicReader:
         )
         raise RequestTimeout(
             f"nothing was read from topic {self._topic!r} for {self._options.timeout_ms} ms;"
-            f" {len(stuck)} partitions are unfinished ({where}): {self._metadata.trouble()}"
+            f" {counted(len(stuck), 'partition is', 'partitions are')} unfinished ({where}):"
+            f" {self._metadata.trouble()}"
         )

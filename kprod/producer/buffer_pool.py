@@ -12,6 +12,7 @@ from collections.abc import Callable
 from kprod._core.chunks import ChunkPool, MemoryWaiter
 from kprod.config import AccumulatorSettings
 from kprod.errors import BufferTimeout, ClosedError
+from kprod.wording import counted
 
 DEBUG_VARIABLE = "KPROD_DEBUG"
 LOOK_S = 1.0  # between two looks of one who waits whether what was granted to others is taken
@@ -98,8 +99,9 @@ class BufferPool(ChunkPool):
         else:
             why = refusal
             remedy = "raise buffer_memory, or let sends wait (on_buffer_full='block')"
+        waiting = counted(self.waiter_count, "send waits", "sends wait")
         return BufferTimeout(
             f"a record needs {wanted_bytes} more bytes of buffer; {available_bytes} of"
-            f" buffer_memory={self.capacity_bytes} are available, {self.waiter_count} sends wait"
-            f" for some, and {why}. Send slower, or {remedy}"
+            f" buffer_memory={self.capacity_bytes} are available, {waiting} for some, and {why}."
+            f" Send slower, or {remedy}"
         )

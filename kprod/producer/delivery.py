@@ -57,6 +57,7 @@ from kprod.producer.split import split
 from kprod.producer.transaction.manager import TransactionManager
 from kprod.protocol.error_table import ErrorCode, error_for
 from kprod.timer.timer import Timer, TimerTask
+from kprod.wording import counted
 
 _logger = guarded_logger(__name__)
 _NO_ERROR = int(ErrorCode.NONE)  # looked up for each batch
@@ -131,7 +132,7 @@ class Delivery:
             try:
                 self._conclude(batch, answers, outcome)
             except Exception as error:
-                _logger.exception("The answer for %d records cannot be used", batch.record_count)
+                _logger.exception("An answer for %s cannot be used", batch.queue.topic)
                 self._bungle(batch, error)
             finally:
                 batch.builder.chain.release()
@@ -157,7 +158,7 @@ class Delivery:
         _logger.error("A batch for %s could not be encoded", batch.queue.topic, exc_info=cause)
         self._end_attempt(batch)
         if not batch.is_done:
-            error = KprodError(f"{batch.record_count} records could not be encoded: {cause!r}")
+            error = KprodError(f"the record's batch could not be encoded: {cause!r}")
             error.__cause__ = cause
             self._fail_in_turn(batch, error)
 
@@ -199,16 +200,18 @@ class Delivery:
 
     def _expire(self, batch: ProducerBatch) -> None:
         queue = batch.queue
+        records = counted(batch.record_count, "record")
         leader = self._metadata.snapshot.leader_of(batch.queue.topic, batch.queue.partition)
-        reason = "is in flight" if batch.in_flight else f"was tried {batch.attempts} times"
+        reason = (
+            "is in flight" if batch.in_flight else f"was tried {counted(batch.attempts, 'time')}"
+        )
         if leader is None:
             reason += f"; {self._why_leaderless(batch.queue)}"
         elif failure := self._metadata.connection_errors.get(leader.address):
             reason += f"; {not_reached(leader, failure)}"
         text = (
-            f"{batch.record_count} records for {queue.topic} partition {queue.partition} were not"
-            f" acknowledged within delivery_timeout_ms={self._settings.delivery_timeout_ms}:"
-            f" the batch {reason}"
+            f"{queue.topic} partition {queue.partition} did not acknowledge {records} within"
+            f" delivery_timeout_ms={self._settings.delivery_timeout_ms}: the batch {reason}"
         )
         if batch.in_flight:
             # Its bytes may still be read by a socket, and its fate is open: the partition sends
@@ -220,7 +223,7 @@ class Delivery:
     def _why_leaderless(self, queue: PartitionQueue) -> str:
         count = self._metadata.snapshot.partition_count(queue.topic)
         if count is not None and queue.partition >= count:
-            return f"the topic has {count} partitions now, and no partition {queue.partition}"
+            return f"the topic has no partition {queue.partition} any more: its last is {count - 1}"
         is_lost = self._metadata.snapshot.is_bootstrap
         found = "no broker says who leads it" if is_lost else "the partition has no leader"
         return f"{found}: {self._metadata.trouble(queue.topic)}"
@@ -416,5 +419,5 @@ class Delivery:
 def _gone_error(queue: PartitionQueue) -> KprodError:
     return UnknownPartition(
         f"partition {queue.partition} of {queue.topic!r} is gone: the topic was deleted and made"
-        f" anew with {queue.head.partition_count} partitions"
+        f" again; its last partition is now {queue.head.partition_count - 1}"
     )

@@ -103,6 +103,13 @@ class Ending:
             ),
         )
 
+    @property
+    def state(self) -> str:
+        """In one word, for people: open, closing or closed."""
+        if self.thread.has_ended:
+            return "closed"
+        return "open" if self._path.refusal is None else "closing"
+
     def start(self) -> None:
         """Begin to take the sender's turns on a thread.
 

@@ -25,6 +25,7 @@ from kprod.clock import SystemClock
 from kprod.errors import KprodTimeout, without_frames
 from kprod.guarded_log import guarded_logger
 from kprod.model import RecordMetadata
+from kprod.wording import counted
 
 __all__ = ["DeliveryWait", "RecordFuture", "Waited", "as_completed", "failures_of", "wait"]
 
@@ -95,7 +96,7 @@ def as_completed(
             yield finished.get(timeout=deadline.left())
         except queue.Empty:
             raise KprodTimeout(
-                f"{yielded} of {len(everyone)} records were settled within {timeout} s"
+                f"only {yielded} of {counted(len(everyone), 'record')} settled within {timeout} s"
             ) from None
 
 

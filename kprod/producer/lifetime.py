@@ -19,6 +19,7 @@ from typing import Protocol
 
 from kprod.clock import SystemClock
 from kprod.guarded_log import guarded_logger
+from kprod.wording import plural
 
 EXIT_FLUSH_S = 5.0  # what an exiting interpreter may wait for unsent records, of all producers
 
@@ -102,9 +103,10 @@ def _close_at_exit() -> None:
 def _tell_undelivered(producer: Closable, undelivered: int) -> None:
     if undelivered:
         _logger.warning(
-            "%s: %d records were not delivered within %s s at exit; call close() or flush()",
+            "%s: %d %s not delivered within %s s at exit; call close() or flush()",
             producer.client_id,
             undelivered,
+            plural(undelivered, "record was", "records were"),
             EXIT_FLUSH_S,
         )
 

@@ -23,6 +23,7 @@ from kprod._core.future import BatchResult
 from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config import NetworkSettings, ProducerConfig
+from kprod.config.address import shown_addresses
 from kprod.errors import (
     KprodError,
     ProducerForked,
@@ -55,6 +56,7 @@ from kprod.producer.topic_queues import TopicQueues
 from kprod.producer.transaction.manager import TransactionManager
 from kprod.serialization import RecordSerializers
 from kprod.timer.timer import Timer
+from kprod.wording import plural
 
 __all__ = ["Producer"]
 
@@ -371,6 +373,13 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
         """Take one turn of the sender; only where the environment has no thread."""
         self._sender.run_once(now_ms)
 
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if "_ending" not in self.__dict__:  # a subclass has not called it, or it raised
+            return f"<{name}, not made: its __init__ has not run to the end>"
+        servers = shown_addresses(self._config.bootstrap_servers)
+        return f"<{name} {self.client_id!r}, {self._ending.state}, bootstrap_servers={servers!r}>"
+
     def __enter__(self) -> Self:
         return self
 
@@ -382,7 +391,8 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
     ) -> None:
         undelivered = self.close()
         if undelivered:
-            _logger.warning("%s: %d records were not delivered", self.client_id, undelivered)
+            records = plural(undelivered, "record was", "records were")
+            _logger.warning("%s: %d %s not delivered", self.client_id, undelivered, records)
 
     def _start_flush(self) -> list[tuple[BatchResult, int]]:
         covered = self._accumulator.incomplete()

@@ -21,6 +21,7 @@ from kprod._core.own_wait import is_sender
 from kprod._core.tally import SendTally
 from kprod.errors import KprodError, KprodTimeout, Persistence, ProducerForked, RecordsFailed
 from kprod.guarded_log import guarded_logger
+from kprod.wording import counted
 
 __all__ = ["OffsetRange", "PartitionOffsets", "SendFailure", "SendReceipt"]
 
@@ -138,7 +139,7 @@ class SendReceipt:
             return None
         index, first = self._tally.first_failure()
         error = RecordsFailed(
-            f"{failed_count} of {self.record_count} records for {self.topic!r} are not delivered;"
+            f"{failed_count} of {self._records()} for {self.topic!r} failed;"
             f" the first, at index {index}: {type(first).__name__}: {first}. failures() names each,"
             " delivered() has the others"
         )
@@ -225,10 +226,13 @@ class SendReceipt:
         # An error that carries a receipt travels between processes; what it counts does not.
         return _left_behind, ()
 
+    def _records(self) -> str:
+        return counted(self.record_count, "record")
+
     def __repr__(self) -> str:
         failed_count = self.failed_count
         state = "settled" if self.done() else "on its way"
-        parts = [f"{self.record_count} records, {state}, {failed_count} failed"]
+        parts = [f"{self._records()}, {state}, {failed_count} failed"]
         if failed_count:
             index, error = self._tally.first_failure()
             parts.append(f"the first, at index {index}: {error!r}")
@@ -258,7 +262,7 @@ class SendReceipt:
             self._refuse_in_child()  # a signal handler may have forked this process meanwhile
         if not settled_or_forked:
             raise KprodTimeout(
-                f"{self.record_count} records for {self.topic!r} were not all settled within"
+                f"not all of {self._records()} for {self.topic!r} settled within"
                 f" {timeout} s; they go on until delivery_timeout_ms ends them"
             )
 

@@ -12,7 +12,6 @@ waits: the answer could not arrive before the callback returns.
 Source: Kafka KafkaProducer.waitOnMetadata (clients 4.3.1); kprod's departures 11 and 20.
 """
 
-import re
 from collections.abc import Callable, Generator
 from functools import partial
 from typing import NamedTuple, NoReturn, TypeVar
@@ -22,10 +21,7 @@ from kprod.clock import Clock
 from kprod.cluster.metadata import Metadata
 from kprod.errors import KprodError, MetadataTimeout, UnknownPartition, UnknownTopic
 from kprod.producer.accumulator import RecordAccumulator
-
-TOPIC_NAME_LENGTH_MAX = 249  # Kafka's Topic.MAX_NAME_LENGTH: the log directory's name must fit
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
-
+from kprod.topic_name import name_fault
 
 T = TypeVar("T")
 
@@ -170,8 +166,8 @@ class TopicOpener:
                 why = f" (no newer answer within max_block_ms={self._max_block_ms})"
         if partition >= count:
             raise UnknownPartition(
-                f"topic {head.name!r} has {count or head.partition_count} partitions, and no"
-                f" partition {partition}{why}"
+                f"topic {head.name!r} has no partition {partition}: its last is"
+                f" {(count or head.partition_count) - 1}{why}"
             )
         self._accumulator.topic_queues(head.name, count)
 
@@ -190,12 +186,6 @@ class TopicOpener:
 
 
 def _check_topic_name(topic: str) -> None:
-    if (
-        not _TOPIC_NAME.fullmatch(topic)
-        or len(topic) > TOPIC_NAME_LENGTH_MAX
-        or topic in {".", ".."}
-    ):
-        raise ValueError(
-            f"{topic[:300]!r} is no legal topic name: 1 to {TOPIC_NAME_LENGTH_MAX} of the"
-            " characters a-z A-Z 0-9 . _ - and neither '.' nor '..'"
-        )
+    fault = name_fault(topic)
+    if fault is not None:
+        raise ValueError(fault)

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Self
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from kprod.wording import counted
+
 __all__ = ["OffsetSpan", "TaskMessage", "TaskTally", "WriteReport"]
 
 OFFSET_UNKNOWN = -1
@@ -188,6 +190,7 @@ class WriteReport:
         )
         which = "" if self.batch_id is None else f"batch {self.batch_id}: "
         return (
-            f"{which}{self.record_count} records of {self.task_count} tasks,"
-            f" {self.skipped_count} skipped, {self.dead_letter_count} dead letters; {places}"
+            f"{which}{counted(self.record_count, 'record')} of {counted(self.task_count, 'task')},"
+            f" {self.skipped_count} skipped,"
+            f" {counted(self.dead_letter_count, 'dead letter')}; {places}"
         )

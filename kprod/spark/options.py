@@ -21,6 +21,7 @@ from kprod.config.quoting import shown
 from kprod.config.setting import Setting, rows
 from kprod.errors import ConfigError
 from kprod.spark.references import is_reference
+from kprod.topic_name import name_fault
 
 __all__ = ["COLUMN_ROLES", "RecordErrorMode", "SinkOptions", "ValueFormat", "read_options"]
 
@@ -46,7 +47,6 @@ _FUNCTIONS = frozenset({"key_serializer", "value_serializer", "interceptors"})
 
 CLIENT_ID = "kprod-spark"
 _TIMEOUT_MS_MAX = 2**31 - 1
-_TOPIC_CHARACTERS_MAX = 249
 _DLQ = "dlq:"
 _UNRESOLVED_ADDRESS = "unresolved.invalid:1"
 
@@ -221,12 +221,9 @@ def _record_error_rule(text: str) -> tuple[RecordErrorMode, str | None]:
 
 
 def _topic(option: str, name: str) -> str:
-    is_legal = name.isascii() and name.replace(".", "").replace("_", "").replace("-", "").isalnum()
-    if not is_legal or len(name) > _TOPIC_CHARACTERS_MAX:
-        raise ConfigError(
-            f"{option}: {shown(name)} is no name of a topic: 1 to {_TOPIC_CHARACTERS_MAX}"
-            " characters of a-z, A-Z, 0-9, '.', '_', '-', not all of them dots"
-        )
+    fault = name_fault(name)
+    if fault is not None:
+        raise ConfigError(f"{option}: {fault}")
     return name
 
 

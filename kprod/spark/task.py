@@ -23,6 +23,7 @@ from kprod.spark.dead_letters import DeadLetters, is_companion, is_row_at_fault
 from kprod.spark.messages import OffsetSpan, TaskTally
 from kprod.spark.options import RecordErrorMode, SinkOptions
 from kprod.spark.shaping import TopicRows, shape, split_by_topic
+from kprod.wording import counted
 
 __all__ = ["NullTopic", "TaskFailed", "TaskWriter"]
 
@@ -138,7 +139,8 @@ class TaskWriter:
         on_their_way = sum(not sent.receipt.done() for sent in self._sent)
         if on_their_way:
             raise TaskFailed(
-                f"{late} records were not settled within flush.timeout.ms={timeout_ms}; raise it,"
+                f"{counted(late, 'record was', 'records were')} not settled within"
+                f" flush.timeout.ms={timeout_ms}; raise it,"
                 " or see why the brokers are slow"
             )
 
@@ -179,7 +181,8 @@ class TaskWriter:
 
     def _refuse_without_topic(self, rows: Any) -> None:
         error = NullTopic(
-            f"{rows.num_rows} rows of a batch have a null topic: name one for all by"
+            f"{counted(rows.num_rows, 'row has', 'rows have')} a null topic: name"
+            " one for all by"
             " .option('topic', …), filter them, or see on_record_error"
         )
         if self._options.on_record_error is RecordErrorMode.FAIL:

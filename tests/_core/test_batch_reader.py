@@ -170,7 +170,7 @@ def test_compacted_batch() -> None:
     """A compacted batch has gaps, or no records at all, and keeps its last offset."""
     gaps = _one(record_v2.encode_batch([(1, b"k", b"v", ())] * 2, offset_deltas=(3, 5)))
     assert [record[0] for record in gaps] == [3, 5]
-    with pytest.raises(CorruptRecord, match="2 records end at offset delta 5"):
+    with pytest.raises(CorruptRecord, match="record count 2, last offset delta 5"):
         gaps.check_records(contiguous=True)
     empty = _one(record_v2.encode_batch([], last_offset_delta=9))
     assert (list(empty), empty.last_offset, empty.check_records()) == ([], 9, -1)
@@ -229,9 +229,9 @@ def test_no_checksum_on_demand() -> None:
         (23, ">i", -1, "last offset delta -1"),
         (23, ">i", -(2**31), "last offset delta"),
         (0, ">q", 2**63 - 1, "base offset 9223372036854775807"),
-        (57, ">i", -1, "-1 records"),
-        (57, ">i", 4, "4 records in 27 bytes"),
-        (57, ">i", 2**31 - 1, "2147483647 records in 27 bytes"),
+        (57, ">i", -1, "record count -1"),
+        (57, ">i", 4, "record count 4 in 27 bytes"),
+        (57, ">i", 2**31 - 1, "record count 2147483647 in 27 bytes"),
     ],
 )
 def test_impossible_headers(offset: int, layout: str, number: int, reason: str) -> None:
@@ -287,7 +287,10 @@ START = b"\x00\x00\x00"  # attributes, both deltas
         (_record(START + NULL * 2 + b"\x02" + b"\x04\xc3\x28\x00"), "not UTF-8"),
         (_record(START + NULL * 2 + b"\x00" + b"\x00"), "do not end where"),
         (_record(START + NULL * 2 + b"\x02" + b"\x00\x00" + b"\x00"), "do not end where"),
-        (_record(START + NULL * 2 + b"\x00") + b"\x00", "1 bytes after the last of 1 records"),
+        (
+            _record(START + NULL * 2 + b"\x00") + b"\x00",
+            "record count 1, bytes left over after the last record: 1",
+        ),
     ],
 )
 def test_impossible_records(records: bytes, reason: str) -> None:
@@ -324,7 +327,7 @@ def test_count_that_decompressed_bytes_cannot_hold() -> None:
     buffer = bytearray(record_v2.encode_batch([(0, None, b"v", ())], codec=1))
     struct.pack_into(">i", buffer, 57, 1_000_000)
     batch = _one(buffer, check_crc=False)
-    with pytest.raises(CorruptRecord, match="1000000 records in 8 bytes"):
+    with pytest.raises(CorruptRecord, match="record count 1000000 in 8 bytes"):
         iter(batch)
 
 

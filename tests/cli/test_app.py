@@ -55,7 +55,7 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [
-        (ConfigError("two\n  lines"), 1, "kprod: two lines\n"),
+        (ConfigError("two\n  lines"), 2, "kprod: two lines\n"),
         (OSError(98, "Address already in use"), 1, "kprod: [Errno 98] Address already in use\n"),
         (TimeoutError(), 1, "kprod: TimeoutError\n"),
         (KeyboardInterrupt(), 130, "kprod: interrupted\n"),
@@ -123,3 +123,40 @@ def test_shell_completion() -> None:
         check=False,
     )
     assert answer.stdout == "plain,demo\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["dum"], "no such command: 'dum'; did you mean dump? (kprod --help tells more)"),
+        (["fly"], "there are demo, broker, dump, produce"),
+        (["dump", "--topc", "orders"], "Did you mean '--topic'? (kprod dump --help tells more)"),
+        (["dump", "-t", "orders"], "such as --bootstrap localhost:9092"),
+        (["produce", "-b", "localhost:9092"], "(kprod produce --help tells more)"),
+        (["produce", "-b", "h:1", "-t", "t", "-X", "lingr.ms=5"], "did you mean linger.ms?"),
+    ],
+)
+def test_a_mistake_gets_a_hint(
+    arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was meant, or where to read on."""
+    assert cli.run(arguments) == cli.EXIT_USAGE
+    assert hint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["dump", "-b", "localhost", "-t", "orders"],
+        ["produce", "-b", "localhost", "-t", "orders"],
+        ["demo", "--bootstrap", "localhost"],
+    ],
+)
+def test_an_address_without_a_port_is_a_mistake_of_usage(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line that shows how to write it, and no traceback."""
+    assert cli.run(arguments) == cli.EXIT_USAGE
+    line = capsys.readouterr().err
+    assert line.startswith("kprod: bootstrap")
+    assert "'localhost' has no port; write localhost:9092" in line

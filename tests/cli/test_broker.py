@@ -48,7 +48,7 @@ def test_it_serves_until_it_is_told_to_end(
 
 
 def test_a_port_that_is_taken_is_one_line(process: subprocess.Popen[str]) -> None:
-    """Exit code 1 and the system's reason."""
+    """Exit code 1, the address that is taken, and the way out."""
     assert process.stdout is not None
     port = process.stdout.readline().strip().partition(",")[0].rpartition(":")[2]
     second = subprocess.run(
@@ -61,3 +61,5 @@ def test_a_port_that_is_taken_is_one_line(process: subprocess.Popen[str]) -> Non
     assert second.returncode == 1
     assert second.stderr.startswith("kprod: ")
     assert second.stderr.count("\n") == 1
+    assert f"cannot listen at 127.0.0.1:{port}: Address already in use" in second.stderr
+    assert "choose another port, or 0 for a free one" in second.stderr

@@ -78,7 +78,7 @@ def test_verify_of_a_damaged_log(segment: Path, style: list[str]) -> None:
     result = run("--verify", *style, str(segment))
     assert result.exit_code == 1
     assert f"{segment}: position 0: checksum is not" in result.stderr
-    assert "2 entries, 1 problems" in result.stderr
+    assert "2 entries, 1 problem\n" in result.stderr
     assert "false" in result.stdout
     assert '"baseOffset": 1' in result.stdout or "baseOffset: 1" in result.stdout
 

@@ -145,7 +145,7 @@ def test_a_record_that_is_too_large_does_not_end_the_run(
     keeping = KeepingProducer(refusals={b"big": RecordTooLarge("big")})
     assert produce(keeping, [b"big", b"small"]) == 1
     assert [sent.value for sent in keeping.sent] == [b"small"]
-    assert capsys.readouterr().err == "1 × big\n1 records delivered, 1 failed\n"
+    assert capsys.readouterr().err == "1 × big\n1 record delivered, 1 failed\n"
 
 
 def test_other_errors_end_the_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,7 +177,7 @@ def test_ctrl_c_twice_gives_up(capsys: pytest.CaptureFixture[str]) -> None:
     keeping.flush_error = KeyboardInterrupt()
     assert produce(keeping, interrupted(b"a", b"b")) == 130
     assert (keeping.flushes, keeping.closings) == ([3], [0])
-    assert "1 records delivered, 1 failed" in capsys.readouterr().err
+    assert "1 record delivered, 1 failed" in capsys.readouterr().err
 
 
 def terminated(*lines: bytes) -> Iterator[bytes]:

@@ -31,7 +31,7 @@ def test_accepted_forms(written: object, expected: list[tuple[str, int]]) -> Non
         ("", "at least one broker"),
         (",", "at least one broker"),
         ([], "at least one broker"),
-        ("localhost", "has no port; write host:9092"),
+        ("localhost", "has no port; write localhost:9092"),
         (":9092", "has no port"),
         ("a:", "needs a port"),
         ("a:x", "needs a port"),

@@ -1,5 +1,6 @@
 """A scrape, over HTTP and read by Prometheus's own parser, shows what the producer counts."""
 
+import asyncio
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.parser import text_string_to_metric_families
 
 import kprod
+from kprod import AsyncProducer, Producer
 from kprod.broker import EmbeddedCluster
 from kprod.metrics.prometheus import ProducerCollector
 
@@ -78,3 +80,31 @@ def test_what_is_not_known_is_not_shown(cluster: EmbeddedCluster) -> None:
         names = {name for name, _ in _scrape(registry)}
     assert "kafka_producer_batch_size_avg" not in names
     assert "kafka_producer_record_send_total" in names
+
+
+def test_a_scrape_shows_an_async_producer(cluster: EmbeddedCluster) -> None:
+    """Its client id and its counts: none before the start, and still there after the end."""
+    producer = AsyncProducer(bootstrap_servers=cluster.bootstrap_servers, client_id="aio")
+    registry = CollectorRegistry()
+    registry.register(ProducerCollector(producer))
+    assert (producer.client_id, producer.metrics(), _scrape(registry)) == ("aio", {}, {})
+
+    async def send() -> None:
+        async with producer:
+            await producer.send_and_wait("orders", b"x")
+            await producer.send_and_wait("orders", b"y")
+
+    asyncio.run(send())
+    sent = _at("kafka_producer_record_send_total", client_id="aio")
+    assert _scrape(registry)[sent] == 2
+    assert producer.metrics()["producer-metrics"]["record-send-total"] == 2
+
+
+def test_an_engine_that_is_shared_is_shown_as_its_own(cluster: EmbeddedCluster) -> None:
+    """The async face has the engine's client id and counts."""
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, client_id="engine") as engine:
+        producer = AsyncProducer(engine=engine)
+        assert producer.client_id == "engine"
+        engine.send("orders", b"x").result(30)
+        counts = producer.metrics()["producer-metrics"]
+        assert counts["record-send-total"] == 1

@@ -202,6 +202,16 @@ def test_a_broker_that_accepts_and_says_nothing() -> None:
     assert "did not answer API_VERSIONS within 2000 ms" in reason(world)
 
 
+def test_a_late_look_at_the_clock_is_not_taken_for_the_timeout() -> None:
+    """The text names the time that was set, not that at which the timer was looked at."""
+    world = World(request_timeout_ms=2_000)
+    world.poll()
+    world.newest.accept()
+    world.poll()
+    world.poll(2_001)
+    assert "did not answer API_VERSIONS within 2000 ms (request_timeout_ms)" in reason(world)
+
+
 def test_an_older_broker_is_asked_again_in_its_version() -> None:
     """On the same connection, with a new correlation id."""
     world = World()

@@ -151,7 +151,7 @@ def test_who_gives_up_leaves_its_part_to_the_next() -> None:
     with pytest.raises(
         BufferTimeout,
         match=r"needs 32768 more bytes of buffer; 16384 of buffer_memory=65536 are available, 1"
-        r" sends wait for some, and no more came free within max_block_ms=30\. Send slower, or"
+        r" sends? waits? for some, and no more came free within max_block_ms=30\. Send slower, or"
         r" raise buffer_memory or max_block_ms",
     ):
         path.take(1, 2)

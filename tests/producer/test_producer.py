@@ -136,7 +136,7 @@ def test_an_unknown_topic_is_named(cluster: EmbeddedCluster) -> None:
 def test_a_partition_that_does_not_exist_is_refused(cluster: EmbeddedCluster) -> None:
     """One refresh, then the error; an added partition is found by it."""
     with _producer(cluster, max_block_ms=3_000) as producer:
-        with pytest.raises(errors.UnknownPartition, match="has 4 partitions, and no partition 4"):
+        with pytest.raises(errors.UnknownPartition, match="has no partition 4: its last is 3"):
             producer.send("orders", b"v", partition=4)
         assert producer.send("orders", b"v", partition=3).result(10).partition == 3
 

@@ -35,7 +35,7 @@ def test_it_is_done_with_its_last_batch() -> None:
     assert not receipt.done()
     assert len(receipt.delivered()) == 1
     assert "2 records, on its way, 0 failed" in repr(receipt)
-    with pytest.raises(KprodTimeout, match="2 records for 'orders' were not all settled within 0"):
+    with pytest.raises(KprodTimeout, match="not all of 2 records for 'orders' settled within 0"):
         receipt.result(0)
     bench.answer(second)
     bench.turn()
@@ -114,7 +114,7 @@ def test_a_failure_says_what_its_records_went_through() -> None:
     assert isinstance(error, RecordsFailed)
     assert error.failed_count == 3
     assert error.persistence is Persistence.POSSIBLY_PERSISTED
-    assert "3 of 3 records for 'orders' are not delivered" in str(error)
+    assert "3 of 3 records for 'orders' failed" in str(error)
     assert "index 0: DeliveryTimeout" in str(error)
     assert error.__cause__ is receipt.failures()[0].error
     with pytest.raises(RecordsFailed):

@@ -23,7 +23,7 @@ def _fail(_: object) -> bytes:
 @pytest.mark.parametrize(
     ("config", "arguments", "error", "match"),
     [
-        ({}, {"partition": 3}, UnknownPartition, "has 3 partitions, and no partition 3"),
+        ({}, {"partition": 3}, UnknownPartition, "has no partition 3: its last is 2"),
         (
             {"max_request_size": 5_000},
             {"value": b"x" * 5_000},
@@ -49,7 +49,7 @@ def _fail(_: object) -> bytes:
             SerializationError,
             "the value_serializer returned str for 'orders': it must return bytes",
         ),
-        ({}, {"topic": "no topic!"}, ValueError, "'no topic!' is no legal topic name"),
+        ({}, {"topic": "no topic!"}, ValueError, r"'no topic!' has ' ' at index 2"),
         ({}, {"topic": "unseen"}, MetadataTimeout, "within max_block_ms=0"),
     ],
 )

@@ -121,7 +121,7 @@ def test_a_tagged_field_must_fill_its_size() -> None:
 def test_a_count_that_the_bytes_cannot_hold_is_refused_at_once(count: int) -> None:
     """Before anything is allocated for it."""
     codec = response_codec(ApiKey.METADATA, 0)
-    with pytest.raises(RemoteProtocolError, match=f"brokers.*array of {count} elements"):
+    with pytest.raises(RemoteProtocolError, match=f"brokers.*array count {count}"):
         codec.decode(count.to_bytes(4) + bytes(20))
 
 
@@ -148,7 +148,7 @@ def test_impossible_lengths_and_text_are_refused(frame: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("frame", "text"),
     [
-        ("ffffffff0f", "array of 4294967294 elements"),
+        ("ffffffff0f", "array count 4294967294"),
         ("ffffffff1f", "exceeds 32 bits"),
         ("ffffffffff01", "exceeds 32 bits"),
         ("80", "at byte 0: a varint ends early"),

@@ -120,5 +120,5 @@ def test_what_does_not_fit_is_refused(changes: dict[str, Any], text: str) -> Non
 def test_pieces_of_another_length_than_announced_are_refused() -> None:
     """A frame with a wrong length would end the connection, or worse."""
     partition = 3, [b"12345"], 6
-    with pytest.raises(LocalProtocolError, match="partition 3 are 5 bytes in 1 pieces, but 6"):
+    with pytest.raises(LocalProtocolError, match="partition 3 are 5 bytes, but 6"):
         produce_request(_request(topics=[TopicRecords("orders", UUID(int=7), [partition])]))

@@ -99,7 +99,7 @@ def test_no_rows_at_all(cluster: EmbeddedCluster) -> None:
 def test_a_null_topic_fails_the_task(cluster: EmbeddedCluster) -> None:
     """Unless the rows may be left out; then they are counted."""
     batch = pa.record_batch({"value": ["x", "y", "z"], "topic": [None, "b", None]})
-    with pytest.raises(NullTopic, match="2 rows of a batch have a null topic"):
+    with pytest.raises(NullTopic, match="2 rows have a null topic"):
         write(options_of(cluster), batch)
     task = write(options_of(cluster, on_record_error="skip"), batch)
     assert task.tally.skipped_count == 2

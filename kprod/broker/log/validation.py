@@ -29,6 +29,7 @@ from kprod.errors import CorruptRecord
 from kprod.model import Codec, TimestampType
 from kprod.protocol.error_table import ErrorCode
 from kprod.record.reader import read_batches
+from kprod.wording import counted
 
 _FIRST_VERSION_WITH_ZSTD = 7
 _LAST_CODEC = max(Codec)
@@ -111,7 +112,7 @@ def _check_header(batch: RecordBatch) -> None:
         raise RefusedByLog(_UNREADABLE, message)
     if batch.record_count <= 0 or batch.last_offset_delta != batch.record_count - 1:
         message = (
-            f"{batch.record_count} records do not go with a last offset delta of "
+            f"a record count of {batch.record_count} does not go with a last offset delta of "
             f"{batch.last_offset_delta}"
         )
         raise RefusedByLog(ErrorCode.INVALID_RECORD, message)
@@ -149,7 +150,8 @@ def _check_each_timestamp(batch: RecordBatch, config: TopicConfig, timestamp_ms:
     }
     if texts:
         message = (
-            f"{len(texts)} records have timestamps more than {limit_ms} ms ahead "
+            f"{counted(len(texts), 'record is', 'records are')} stamped more than "
+            f"{limit_ms} ms ahead "
             "(message.timestamp.after.max.ms)"
         )
         raise RefusedByLog(ErrorCode.INVALID_TIMESTAMP, message, texts)
