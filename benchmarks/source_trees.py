@@ -89,7 +89,7 @@ def checked_out(commit: str, root: Path) -> Path:
         Where it is.
 
     Raises:
-        NoTree: git refuses; with its reason.
+        NoTree: git refuses, with its reason; or what is checked out was edited.
     """
     tree = root / KEPT_IN / commit[:COMMIT_DIGITS]
     if not (tree / "pyproject.toml").is_file():
@@ -97,6 +97,8 @@ def checked_out(commit: str, root: Path) -> Path:
         run = _git(root, "worktree", "add", "--force", "--detach", "--quiet", str(tree), commit)
         if run.returncode:
             raise NoTree(f"{commit} cannot be checked out: {run.stderr.strip()}")
+    if _git(tree, "diff", "--quiet", commit).returncode:
+        raise NoTree(f"{tree} is not what {commit} is: somebody has edited it; remove it")
     return tree
 
 

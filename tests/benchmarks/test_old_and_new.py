@@ -153,6 +153,9 @@ def test_a_commit_is_checked_out_once(tmp_path: Path, monkeypatch: pytest.Monkey
     (tree / "kept").touch()
     assert checked_out(commit, root) == tree
     assert (tree / "kept").exists()
+    (tree / "kprod/cow.py").write_text("edited", "utf-8")
+    with pytest.raises(NoTree, match="somebody has edited it"):
+        checked_out(commit, root)
     tree.rename(tmp_path / "moved away")
     assert checked_out(commit, root) == tree
     assert not (tree / "kept").exists()
