@@ -45,11 +45,32 @@ BROKEN = {
         encode_batch(rows(), producer_id=7, producer_epoch=0),
         ErrorCode.INVALID_RECORD,
     ),
+    "count negative": (resealed(GOOD, 57, struct.pack(">i", -5)), ErrorCode.INVALID_RECORD),
+    "count of no bytes": (resealed(GOOD, 57, struct.pack(">i", 1_000)), ErrorCode.INVALID_RECORD),
+    "count and last offset of no bytes": (
+        resealed(resealed(GOOD, 23, struct.pack(">i", 999)), 57, struct.pack(">i", 1_000)),
+        ErrorCode.INVALID_RECORD,
+    ),
+    "last offset negative": (resealed(GOOD, 23, struct.pack(">i", -1)), ErrorCode.INVALID_RECORD),
+    "last offset beyond": (resealed(GOOD, 23, struct.pack(">i", 5)), ErrorCode.INVALID_RECORD),
+    "last base offset": (spoilt(GOOD, 0, struct.pack(">q", 2**63 - 1)), ErrorCode.INVALID_RECORD),
+    "length of Java's limit": (
+        spoilt(GOOD, 8, struct.pack(">i", 2**31 - 1)),
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    ),
     "unknown codec": (resealed(GOOD, CODEC_AT, b"\5"), ErrorCode.UNKNOWN_SERVER_ERROR),
     "no gzip": (resealed(GOOD, CODEC_AT, b"\1"), ErrorCode.UNKNOWN_SERVER_ERROR),
     "no zstd": (resealed(GOOD, CODEC_AT, b"\4"), ErrorCode.UNKNOWN_SERVER_ERROR),
     "a record late": (encode_batch(LATE), ErrorCode.INVALID_TIMESTAMP),
     "a record late in gzip": (encode_batch(LATE, codec=Codec.GZIP), ErrorCode.INVALID_TIMESTAMP),
+    "a record late, its header not": (
+        resealed(encode_batch(LATE), 35, struct.pack(">q", NOW_MS)),
+        ErrorCode.INVALID_TIMESTAMP,
+    ),
+    "a record late in gzip, its header not": (
+        resealed(encode_batch(LATE, codec=Codec.GZIP), 35, struct.pack(">q", NOW_MS)),
+        ErrorCode.INVALID_TIMESTAMP,
+    ),
     "transactional": (
         encode_batch(rows(), is_transactional=True, **IDENTITY),  # type: ignore[arg-type] # a table
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,

@@ -2,23 +2,32 @@
 
 Rules, and the error for each.
     Exactly one batch, of magic 2: INVALID_RECORD; bytes that are no batch: CORRUPT_MESSAGE. What
-    follows the batch and is the beginning of another is left away.
+    follows the batch and is the beginning of another is left away. A whole batch whose checksum is
+    right and whose numbers make no sense (a count, a last offset delta): INVALID_RECORD, which
+    clients do not try again.
     zstd below Produce version 7: UNSUPPORTED_COMPRESSION_TYPE.
     Base offset 0: INVALID_RECORD. Size within `max.message.bytes`: MESSAGE_TOO_LARGE.
     The checksum: CORRUPT_MESSAGE. A codec that there is: UNKNOWN_SERVER_ERROR.
     A record count above 0 that agrees with the last offset delta; no marker; a producer id with an
-    epoch and a sequence: INVALID_RECORD. No broker's timestamps; no record's timestamp too far
-    ahead: INVALID_TIMESTAMP, with the records.
+    epoch and a sequence: INVALID_RECORD. No broker's timestamps: INVALID_TIMESTAMP.
     Records that can be decompressed: UNKNOWN_SERVER_ERROR; each well formed, with the next offset:
-    INVALID_RECORD.
+    INVALID_RECORD. No record's timestamp too far ahead, whatever the header says:
+    INVALID_TIMESTAMP, with the records.
 
 Stricter than Kafka 4.3, since only a client that is wrong sends it. Kafka takes batches that claim
 LogAppendTime, and corrects them; uncompressed records whose offsets are out of order; bytes behind
-the last record of a compressed batch, and corrects a header's greatest timestamp.
+the last record of a compressed batch, and records of no length in it; header keys that are not
+UTF-8. It corrects a header's greatest timestamp, which is left here as it was sent.
 
 Thread-safety: functions of their arguments.
 Source: Kafka ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator.
 """
+
+import itertools
+import struct
+from typing import NoReturn
+
+from crc32c import crc32c
 
 from kprod._core.batch_reader import RecordBatch
 from kprod._core.layout import BatchLayout, Magic
@@ -29,10 +38,12 @@ from kprod.errors import CorruptRecord
 from kprod.model import Codec, TimestampType
 from kprod.protocol.error_table import ErrorCode
 from kprod.record.reader import read_batches
-from kprod.wording import counted
 
 _FIRST_VERSION_WITH_ZSTD = 7
 _LAST_CODEC = max(Codec)
+# A batch of a megabyte has some 100,000 records, and an answer names each of them.
+_RECORDS_NAMED_MAX = 1_000
+_INT32, _UINT32, _INT64 = struct.Struct(">i"), struct.Struct(">I"), struct.Struct(">q")
 # What Kafka answers when reading a batch fails in a way that it did not expect.
 _UNREADABLE = ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -61,12 +72,15 @@ def validated_batch(
         message = f"the batch's checksum is {batch.crc:#010x}, its bytes have another"
         raise Refused(ErrorCode.CORRUPT_MESSAGE, message)
     _check_header(batch)
-    _check_timestamps(batch, config, timestamp_ms)
+    _check_timestamp_type(batch, config)
     try:
-        batch.check_records(contiguous=True)
+        latest_ms = batch.check_records(contiguous=True)
     except CorruptRecord as error:
         code = ErrorCode.INVALID_RECORD if _can_decompress(batch) else _UNREADABLE
         raise RefusedByLog(code, str(error)) from error
+    is_late = latest_ms - timestamp_ms > config.message_timestamp_after_max_ms
+    if is_late and config.message_timestamp_type == "CreateTime":
+        _refuse_late(batch, config, timestamp_ms)
     return batch
 
 
@@ -79,11 +93,19 @@ def _only_batch(records: memoryview | None, api_version: int) -> RecordBatch:
         message = f"Produce version {api_version} takes magic 2 only, not {magic}"
         raise Refused(ErrorCode.INVALID_RECORD, message)
     reader = read_batches(records, check_crc=False)
+    batch = another = None
     try:
         batch = next(reader, None)
         another = None if batch is None else next(reader, None)
     except CorruptRecord as error:
-        raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+        rest = records if batch is None else records[batch.size_bytes :]
+        if not _is_whole(rest):
+            code = _UNREADABLE if _size_overflows(rest) else ErrorCode.CORRUPT_MESSAGE
+            raise Refused(code, str(error)) from error
+        if batch is None:
+            raise _senseless(rest, error) from error
+        message = f"{len(records)} bytes are more than one record batch"
+        raise Refused(ErrorCode.INVALID_RECORD, message) from error
     if batch is None or another is not None:
         whole = 0 if batch is None else batch.size_bytes
         message = f"{len(records)} bytes are not one record batch ({whole} bytes are)"
@@ -92,6 +114,35 @@ def _only_batch(records: memoryview | None, api_version: int) -> RecordBatch:
         message = f"zstd needs Produce version {_FIRST_VERSION_WITH_ZSTD}, not {api_version}"
         raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message)
     return batch
+
+
+def _is_whole(records: memoryview) -> bool:
+    """Whether bytes begin with a batch of magic 2 whose length makes sense, whatever is in it."""
+    if len(records) < BatchLayout.BATCH_OVERHEAD_BYTES:
+        return False
+    (length,) = _INT32.unpack_from(records, BatchLayout.BATCH_LENGTH_OFFSET)
+    size = BatchLayout.LOG_OVERHEAD_BYTES + int(length)
+    is_sound = BatchLayout.BATCH_OVERHEAD_BYTES <= size <= len(records)
+    return is_sound and records[BatchLayout.MAGIC_OFFSET] == Magic.MAGIC_V2
+
+
+def _size_overflows(records: memoryview) -> bool:
+    """Whether a batch with its head would be larger than Java's integers go."""
+    if len(records) < BatchLayout.LOG_OVERHEAD_BYTES:
+        return False
+    (length,) = _INT32.unpack_from(records, BatchLayout.BATCH_LENGTH_OFFSET)
+    return bool(length > 2**31 - 1 - BatchLayout.LOG_OVERHEAD_BYTES)
+
+
+def _senseless(records: memoryview, error: CorruptRecord) -> Refused:
+    """What to say of a whole batch whose header no reader accepts, in Kafka's order."""
+    (base_offset,) = _INT64.unpack_from(records, BatchLayout.BASE_OFFSET_OFFSET)
+    (length,) = _INT32.unpack_from(records, BatchLayout.BATCH_LENGTH_OFFSET)
+    (crc,) = _UINT32.unpack_from(records, BatchLayout.CRC_OFFSET)
+    batch = records[: BatchLayout.LOG_OVERHEAD_BYTES + length]
+    if base_offset == 0 and crc32c(batch[BatchLayout.ATTRIBUTES_OFFSET :]) != crc:
+        return Refused(ErrorCode.CORRUPT_MESSAGE, str(error))
+    return RefusedByLog(ErrorCode.INVALID_RECORD, str(error))
 
 
 def _check_envelope(batch: RecordBatch, config: TopicConfig) -> None:
@@ -127,34 +178,29 @@ def _check_header(batch: RecordBatch) -> None:
         raise RefusedByLog(ErrorCode.INVALID_RECORD, message)
 
 
-def _check_timestamps(batch: RecordBatch, config: TopicConfig, timestamp_ms: int) -> None:
+def _check_timestamp_type(batch: RecordBatch, config: TopicConfig) -> None:
     if config.message_timestamp_type != "CreateTime":
         return
     if batch.timestamp_type == TimestampType.LOG_APPEND_TIME:
         message = "the timestamp type is LogAppendTime, which is the broker's to set"
         raise RefusedByLog(ErrorCode.INVALID_TIMESTAMP, message)
-    if batch.max_timestamp_ms - timestamp_ms > config.message_timestamp_after_max_ms:
-        _check_each_timestamp(batch, config, timestamp_ms)
 
 
-def _check_each_timestamp(batch: RecordBatch, config: TopicConfig, timestamp_ms: int) -> None:
+def _refuse_late(batch: RecordBatch, config: TopicConfig, timestamp_ms: int) -> NoReturn:
     limit_ms = config.message_timestamp_after_max_ms
-    try:
-        ahead_ms = {index: record.timestamp_ms - timestamp_ms for index, record in enumerate(batch)}
-    except CorruptRecord:
-        return  # told by the check of the records
+    late = (
+        (index, record.timestamp_ms - timestamp_ms)
+        for index, record in enumerate(batch)
+        if record.timestamp_ms - timestamp_ms > limit_ms
+    )
     texts = {
         index: f"the timestamp is {ms} ms ahead; {limit_ms} are allowed"
-        for index, ms in ahead_ms.items()
-        if ms > limit_ms
+        for index, ms in itertools.islice(late, _RECORDS_NAMED_MAX)
     }
-    if texts:
-        message = (
-            f"{counted(len(texts), 'record is', 'records are')} stamped more than "
-            f"{limit_ms} ms ahead "
-            "(message.timestamp.after.max.ms)"
-        )
-        raise RefusedByLog(ErrorCode.INVALID_TIMESTAMP, message, texts)
+    message = (
+        f"records have timestamps more than {limit_ms} ms ahead (message.timestamp.after.max.ms)"
+    )
+    raise RefusedByLog(ErrorCode.INVALID_TIMESTAMP, message, texts)
 
 
 def _can_decompress(batch: RecordBatch) -> bool:

@@ -13,6 +13,7 @@ from tests.broker.world import TIMESTAMP_MS, World, batch, part
 from tests.oracle.crc32c import crc32c
 from tests.oracle.record_v2 import encode_batch
 
+TEN_YEARS_MS = 10 * 365 * 24 * 3_600_000
 NO_RECORDS = batch(0)
 
 
@@ -63,6 +64,20 @@ def _sealed(records: bytes) -> bytes:
         (batch(producer_id=7, base_sequence=0), ErrorCode.INVALID_RECORD),
         (batch(is_log_append_time=True), ErrorCode.INVALID_TIMESTAMP),
         (stamped(TIMESTAMP_MS, TIMESTAMP_MS + 3_600_001), ErrorCode.INVALID_TIMESTAMP),
+        (
+            encode_batch(
+                [(TIMESTAMP_MS + TEN_YEARS_MS, b"k", b"v", [])], max_timestamp_ms=TIMESTAMP_MS
+            ),
+            ErrorCode.INVALID_TIMESTAMP,
+        ),
+        (recounted(batch(2), -1), ErrorCode.INVALID_RECORD),
+        (recounted(batch(2), 1_000), ErrorCode.INVALID_RECORD),
+        (recounted(batch(2), 2**31 - 1), ErrorCode.INVALID_RECORD),
+        (batch(last_offset_delta=-1), ErrorCode.INVALID_RECORD),
+        (batch(base_offset=2**63 - 1), ErrorCode.INVALID_RECORD),
+        (batch() + recounted(batch(), -1), ErrorCode.INVALID_RECORD),
+        (damaged(recounted(batch(2), -1), 17), ErrorCode.CORRUPT_MESSAGE),
+        (batch()[:8] + b"\x7f\xff\xff\xff" + batch()[12:], ErrorCode.UNKNOWN_SERVER_ERROR),
         (resealed(batch(), attributes=5), ErrorCode.UNKNOWN_SERVER_ERROR),
         (resealed(batch(), attributes=Codec.GZIP), ErrorCode.UNKNOWN_SERVER_ERROR),
         (batch(is_transactional=True), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
