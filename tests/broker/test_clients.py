@@ -14,6 +14,7 @@ from aiokafka import AIOKafkaProducer
 from kprod.broker import EmbeddedCluster
 from kprod.model import Codec, Header
 from kprod.record.reader import read_batches
+from tests.broker.polling import polled
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 COUNT = 200
@@ -150,9 +151,7 @@ def test_confluent_consumer_reads_by_assignment(cluster: EmbeddedCluster) -> Non
     )
     received: dict[int | None, list[tuple[Any, Any]]] = {0: [], 1: [], 2: []}
     for _ in range(3 * COUNT):
-        message = consumer.poll(20)
-        assert message is not None
-        assert message.error() is None
+        message = polled(consumer, 20)
         received[message.partition()].append((message.key(), message.value()))
     assert consumer.get_watermark_offsets(confluent_kafka.TopicPartition("assigned", 1)) == (
         0,

@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaProducer
 from kprod.broker import EmbeddedCluster, EmbeddedConfig
 from kprod.clock import SystemClock
 from kprod.protocol.api import ApiKey
+from tests.broker.polling import polled
 
 LATE_MS = 300
 
@@ -51,9 +52,8 @@ def test_min_bytes_unmet_answers_late(
     consumer.assign([confluent_kafka.TopicPartition("late", 0, 0)])
     started_ms = clock.now_ms()
 
-    message = consumer.poll(20)
+    message = polled(consumer, 20)
 
-    assert message is not None
     assert message.value() == b"small"
     # One millisecond for the rounding of two clocks.
     assert clock.now_ms() - started_ms >= LATE_MS - 1
@@ -69,9 +69,8 @@ def test_min_bytes_met_answers_at_once(
     assert producer.flush(20) == 0
     consumer.assign([confluent_kafka.TopicPartition("prompt", 0, 0)])
 
-    message = consumer.poll(20)
+    message = polled(consumer, 20)
 
-    assert message is not None
     assert message.value() == b"x" * 2_000
 
 

@@ -13,6 +13,7 @@ from kprod import Producer
 from kprod.broker import EmbeddedCluster
 from kprod.model import Codec
 from kprod.record.reader import read_records
+from tests.broker.polling import polled
 from tests.record import strategies
 
 Row: TypeAlias = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -92,7 +93,12 @@ class Ours:
             bootstrap_servers=servers, compression_type=codec.name.lower(), linger_ms=0
         )
         self._consumer = confluent_kafka.Consumer(
-            {"bootstrap.servers": servers, "group.id": "g", "fetch.wait.max.ms": 5}
+            {
+                "bootstrap.servers": servers,
+                "group.id": "g",
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 5,
+            }
         )
         self._consumer.assign([confluent_kafka.TopicPartition(self._topic, 0, 0)])
 
@@ -101,7 +107,7 @@ class Ours:
         for timestamp_ms, key, value, headers in sent:
             self._producer.send(self._topic, value, key, headers=headers, timestamp_ms=timestamp_ms)
         assert self._producer.flush(LIMIT_S) == 0
-        messages = self._consumer.consume(len(sent), LIMIT_S)
+        messages = [polled(self._consumer, LIMIT_S) for _ in sent]
         return [
             (
                 message.timestamp()[1],

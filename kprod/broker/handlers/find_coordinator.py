@@ -1,15 +1,16 @@
 """FindCoordinator: which broker coordinates a group or a transaction.
 
 Behaviour.
-    A. A group's coordinator is chosen among the brokers that run, by a checksum of its name.
-    B. A transaction has none: COORDINATOR_NOT_AVAILABLE.
+    A. A group has no coordinator: GROUP_AUTHORIZATION_FAILED, with a text that says why.
+    B. Nor has a transaction: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, with the same text.
     C. An unknown kind of key is answered with INVALID_REQUEST.
+COORDINATOR_NOT_AVAILABLE would be no answer: clients take it for a state that passes, and ask again
+until their time is over, or for ever. Of the codes that end their attempts these two fit best.
 Versions: 0 to 6; many keys in one request from version 4.
-Left out: the coordinators themselves.
+Left out: the coordinators.
 Source: Kafka KafkaApis.handleFindCoordinatorRequest, KIP-699.
 """
 
-import zlib
 from typing import Any
 
 from kprod.broker.handlers.handler import Handler
@@ -20,6 +21,11 @@ from kprod.protocol.error_table import ErrorCode
 
 _GROUP, _TRANSACTION = 0, 1
 _FIRST_VERSION_WITH_MANY_KEYS = 4
+NOT_SERVED_TEXT = "not served by this broker"
+_CODES = {
+    _GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,  # case A
+    _TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,  # case B
+}
 
 
 class FindCoordinatorHandler(Handler):
@@ -31,32 +37,16 @@ class FindCoordinatorHandler(Handler):
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""
-        self._state = state
 
     def handle(self, request: Request) -> None:
         """Answer at once."""
-        kind = request.body["key_type"]
-        answers = [self._one(key, kind) for key in _keys(request)]
-        request.answer(_body(request, answers))
+        code = _CODES.get(request.body["key_type"], ErrorCode.INVALID_REQUEST)  # case C
+        text = NOT_SERVED_TEXT if code != ErrorCode.INVALID_REQUEST else None
+        request.answer(_body(request, [_nobody(key, code, text) for key in _keys(request)]))
 
     def refuse(self, request: Request, code: int) -> Body:  # a Handler's
         """No coordinator for any key."""
-        return _body(request, [_nobody(key, code) for key in _keys(request)])
-
-    def _one(self, key: str, kind: int) -> dict[str, Any]:
-        if kind == _TRANSACTION:
-            return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)  # case B
-        if kind != _GROUP:
-            return _nobody(key, ErrorCode.INVALID_REQUEST)  # case C
-        nodes = self._state.alive_nodes
-        node = nodes[zlib.crc32(key.encode()) % len(nodes)]
-        return {
-            "key": key,
-            "error_code": ErrorCode.NONE,
-            "node_id": node.node_id,
-            "host": node.host,
-            "port": node.port,
-        }
+        return _body(request, [_nobody(key, code, None) for key in _keys(request)])
 
 
 def _keys(request: Request) -> list[str]:
@@ -66,8 +56,15 @@ def _keys(request: Request) -> list[str]:
     return [request.body["key"]]
 
 
-def _nobody(key: str, code: int) -> dict[str, Any]:
-    return {"key": key, "error_code": code, "node_id": -1, "host": "", "port": -1}
+def _nobody(key: str, code: int, text: str | None) -> dict[str, Any]:
+    return {
+        "key": key,
+        "error_code": code,
+        "error_message": text,
+        "node_id": -1,
+        "host": "",
+        "port": -1,
+    }
 
 
 def _body(request: Request, answers: list[dict[str, Any]]) -> Body:

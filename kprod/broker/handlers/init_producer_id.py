@@ -4,7 +4,8 @@ Behaviour.
     A. Without a transactional id any broker gives a new id with epoch 0, whatever id and epoch
        the client had; an id without an epoch, or the other way round, is INVALID_REQUEST.
     B. An empty transactional id is answered with INVALID_REQUEST.
-    C. A transactional id is answered with COORDINATOR_NOT_AVAILABLE.
+    C. A transactional id is answered with TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there will never
+       be a coordinator for it here, so the client must not try again; see `find_coordinator`.
 Versions: 0 to 5.
 Left out: transactions.
 Source: Kafka TransactionCoordinator.handleInitProducerId.
@@ -43,7 +44,8 @@ class InitProducerIdHandler(Handler):
         elif not transactional_id:
             request.answer(self.refuse(request, ErrorCode.INVALID_REQUEST))  # case B
         else:
-            request.answer(self.refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE))  # case C
+            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            request.answer(self.refuse(request, code))  # case C
 
     def refuse(self, request: Request, code: int) -> Body:  # noqa: ARG002  # a Handler's
         """No id."""
