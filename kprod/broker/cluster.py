@@ -87,7 +87,7 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
 
     def __init__(
         self,
-        brokers: int = 3,
+        brokers: int | Sequence[int] = 3,
         topics: Mapping[str, int] | None = None,
         *,
         config: EmbeddedConfig | None = None,
@@ -97,23 +97,21 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
         """Describe a cluster; nothing is bound yet.
 
         Args:
-            brokers: 1 to 100; their ids begin at 0.
+            brokers: How many, 1 to 100, with ids from 0 on; or their ids, different ones from 0 to
+                2³¹−1.
             topics: Partitions by topic, made at once.
             config: Settings; the defaults are Kafka's where not said otherwise.
             clock: The system's if not given.
             network: TCP if not given.
 
         Raises:
-            ConfigError: The number of brokers is out of bounds.
+            ConfigError: The number of brokers or an id is out of bounds, or an id is there twice.
         """
-        if not 1 <= brokers <= BROKERS_MAX:
-            message = f"brokers={brokers} is not within 1 and {BROKERS_MAX}"
-            raise ConfigError(message)
         self._config = config or EmbeddedConfig()
         self._clock = clock or SystemClock()
         self._network = network
         self._topics = dict(topics or {})
-        self._engine = Engine(self._config, self._clock, list(range(brokers)))
+        self._engine = Engine(self._config, self._clock, _node_ids(brokers))
         self._inbox = Inbox(self._engine.wake)
         self._thread: threading.Thread | None = None
         self._stopping = False
@@ -159,7 +157,7 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
         self._engine.step(now_ms)
         # After the network's wake-up was taken note of, else a call could sleep through it.
         self._inbox.run_waiting()
-        return self._engine.state.timer.next_expiry_ms
+        return self._engine.next_step_ms(now_ms)
 
     def close(self) -> None:
         """End the thread, close every connection, give up the ports; a second call is nothing.
@@ -215,7 +213,7 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
     @property
     def bootstrap_servers(self) -> str:
         """Addresses of all brokers, host and port of each, with commas between."""
-        return ",".join(broker.node.address for broker in self._engine.brokers)
+        return ",".join(broker.node.address for broker in self._engine.brokers.values())
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function on the broker's thread.
@@ -377,3 +375,14 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
             self._engine.report(error)
         finally:
             self._inbox.close()
+
+
+def _node_ids(brokers: int | Sequence[int]) -> list[int]:
+    node_ids = range(brokers) if isinstance(brokers, int) else brokers
+    if not 1 <= len(node_ids) <= BROKERS_MAX:
+        message = f"brokers={brokers!r} is not within 1 and {BROKERS_MAX} brokers"
+        raise ConfigError(message)
+    if len(set(node_ids)) != len(node_ids) or not all(0 <= it < 2**31 for it in node_ids):
+        message = f"brokers={brokers!r} are not different ids from 0 to {2**31 - 1}"
+        raise ConfigError(message)
+    return list(node_ids)

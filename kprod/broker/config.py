@@ -8,6 +8,7 @@ Source: Kafka broker and topic configuration reference (4.3).
 
 import dataclasses
 
+from kprod.broker.topic_settings import TOPIC_SETTINGS
 from kprod.errors import ConfigError
 
 _INT32_MAX = 2**31 - 1
@@ -20,19 +21,6 @@ _TOPIC_BOUNDS = {
     "retention.bytes": (-_INT64_MAX - 1, _INT64_MAX),
     "message.timestamp.after.max.ms": (0, _INT64_MAX),
 }
-_KAFKA_TOPIC_SETTINGS = frozenset(
-    """
-    cleanup.policy compression.gzip.level compression.lz4.level compression.type
-    compression.zstd.level delete.retention.ms file.delete.delay.ms flush.messages flush.ms
-    follower.replication.throttled.replicas index.interval.bytes
-    leader.replication.throttled.replicas local.retention.bytes local.retention.ms
-    max.compaction.lag.ms max.message.bytes message.timestamp.after.max.ms
-    message.timestamp.before.max.ms message.timestamp.type min.cleanable.dirty.ratio
-    min.compaction.lag.ms min.insync.replicas preallocate remote.log.copy.disable
-    remote.log.delete.on.disable remote.storage.enable retention.bytes retention.ms segment.bytes
-    segment.index.bytes segment.jitter.ms segment.ms unclean.leader.election.enable
-    """.split()
-)
 
 
 def _setting(default: int, lowest: int, highest: int) -> int:
@@ -50,6 +38,8 @@ class EmbeddedConfig:
         port: Port of broker 0, the others follow; 0 takes free ones.
         unsafe: Allow binding other than loopback. There is no authentication.
         auto_create_topics: Make a topic that metadata is asked for and that does not exist.
+        describe_new_topics: Describe such a topic in the answer that made it. Kafka says
+            UNKNOWN_TOPIC_OR_PARTITION once, and the client asks again.
         default_partitions: Partitions of an automatically created topic.
         default_replication_factor: Copies of each partition, at most the number of brokers.
         min_insync_replicas: In-sync replicas that acks=all needs, the leader included.
@@ -59,15 +49,26 @@ class EmbeddedConfig:
         message_timestamp_after_max_ms: How far in the future a record may be stamped.
         replica_lag_time_max_ms: How long a follower may lag before it leaves the in-sync set.
         log_bytes_max: Size of all logs together past which produce is refused.
-        frame_bytes_max: Largest request.
-        connections_max: Connections of the whole cluster; more are closed at once.
-        fetch_bytes_max: Most record bytes in one fetch answer.
+        frame_bytes_max: Largest request (`socket.request.max.bytes`).
+        connections_max: Connections of the whole cluster; more are closed at once
+            (`max.connections`).
+        connections_max_idle_ms: A connection that carries nothing for so long is closed
+            (`connections.max.idle.ms`).
+        fetch_bytes_max: Most record bytes in one fetch answer (`fetch.max.bytes`).
+        queued_max_request_bytes: Requests of all connections together, half-sent ones, waiting ones
+            and those in hand (`queued.max.request.bytes`); past it the connections without progress
+            for longest are closed. At least `frame_bytes_max`.
+        queued_max_response_bytes: The same for answers that clients have not read yet.
+        topics_max: Topics of the cluster.
+        partitions_max: Partitions of all topics together.
+        topic_settings_bytes_max: Text of all topics' own settings together.
     """
 
     host: str = "127.0.0.1"
     port: int = _setting(0, 0, 65_535)
     unsafe: bool = False
     auto_create_topics: bool = True
+    describe_new_topics: bool = False
     default_partitions: int = _setting(1, 1, 100_000)
     # Kafka's default is 1; three makes every partition survive `stop_broker`.
     default_replication_factor: int = _setting(3, 1, 1_000)
@@ -79,8 +80,17 @@ class EmbeddedConfig:
     replica_lag_time_max_ms: int = _setting(30_000, 1, _INT32_MAX)
     log_bytes_max: int = _setting(4 << 30, 1 << 20, 1 << 44)
     frame_bytes_max: int = _setting(104_857_600, 1_024, _INT32_MAX)
+    # Kafka's default is 2³¹−1; each connection takes a descriptor of the process that tests.
     connections_max: int = _setting(2_000, 1, 100_000)
+    connections_max_idle_ms: int = _setting(600_000, 1, _INT32_MAX)
     fetch_bytes_max: int = _setting(57_671_680, 1_024, _INT32_MAX)
+    # Kafka's default is no bound, and the next four have no counterpart there: a broker inside of
+    # an application must not take all of its memory.
+    queued_max_request_bytes: int = _setting(256 << 20, 1_024, 1 << 44)
+    queued_max_response_bytes: int = _setting(256 << 20, 1_024, 1 << 44)
+    topics_max: int = _setting(10_000, 1, 1_000_000)
+    partitions_max: int = _setting(100_000, 1, 10_000_000)
+    topic_settings_bytes_max: int = _setting(16 << 20, 0, 1 << 44)
 
     def __post_init__(self) -> None:
         """Check every bound.
@@ -95,6 +105,12 @@ class EmbeddedConfig:
                 if not lowest <= value <= highest:
                     message = f"{field.name}={value!r} is not within {lowest} and {highest}"
                     raise ConfigError(message)
+        if self.queued_max_request_bytes < self.frame_bytes_max:
+            message = (
+                f"queued_max_request_bytes={self.queued_max_request_bytes} is below "
+                f"frame_bytes_max={self.frame_bytes_max}: the largest request would never fit"
+            )
+            raise ConfigError(message)
         if self.message_timestamp_type not in TIMESTAMP_TYPES:
             message = (
                 f"message_timestamp_type={self.message_timestamp_type!r} is not one of "
@@ -155,7 +171,7 @@ class TopicConfig:
         known = {field.name: field.type for field in dataclasses.fields(self)}
         changes: dict[str, int | str] = {}
         for dotted, text in overrides.items():
-            if dotted not in _KAFKA_TOPIC_SETTINGS:
+            if dotted not in TOPIC_SETTINGS:
                 message = f"there is no setting {dotted!r} of a topic"
                 raise ConfigError(message)
             name = dotted.replace(".", "_")

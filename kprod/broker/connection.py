@@ -3,11 +3,16 @@
 Reading goes on while a request is in hand, up to a bound, so that the end of the stream is seen
 early and the next requests are there when it is their turn.
 
+No client can hold up the others: a turn ends after `REQUESTS_PER_TURN` requests or
+`ANSWERED_BYTES_PER_TURN` bytes of answers, and the rest is taken in the next step.
+
 Invariants.
     At most one request of a connection is in hand.
     Requests that wait hold at most `WAITING_FRAMES_MAX` frames and `WAITING_BYTES_MAX` bytes
     beyond the one that is being read; unsent answers above `UNSENT_BYTES_MAX` stop the taking of
     requests.
+    After each turn the cluster's budgets know what this connection holds. When a budget is tight,
+    a connection takes nothing more while it holds some of it.
 
 Thread-safety: the broker's thread.
 """
@@ -17,30 +22,49 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from kprod.broker.budget import MemoryBudget
 from kprod.broker.framing import FrameReader
 from kprod.broker.sockets import PIECES_MAX, Network, Stream
 from kprod.errors import RemoteProtocolError
 
 WAITING_FRAMES_MAX = 64
 WAITING_BYTES_MAX = 16 << 20
-UNSENT_BYTES_MAX = 64 << 20
+UNSENT_BYTES_MAX = 1 << 20
+REQUESTS_PER_TURN = 16
+ANSWERED_BYTES_PER_TURN = 256 << 10
 # How much one connection may read in a turn before others come by.
 _READS_PER_TURN = 8
 _SIZE = struct.Struct(">i")
 
 
 class ConnectionOwner(Protocol):
-    """The broker that a connection belongs to."""
+    """The broker that a connection belongs to.
+
+    Attributes:
+        node_id: Its id.
+        network: The socket layer.
+        is_stalled: It stands still.
+        requests: What all connections hold of requests.
+        responses: What they hold of answers that are not written yet.
+    """
 
     node_id: int
     network: Network
     is_stalled: bool
+    requests: MemoryBudget
+    responses: MemoryBudget
 
     def take_request(self, frame: bytearray, connection: "Connection") -> None:
         """Handle one request; the connection is told when it is done."""
 
     def after(self, delay_ms: int, action: Callable[[], object]) -> None:
         """Run something later."""
+
+    def soon(self, action: Callable[[], object]) -> None:
+        """Run something in the next step."""
+
+    def touch(self, connection: "Connection") -> None:
+        """Take note that a connection carried something."""
 
     def forget(self, connection: "Connection", reason: str) -> None:
         """Take note that a connection is closed."""
@@ -56,7 +80,9 @@ class Connection:
         "_busy",
         "_closing",
         "_frames",
+        "_goes_on",
         "_hung",
+        "_in_hand_bytes",
         "_muted",
         "_owner",
         "_pumping",
@@ -75,6 +101,7 @@ class Connection:
         self._reader = reader
         self._frames: deque[bytearray] = deque()
         self._waiting_bytes = 0
+        self._in_hand_bytes = 0
         self._unsent: deque[memoryview] = deque()
         self._unsent_bytes = 0
         self._busy = False
@@ -82,6 +109,7 @@ class Connection:
         self._muted = False
         self._closing = False
         self._pumping = False
+        self._goes_on = False
         self.is_closed = False
         self.watch()
 
@@ -114,6 +142,7 @@ class Connection:
         self._hung = True
         self._frames.clear()
         self._waiting_bytes = 0
+        self._hold_requests(has_progressed=False)
 
     def mute(self, delay_ms: int) -> None:
         """Take no request for `delay_ms`."""
@@ -129,6 +158,10 @@ class Connection:
         self._closing = True
         self._write()
         self.watch()
+
+    def report(self, error: Exception) -> None:
+        """Report a failure of the broker's own."""
+        self._owner.report(error)
 
     def fail(self, error: Exception) -> None:
         """Report a failure of the broker's own, and close."""
@@ -146,6 +179,8 @@ class Connection:
         self.is_closed = True
         self._frames.clear()
         self._unsent.clear()
+        self._owner.requests.hold(self, 0, has_progressed=False)
+        self._owner.responses.hold(self, 0, has_progressed=False)
         self._owner.network.watch(self._stream, self, readable=False, writable=False)
         self._stream.close()
         self._owner.forget(self, reason)
@@ -158,6 +193,8 @@ class Connection:
         has_room = (
             len(self._frames) < WAITING_FRAMES_MAX and self._waiting_bytes < WAITING_BYTES_MAX
         )
+        if self._frames and self._owner.requests.is_tight:
+            has_room = False
         self._owner.network.watch(
             self._stream, self, readable=awake and has_room, writable=awake and bool(self._unsent)
         )
@@ -173,29 +210,65 @@ class Connection:
 
     def _next(self) -> None:
         self._busy = False
+        self._in_hand_bytes = 0
         if not self._pumping:
             self._pump()
+
+    def _go_on(self) -> None:
+        self._goes_on = False
+        self._pump()
 
     def _pump(self) -> None:
         if self._pumping or self.is_closed:
             return
         self._pumping = True
+        unsent_before = self._unsent_bytes
+        taken = 0
         try:
             while self._may_take():
-                frame = self._frames.popleft()
-                self._waiting_bytes -= len(frame)
-                self._busy = True
-                self._owner.take_request(frame, self)
+                answered_bytes = self._unsent_bytes - unsent_before
+                if taken == REQUESTS_PER_TURN or answered_bytes > ANSWERED_BYTES_PER_TURN:
+                    self._go_on_soon()
+                    break
+                taken += 1
+                self._take_request()
         finally:
             self._pumping = False
         if self._unsent and not self.is_closed:
             self._write()
+        self._hold_requests(has_progressed=taken > 0)
+        self._hold_responses(has_progressed=False)
         self.watch()
+
+    def _take_request(self) -> None:
+        frame = self._frames.popleft()
+        self._waiting_bytes -= len(frame)
+        self._in_hand_bytes = len(frame)
+        self._busy = True
+        self._owner.take_request(frame, self)
+
+    def _go_on_soon(self) -> None:
+        if not self._goes_on:
+            self._goes_on = True
+            self._owner.soon(self._go_on)
 
     def _may_take(self) -> bool:
         held = self._busy or self._hung or self._muted or self._closing or self.is_closed
-        stalled = self._owner.is_stalled or self._unsent_bytes > UNSENT_BYTES_MAX
-        return bool(self._frames) and not held and not stalled
+        return bool(self._frames) and not held and self._has_room_for_answers()
+
+    def _has_room_for_answers(self) -> bool:
+        if self._owner.is_stalled or self._unsent_bytes > UNSENT_BYTES_MAX:
+            return False
+        return not (self._unsent and self._owner.responses.is_tight)
+
+    def _hold_requests(self, *, has_progressed: bool) -> None:
+        if not self.is_closed:
+            held_bytes = self._reader.held_bytes + self._waiting_bytes + self._in_hand_bytes
+            self._owner.requests.hold(self, held_bytes, has_progressed=has_progressed)
+
+    def _hold_responses(self, *, has_progressed: bool) -> None:
+        if not self.is_closed:
+            self._owner.responses.hold(self, self._unsent_bytes, has_progressed=has_progressed)
 
     def _read(self) -> None:
         for _ in range(_READS_PER_TURN):
@@ -213,6 +286,7 @@ class Connection:
                 return
 
     def _take(self, count: int) -> bool:
+        self._owner.touch(self)
         if self._hung or self._closing:
             return True
         try:
@@ -222,7 +296,8 @@ class Connection:
             return False
         self._frames.extend(frames)
         self._waiting_bytes += sum(map(len, frames))
-        return not frames
+        self._hold_requests(has_progressed=True)
+        return not frames and not self.is_closed
 
     def _queue(self, frame: bytes) -> None:
         self._enqueue(memoryview(_SIZE.pack(len(frame))))
@@ -248,7 +323,9 @@ class Connection:
             self.abort("closed by the broker")
 
     def _written(self, count: int) -> None:
+        self._owner.touch(self)
         self._unsent_bytes -= count
+        self._hold_responses(has_progressed=True)
         while count:
             piece = self._unsent[0]
             if len(piece) > count:

@@ -6,8 +6,8 @@ Behaviour.
        close the connection, as in Kafka.
     C. Bytes after the request are ignored, as in Kafka: librdkafka 2.16 sends three of them when it
        asks for the metadata of all topics.
-    D. A handler that fails closes the connection, and the failure is reported: a broker that is
-       wrong must not pass for a network that is.
+    D. A handler that fails inside is answered with UNKNOWN_SERVER_ERROR, or its connection closed
+       where there is no answer, and the failure is reported; see `request`.
 
 Thread-safety: the broker's thread.
 Source: Kafka RequestContext.parseRequest.
@@ -21,15 +21,17 @@ from kprod.broker.faults import Fault, FaultBook
 from kprod.broker.handlers.api_versions import answer_unknown_version
 from kprod.broker.handlers.registry import made_handlers
 from kprod.broker.misbehaviour import SpoiledReply, handle_with_faults, rewritten
+from kprod.broker.notices import Notices
+from kprod.broker.refusal import shortened
 from kprod.broker.request import Request
 from kprod.broker.state import ClusterState
 from kprod.errors import RemoteProtocolError
-from kprod.guarded_log import guarded_logger
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec
 from kprod.protocol.headers import decode_request_header
 
-_LOG = guarded_logger(__name__)
+_MALFORMED = "closing a connection, malformed request"
+_CLIENT_ID_SHOWN = 100
 _API_KEY = struct.Struct(">h")
 
 
@@ -40,12 +42,19 @@ class Dispatcher:
         throttles: Milliseconds that clients are told to wait, by API key.
     """
 
-    __slots__ = ("_faults", "_handlers", "_state", "throttles")
+    __slots__ = ("_faults", "_handlers", "_notices", "_state", "throttles")
 
-    def __init__(self, state: ClusterState, faults: FaultBook) -> None:
-        """Serve a cluster with every handler there is."""
+    def __init__(self, state: ClusterState, faults: FaultBook, notices: Notices) -> None:
+        """Serve a cluster with every handler there is.
+
+        Args:
+            state: The cluster.
+            faults: What is to go wrong.
+            notices: Where clients that are wrong are noted.
+        """
         self._state = state
         self._faults = faults
+        self._notices = notices
         self._handlers = made_handlers(state)
         self.throttles: dict[int, int] = {}
 
@@ -63,10 +72,11 @@ class Dispatcher:
         try:
             action()
         except RemoteProtocolError as error:
-            _LOG.warning("closing the connection from %s: %s", connection.peer, error)
+            text = shortened(str(error))
+            self._notices.warn(_MALFORMED, "%s from %s: %s", _MALFORMED, connection.peer, text)
             connection.close()  # case B
         except Exception as error:  # noqa: BLE001  # whatever it is, one request must not end all
-            connection.fail(error)  # case D
+            connection.fail(error)
 
     def _dispatch(self, frame: bytearray, connection: Connection, node_id: int) -> None:
         if len(frame) < _API_KEY.size:
@@ -84,16 +94,15 @@ class Dispatcher:
         codec = request_codec(request.api_key, request.api_version)
         request.body, _ = codec.decode_prefix(memoryview(frame)[body_offset:])
         request.throttle_time_ms = self.throttles.get(request.api_key, 0)
+        request.refusal = handler.refuse
         if not faults:
-            handler.handle(request)
+            request.run(lambda: handler.handle(request))  # case D
             return
         handle_with_faults(
             handler,
             request,
             faults,
-            later=lambda delay_ms, action: self._state.after(
-                delay_ms, lambda: self._guard(connection, action)
-            ),
+            later=lambda delay_ms, action: self._state.after(delay_ms, lambda: request.run(action)),
         )
 
     def _request(
@@ -115,8 +124,9 @@ class Dispatcher:
         if request.api_key == ApiKey.API_VERSIONS:
             answer_unknown_version(request)  # case A
             return
+        client_id = (request.client_id or "")[:_CLIENT_ID_SHOWN]
         message = (
-            f"client {request.client_id!r} sent API key {request.api_key} version "
+            f"client {client_id!r} sent API key {request.api_key} version "
             f"{request.api_version}, which is not served"
         )
         raise RemoteProtocolError(message)

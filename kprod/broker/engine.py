@@ -7,11 +7,13 @@ Thread-safety: the thread that steps.
 
 from collections.abc import Callable, Mapping
 
+from kprod.broker.budget import MemoryBudget
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.connection import Connection
 from kprod.broker.dispatch import Dispatcher
 from kprod.broker.faults import FaultBook
 from kprod.broker.framing import SCRATCH_BYTES
+from kprod.broker.notices import Notices
 from kprod.broker.refusal import Refused
 from kprod.broker.replication import Partition
 from kprod.broker.server import EmbeddedBroker
@@ -35,6 +37,10 @@ class Engine:
         throttles: Milliseconds that clients are told to wait, by API key.
         brokers: By id; none before `open`.
         connection_count: Open connections of all brokers.
+        requests: What all connections hold of requests.
+        responses: What they hold of answers that are not written yet.
+        notices: Where clients that are wrong are noted.
+        now_ms: Of the step under way.
         failures: What went wrong inside, at most ten.
     """
 
@@ -46,6 +52,10 @@ class Engine:
         "connection_count",
         "failures",
         "faults",
+        "notices",
+        "now_ms",
+        "requests",
+        "responses",
         "state",
         "throttles",
     )
@@ -56,10 +66,18 @@ class Engine:
         self._network: Network | None = None
         self.state = ClusterState(config, clock, node_ids)
         self.faults = FaultBook()
-        self._dispatcher = Dispatcher(self.state, self.faults)
+        self.notices = Notices(self.after)
+        self._dispatcher = Dispatcher(self.state, self.faults, self.notices)
         self.throttles = self._dispatcher.throttles
-        self.brokers: list[EmbeddedBroker] = []
+        self.brokers: dict[int, EmbeddedBroker] = {}
         self.connection_count = 0
+        self.requests = MemoryBudget(
+            config.queued_max_request_bytes, "requests (queued_max_request_bytes)"
+        )
+        self.responses = MemoryBudget(
+            config.queued_max_response_bytes, "unsent answers (queued_max_response_bytes)"
+        )
+        self.now_ms = clock.now_ms()
         self.failures: list[Exception] = []
 
     def open(self, network: Network, topics: Mapping[str, int]) -> None:
@@ -76,11 +94,16 @@ class Engine:
         self._network = network
         scratch = memoryview(bytearray(SCRATCH_BYTES))
         try:
-            for node_id in self.state.topics.node_ids:
+            for index, node_id in enumerate(self.state.topics.node_ids):
                 broker = EmbeddedBroker(
-                    node_id, config=self._config, network=network, host=self, scratch=scratch
+                    node_id,
+                    port=self._config.port + index if self._config.port else 0,
+                    config=self._config,
+                    network=network,
+                    host=self,
+                    scratch=scratch,
                 )
-                self.brokers.append(broker)
+                self.brokers[node_id] = broker
                 self.state.nodes[node_id] = broker.node
             for name, partition_count in topics.items():
                 self.state.create_topic(name, partition_count=partition_count)
@@ -94,14 +117,23 @@ class Engine:
         Args:
             now_ms: Monotonic milliseconds, not below those of the last step.
         """
+        self.now_ms = now_ms
         self.state.timer.advance(now_ms)
+        waiting = self.state.soon_actions
+        # What these put off again, and what is put off from now on, is for the next step.
+        for _ in range(len(waiting)):
+            waiting.popleft()()
         if self._network is not None:
             for watcher, readable, writable in self._network.take_ready():
                 watcher.on_ready(readable=readable, writable=writable)
 
+    def next_step_ms(self, now_ms: int) -> int | None:
+        """When to step again at the latest; None: when something arrives."""
+        return now_ms if self.state.soon_actions else self.state.timer.next_expiry_ms
+
     def wait(self, now_ms: int) -> None:
         """Block until something arrives, something is due, or `wake` is called."""
-        due_ms = self.state.timer.next_expiry_ms
+        due_ms = self.next_step_ms(now_ms)
         if self._network is not None:
             self._network.wait(None if due_ms is None else max(due_ms - now_ms, 0))
 
@@ -112,7 +144,7 @@ class Engine:
 
     def close(self) -> None:
         """Close every connection and give up the ports."""
-        for broker in self.brokers:
+        for broker in self.brokers.values():
             broker.close()
         if self._network is not None:
             self._network.close()
@@ -162,6 +194,10 @@ class Engine:
     def after(self, delay_ms: int, action: Callable[[], object]) -> None:
         """Run something later; brokers call it."""
         self.state.after(delay_ms, action)
+
+    def soon(self, action: Callable[[], object]) -> None:
+        """Run something in the next step; brokers call it."""
+        self.state.soon(action)
 
     def report(self, error: Exception) -> None:
         """Keep a failure of the brokers' own; brokers call it."""

@@ -115,6 +115,9 @@ class _Unheard:
     def mute(self, delay_ms: int) -> None:
         """Nobody waits."""
 
+    def report(self, error: Exception) -> None:
+        raise error
+
     def fail(self, error: Exception) -> None:
         raise error
 
@@ -168,8 +171,12 @@ class SpoiledReply:
         """Mute."""
         self._connection.mute(delay_ms)
 
-    def fail(self, error: Exception) -> None:
+    def report(self, error: Exception) -> None:
         """Report."""
+        self._connection.report(error)
+
+    def fail(self, error: Exception) -> None:
+        """Report and close."""
         self._connection.fail(error)
 
     def _send(self, frame: bytes) -> None:

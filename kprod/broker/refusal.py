@@ -8,13 +8,32 @@ from collections.abc import Mapping
 from kprod.errors import KprodError
 from kprod.protocol.error_table import ErrorCode
 
+TEXT_CHARACTERS_MAX = 1_000
+"""Of one text: far below the 32,767 bytes that a string of the protocol may have, whatever the
+characters, so that an answer with a text in it can always be written."""
+
+
+def shortened(text: str) -> str:
+    """A text that fits into an answer, and one that a log can show.
+
+    Args:
+        text: Of any length; it may repeat what a client sent.
+
+    Returns:
+        The text, or its beginning with an ellipsis.
+    """
+    if len(text) <= TEXT_CHARACTERS_MAX:
+        return text
+    return text[: TEXT_CHARACTERS_MAX - 1] + "…"
+
 
 class Refused(KprodError):
     """A request, or one part of it, is answered with an error code.
 
     Attributes:
         code: The protocol's error code.
-        text: Goes to the client where the answer has a field for it.
+        text: Goes to the client where the answer has a field for it; at most
+            `TEXT_CHARACTERS_MAX` characters.
     """
 
     def __init__(self, code: int, text: str = "") -> None:
@@ -22,8 +41,9 @@ class Refused(KprodError):
 
         Args:
             code: Not `NONE`.
-            text: Why.
+            text: Why; a longer one is cut off.
         """
+        text = shortened(text)
         super().__init__(code, text)
         self.code = int(code)
         self.text = text
@@ -52,4 +72,4 @@ class RefusedByLog(Refused):
             record_texts: Why, by record; none if the batch is wrong as a whole.
         """
         super().__init__(code, text)
-        self.record_texts = dict(record_texts or {})
+        self.record_texts = {index: shortened(it) for index, it in (record_texts or {}).items()}

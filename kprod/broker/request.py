@@ -5,16 +5,19 @@ So answers leave in order, and a delayed request holds back those behind it, as 
 
 Invariants.
     A request is done exactly once: answered, without an answer, or with its connection closed.
+    A handler that fails inside is answered with UNKNOWN_SERVER_ERROR, as in Kafka, and the failure
+    is reported: a broker that is wrong must not pass for a network that is.
 
 Thread-safety: the broker's thread.
 Source: Kafka SocketServer (a channel is muted while its request is in hand).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from kprod.errors import KprodError
 from kprod.protocol.codec import response_codec
+from kprod.protocol.error_table import ErrorCode
 from kprod.protocol.headers import encode_response_header
 
 Body = Mapping[str, Any]
@@ -38,12 +41,29 @@ class Reply(Protocol):
     def mute(self, delay_ms: int) -> None:
         """Take no request for a while (KIP-219)."""
 
+    def report(self, error: Exception) -> None:
+        """Take note that the broker itself is wrong."""
+
     def fail(self, error: Exception) -> None:
         """Report that the broker itself is wrong, and close the connection."""
 
 
 class Request:
-    """A decoded request."""
+    """A decoded request.
+
+    Attributes:
+        node_id: The broker that was asked.
+        api_key: Which API.
+        api_version: Of the request and of its answer.
+        correlation_id: Of the request and of its answer.
+        client_id: As the client calls itself.
+        body: Fields by name.
+        is_done: It was answered, or will not be.
+        throttle_time_ms: How long the client is told to wait.
+        wants_answer: False for a produce request with acks=0, which gets none.
+        refusal: Makes the answer that has an error code in every place for one; None before the
+            handler is known.
+    """
 
     __slots__ = (
         "_reply",
@@ -54,7 +74,9 @@ class Request:
         "correlation_id",
         "is_done",
         "node_id",
+        "refusal",
         "throttle_time_ms",
+        "wants_answer",
     )
 
     def __init__(  # the header's fields, by keyword
@@ -77,6 +99,8 @@ class Request:
         self.body: dict[str, Any] = {}
         self.is_done = False
         self.throttle_time_ms = 0
+        self.wants_answer = True
+        self.refusal: Callable[[Request, int], Body] | None = None
 
     def answer(self, body: Body) -> None:
         """Encode and send the answer; nothing when the request is done."""
@@ -86,18 +110,42 @@ class Request:
         """Answer in another version than was asked for: ApiVersions alone does that."""
         if self.is_done:
             return
-        if self.throttle_time_ms:
-            body = {**body, "throttle_time_ms": self.throttle_time_ms}
-        self.is_done = True
         try:
-            header = encode_response_header(self.api_key, version, self.correlation_id)
-            frame = header + response_codec(self.api_key, version).encode(body)
+            frame = self._encoded(body, version)
         except KprodError as error:
+            self.fail(error)
+            return
+        self._send(frame)
+
+    def run(self, action: Callable[[], object]) -> None:
+        """Do a part of what was asked; if that fails inside, the request fails."""
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001  # whatever it is, one request must not end all
+            self.fail(error)
+
+    def fail(self, error: Exception) -> None:
+        """Report a failure of the broker's own, and answer UNKNOWN_SERVER_ERROR.
+
+        Where no answer is possible the connection is closed: the request has had its answer, gets
+        none, or is one whose refusal cannot be written either.
+
+        Args:
+            error: What went wrong inside.
+        """
+        if self.is_done or self.refusal is None or not self.wants_answer:
+            self.is_done = True
             self._reply.fail(error)
             return
-        if self.throttle_time_ms:
-            self._reply.mute(self.throttle_time_ms)
-        self._reply.send(frame)
+        try:
+            body = self.refusal(self, ErrorCode.UNKNOWN_SERVER_ERROR)
+            frame = self._encoded(body, self.api_version)
+        except Exception:  # noqa: BLE001  # the first failure is the one to report
+            self.is_done = True
+            self._reply.fail(error)
+            return
+        self._reply.report(error)
+        self._send(frame)
 
     def answer_nothing(self) -> None:
         """End a request that gets no answer (acks=0)."""
@@ -117,6 +165,18 @@ class Request:
             self.is_done = True
             self._reply.close()
 
+    def _encoded(self, body: Body, version: int) -> bytes:
+        if self.throttle_time_ms:
+            body = {**body, "throttle_time_ms": self.throttle_time_ms}
+        header = encode_response_header(self.api_key, version, self.correlation_id)
+        return header + response_codec(self.api_key, version).encode(body)
+
+    def _send(self, frame: bytes) -> None:
+        self.is_done = True
+        if self.throttle_time_ms:
+            self._reply.mute(self.throttle_time_ms)
+        self._reply.send(frame)
+
     def shadow(self, reply: Reply, body: dict[str, Any]) -> "Request":
         """The same request with another body and another way back."""
         twin = Request(
@@ -128,4 +188,5 @@ class Request:
             client_id=self.client_id,
         )
         twin.body = body
+        twin.refusal = self.refusal
         return twin

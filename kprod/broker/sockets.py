@@ -18,6 +18,8 @@ from typing import NamedTuple, Protocol
 
 _BACKLOG = 512
 _SEND_BUFFER_BYTES = 1 << 20
+# What `accept` fails with when there is no descriptor or memory for another connection.
+_OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 # IOV_MAX is 1024 on Linux and macOS.
 PIECES_MAX = 1_024
 
@@ -53,7 +55,14 @@ class Listener(Protocol):
         """The port, the real one when 0 was asked for."""
 
     def accept(self) -> Stream | None:
-        """The next connection, None when there is none."""
+        """Take the next connection.
+
+        Returns:
+            It, None when there is none.
+
+        Raises:
+            OSError: A connection waits, and this process has no descriptor or memory for it.
+        """
 
     def pause(self) -> None:
         """Refuse connections and keep the port."""
@@ -172,10 +181,19 @@ class SocketListener:
         return raw
 
     def accept(self) -> SocketStream | None:
-        """The next connection; one that went away before it was accepted is skipped."""
+        """The next connection; one that went away before it was accepted is skipped.
+
+        Returns:
+            The connection, None when there is none.
+
+        Raises:
+            OSError: There is no descriptor or memory for it.
+        """
         try:
             raw, address = self.raw.accept()
-        except OSError:
+        except OSError as error:
+            if error.errno in _OUT_OF_RESOURCES:
+                raise
             return None
         return SocketStream(raw, f"{address[0]}:{address[1]}")
 

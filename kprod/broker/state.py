@@ -7,18 +7,17 @@ Thread-safety: the broker's thread.
 Source: kprod's own; Kafka's KRaft controller for the roles.
 """
 
+from collections import deque
 from collections.abc import Callable, Hashable
 
 from kprod._core.timer_task import TimerTask
 from kprod.broker.config import EmbeddedConfig, TopicConfig
 from kprod.broker.delayed.fetch import DelayedFetch
 from kprod.broker.delayed.produce import DelayedProduce
-from kprod.broker.refusal import Refused
 from kprod.broker.replication import NO_LEADER, Partition
 from kprod.broker.topics import Topic, TopicRegistry
 from kprod.clock import Clock
 from kprod.model import Node, TopicPartition
-from kprod.protocol.error_table import ErrorCode
 from kprod.timer.purgatory import Purgatory
 from kprod.timer.timer import Timer
 
@@ -39,6 +38,7 @@ class ClusterState:
         waiting_fetches: Fetches that wait for bytes.
         forgotten_topics: Names that Metadata denies.
         log_bytes: Size of all logs.
+        soon_actions: What is to be run in the next step.
     """
 
     __slots__ = (
@@ -49,6 +49,7 @@ class ClusterState:
         "forgotten_topics",
         "log_bytes",
         "nodes",
+        "soon_actions",
         "timer",
         "topics",
         "waiting_fetches",
@@ -62,11 +63,12 @@ class ClusterState:
         self.timer = Timer(clock.now_ms())
         self.nodes: dict[int, Node] = {}
         self._alive = set(node_ids)
-        self.topics = TopicRegistry(node_ids, self._make_partition)
+        self.topics = TopicRegistry(config, node_ids, self._make_partition)
         self.waiting_produces = Purgatory[DelayedProduce]("produce", self.timer)
         self.waiting_fetches = Purgatory[DelayedFetch]("fetch", self.timer)
         self.forgotten_topics: set[str] = set()
         self.log_bytes = 0
+        self.soon_actions: deque[Callable[[], object]] = deque()
         self._next_producer_id = _FIRST_PRODUCER_ID
 
     @property
@@ -86,6 +88,10 @@ class ClusterState:
     def after(self, delay_ms: int, action: Callable[[], object]) -> None:
         """Run something once, `delay_ms` from now."""
         self.timer.add(delay_ms, TimerTask(action))
+
+    def soon(self, action: Callable[[], object]) -> None:
+        """Run something once, in the next step."""
+        self.soon_actions.append(action)
 
     def announce(self, partition: TopicPartition) -> None:
         """Let requests that wait for a partition look again."""
@@ -107,7 +113,7 @@ class ClusterState:
         overrides: dict[str, str | None] | None = None,
         assignment: list[list[int]] | None = None,
         dry_run: bool = False,
-    ) -> Topic | None:
+    ) -> Topic:
         """Make a topic with the cluster's defaults for what is not said.
 
         Args:
@@ -119,7 +125,7 @@ class ClusterState:
             dry_run: Only check.
 
         Returns:
-            The topic, None for a dry run.
+            The topic; from a dry run without partitions, and known to nobody.
 
         Raises:
             Refused: It cannot be made.
@@ -127,14 +133,12 @@ class ClusterState:
         """
         config = TopicConfig.of_cluster(self.config).with_overrides(overrides or {})
         if assignment is not None:
-            partition_count, replication_factor = self._measured(assignment)
+            partition_count, replication_factor = len(assignment), len(assignment[0])
+            self.topics.check_assignment(assignment, max(replication_factor, 1))
         if partition_count == -1:
             partition_count = self.config.default_partitions
         if replication_factor == -1:
             replication_factor = min(self.config.default_replication_factor, len(self.nodes))
-        if dry_run:
-            self.topics.check_new(name, partition_count, replication_factor)
-            return None
         return self.topics.create(
             name,
             partition_count=partition_count,
@@ -142,6 +146,7 @@ class ClusterState:
             config=config,
             overrides=overrides,
             assignment=assignment,
+            dry_run=dry_run,
         )
 
     def delete_topic(self, name: str) -> None:
@@ -151,7 +156,7 @@ class ClusterState:
             Refused: It is unknown.
         """
         topic = self.topics.delete(name)
-        self.recount()
+        self.log_bytes -= sum(partition.log.size_bytes for partition in topic.partitions)
         for partition in topic.partitions:
             partition.leader_id = NO_LEADER
             self.announce(partition.name)
@@ -171,15 +176,6 @@ class ClusterState:
     def recount(self) -> None:
         """Sum the logs anew, after something was cut out."""
         self.log_bytes = sum(partition.log.size_bytes for partition in self.topics.partitions())
-
-    def _measured(self, assignment: list[list[int]]) -> tuple[int, int]:
-        sizes = {len(nodes) for nodes in assignment}
-        unknown = {node for nodes in assignment for node in nodes} - set(self.nodes)
-        repeated = any(len(set(nodes)) != len(nodes) for nodes in assignment)
-        if len(sizes) != 1 or 0 in sizes or unknown or repeated:
-            message = f"assignment {assignment} is uneven, empty, or names unknown brokers"
-            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-        return len(assignment), sizes.pop()
 
     def _make_partition(
         self, name: TopicPartition, nodes: list[int], config: TopicConfig

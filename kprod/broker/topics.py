@@ -10,7 +10,7 @@ Source: KIP-516 for topic ids.
 import uuid
 from collections.abc import Callable, Iterator
 
-from kprod.broker.config import TopicConfig
+from kprod.broker.config import EmbeddedConfig, TopicConfig
 from kprod.broker.refusal import Refused
 from kprod.broker.replication import Partition
 from kprod.model import TopicPartition
@@ -18,8 +18,14 @@ from kprod.protocol.error_table import ErrorCode
 from kprod.topic_name import name_fault
 from kprod.wording import counted
 
+# Of one topic; that of all is a setting.
 PARTITIONS_MAX = 100_000
+_BROKERS_SHOWN = 10
 _TOPIC_ID_SPACE = uuid.UUID("6b70726f-6400-4000-8000-746f70696373")
+
+REQUEST_ADDITIONS_MAX = 10_000
+"""Topics and partitions that one request may add, as in Kafka: its MAX_PARTITIONS_PER_BATCH, and
+the size of the batch in which its controller writes them down."""
 
 MakePartition = Callable[[TopicPartition, list[int], TopicConfig], Partition]
 
@@ -38,12 +44,47 @@ def check_name(name: str) -> None:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
 
 
+def check_additions(addition_count: int) -> None:
+    """Check how many topics and partitions one request adds.
+
+    Args:
+        addition_count: Both together.
+
+    Raises:
+        Refused: With POLICY_VIOLATION, as Kafka does.
+    """
+    if addition_count > REQUEST_ADDITIONS_MAX:
+        message = (
+            f"the request adds {addition_count} topics and partitions; {REQUEST_ADDITIONS_MAX} "
+            "are allowed in one request"
+        )
+        raise Refused(ErrorCode.POLICY_VIOLATION, message)
+
+
 class Topic:
-    """A topic and its partitions, in order of their indexes."""
+    """A topic and its partitions, in order of their indexes.
 
-    __slots__ = ("config", "name", "overrides", "partitions", "replication_factor", "topic_id")
+    Attributes:
+        name: Its name.
+        topic_id: Its id.
+        config: What it uses.
+        overrides: The settings that were given for it, as text.
+        replication_factor: Copies of each partition.
+        partition_count: Of a topic that was made, the number of its partitions.
+        partitions: None of a topic that was only checked.
+    """
 
-    def __init__(
+    __slots__ = (
+        "config",
+        "name",
+        "overrides",
+        "partition_count",
+        "partitions",
+        "replication_factor",
+        "topic_id",
+    )
+
+    def __init__(  # a topic's own facts, by keyword
         self,
         name: str,
         topic_id: uuid.UUID,
@@ -51,6 +92,7 @@ class Topic:
         *,
         overrides: dict[str, str | None],
         replication_factor: int,
+        partition_count: int,
     ) -> None:
         """Make a topic without partitions."""
         self.name = name
@@ -58,6 +100,7 @@ class Topic:
         self.config = config
         self.overrides = overrides
         self.replication_factor = replication_factor
+        self.partition_count = partition_count
         self.partitions: list[Partition] = []
 
 
@@ -66,17 +109,36 @@ class TopicRegistry:
 
     Attributes:
         node_ids: All brokers, stopped ones too.
+        partition_count: Of all topics together.
+
+    Invariants.
+        Topics, partitions and the text of their settings are within the cluster's bounds.
     """
 
-    __slots__ = ("_by_id", "_by_name", "_created_count", "_make_partition", "node_ids")
+    __slots__ = (
+        "_by_id",
+        "_by_name",
+        "_config",
+        "_created_count",
+        "_make_partition",
+        "_settings_bytes",
+        "node_ids",
+        "partition_count",
+    )
 
-    def __init__(self, node_ids: list[int], make_partition: MakePartition) -> None:
+    def __init__(
+        self, config: EmbeddedConfig, node_ids: list[int], make_partition: MakePartition
+    ) -> None:
         """Make an empty registry.
 
         Args:
+            config: Has the bounds.
             node_ids: All brokers, stopped ones too.
             make_partition: Builds a partition on given brokers.
         """
+        self._config = config
+        self._settings_bytes = 0
+        self.partition_count = 0
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
         self._created_count = 0
@@ -111,7 +173,7 @@ class TopicRegistry:
         for topic in self._by_name.values():
             yield from topic.partitions
 
-    def create(  # a topic's own facts, all but the name by keyword
+    def create(  # noqa: PLR0913  # a topic's own facts, all but the name by keyword
         self,
         name: str,
         *,
@@ -120,6 +182,7 @@ class TopicRegistry:
         config: TopicConfig,
         overrides: dict[str, str | None] | None = None,
         assignment: list[list[int]] | None = None,
+        dry_run: bool = False,
     ) -> Topic:
         """Make a topic.
 
@@ -130,25 +193,36 @@ class TopicRegistry:
             config: What it is to use.
             overrides: The settings that were given for it, as text.
             assignment: Brokers of each partition; None spreads them round robin.
+            dry_run: Only check.
 
         Returns:
-            The topic, its partitions ready.
+            The topic, its partitions ready; from a dry run without partitions, and known to nobody.
 
         Raises:
             Refused: The name is illegal or taken, or a number is out of bounds.
         """
         self.check_new(name, partition_count, replication_factor)
-        self._created_count += 1
-        topic_id = uuid.uuid5(_TOPIC_ID_SPACE, f"{self._created_count}/{name}")
+        settings_bytes = _settings_bytes(overrides or {})
+        if self._settings_bytes + settings_bytes > self._config.topic_settings_bytes_max:
+            message = (
+                f"{settings_bytes} bytes of settings; all topics have {self._settings_bytes} and "
+                f"may have {self._config.topic_settings_bytes_max} (topic_settings_bytes_max)"
+            )
+            raise Refused(ErrorCode.POLICY_VIOLATION, message)
         topic = Topic(
             name,
-            topic_id,
+            uuid.uuid5(_TOPIC_ID_SPACE, f"{self._created_count + 1}/{name}"),
             config,
             overrides=overrides or {},
             replication_factor=replication_factor,
+            partition_count=partition_count,
         )
+        if dry_run:
+            return topic
+        self._settings_bytes += settings_bytes
+        self._created_count += 1
         self._by_name[name] = topic
-        self._by_id[topic_id] = topic
+        self._by_id[topic.topic_id] = topic
         self._grow(topic, partition_count, assignment)
         return topic
 
@@ -171,17 +245,30 @@ class TopicRegistry:
                 " brokers, are possible"
             )
             raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+        if len(self._by_name) >= self._config.topics_max:
+            message = f"there are {len(self._by_name)} topics, as many as may be (topics_max)"
+            raise Refused(ErrorCode.POLICY_VIOLATION, message)
+        self._check_room(partition_count)
 
-    def grow(self, name: str, partition_count: int, *, dry_run: bool = False) -> None:
+    def grow(
+        self,
+        name: str,
+        partition_count: int,
+        *,
+        assignment: list[list[int]] | None = None,
+        dry_run: bool = False,
+    ) -> None:
         """Add partitions to a topic.
 
         Args:
             name: Of the topic.
             partition_count: The new number, above the present one.
+            assignment: Brokers of each new partition; None spreads them round robin.
             dry_run: Only check.
 
         Raises:
-            Refused: The topic is unknown, or the number is not a growth.
+            Refused: The topic is unknown, the number is not a growth or above a bound, or the
+                assignment is not one for the new partitions.
         """
         topic = self._by_name.get(name)
         if topic is None:
@@ -192,8 +279,36 @@ class TopicRegistry:
             partitions = counted(present, "partition")
             message = f"topic {name!r} has {partitions}; {partition_count} is no growth"
             raise Refused(ErrorCode.INVALID_PARTITIONS, message)
+        self._check_room(partition_count - present)
+        if assignment is not None:
+            self.check_assignment(assignment, topic.replication_factor)
+            if len(assignment) != partition_count - present:
+                message = (
+                    f"{partition_count - present} partitions are to be added, and "
+                    f"{len(assignment)} are assigned"
+                )
+                raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         if not dry_run:
-            self._grow(topic, partition_count, None)
+            self._grow(topic, partition_count, assignment)
+
+    def check_assignment(self, assignment: list[list[int]], replication_factor: int) -> None:
+        """Check on which brokers partitions are to be.
+
+        Args:
+            assignment: Brokers of each partition.
+            replication_factor: How many brokers each must have.
+
+        Raises:
+            Refused: With INVALID_REPLICA_ASSIGNMENT.
+        """
+        for nodes in assignment:
+            unknown = sorted(set(nodes).difference(self.node_ids))
+            if len(nodes) != replication_factor or len(set(nodes)) != len(nodes) or unknown:
+                message = (
+                    f"an assignment names brokers {nodes[:_BROKERS_SHOWN]}; each partition needs "
+                    f"{replication_factor} different ones of {self.node_ids[:_BROKERS_SHOWN]}"
+                )
+                raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
     def delete(self, name: str) -> Topic:
         """Take a topic out.
@@ -209,14 +324,32 @@ class TopicRegistry:
             message = f"there is no topic {name!r}"
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
         del self._by_id[topic.topic_id]
+        self.partition_count -= len(topic.partitions)
+        self._settings_bytes -= _settings_bytes(topic.overrides)
         return topic
 
+    def _check_room(self, addition_count: int) -> None:
+        if self.partition_count + addition_count > self._config.partitions_max:
+            message = (
+                f"{addition_count} more partitions; all topics together have "
+                f"{self.partition_count} and may have {self._config.partitions_max} "
+                "(partitions_max)"
+            )
+            raise Refused(ErrorCode.POLICY_VIOLATION, message)
+
     def _grow(self, topic: Topic, partition_count: int, assignment: list[list[int]] | None) -> None:
-        for index in range(len(topic.partitions), partition_count):
-            nodes = assignment[index] if assignment else self._spread(index, topic)
+        present = len(topic.partitions)
+        self.partition_count += partition_count - present
+        topic.partition_count = partition_count
+        for index in range(present, partition_count):
+            nodes = assignment[index - present] if assignment else self._spread(index, topic)
             name = TopicPartition(topic.name, index)
             topic.partitions.append(self._make_partition(name, nodes, topic.config))
 
     def _spread(self, index: int, topic: Topic) -> list[int]:
         count = len(self.node_ids)
         return [self.node_ids[(index + step) % count] for step in range(topic.replication_factor)]
+
+
+def _settings_bytes(overrides: dict[str, str | None]) -> int:
+    return sum(len(name) + len(value or "") for name, value in overrides.items())

@@ -3,18 +3,20 @@
 Behaviour.
     A. Unknown names: UNKNOWN_TOPIC_OR_PARTITION; unknown ids: UNKNOWN_TOPIC_ID.
     B. Requests that wait for a deleted partition are answered at once, as for one that moved.
+    C. A long request is handled in slices; topics that it deletes are gone one by one.
 Versions: 1 to 6.
 Left out: a topic is gone at once; Kafka deletes it in the background.
 Source: Kafka ReplicationControlManager.deleteTopics, KIP-516.
 """
 
 import uuid
-from itertools import starmap
+from collections.abc import Iterator
 from typing import Any
 
 from kprod.broker.handlers.handler import Handler
 from kprod.broker.refusal import Refused
 from kprod.broker.request import Body, Request
+from kprod.broker.slices import TOPIC_COST, run_in_slices
 from kprod.broker.state import ClusterState
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -35,12 +37,25 @@ class DeleteTopicsHandler(Handler):
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer at once."""
-        request.answer({"responses": list(starmap(self._deleted, _wanted(request)))})
+        """Answer when every topic is gone."""
+        answers: list[dict[str, Any]] = []
+        run_in_slices(
+            request,
+            self._each(request, answers),
+            lambda: request.answer({"responses": answers}),
+            self._state.soon,
+        )
 
     def refuse(self, request: Request, code: int) -> Body:
         """The code for every topic."""
         return {"responses": [_answer(*wanted, code, None) for wanted in _wanted(request)]}
+
+    def _each(self, request: Request, answers: list[dict[str, Any]]) -> Iterator[int]:
+        """Case C: one topic at a time."""
+        for name, topic_id in _wanted(request):
+            before = self._state.topics.partition_count
+            answers.append(self._deleted(name, topic_id))
+            yield TOPIC_COST * (1 + before - self._state.topics.partition_count)
 
     def _deleted(self, name: str | None, topic_id: uuid.UUID) -> dict[str, Any]:
         if name is None:

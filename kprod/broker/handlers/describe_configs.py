@@ -1,26 +1,35 @@
-"""DescribeConfigs: the settings of topics that mean something here.
+"""DescribeConfigs: the settings of topics and of the broker that is asked.
 
 Behaviour.
-    A. A topic's own settings are told as such, all others as defaults.
-    B. An unknown topic: UNKNOWN_TOPIC_OR_PARTITION. A broker has no settings to tell.
-    C. Any other kind of resource: INVALID_REQUEST.
+    A. A topic has all settings of Kafka's; its own are told as such, those of the cluster as the
+       broker's, all others as defaults. `topic_settings` says which of them have an effect.
+    B. An unknown topic: UNKNOWN_TOPIC_OR_PARTITION.
+    C. A broker tells its own settings; of another one, or a name that is no number:
+       INVALID_REQUEST. An empty name asks for what was changed for all brokers: nothing.
+    D. Any other kind of resource: INVALID_REQUEST.
+    E. A resource that is in the request twice is described once.
 Versions: 1 to 4.
-Left out: synonyms, documentation.
+Left out: synonyms, documentation, and those settings of a broker that Kafka has and this has not.
 Source: Kafka ConfigHelper.describeConfigs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kprod.broker.handlers.handler import Handler
+from kprod.broker.handlers.settings import (
+    Told,
+    broker_settings,
+    described_fields,
+    topic_settings,
+)
+from kprod.broker.refusal import Refused
 from kprod.broker.request import Body, Request
 from kprod.broker.state import ClusterState
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 
 _TOPIC, _BROKER = 2, 4
-_OF_TOPIC, _DEFAULT = 1, 5
-_STRING, _INTEGER = 2, 5
 
 
 class DescribeConfigsHandler(Handler):
@@ -36,47 +45,52 @@ class DescribeConfigsHandler(Handler):
 
     def handle(self, request: Request) -> None:
         """Answer at once."""
-        request.answer({"results": [self._one(entry) for entry in request.body["resources"]]})
+        different = {
+            (entry["resource_type"], entry["resource_name"]): entry
+            for entry in request.body["resources"]
+        }
+        results = [self._one(request, entry) for entry in different.values()]  # case E
+        request.answer({"results": results})
 
     def refuse(self, request: Request, code: int) -> Body:
         """The code for every resource."""
-        return {"results": [_answer(entry, code, []) for entry in request.body["resources"]]}
+        refused = Refused(code)
+        return {"results": [_answer(entry, refused, []) for entry in request.body["resources"]]}
 
-    def _one(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+    def _one(self, request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            told = self._told(request, entry)
+        except Refused as refused:
+            return _answer(entry, refused, [])
+        keys = entry["configuration_keys"]
+        wanted = None if keys is None else set(keys)
+        return _answer(entry, None, [it for it in told if wanted is None or it.name in wanted])
+
+    def _told(self, request: Request, entry: Mapping[str, Any]) -> Sequence[Told]:
+        name = entry["resource_name"]
         if entry["resource_type"] == _BROKER:
-            return _answer(entry, ErrorCode.NONE, [])
+            if not name:
+                return []  # case C
+            if name != str(request.node_id):
+                message = f"broker {request.node_id} was asked for the settings of {name!r}"
+                raise Refused(ErrorCode.INVALID_REQUEST, message)  # case C
+            return broker_settings(self._state.config, self._state.nodes[request.node_id])
         if entry["resource_type"] != _TOPIC:
-            return _answer(entry, ErrorCode.INVALID_REQUEST, [])  # case C
-        topic = self._state.topics.get(entry["resource_name"])
+            message = f"resources of type {entry['resource_type']} have no settings here"
+            raise Refused(ErrorCode.INVALID_REQUEST, message)  # case D
+        topic = self._state.topics.get(name)
         if topic is None:
-            return _answer(entry, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
-        wanted = entry["configuration_keys"]
-        settings = [
-            _setting(name, value, is_own=name in topic.overrides)
-            for name, value in topic.config.described().items()
-            if wanted is None or name in wanted
-        ]
-        return _answer(entry, ErrorCode.NONE, settings)
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # case B
+        return topic_settings(topic)
 
 
-def _setting(name: str, value: str, *, is_own: bool) -> dict[str, Any]:
+def _answer(
+    entry: Mapping[str, Any], refused: Refused | None, told: Sequence[Told]
+) -> dict[str, Any]:
     return {
-        "name": name,
-        "value": value,
-        "read_only": False,
-        "config_source": _OF_TOPIC if is_own else _DEFAULT,
-        "is_sensitive": False,
-        "synonyms": [],
-        "config_type": _INTEGER if value.lstrip("-").isdigit() else _STRING,
-        "documentation": None,
-    }
-
-
-def _answer(entry: Mapping[str, Any], code: int, settings: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "error_code": int(code),
-        "error_message": None,
+        "error_code": ErrorCode.NONE if refused is None else refused.code,
+        "error_message": None if refused is None else refused.text or None,
         "resource_type": entry["resource_type"],
         "resource_name": entry["resource_name"],
-        "configs": settings,
+        "configs": list(map(described_fields, told)),
     }

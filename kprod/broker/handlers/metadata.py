@@ -4,12 +4,15 @@ Behaviour.
     A. No list of topics (version 0: an empty one) asks for all topics. One that is in the list
        twice is described once.
     B. An unknown topic is made when the cluster's `auto_create_topics` and, from version 4, the
-       request allow it. It is in the same answer, complete; Kafka answers
-       UNKNOWN_TOPIC_OR_PARTITION once and the client asks again.
+       request allow it. The answer says UNKNOWN_TOPIC_OR_PARTITION without partitions, as Kafka's
+       does in every version; the client asks again and finds the topic. With `describe_new_topics`
+       the topic is in the answer that made it.
     C. An illegal name is answered with INVALID_TOPIC_EXCEPTION, an unknown one with
        UNKNOWN_TOPIC_OR_PARTITION, an unknown id with UNKNOWN_TOPIC_ID.
     D. A partition without a leader is answered with LEADER_NOT_AVAILABLE.
     E. A topic that `forget_topic` named is unknown here and nowhere else.
+    F. One request makes 10,000 topics and partitions at most, and the cluster has `topics_max` and
+       `partitions_max`: beyond them POLICY_VIOLATION, which ends the client's attempts.
 Versions: 0 to 13.
 Left out: authorized operations, racks.
 Source: Kafka KafkaApis.handleTopicMetadataRequest, KIP-516.
@@ -23,7 +26,7 @@ from kprod.broker.refusal import Refused
 from kprod.broker.replication import NO_LEADER, Partition
 from kprod.broker.request import Body, Request
 from kprod.broker.state import CLUSTER_ID, ClusterState
-from kprod.broker.topics import Topic
+from kprod.broker.topics import Topic, check_additions, check_name
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 
@@ -48,9 +51,9 @@ class MetadataHandler(Handler):
         if wanted is None or (request.api_version == 0 and not wanted):
             topics = [self._described(topic) for topic in self._state.topics]  # case A
         else:
-            may_create = self._may_create(request)
             different = {(entry["name"], entry["topic_id"]): entry for entry in wanted}
-            topics = [self._one(entry, may_create=may_create) for entry in different.values()]
+            making = _Making(self._state, is_allowed=self._may_create(request))
+            topics = [self._one(entry, making) for entry in different.values()]
         request.answer(self._answer(topics))
 
     def refuse(self, request: Request, code: int) -> Body:
@@ -78,32 +81,29 @@ class MetadataHandler(Handler):
             asked = True
         return self._state.config.auto_create_topics and bool(asked)
 
-    def _one(self, entry: dict[str, Any], *, may_create: bool) -> dict[str, Any]:
-        name, topic_id = entry["name"], entry["topic_id"]
+    def _one(self, entry: dict[str, Any], making: "_Making") -> dict[str, Any]:
+        name = entry["name"]
         if name is None:
-            topic = self._state.topics.get_by_id(topic_id)
-            if topic is None or topic.name in self._state.forgotten_topics:
-                return _refused(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)  # case C
-            return self._described(topic)
+            return self._by_id(entry["topic_id"])
         topic = self._state.topics.get(name)
         if name in self._state.forgotten_topics:
             return _refused(name, _ZERO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # case E
+        if topic is not None:
+            return self._described(topic)
         try:
-            if topic is None and may_create:
-                topic = self._state.create_topic(name)  # case B
+            check_name(name)  # case C
+            topic = making.make(name)  # case B
         except Refused as refused:
             return _refused(name, _ZERO_ID, refused.code)
-        if topic is None:
-            return _refused(name, _ZERO_ID, self._why_unknown(name))
+        if topic is None or not self._state.config.describe_new_topics:
+            return _refused(name, _ZERO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return self._described(topic)
 
-    def _why_unknown(self, name: str) -> int:
-        try:
-            self._state.create_topic(name, dry_run=True)
-        except Refused as refused:
-            if refused.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
-                return refused.code
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    def _by_id(self, topic_id: uuid.UUID) -> dict[str, Any]:
+        topic = self._state.topics.get_by_id(topic_id)
+        if topic is None or topic.name in self._state.forgotten_topics:
+            return _refused(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)  # case C
+        return self._described(topic)
 
     def _described(self, topic: Topic) -> dict[str, Any]:
         if topic.name in self._state.forgotten_topics:
@@ -128,6 +128,26 @@ class MetadataHandler(Handler):
                 node_id for node_id in partition.replicas if not self._state.is_alive(node_id)
             ],
         }
+
+
+class _Making:
+    """The topics that one request makes; case F."""
+
+    __slots__ = ("_addition_count", "_is_allowed", "_state")
+
+    def __init__(self, state: ClusterState, *, is_allowed: bool) -> None:
+        self._state = state
+        self._is_allowed = is_allowed
+        self._addition_count = 0
+
+    def make(self, name: str) -> Topic | None:
+        if not self._is_allowed:
+            return None
+        addition_count = self._addition_count + 1 + self._state.config.default_partitions
+        check_additions(addition_count)
+        topic = self._state.create_topic(name)
+        self._addition_count = addition_count
+        return topic
 
 
 def _refused(name: str | None, topic_id: uuid.UUID, code: int) -> dict[str, Any]:

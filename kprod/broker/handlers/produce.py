@@ -16,12 +16,14 @@ Behaviour.
     I. Versions 0 to 2 bring message sets, which are converted; see `log.legacy`.
     J. A transactional batch without a transactional id: TRANSACTIONAL_ID_AUTHORIZATION_FAILED for
        every partition.
+    K. A long request is handled in slices, a partition at a time; compressed records count for
+       what they may unpack to.
 Versions: 0 to 13; 0 to 2 as Kafka 3.9 served them.
 Left out: transactions.
 Source: Kafka KafkaApis.handleProduceRequest, ReplicaManager.appendRecords.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kprod._core.layout import BatchAttributes, BatchLayout, Magic
@@ -32,6 +34,7 @@ from kprod.broker.log.validation import validated_batch
 from kprod.broker.refusal import Refused, RefusedByLog
 from kprod.broker.replication import Appended, Partition
 from kprod.broker.request import Body, Request
+from kprod.broker.slices import SLICE_COST, run_in_slices
 from kprod.broker.state import ClusterState
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -43,6 +46,9 @@ _FIRST_VERSION_WITH_LEADERS = 10
 # A batch smaller than this share of its request is copied out, so that the request's other
 # batches are not kept alive by it.
 _ADOPTED_SHARE = 2
+# What a byte of compressed records counts for: more than honest records unpack to, and little
+# enough that a slice holds a few batches of the largest kind.
+_UNPACKED_SHARE = 64
 # The low byte of a batch's attributes, where all that is known stands.
 _ATTRIBUTES_AT = BatchLayout.ATTRIBUTES_OFFSET + 1
 
@@ -68,6 +74,7 @@ class ProduceHandler(Handler):
     def handle(self, request: Request) -> None:
         """Append, then answer now or when the followers have it."""
         acks = request.body["acks"]
+        request.wants_answer = acks != 0
         if acks not in _ACKS:
             request.answer(self.refuse(request, ErrorCode.INVALID_REQUIRED_ACKS))  # case A
             return
@@ -77,24 +84,12 @@ class ProduceHandler(Handler):
             return
         responses: list[dict[str, Any]] = []
         waiting: list[WaitingAppend] = []
-        for topic in request.body["topic_data"]:
-            parts = [self._append(request, topic, it) for it in topic["partition_data"]]
-            waiting.extend(part.waiting for part in parts if part.waiting is not None)
-            answers = [part.answer for part in parts]
-            responses.append(_topic_answer(topic, answers))
-        body = {"responses": responses}
-        if acks == 0:
-            self._end_unanswered(request, responses)
-        elif acks == 1 or not waiting:
-            request.answer(self._with_leaders(request, body))
-        else:
-            operation = DelayedProduce(
-                waiting,
-                timeout_ms=request.body["timeout_ms"],
-                finish=lambda: request.answer(self._with_leaders(request, body)),
-            )
-            keys = [it.partition.name for it in waiting]
-            self._state.waiting_produces.try_complete_or_watch(operation, keys)
+        run_in_slices(
+            request,
+            self._each(request, responses, waiting),
+            lambda: self._finish(request, responses, waiting),
+            self._state.soon,
+        )
 
     def refuse(self, request: Request, code: int) -> Body:
         """The code for every partition."""
@@ -104,11 +99,49 @@ class ProduceHandler(Handler):
             )
             for topic in request.body["topic_data"]
         ]
+        return self._with_leaders(request, {"responses": responses})
+
+    def _each(
+        self,
+        request: Request,
+        responses: list[dict[str, Any]],
+        waiting: list[WaitingAppend],
+    ) -> Iterator[int]:
+        """Case K: one partition at a time."""
+        for topic in request.body["topic_data"]:
+            answers: list[dict[str, Any]] = []
+            responses.append(_topic_answer(topic, answers))
+            for entry in topic["partition_data"]:
+                cost = _cost(entry["records"])
+                part = self._append(request, topic, entry)
+                answers.append(part.answer)
+                if part.waiting is not None:
+                    waiting.append(part.waiting)
+                yield cost
+
+    def _finish(
+        self,
+        request: Request,
+        responses: list[dict[str, Any]],
+        waiting: list[WaitingAppend],
+    ) -> None:
+        """Answer, or wait for the followers."""
+        acks = request.body["acks"]
         body = {"responses": responses}
-        try:
-            return self._with_leaders(request, body)
-        except Refused:
-            return body  # an unknown topic has no leader to tell of
+        if acks == 0:
+            self._end_unanswered(request, responses)
+        elif acks == 1 or not waiting:
+            request.answer(self._with_leaders(request, body))
+        else:
+            operation = DelayedProduce(
+                waiting,
+                timeout_ms=request.body["timeout_ms"],
+                finish=lambda: request.run(
+                    lambda: request.answer(self._with_leaders(request, body))
+                ),
+            )
+            keys = [it.partition.name for it in waiting]
+            self._state.waiting_produces.try_complete_or_watch(operation, keys)
 
     def _append(self, request: Request, topic: dict[str, Any], entry: dict[str, Any]) -> _Part:
         index = entry["index"]
@@ -149,7 +182,11 @@ class ProduceHandler(Handler):
             message = f"broker {request.node_id} does not lead {partition.name}"
             raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, message)  # case C
         if request.api_version < _FIRST_VERSION_WITH_BATCHES:
-            batches = raised_batches(records, api_version=request.api_version)
+            batches = raised_batches(
+                records,
+                api_version=request.api_version,
+                bytes_max=partition.config.max_message_bytes,
+            )
         else:
             batches = [_owned(records)]
         placed = [self._placed(request, partition, it) for it in batches]
@@ -188,20 +225,32 @@ class ProduceHandler(Handler):
         if request.api_version < _FIRST_VERSION_WITH_LEADERS:
             return body
         leaders: set[int] = set()
-        for topic in body["responses"]:
-            for answer in topic["partition_responses"]:
-                if answer["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                    partition = self._found(request, topic, answer["index"])
-                    leaders.add(partition.leader_id)
-                    answer["current_leader"] = {
-                        "leader_id": partition.leader_id,
-                        "leader_epoch": partition.leader_epoch,
-                    }
+        moved = (
+            (topic, answer)
+            for topic in body["responses"]
+            for answer in topic["partition_responses"]
+            if answer["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        )
+        for topic, answer in moved:
+            partition = self._known(request, topic, answer["index"])
+            if partition is None:
+                continue  # deleted since, or there was never one, and the code is a fault's
+            leaders.add(partition.leader_id)
+            answer["current_leader"] = {
+                "leader_id": partition.leader_id,
+                "leader_epoch": partition.leader_epoch,
+            }
         nodes = [node for node in self._state.alive_nodes if node.node_id in leaders]
         endpoints = [
             {"node_id": node.node_id, "host": node.host, "port": node.port} for node in nodes
         ]
         return {**body, "node_endpoints": endpoints}
+
+    def _known(self, request: Request, topic: dict[str, Any], index: int) -> Partition | None:
+        try:
+            return self._found(request, topic, index)
+        except Refused:
+            return None
 
     def _end_unanswered(self, request: Request, responses: list[dict[str, Any]]) -> None:
         codes = [it["error_code"] for topic in responses for it in topic["partition_responses"]]
@@ -245,6 +294,16 @@ def _is_transactional(records: memoryview | None) -> bool:
         and records[BatchLayout.MAGIC_OFFSET] == Magic.MAGIC_V2
         and bool(records[_ATTRIBUTES_AT] & BatchAttributes.TRANSACTIONAL_MASK)
     )
+
+
+def _cost(records: memoryview | None) -> int:
+    """How much of a slice a partition's records take."""
+    if not records or len(records) < BatchLayout.BATCH_OVERHEAD_BYTES:
+        return 1
+    if records[BatchLayout.MAGIC_OFFSET] != Magic.MAGIC_V2:
+        return SLICE_COST  # read, unpacked, and written again, record by record
+    is_compressed = bool(records[_ATTRIBUTES_AT] & BatchAttributes.CODEC_MASK)
+    return len(records) * (_UNPACKED_SHARE if is_compressed else 1)
 
 
 def _owned(records: memoryview | None) -> memoryview:

@@ -6,6 +6,9 @@ what it fetches when it is read.
 Rules.
     Produce 0 and 1 bring magic 0, Produce 2 magic 0 or 1: else INVALID_RECORD.
     A message cut off at the end is left out; nothing whole at all: INVALID_RECORD.
+    A message or wrapper larger than `max.message.bytes`: MESSAGE_TOO_LARGE, as in Kafka; and all
+    wrappers of a message set unpack to `UNPACKED_SHARE_MAX` times as much together, since each
+    message in them is read and written again.
     Fetch 0 and 1 get magic 0, Fetch 2 and 3 magic 1; zstd cannot be sent to either.
 
 Thread-safety: functions of their arguments.
@@ -14,7 +17,9 @@ Source: Kafka LogValidator and RecordsUtil.downConvert (3.9.1).
 
 from kprod._core.batch_rewrite import rewrite_offsets
 from kprod._core.layout import BatchLayout, Magic
+from kprod._core.message_set import MessageSetReader
 from kprod.broker.refusal import Refused
+from kprod.compression import decompress
 from kprod.errors import CorruptRecord, LocalProtocolError, UnsupportedCodec
 from kprod.protocol.error_table import ErrorCode
 from kprod.record.conversion import down_convert, up_convert
@@ -23,12 +28,20 @@ PRODUCE_VERSION_WITH_MAGIC_1 = 2
 FETCH_VERSION_WITH_MAGIC_1 = 2
 
 
-def raised_batches(records: memoryview | None, *, api_version: int) -> list[memoryview]:
+UNPACKED_SHARE_MAX = 8
+"""Clients fill a batch up to a size that they count unpacked, and keep that within
+`max.message.bytes`; a gzip of zeros reaches a thousand."""
+
+
+def raised_batches(
+    records: memoryview | None, *, api_version: int, bytes_max: int
+) -> list[memoryview]:
     """Convert a message set to batches, each as if a new client had sent it.
 
     Args:
         records: As in the request.
         api_version: Of the Produce request, 0 to 2.
+        bytes_max: Size of the largest message or wrapper.
 
     Returns:
         At least one batch, writable, with base offset 0.
@@ -45,6 +58,7 @@ def raised_batches(records: memoryview | None, *, api_version: int) -> list[memo
         message = f"Produce version {api_version} takes magic {newest:d} at most, not {magic}"
         raise Refused(ErrorCode.INVALID_RECORD, message)
     try:
+        _check_sizes(records, bytes_max)
         raised = [memoryview(bytearray(it)) for it in up_convert(records, base_offset=0)]
     except (CorruptRecord, LocalProtocolError) as error:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
@@ -54,6 +68,32 @@ def raised_batches(records: memoryview | None, *, api_version: int) -> list[memo
     for batch in raised:
         rewrite_offsets(batch, 0, -1)
     return raised
+
+
+def _check_sizes(records: memoryview, bytes_max: int) -> None:
+    unpacked_bytes = 0
+
+    def unpack(codec: int, payload: memoryview, magic: int) -> bytes:
+        nonlocal unpacked_bytes
+        unpacked = decompress(codec, payload, magic=magic)
+        unpacked_bytes += len(unpacked)
+        return unpacked
+
+    for message in MessageSetReader(records, decompress=unpack, check_crc=False):
+        if message.size_bytes > bytes_max:
+            text = (
+                f"a message of {message.size_bytes} bytes; {bytes_max} are allowed "
+                "(max.message.bytes)"
+            )
+            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, text)
+        if message.is_wrapper:
+            next(message.messages(), None)
+        if unpacked_bytes > UNPACKED_SHARE_MAX * bytes_max:
+            text = (
+                f"wrappers unpack to more than {UNPACKED_SHARE_MAX} times {bytes_max} bytes "
+                "(max.message.bytes)"
+            )
+            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, text)
 
 
 def lowered(encoded: bytes, *, api_version: int) -> bytes:

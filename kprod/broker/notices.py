@@ -1,0 +1,52 @@
+"""Warnings that a client can cause as often as it likes, written once with a count.
+
+The first of a kind is logged at once. Those that follow within `QUIET_MS` are counted, and one line
+says how many there were.
+
+Thread-safety: the broker's thread.
+"""
+
+from collections.abc import Callable
+
+from kprod.guarded_log import guarded_logger
+
+QUIET_MS = 10_000
+_LOG = guarded_logger("kprod.broker")
+After = Callable[[int, Callable[[], object]], None]
+
+
+class Notices:
+    """The warnings of a cluster, by kind."""
+
+    __slots__ = ("_after", "_counts")
+
+    def __init__(self, after: After) -> None:
+        """Begin with nothing said.
+
+        Args:
+            after: Runs something after so many milliseconds.
+        """
+        self._after = after
+        self._counts: dict[str, int] = {}
+
+    def warn(self, kind: str, text: str, *values: object) -> None:
+        """Log a warning, or count it when one of its kind was logged lately.
+
+        Args:
+            kind: What happened, for the line with the count.
+            text: With `%` places for `values`, as `logging` takes it.
+            values: Of this event.
+        """
+        if kind in self._counts:
+            self._counts[kind] += 1
+            return
+        self._counts[kind] = 0
+        _LOG.warning(text, *values)
+        self._after(QUIET_MS, lambda: self._sum_up(kind))
+
+    def _sum_up(self, kind: str) -> None:
+        count = self._counts.pop(kind)
+        if count:
+            _LOG.warning("%s: %d more within %d s", kind, count, QUIET_MS // 1_000)
+            self._counts[kind] = 0
+            self._after(QUIET_MS, lambda: self._sum_up(kind))
