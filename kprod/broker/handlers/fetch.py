@@ -9,8 +9,9 @@ Behaviour.
     E. The first batch of the answer comes whatever its size; after it `max_bytes` and
        `partition_max_bytes` hold, for whole batches: Kafka fills them up with a cut-off one.
     F. Fewer than `min_bytes` and no error: it waits, as `delayed.fetch` says.
-    G. A batch of zstd goes to version 10 and above: else UNSUPPORTED_COMPRESSION_TYPE. Kafka 4
-       sends it to clients too old to read it.
+    G. A batch of zstd goes to version 10 and above; an older one gets the batches before it, and
+       UNSUPPORTED_COMPRESSION_TYPE when it comes first, as Kafka 3.9 answered where it converted.
+       Kafka 4 sends it to clients too old to read it.
     H. Versions 0 to 3 get message sets; see `log.legacy`.
     I. A session id of 0 is answered, so every fetch is a full one (KIP-227 allows it). To go on
        with a session is FETCH_SESSION_ID_NOT_FOUND; to begin one or to end one is answered.
@@ -19,6 +20,7 @@ Left out: followers of other processes, aborted transactions, diverging epochs, 
 Source: Kafka KafkaApis.handleFetchRequest, ReplicaManager.readFromLog.
 """
 
+import itertools
 import uuid
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -100,7 +102,7 @@ class FetchHandler(Handler):
             reads,
             min_bytes=request.body["min_bytes"],
             max_wait_ms=request.body["max_wait_ms"],
-            finish=lambda: request.answer(self._read_again(request)),
+            finish=lambda: request.run(lambda: request.answer(self._read_again(request))),
         )
         keys = [read.partition.name for read in reads]
         self._state.waiting_fetches.try_complete_or_watch(operation, keys)
@@ -220,9 +222,12 @@ def _pieces(wanted: _Wanted, left: int, *, is_first: bool) -> list[memoryview]:
 
 def _give(request: Request, answer: dict[str, Any], pieces: list[memoryview]) -> None:
     """Cases G and H: put the batches into the answer, in the format that the client knows."""
-    if request.api_version < _FIRST_VERSION_WITH_ZSTD and any(map(_is_zstd, pieces)):
-        answer["error_code"] = int(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-        return
+    if request.api_version < _FIRST_VERSION_WITH_ZSTD:
+        readable = list(itertools.takewhile(lambda it: not _is_zstd(it), pieces))
+        if pieces and not readable:
+            answer["error_code"] = int(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+            return
+        pieces = readable
     encoded = b"".join(pieces)
     if request.api_version < _FIRST_VERSION_WITH_BATCHES:
         encoded = lowered(encoded, api_version=request.api_version)

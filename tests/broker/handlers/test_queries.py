@@ -77,3 +77,17 @@ def test_half_an_identity_is_refused(producer_id: int, producer_epoch: int) -> N
     answer = World().client().ask(ApiKey.INIT_PRODUCER_ID, 4, body)
 
     assert answer["error_code"] == ErrorCode.INVALID_REQUEST
+
+
+def test_batches_before_one_of_zstd_are_read_by_old_clients() -> None:
+    """It is refused only where it comes first."""
+    client = World().client()
+    sent = [batch(codec=1), batch(2), batch(codec=4), batch()]
+    for records in sent:
+        client.produced(records)
+
+    for version in range(4, 10):
+        read = client.fetched(0, version=version)
+        assert (read["error_code"], len(read["records"])) == (0, len(sent[0]) + len(sent[1]))
+        code = client.fetched(3, version=version)["error_code"]
+        assert code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
