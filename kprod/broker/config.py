@@ -55,6 +55,7 @@ class EmbeddedConfig:
         connections_max_idle_ms: A connection that carries nothing for so long is closed
             (`connections.max.idle.ms`).
         fetch_bytes_max: Most record bytes in one fetch answer (`fetch.max.bytes`).
+        decoded_request_bytes_max: Memory for the fields of one request, beyond its own bytes.
         queued_max_request_bytes: Requests of all connections together, half-sent ones, waiting ones
             and those in hand (`queued.max.request.bytes`); past it the connections without progress
             for longest are closed. At least `frame_bytes_max`.
@@ -84,8 +85,9 @@ class EmbeddedConfig:
     connections_max: int = _setting(2_000, 1, 100_000)
     connections_max_idle_ms: int = _setting(600_000, 1, _INT32_MAX)
     fetch_bytes_max: int = _setting(57_671_680, 1_024, _INT32_MAX)
-    # Kafka's default is no bound, and the next four have no counterpart there: a broker inside of
+    # Kafka's default is no bound, and the others have no counterpart there: a broker inside of
     # an application must not take all of its memory.
+    decoded_request_bytes_max: int = _setting(32 << 20, 1_024, 1 << 44)
     queued_max_request_bytes: int = _setting(256 << 20, 1_024, 1 << 44)
     queued_max_response_bytes: int = _setting(256 << 20, 1_024, 1 << 44)
     topics_max: int = _setting(10_000, 1, 1_000_000)

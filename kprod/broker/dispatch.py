@@ -8,6 +8,8 @@ Behaviour.
        asks for the metadata of all topics.
     D. A handler that fails inside is answered with UNKNOWN_SERVER_ERROR, or its connection closed
        where there is no answer, and the failure is reported; see `request`.
+    E. A request whose fields would take more than `decoded_request_bytes_max` beyond its own bytes
+       closes the connection: decoded, a list of small elements takes a hundred times its bytes.
 
 Thread-safety: the broker's thread.
 Source: Kafka RequestContext.parseRequest.
@@ -16,6 +18,7 @@ Source: Kafka RequestContext.parseRequest.
 import struct
 from collections.abc import Callable
 
+from kprod._core.wire_reader import Bounds
 from kprod.broker.connection import Connection
 from kprod.broker.faults import Fault, FaultBook
 from kprod.broker.handlers.api_versions import answer_unknown_version
@@ -42,7 +45,7 @@ class Dispatcher:
         throttles: Milliseconds that clients are told to wait, by API key.
     """
 
-    __slots__ = ("_faults", "_handlers", "_notices", "_state", "throttles")
+    __slots__ = ("_bounds", "_faults", "_handlers", "_notices", "_state", "throttles")
 
     def __init__(self, state: ClusterState, faults: FaultBook, notices: Notices) -> None:
         """Serve a cluster with every handler there is.
@@ -55,6 +58,7 @@ class Dispatcher:
         self._state = state
         self._faults = faults
         self._notices = notices
+        self._bounds = Bounds(memory_bytes=state.config.decoded_request_bytes_max)
         self._handlers = made_handlers(state)
         self.throttles: dict[int, int] = {}
 
@@ -92,7 +96,8 @@ class Dispatcher:
             self._refuse_version(request)
             return
         codec = request_codec(request.api_key, request.api_version)
-        request.body, _ = codec.decode_prefix(memoryview(frame)[body_offset:])
+        # Case E.
+        request.body, _ = codec.decode_prefix(memoryview(frame)[body_offset:], self._bounds)
         request.throttle_time_ms = self.throttles.get(request.api_key, 0)
         request.refusal = handler.refuse
         if not faults:

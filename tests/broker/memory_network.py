@@ -37,6 +37,8 @@ class MemoryStream:
         """Take at most `send_limit_bytes`."""
         if self.client_closed:
             raise ConnectionResetError
+        if not self.send_limit_bytes:
+            return 0
         taken = b"".join(pieces)[: self.send_limit_bytes]
         self.outgoing += taken
         return len(taken)

@@ -195,6 +195,7 @@ def test_the_page_lists_the_bounds() -> None:
     text = PAGE.read_text()
     for name in (
         "frame_bytes_max",
+        "decoded_request_bytes_max",
         "queued_max_request_bytes",
         "queued_max_response_bytes",
         "connections_max",
