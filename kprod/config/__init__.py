@@ -11,6 +11,7 @@ Source: Kafka's ProducerConfig and CommonClientConfigs (clients 4.3.1) for names
 from kprod.config.address import Address
 from kprod.config.client_config import ClientConfig
 from kprod.config.producer_config import ProducerConfig
+from kprod.config.reading import given_settings
 from kprod.config.secret import Secret
 from kprod.config.slices import (
     AccumulatorSettings,
@@ -32,4 +33,5 @@ __all__ = [
     "ProducerConfig",
     "Secret",
     "SenderSettings",
+    "given_settings",
 ]

@@ -75,7 +75,8 @@ class ProducerConfig(ClientConfig):
             TIMEOUT,
             Group.DELIVERY,
             "From `send` to the outcome, at the most. At least `linger_ms` + "
-            "`request_timeout_ms`: smaller is an error, a default that is too small is raised.",
+            "`request_timeout_ms`: what was not set of the three gives way (with a line in the "
+            "log), first the time of a request; a contradiction of what was set is an error.",
             unit="ms",
         ),
     )

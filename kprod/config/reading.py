@@ -18,6 +18,35 @@ if TYPE_CHECKING:
 NAME_LENGTH_MAX = 200  # longer ones are not compared: finding the nearest is quadratic
 
 
+def given_settings(
+    face: str, settings: Mapping[str, object] | None, more_settings: Mapping[str, object]
+) -> dict[str, object]:
+    """Put the settings of one call together.
+
+    Args:
+        face: Name of the class that was called.
+        settings: Its only positional argument.
+        more_settings: Its keywords.
+
+    Returns:
+        All of them, as written.
+
+    Raises:
+        TypeError: `settings` is no mapping; the text has the call that was meant.
+    """
+    if settings is None:
+        return dict(more_settings)
+    if not hasattr(settings, "keys"):
+        remedy = f"{face}(bootstrap_servers={shown(settings)})"
+        if not isinstance(settings, (str, list, tuple)):
+            remedy = f'{face}(bootstrap_servers="localhost:9092")'
+        raise TypeError(
+            f"{face} takes a mapping of settings, or settings by name, got"
+            f" {type(settings).__name__}; to name the brokers, write {remedy}"
+        )
+    return {**settings, **more_settings}
+
+
 def read_settings(
     table: "type[DataclassInstance]", settings: Mapping[str, object]
 ) -> dict[str, object]:

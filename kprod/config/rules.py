@@ -69,6 +69,8 @@ def _settle_batch_size(values: dict[str, Any], given: Mapping[str, object]) -> N
 
 
 def _settle_delivery_timeout(values: dict[str, Any], given: Mapping[str, object]) -> None:
+    if "delivery_timeout_ms" in given:
+        _shorten_attempts(values, given)
     linger_ms, request_timeout_ms = values["linger_ms"], values["request_timeout_ms"]
     least_ms = min(INT32_MAX, linger_ms + request_timeout_ms)
     if values["delivery_timeout_ms"] >= least_ms:
@@ -88,6 +90,25 @@ def _settle_delivery_timeout(values: dict[str, Any], given: Mapping[str, object]
         request_timeout_ms,
     )
     values["delivery_timeout_ms"] = least_ms
+
+
+def _shorten_attempts(values: dict[str, Any], given: Mapping[str, object]) -> None:
+    """Lower the defaults that do not fit the delivery timeout asked for: first of a request."""
+    for name, other, least_ms in (
+        ("request_timeout_ms", "linger_ms", 1),
+        ("linger_ms", "request_timeout_ms", 0),
+    ):
+        fitting_ms = max(least_ms, values["delivery_timeout_ms"] - values[other])
+        if name not in given and values[name] > fitting_ms:
+            _LOG.warning(
+                "%s lowered from its default %d to %d, to fit delivery_timeout_ms (%d); set it to"
+                " say otherwise",
+                name,
+                values[name],
+                fitting_ms,
+                values["delivery_timeout_ms"],
+            )
+            values[name] = fitting_ms
 
 
 def _settle_backoff(

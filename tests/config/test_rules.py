@@ -25,10 +25,56 @@ def test_default_batch_fits_a_small_request() -> None:
 
 
 def test_delivery_timeout_below_its_parts_is_an_error() -> None:
-    """Asked for and too small: no request would be given its time."""
+    """All asked for and too small: no request would be given its time."""
     with pytest.raises(ConfigError, match=r"5 \+ 30000 = 30005"):
-        parse(delivery_timeout_ms=30_004)
-    assert parse(delivery_timeout_ms=30_005).delivery_timeout_ms == 30_005
+        parse(delivery_timeout_ms=30_004, linger_ms=5, request_timeout_ms=30_000)
+    settled = parse(delivery_timeout_ms=30_005, linger_ms=5, request_timeout_ms=30_000)
+    assert settled.delivery_timeout_ms == 30_005
+
+
+@pytest.mark.parametrize(
+    ("given", "request_timeout_ms", "linger_ms"),
+    [
+        ({"delivery_timeout_ms": 1_000}, 995, 5),
+        ({"delivery_timeout_ms": 1}, 1, 0),
+        ({"delivery_timeout_ms": 1_000, "linger_ms": 400}, 600, 400),
+        ({"delivery_timeout_ms": 1_000, "request_timeout_ms": 998}, 998, 2),
+        ({"delivery_timeout_ms": 1_000, "request_timeout_ms": 1_000}, 1_000, 0),
+        ({"delivery_timeout_ms": 60_000}, 30_000, 5),
+    ],
+)
+def test_defaults_give_way_to_a_delivery_timeout(
+    given: dict[str, object],
+    request_timeout_ms: int,
+    linger_ms: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What was asked for stays; the others take what is left, and the log says so."""
+    with caplog.at_level(logging.WARNING):
+        config = parse(**given)
+    assert config.delivery_timeout_ms == given["delivery_timeout_ms"]
+    assert (config.request_timeout_ms, config.linger_ms) == (request_timeout_ms, linger_ms)
+    lowered = {record.args[0] for record in caplog.records if record.args}
+    expected = set()
+    if config.request_timeout_ms != 30_000 and "request_timeout_ms" not in given:
+        expected.add("request_timeout_ms")
+    if config.linger_ms != 5 and "linger_ms" not in given:
+        expected.add("linger_ms")
+    assert lowered == expected
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"delivery_timeout_ms": 1_000, "request_timeout_ms": 1_001},
+        {"delivery_timeout_ms": 1_000, "linger_ms": 1_000},
+        {"delivery_timeout_ms": 1_000, "linger_ms": 500, "request_timeout_ms": 501},
+    ],
+)
+def test_no_default_helps_against_two_wishes(given: dict[str, object]) -> None:
+    """Where no default can give way enough, what was asked for contradicts itself."""
+    with pytest.raises(ConfigError, match="must be at least linger_ms"):
+        parse(**given)
 
 
 def test_default_delivery_timeout_gives_way(caplog: pytest.LogCaptureFixture) -> None:
