@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """The answer to a Produce request when it says nothing but yes: read without a table.
 
 A record that is sent alone waits while its answer is read. Nearly every answer takes every batch

@@ -142,6 +142,7 @@ cdef class SendPath(SendHooks):
     cdef bint _make_room(
         self, TopicHead head, PartitionHead queue, BatchBuilder builder, int outcome, RoomNeed* need
     ) except -1
+    cdef object headers_too_large(self, TopicHead head)
     cdef Py_ssize_t _bound_bytes(self, TopicHead head, const RecordFields* record) except -1
     cdef int _extend(self, PartitionHead queue, list chunks) except -1
     cdef int _open(self, PartitionHead queue, list chunks) except -1

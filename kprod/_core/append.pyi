@@ -39,7 +39,7 @@ class ChunkHand:
 class SendPath(SendHooks):
     topics: dict[str, TopicHead]
     inbox: deque[Any]
-    refusal: Callable[[], KprodError] | None
+    refusal: Callable[[], Exception] | None
     sender_sleeps: bool
     wake: Callable[[], object] | None
     lane: Any

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """The send path: from `Producer.send` to the record's future without any Python bytecode.
 
 What blocks, decides or fails is handed to methods that `SendHooks` names and the Python subclass of
@@ -42,6 +43,7 @@ from kprod._core.key_hash cimport KeyHash, hash_key
 
 from collections import deque
 
+from kprod._core.send_hooks import not_initialised
 from kprod.errors import LocalProtocolError, RecordTooLarge
 
 cdef const unsigned char* NO_HEADERS = b"\x00"
@@ -155,10 +157,18 @@ cdef class SendPath(SendHooks):
         rules: What is checked, asked and chosen for each record.
     """
 
+    def __cinit__(self, *_, **__):
+        # What `send` reads without a look whether it is None. It refuses until `__init__` has run.
+        self._clock = SystemClock()
+        self.topics = {}
+        self.refusal = not_initialised
+
     def __init__(
         self, ChunkPool pool not None, SystemClock clock not None, inbox, dict topics not None,
         rules,
     ):
+        if self.refusal is not not_initialised:
+            raise RuntimeError("a Producer's __init__ was called twice; make another Producer")
         self._pool = pool
         self._clock = clock
         self.inbox = inbox
@@ -172,12 +182,14 @@ cdef class SendPath(SendHooks):
         self._takes_turns = rules.takes_turns
         self._key_hash = <KeyHash>rules.key_hash
         self._hashed_key_bytes_min = rules.hashed_key_bytes_min
+        self.refusal = None
 
     # The interpreter calls a plain method faster than one that knows its signature, so this one
     # says in its text what it is called with.
     @cython.binding(False)
     @cython.embedsignature(True)
     @cython.embedsignature.format("clinic")
+    @cython.nonecheck(False)
     def send(
         self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None,
         on_delivery=None,
@@ -272,6 +284,7 @@ cdef class SendPath(SendHooks):
         return head
 
     @cython.final
+    @cython.nonecheck(False)
     cdef RecordFuture hand_over(
         self, TopicHead head, SendArguments* given, int64_t waited_ms, ChunkHand hand
     ):
@@ -293,7 +306,9 @@ cdef class SendPath(SendHooks):
         record.headers = NO_HEADERS
         record.headers_bytes = 1
         if given.headers != <PyObject*>None:
-            section = encode_header_section(<object>given.headers)
+            section = encode_header_section(<object>given.headers, self._record_bytes_max)
+            if section is None:
+                raise self.headers_too_large(head)
             record.headers = <const unsigned char*>PyBytes_AS_STRING(section)
             record.headers_bytes = PyBytes_GET_SIZE(section)
         try:
@@ -322,6 +337,7 @@ cdef class SendPath(SendHooks):
                 PyBuffer_Release(&key_view)
 
     @cython.final
+    @cython.nonecheck(False)
     cdef Py_ssize_t _partition_index(
         self, TopicHead head, RecordFields* record, object partition, int64_t* waited_ms
     ) except -2:
@@ -333,6 +349,8 @@ cdef class SendPath(SendHooks):
                 return -1
             if self._takes_turns:
                 return self._next_turn(head)
+            if head.partition_count < 1:
+                raise LocalProtocolError(f"topic {head.name!r} has no partition")
             return <Py_ssize_t>(
                 hash_key(self._key_hash, record.key, record.key_bytes)
                 % <unsigned int>head.partition_count
@@ -356,10 +374,11 @@ cdef class SendPath(SendHooks):
             head._turn += 1
             turns = head.turns
         if not turns:
-            return turn % head.partition_count
+            return turn % max(head.partition_count, 1)
         return turns[turn % PyList_GET_SIZE(turns)]
 
     @cython.final
+    @cython.nonecheck(False)
     cdef RecordFuture _append(
         self, TopicHead head, Py_ssize_t index, RecordFields* record, RoomNeed* need,
         object on_delivery
@@ -390,7 +409,9 @@ cdef class SendPath(SendHooks):
                 index = head.sticky
             else:
                 look_ahead(head, index, need.bound_bytes)
-            queue = <PartitionHead>head.queues[index]
+            # Checked: what names the place may be written by anybody, and costs two instructions.
+            with cython.boundscheck(True):
+                queue = <PartitionHead>head.queues[index]
             with cython.critical_section(queue):
                 builder = queue.builder
                 result = queue.result
@@ -449,6 +470,11 @@ cdef class SendPath(SendHooks):
                 self._open(queue, chunks)
             return chunks is not None
         raise self.refusal()
+
+    cdef object headers_too_large(self, TopicHead head):
+        """The error for headers of which no more was read, since they pass the limit already."""
+        text = self.too_large_text(head.name, self._record_bytes_max + 1)
+        return RecordTooLarge(f"the headers alone are too large: {text}")
 
     @cython.final
     cdef Py_ssize_t _bound_bytes(self, TopicHead head, const RecordFields* record) except -1:

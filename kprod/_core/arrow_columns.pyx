@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """Arrow columns as the keys, values, headers and numbers of records, checked before they are read.
 
 A `ColumnPlan` is made once from the schema: which child it is and how it is laid out. A type that
@@ -281,7 +282,7 @@ cdef str type_name(ArrowSchema* schema):
     name = TYPE_NAMES.get(text)
     if name is None:
         name = "timestamp" if text.startswith("ts") else "decimal" if text[:1] == "d" else "type"
-    return f"{name} ({text!r})"
+    return f"{name} ({text!r:.80})"
 
 
 cdef int check_schema(ArrowSchema* schema) except -1:
@@ -300,17 +301,16 @@ cdef Py_ssize_t find_child(ArrowSchema* schema, str name, str role) except -1:
     if count != 1:
         problem = "no column" if count == 0 else f"{count} columns"
         raise ValueError(
-            f"{role}={name!r}, and there is {problem} of that name among"
-            f" {', '.join(map(repr, names[:50])) or 'none'}"
+            f"{role}={name!r:.80}, and there is {problem} of that name among"
+            f" {', '.join(map(repr, names[:50])) or 'none':.1000}"
         )
     return names.index(name)
 
 
 cdef ColumnPlan _plan(ArrowSchema* schema, Py_ssize_t position, str role):
     cdef ColumnPlan plan = ColumnPlan.__new__(ColumnPlan)
-    plan.role = role
-    plan.position = position
-    plan.name = _text(schema.children[position].name)
+    plan.role, plan.position = role, position
+    plan.name = _text(schema.children[position].name)[:80]  # of which errors repeat no more
     plan.multiplier = plan.divisor = 1
     return plan
 

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """The rows of Arrow arrays as records: fields to append, or the reason why there is no record.
 
 `ArrowRows` binds one array of a table after the other, checked as a whole (`arrow_columns`), and
@@ -8,6 +9,7 @@ Thread-safety: one thread's.
 Source: Arrow columnar format (Arrow 20 documents).
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -18,6 +20,7 @@ from kprod._core.arrow_columns cimport (
     CELL_FAULTY,
     CELL_FULL,
     CELL_NULL,
+    NULLS,
     BytesColumn,
     ColumnPlan,
     Window,
@@ -107,7 +110,11 @@ cdef class ArrowRows:
         columns.has_headers = self._headers is not None
         columns.has_partition = self._partition is not None
         columns.has_timestamp = self._timestamp is not None
-        self._value.bind_bytes(self.source.array, &window, &columns.value)
+        if self._value is not None:
+            self._value.bind_bytes(self.source.array, &window, &columns.value)
+        else:
+            # A column of nulls, which every table has: each row is a tombstone.
+            columns.value.layout = NULLS
         if columns.has_key:
             self._key.bind_bytes(self.source.array, &window, &columns.key)
         if columns.has_headers:
@@ -120,6 +127,7 @@ cdef class ArrowRows:
             self._divisor = self._timestamp.divisor
         return window.end
 
+    @cython.nonecheck(False)
     cdef int64_t look(self, int64_t row, RowLook* look) noexcept nogil:
         """What decides where a row goes and what it needs; or, negative, why it goes nowhere."""
         cdef Columns* columns = &self.columns
@@ -154,6 +162,7 @@ cdef class ArrowRows:
             )
         return 0
 
+    @cython.nonecheck(False)
     cdef int time_of(self, int64_t row, int64_t* time_ms) noexcept nogil:
         """A row's timestamp in milliseconds; faulty before 1970 and past 63 bits."""
         cdef int cell = read_number(&self.columns.timestamp, row, time_ms)
@@ -167,6 +176,7 @@ cdef class ArrowRows:
         time_ms[0] = time_ms[0] * self._multiplier // self._divisor
         return CELL_FULL
 
+    @cython.nonecheck(False)
     cdef int64_t headers_bytes(self, int64_t row) noexcept nogil:
         """The size of a row's header section, or why it has none."""
         cdef Columns* columns = &self.columns
@@ -212,6 +222,7 @@ cdef class ArrowRows:
             self._section_room_bytes = wanted_bytes
         return 0
 
+    @cython.nonecheck(False)
     cdef bint read(self, int64_t row, RecordFields* record) noexcept nogil:
         """A row's fields, of those that it has; False when it is not as it was looked at.
 
@@ -236,6 +247,7 @@ cdef class ArrowRows:
                 record.timestamp_ms = size
         return not columns.has_headers or self._write_headers(row, record)
 
+    @cython.nonecheck(False)
     cdef bint _write_headers(self, int64_t row, RecordFields* record) noexcept nogil:
         """Encode a row's headers into the call's scratch memory."""
         cdef Columns* columns = &self.columns

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """Columns into record batches, with the interpreter lock given up.
 
 An array's rows are taken in blocks. For each block, first every row's partition and about how many
@@ -168,7 +169,11 @@ cdef class ArrowCall(BulkCall):
         cdef int32_t* turns
         if path.refusal is not None:
             raise path.refusal()
-        self._partition_count = self.head.partition_count
+        self._partition_count = min(
+            self.head.partition_count, PyList_GET_SIZE(self.head.queues)
+        )
+        if self._partition_count < 1:
+            raise IndexError(f"topic {self.head.name!r} has no partition")
         self._follow_topic()
         self._touched_count = 0
         # Nothing to be looked up for any row: each goes where the partition sticks.
@@ -197,6 +202,8 @@ cdef class ArrowCall(BulkCall):
         """Take over the sticky partition, which may be newer than the slots."""
         cdef Py_ssize_t sticky = self.head.sticky
         self._grow_slots()
+        if not 0 <= sticky < PyList_GET_SIZE(self.head.queues):
+            raise IndexError(f"the sticky partition {sticky} of {self.head.name!r} has no queue")
         self._sticky_slot = sticky + 1
         return 0
 
@@ -223,6 +230,7 @@ cdef class ArrowCall(BulkCall):
 
     # Without the lock: where rows go, and their bytes.
 
+    @cython.nonecheck(False)
     cdef int64_t _route(self, int64_t first, int64_t end) noexcept nogil:
         """Find each row's slot, until a block's worth of bytes; returns the first row left."""
         cdef int64_t row
@@ -243,6 +251,7 @@ cdef class ArrowCall(BulkCall):
                 return row + 1
         return end
 
+    @cython.nonecheck(False)
     cdef int64_t _route_plain(self, int64_t first, int64_t end) noexcept nogil:
         """As `_route` where every row is the sticky partition's and offsets give the sizes."""
         cdef int64_t size = bytes_between(&self._rows.columns.value, first, end)
@@ -253,6 +262,7 @@ cdef class ArrowCall(BulkCall):
         self._plan(STICKY_SLOT, size + RECORD_BESIDES_BYTES * (end - first))
         return end
 
+    @cython.nonecheck(False)
     cdef void _plan(self, int32_t slot, int64_t size) noexcept nogil:
         """Note how many bytes more a slot will need."""
         if self._slots[slot].planned_bytes == 0:
@@ -260,6 +270,7 @@ cdef class ArrowCall(BulkCall):
             self._touched_count += 1
         self._slots[slot].planned_bytes += size
 
+    @cython.nonecheck(False)
     cdef int32_t _slot_of(self, int64_t row, int64_t* size) noexcept nogil:
         """A row's slot, or why it goes nowhere; adds the bytes of its key, value and headers."""
         cdef RowLook look
@@ -281,6 +292,7 @@ cdef class ArrowCall(BulkCall):
             % <unsigned int>self._partition_count
         )
 
+    @cython.nonecheck(False)
     cdef Stop _encode(self, int64_t* row, int64_t first, int64_t end) noexcept nogil:
         """Append rows to their slots' batches until something is missing."""
         cdef Slot* slot

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """Tables of any library, one array after the other, by the Arrow PyCapsule interface.
 
 A stream is asked for its next array with the interpreter lock given up: whoever fills it may need
@@ -98,4 +99,4 @@ cdef int _check(ArrowArrayStream* stream, int code) except -1:
     reason = (<bytes>strerror(code)).decode("utf-8", "replace")
     if told != NULL:
         reason = (<bytes>told).decode("utf-8", "replace")
-    raise SerializationError(f"the Arrow stream failed: {reason}")
+    raise SerializationError(f"the Arrow stream failed: {reason:.1000}")

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """`send` for an event loop: as the producer's own where nothing must be waited for.
 
 A `Sending` is a coroutine. Its first step appends the record, and most end there, with the record's

@@ -51,7 +51,8 @@ cdef class BatchBuilder:
     cdef unsigned int _checksum(self) except? 0
 
 
-cdef bytes encode_header_section(object headers)
+# None past `bytes_max`.
+cdef bytes encode_header_section(object headers, Py_ssize_t bytes_max)
 cpdef Py_ssize_t record_size_bound(
     Py_ssize_t key_bytes, Py_ssize_t value_bytes, Py_ssize_t headers_bytes
 ) noexcept

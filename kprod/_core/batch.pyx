@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """The V2 record batch, written: records go straight into a chain of pooled chunks.
 
 A builder is open, then sealed (no more records), then closed (header and checksum written). It
@@ -155,7 +156,9 @@ cdef class BatchBuilder:
         record.key = record.value = NULL
         record.key_bytes = record.value_bytes = -1
         if headers is not NONE_GIVEN and headers:
-            section = encode_header_section(headers)
+            section = encode_header_section(headers, INT32_MAX)
+            if section is None:
+                raise ValueError(f"the headers of one record exceed {INT32_MAX} bytes")
             record.headers = <const unsigned char*>PyBytes_AS_STRING(section)
             record.headers_bytes = PyBytes_GET_SIZE(section)
         try:
@@ -190,6 +193,7 @@ cdef class BatchBuilder:
             return _APPENDED
         return _NEED_CHUNKS if outcome == NEED_CHUNKS else _BATCH_FULL
 
+    @cython.nonecheck(False)
     cdef AppendResult append(self, const RecordFields* record) noexcept nogil:
         """Append one record whose fields the caller has checked; nothing here runs Python code."""
         cdef int64_t timestamp_delta = 0
@@ -256,12 +260,14 @@ cdef class BatchBuilder:
         return AppendResult.APPENDED
 
     @cython.final
+    @cython.nonecheck(False)
     cdef void expect(self, Py_ssize_t record_bytes) noexcept nogil:
         """Ask for the memory of a next record of this size, which mostly is in no near cache."""
         prefetch_lines(
             self._at, min(record_bytes, self._room_bytes, <Py_ssize_t>PREFETCHED_BYTES_MAX)
         )
 
+    @cython.nonecheck(False)
     cdef void _put(self, const unsigned char* source, Py_ssize_t size) noexcept nogil:
         """Copy into the chain across chunk borders; the caller has made sure of the room."""
         cdef Piece* piece
@@ -457,8 +463,11 @@ cdef inline int _check_size(const RecordFields* record) except -1:
     return 0
 
 
-cdef bytes encode_header_section(object headers):
-    """The header section of a record, count included; the caller's bytes are copied."""
+cdef bytes encode_header_section(object headers, Py_ssize_t bytes_max):
+    """The header section of a record, count included; the caller's bytes are copied.
+
+    None if it would be longer than `bytes_max`; of an iterator no more is read than shows that.
+    """
     cdef list pairs
     cdef Py_ssize_t count
     cdef Py_ssize_t size
@@ -471,7 +480,7 @@ cdef bytes encode_header_section(object headers):
     if PyList_CheckExact(headers):
         pairs = PyList_GetSlice(headers, 0, PyList_GET_SIZE(headers))
     else:
-        pairs = _pairs_of(headers)
+        pairs = _pairs_of(headers, bytes_max)
     count = PyList_GET_SIZE(pairs)
     size = varint_size(<int32_t>count)
     # Sizes first, so that the section is allocated once. The texts keep their UTF-8 themselves.
@@ -482,8 +491,8 @@ cdef bytes encode_header_section(object headers):
         PyUnicode_AsUTF8AndSize(<object>PyTuple_GET_ITEM(pair, 0), &name_bytes)
         size += varint_size(<int32_t>name_bytes) + name_bytes
         size += _value_size(<object>PyTuple_GET_ITEM(pair, 1))
-        if size > INT32_MAX:
-            raise ValueError(f"the headers of one record exceed {INT32_MAX} bytes")
+        if size > bytes_max:
+            return None
     section = PyBytes_FromStringAndSize(NULL, size)
     at = put_varint(<unsigned char*>PyBytes_AS_STRING(section), <int32_t>count)
     for index in range(count):
@@ -495,15 +504,26 @@ cdef bytes encode_header_section(object headers):
     return section
 
 
-cdef list _pairs_of(object headers):
-    """The headers of a mapping, a tuple or any iterable."""
+cdef list _pairs_of(object headers, Py_ssize_t bytes_max):
+    """The headers of a mapping, a tuple or any iterable, up to the first that passes the limit."""
+    cdef list pairs = []
+    cdef Py_ssize_t size = 0
     try:
-        return list(headers.items() if hasattr(headers, "items") else headers)
+        given = iter(headers.items() if hasattr(headers, "items") else headers)
     except TypeError:
         raise TypeError(
             f"headers must be pairs of str and bytes-like, or a mapping of them,"
             f" got {type(headers).__name__}"
         ) from None
+    # One by one, without a look at `__len__`: an iterator may never end, and a length may lie.
+    for pair in given:
+        pair = pair if _is_plain(pair) else _checked_header(pair)
+        pairs.append(pair)
+        # Two lengths, each of at least a byte.
+        size += 2 + len((<tuple>pair)[0]) + len((<tuple>pair)[1] or b"")
+        if size > bytes_max:
+            break
+    return pairs
 
 
 cdef inline bint _is_plain(object pair) noexcept:
@@ -543,13 +563,14 @@ cdef tuple _checked_header(object pair):
     if value is not None and not isinstance(value, bytes):
         if isinstance(value, str):
             raise TypeError(
-                f"the value of header {name!r} must be bytes-like or None, got str: encode it first"
+                f"the value of header {name!r:.80} must be bytes-like or None, got str:"
+                " encode it first"
             )
         try:
             value = bytes(memoryview(value))
         except TypeError:
             raise TypeError(
-                f"the value of header {name!r} must be bytes-like or None, got"
+                f"the value of header {name!r:.80} must be bytes-like or None, got"
                 f" {type(value).__name__}"
             ) from None
     return name, value

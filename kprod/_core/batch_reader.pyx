@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """Record batches of format V2, read where they lie: headers at once, records lazily.
 
 The bytes come from strangers. Each length is copied out of the buffer once, compared with what is

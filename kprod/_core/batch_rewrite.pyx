@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """What a leader rewrites in a batch of format V2 that it appends: offsets, epoch, append time.
 
 The batch is changed where it lies and never copied. Base offset and leader epoch lie outside the

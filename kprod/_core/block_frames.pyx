@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """What the framing of a compressed block promises, found before anything is decompressed.
 
 Most batches come as writers of Kafka make them: one block of snappy in a xerial stream, or one lz4

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """Many records in one call: the loop over `send` without the calls, and without futures.
 
 Each record goes the way of `SendPath.send`, with the same checks, the same partition and the same
@@ -58,6 +59,8 @@ cdef enum:
     RUN_RECORDS = 64
     # Most of what a batch of one record has beside its value; a bound, so it may be generous.
     RECORD_BESIDES_BYTES_MAX = 128
+    # Beside the values: keys, headers, partitions, timestamps.
+    OTHER_COLUMNS = 4
 
 cdef const unsigned char* NO_HEADERS = b"\x00"
 cdef object END = object()
@@ -132,6 +135,12 @@ cdef class Column:
         return step
 
 
+cdef inline PartitionHead queue_at(TopicHead head, Py_ssize_t index):
+    """A partition's queue, or IndexError: what names the place may be written by anybody."""
+    with cython.boundscheck(True):
+        return <PartitionHead>head.queues[index]
+
+
 cdef class BulkCall:
     """One bulk send, as far as it has come.
 
@@ -173,7 +182,9 @@ cdef class BulkCall:
             KprodError: No further record can be appended.
         """
         cdef SendPath path = self._path
-        self._is_at_hand = all(c is None or (<Column>c).is_at_hand for c in [values, *others])
+        if len(others) != OTHER_COLUMNS:
+            raise ValueError(f"a bulk send has {OTHER_COLUMNS} other columns, got {len(others)}")
+        self._is_at_hand = all(c is None or (<Column?>c).is_at_hand for c in [values, *others])
         self._is_plain = (
             values.is_at_hand and self._on_delivery is None and all(c is None for c in others)
             and not (path._has_interceptors or self._has_serializers)
@@ -236,7 +247,7 @@ cdef class BulkCall:
         """Append bytes to the sticky partition's open batch, as many as go in without ado."""
         cdef SendPath path = self._path
         cdef Py_ssize_t index = self.head.sticky
-        cdef PartitionHead queue = <PartitionHead>self.head.queues[index]
+        cdef PartitionHead queue = queue_at(self.head, index)
         cdef BatchShare share = self._share_at(index)
         cdef BatchBuilder builder
         cdef RecordFields record
@@ -302,7 +313,9 @@ cdef class BulkCall:
                 (value, key, headers, partition, timestamp_ms)
             )
         if headers is not None:
-            section = encode_header_section(headers)
+            section = encode_header_section(headers, path._record_bytes_max)
+            if section is None:
+                raise path.headers_too_large(self.head)
             record.headers = <const unsigned char*>PyBytes_AS_STRING(section)
             record.headers_bytes = PyBytes_GET_SIZE(section)
         try:
@@ -397,7 +410,7 @@ cdef class BulkCall:
                     # Its batch may stay empty, and another send may wait for that memory.
                     path._post(<PartitionHead>head.queues[index])
                 index = head.sticky
-            queue = <PartitionHead>head.queues[index]
+            queue = queue_at(head, index)
             share = self._share_at(index)
             with cython.critical_section(queue):
                 builder = queue.builder

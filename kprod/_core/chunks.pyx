@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """Pooled memory: chunks of two sizes out of one total, lent to batches as chains.
 
 Why two sizes. A batch begins with a small chunk, so that ten thousand quiet partitions are cheap,

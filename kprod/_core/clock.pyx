@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """Clocks: two instants, monotonic for deadlines and wall for timestamps, never mixed.
 
 Compiled because every append reads one. Even so, to read the wall clock is the dearest step of a

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """Which objects the cycle collector walks.
 
 It walks all that live, again and again: ten thousand batches that wait cost a tenth of the time of

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """A producer's sums and peaks, added to per batch, request and turn without a line of Python.
 
 What they mean, and what is made of them, is told above (`kprod.metrics`). Here is only what runs on

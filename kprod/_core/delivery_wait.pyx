@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """Waiting for records and batches in an event loop.
 
 A settled record costs no future of the loop and no turn of it. A task that must wait gets a future

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """Which of many records failed, asked at once.
 
 Nearly always none did. Neighbours mostly share a batch, and then one answer: to such a future it

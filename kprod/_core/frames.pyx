@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """The two numbers at the beginning of every response: its length and its correlation id.
 
 Most often what has arrived is one response, whole and alone; it is cut out here in one step.

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """What became of a batch, and of each record in it.
 
 Futures are a few words and not tracked by the garbage collector: a future knows its batch's shared
@@ -250,7 +251,9 @@ cdef class BatchResult:
         """
         cdef BatchListener listener
         cdef BatchResult part
-        cdef list forwards = list(children)
+        cdef list forwards = [(int(first), <BatchResult?>child) for first, child in children]
+        if not forwards or forwards[0][0] != 0:
+            raise ValueError("the parts of a batch begin with its first record, at index 0")
         cdef list parts = []
         for first_index, part in forwards:
             part._first_index = self._first_index + <int32_t>first_index
@@ -423,9 +426,12 @@ cdef class RecordFuture:
         # Of a copy, or in another process, nobody would ever settle it.
         raise TypeError("a RecordFuture cannot be pickled or copied; its result() can")
 
+    @cython.nonecheck(False)
     cdef BatchResult _settled_by(self):
         """The result that answers for this record, past all splits so far."""
         cdef BatchResult result = self._result
+        if result is None:
+            raise TypeError("a RecordFuture is made by Producer.send; this one is of no record")
         while result._parts is not None:
             result = part_with(result._parts, self._index)
         return result

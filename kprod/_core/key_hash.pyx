@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """Hashes of keys, by the names other clients use: a key keeps its partition on the way here.
 
 The partition is always the hash modulo the number of partitions. Murmur2 loses its sign bit for

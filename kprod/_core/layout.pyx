@@ -1,2 +1,3 @@
 # cython: language_level=3
+# cython: nonecheck=True, auto_pickle=False
 """Wire numbers of the record formats; the declarations are in `layout.pxd`."""

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """What other threads tell an event loop, in one call per turn of the loop however much there is.
 
 Waking a loop from another thread costs a system call, and each call that it makes costs a handle.

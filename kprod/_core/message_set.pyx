@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """Message sets: record formats V0 and V1, as brokers before 0.11 and old log segments have them.
 
 A message set is log entries one after the other: offset, size, message. A message holds one
@@ -19,6 +20,7 @@ offsets, KIP-32 for timestamps.
 
 import zlib
 
+cimport cython
 from cpython.buffer cimport PyBUF_READ
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -388,6 +390,8 @@ cdef inline tuple make_row(Source source, Message *message):
     )
 
 
+# Rows are the caller's, and may be shorter than they should be.
+@cython.boundscheck(True)
 def encode_message_set(
     rows, *, int magic, int codec=0, compress=None, log_append_time_ms=None
 ):

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """MurmurHash2, 32 bits, with Kafka's seed: which partition a key belongs to.
 
 Thread-safety: pure functions. Complexity: O(size).

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """Reads and writes of a socket that never blocks, without giving up the interpreter lock.
 
 What such a socket has, or has room for, is copied: about a fifth of a millisecond for a megabyte.

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """Which threads settle results, so that none waits for what only itself can bring.
 
 Thread-safety: any thread; each enters and leaves for itself.

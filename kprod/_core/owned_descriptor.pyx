@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
+# cython: nonecheck=True, auto_pickle=False
 """A file descriptor that is closed with the last reference to it.
 
 Whoever uses the number holds its owner. So it cannot go to somebody else's file in the moment

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """The small runs of bytes that stand between the record pieces of a Produce frame, in one pass.
 
 A record that is sent alone pays for its whole request, so what is written once for each topic and

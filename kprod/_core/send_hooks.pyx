@@ -1,8 +1,17 @@
 # cython: language_level=3
+# cython: nonecheck=True, auto_pickle=False
 """What the compiled send path leaves to Python: whatever blocks, decides, fails or is the user's.
 
 Thread-safety: each is called by whichever thread sends.
 """
+
+
+def not_initialised():
+    """Make the error of a producer whose `__init__` has not run."""
+    return RuntimeError(
+        "Producer.__init__ was not called, or it failed; a subclass calls"
+        " super().__init__(...) before anything else"
+    )
 
 
 cdef class SendHooks:

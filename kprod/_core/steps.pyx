@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """What `await` drives, without bytecode: a compiled coroutine; most end in their first step.
 
 A coroutine of Python costs a frame, and its result an exception that carries it. Here a subclass

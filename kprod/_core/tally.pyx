@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """What a bulk send keeps of its records: which batch took which, until that batch is settled.
 
 A `SendTally` is one call's account. Each batch that takes records of the call has a `BatchShare` of
@@ -329,6 +330,7 @@ cdef class BatchShare(BatchListener):
     def __dealloc__(self):
         PyMem_RawFree(self._memory)
 
+    @cython.nonecheck(False)
     cdef bint reserve(self) noexcept nogil:
         """Make room for one more record, so that `put` cannot fail; False without memory."""
         cdef Py_ssize_t wanted_bytes
@@ -343,10 +345,12 @@ cdef class BatchShare(BatchListener):
         self._room_bytes = wanted_bytes
         return True
 
+    @cython.nonecheck(False)
     cdef void put(self, int32_t index, int64_t call_index) noexcept nogil:
         """Note one record's places, both past those noted before; `reserve` has made room."""
         self.put_run(index, call_index, 1)
 
+    @cython.nonecheck(False)
     cdef void put_run(self, int32_t index, int64_t call_index, int32_t count) noexcept nogil:
         """As `put`, for a run of neighbours."""
         if self.record_count == 0:
@@ -362,6 +366,7 @@ cdef class BatchShare(BatchListener):
         self._length = count
         self.record_count += count
 
+    @cython.nonecheck(False)
     cdef void _end_span(self) noexcept nogil:
         """Write the growing span down."""
         cdef unsigned char* at = self._memory + self._size_bytes

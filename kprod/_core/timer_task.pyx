@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """A timer's task, and what it waits in: a bucket of the wheel, or a list of what is due.
 
 What costs time, when a million tasks wait and any of them is cancelled, is memory that is in no

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """Zigzag base-128 integers, as the V2 record format has them.
 
 Compiled modules use the inline functions of `varint.pxd`; the functions here are those, made

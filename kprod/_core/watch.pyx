@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """What a purgatory does for each operation: put it into lists, take it out of them, complete it.
 
 Every request of a broker that has to wait passes through here, and most of them are completed by
@@ -28,6 +29,10 @@ from cpython.pythread cimport (
 from kprod._core.timer_task cimport TimerTask
 
 from _thread import RLock
+
+cdef enum:
+    # More locks than there are threads to take them only cost memory.
+    SHARDS_MAX = 65_536
 
 
 cdef class WatchedTask(TimerTask):
@@ -135,7 +140,9 @@ cdef class WatchLists:
     Thread-safety: any thread.
     """
 
-    def __init__(self, Py_ssize_t shard_count):
+    def __cinit__(self, Py_ssize_t shard_count):
+        if not 1 <= shard_count <= SHARDS_MAX:
+            raise ValueError(f"shard_count must be from 1 to {SHARDS_MAX}, got {shard_count}")
         self._shards = [WatchShard() for _ in range(shard_count)]
         self._shard_count = shard_count
 

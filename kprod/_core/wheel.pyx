@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """The hierarchical timing wheel: deadlines that are added and cancelled in O(1), at once.
 
 Why a wheel. Most deadlines of a client are cancelled, not met. A heap pays O(log n) to insert and
@@ -107,6 +108,11 @@ cdef class WheelLevel:
 
     def __cinit__(self, int64_t tick_ms, int wheel_size, int64_t start_ms):
         cdef int index
+        if tick_ms < 1 or wheel_size < 1 or start_ms < 0:
+            raise ValueError(
+                "a level has tick_ms and wheel_size of at least 1 and start_ms of at least 0, got"
+                f" {tick_ms}, {wheel_size} and {start_ms}"
+            )
         self.tick_ms = tick_ms
         self.wheel_size = wheel_size
         # The highest level's interval is more than an int64 can say; it then holds all there is.
@@ -210,7 +216,7 @@ cdef class TimingWheel:
     Thread-safety: see the module.
     """
 
-    def __init__(self, now_ms, *, tick_ms=1, wheel_size=20):
+    def __cinit__(self, now_ms, *, tick_ms=1, wheel_size=20):
         if not 0 <= now_ms < INT64_MAX:
             raise ValueError(f"a timer starts at 0 <= now_ms < {INT64_MAX}, got {now_ms}")
         if not 1 <= tick_ms <= 86_400_000:

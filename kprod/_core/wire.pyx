@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """Plans: how one message of the protocol, in one version, stands on the wire.
 
 A `StructPlan` says for one version of one structure which fields there are, in what order and how
@@ -114,7 +115,9 @@ cdef class StructPlan:
         self.size_min = sum(plan.size_min for plan in fields) + flexible
         self.tags = FieldPlan("(tagged fields)", where, INT8, 0, 0, None)
         self.template = {}
-        ordered = sorted(tagged, key=lambda each: each[0])
+        # Taken apart first: an index is not checked in compiled code.
+        triples = [(tag, field, default_wire) for tag, field, default_wire in tagged]
+        ordered = sorted(triples, key=lambda each: each[0])
         if len(ordered) >= 0x80:
             raise ValueError(f"{where} {len(ordered)} tagged fields, their count is one byte")
         for tag, field, default_wire in ordered:

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """Read a message by its plan, trusting nothing.
 
 Every length is compared with the bytes that remain before it is used, a count of elements with

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
 """Write a message by its plan, refusing what the protocol cannot say.
 
 Tagged fields that equal their default are not sent: each is written first and taken back if its

@@ -13,7 +13,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 from weakref import WeakValueDictionary
 
 from kprod._core.async_send import AsyncSendPath, Sending, not_open
@@ -21,7 +21,7 @@ from kprod._core.delivery_wait import FinishWait
 from kprod._core.future import RecordFuture
 from kprod.aio.room_line import RoomLine
 from kprod.aio.waiting import in_own_thread, wait_through
-from kprod.config import ProducerConfig
+from kprod.config import ProducerConfig, given_settings
 from kprod.config.address import shown_addresses
 from kprod.errors import ClosedError
 from kprod.guarded_log import guarded_logger
@@ -47,12 +47,13 @@ class AsyncProducer(AsyncSendPath):
 
     Raises:
         ConfigError: A setting is unknown, malformed or out of bounds.
-        TypeError: Settings beside an engine that has its own.
+        TypeError: Settings beside an engine that has its own, or `settings` is no mapping.
 
     Thread-safety: any number of event loops and threads; any event loop of asyncio's kind.
     """
 
     engine: Producer | None
+    _has_begun = False  # of an object whose `__init__` has not run
 
     def __init__(
         self,
@@ -62,7 +63,9 @@ class AsyncProducer(AsyncSendPath):
         engine: Producer | None = None,
         **more_settings: object,
     ) -> None:
-        given = {**(settings or {}), **more_settings}
+        if self._has_begun:
+            raise RuntimeError("AsyncProducer.__init__ was called twice; make another one")
+        given = given_settings("AsyncProducer", settings, more_settings)
         self._config: ProducerConfig | None = None
         if engine is None:
             self._config = ProducerConfig.parse(given)  # what is wrong is said here, not at start
@@ -81,6 +84,20 @@ class AsyncProducer(AsyncSendPath):
         if engine is not None:
             self._parts = engine.parts()
             self.engine = engine
+        self._has_begun = True
+
+    def _check_initialised(self) -> None:
+        if not self._has_begun:
+            raise RuntimeError(
+                "AsyncProducer.__init__ was not called, or it failed; a subclass calls"
+                " super().__init__(...) before anything else"
+            )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an AsyncProducer cannot be pickled or copied, since it owns a thread and connections;"
+            " pass its settings on, and make an AsyncProducer where it is used"
+        )
 
     @property
     def client_id(self) -> str:
@@ -109,6 +126,7 @@ class AsyncProducer(AsyncSendPath):
         Raises:
             ClosedError: It was closed.
         """
+        self._check_initialised()
         with self._start_lock:
             if self._is_closed:
                 raise ClosedError("the producer is closed; make another")
@@ -190,7 +208,7 @@ class AsyncProducer(AsyncSendPath):
         topic: str,
         data: Any,  # noqa: ANN401 - whoever has the Arrow PyCapsule interface
         *,
-        value: str = "value",
+        value: str | None = "value",
         key: str | None = None,
         headers: str | None = None,
         partition: str | None = None,
@@ -204,7 +222,7 @@ class AsyncProducer(AsyncSendPath):
         Args:
             topic: Name of the topic.
             data: Has `__arrow_c_stream__` or `__arrow_c_array__`.
-            value: Name of the column of values.
+            value: Name of the column of values, or None, which makes every row a tombstone.
             key: Name of the column of keys, or None.
             headers: Name of the column of headers, or None.
             partition: Name of the column of partitions, or None.
@@ -266,6 +284,7 @@ class AsyncProducer(AsyncSendPath):
         Returns:
             How many records were not delivered by this call. 0 is success.
         """
+        self._check_initialised()
         with self._start_lock:
             engine = self.engine
             self._is_closed = True
@@ -369,6 +388,7 @@ class AsyncProducer(AsyncSendPath):
         return line
 
     def _needed(self) -> EngineParts:
+        self._check_initialised()
         if self._parts is None or self.engine is None:
             raise not_open()
         return self._parts

@@ -19,7 +19,7 @@ Source: kprod's own; kfake and librdkafka's mock cluster for the idea.
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import NamedTuple, Self, TypeVar
+from typing import NamedTuple, NoReturn, Self, TypeVar
 
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.engine import Engine
@@ -106,7 +106,9 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
 
         Raises:
             ConfigError: The number of brokers or an id is out of bounds, or an id is there twice.
+            TypeError: An argument is of another type; the text has the call that was meant.
         """
+        _check_types(brokers, topics, config)
         self._config = config or EmbeddedConfig()
         self._clock = clock or SystemClock()
         self._network = network
@@ -118,6 +120,12 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
         self._is_open = False
         self._is_closed = False
         self.faults = FaultControl(self._engine.faults, call=self.call, stall=self._engine.stall)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an EmbeddedCluster cannot be pickled or copied, since it owns a thread and sockets;"
+            " pass its bootstrap_servers on"
+        )
 
     def open(self) -> None:
         """Bind every broker's port and make the topics; a second call is nothing.
@@ -386,3 +394,19 @@ def _node_ids(brokers: int | Sequence[int]) -> list[int]:
         message = f"brokers={brokers!r} are not different ids from 0 to {2**31 - 1}"
         raise ConfigError(message)
     return list(node_ids)
+
+
+def _check_types(brokers: object, topics: object, config: object) -> None:
+    """Refuse what other libraries take, with the call that is meant."""
+    if isinstance(brokers, str) or not isinstance(brokers, int | Sequence):
+        raise TypeError(f"brokers must be int or a sequence of ids, got {type(brokers).__name__}")
+    if topics is not None and not isinstance(topics, Mapping):
+        raise TypeError(
+            f"topics must map names to numbers of partitions, got {type(topics).__name__}; write"
+            ' topics={"orders": 3}'
+        )
+    if config is not None and not isinstance(config, EmbeddedConfig):
+        raise TypeError(
+            f"config must be an EmbeddedConfig, got {type(config).__name__}; write"
+            " config=EmbeddedConfig(default_partitions=3), with the settings that you want"
+        )

@@ -9,13 +9,14 @@ Source: kafka-python's `send` for the names of what a record is made of.
 import contextlib
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sized
-from typing import Any
+from typing import Any, NoReturn
 
 from kprod._core.append import SendPath
 from kprod._core.arrow_rows import ArrowRows
 from kprod._core.arrow_send import ArrowCall
 from kprod._core.arrow_source import ArrowSource
 from kprod._core.bulk import BulkCall, Column
+from kprod._core.send_hooks import not_initialised
 from kprod.errors import KprodError
 from kprod.model import RecordMetadata
 from kprod.producer.receipt import SendReceipt
@@ -98,7 +99,7 @@ class BulkSendPath(SendPath):
         topic: str,
         data: Any,  # noqa: ANN401 - whoever has the Arrow PyCapsule interface
         *,
-        value: str = "value",
+        value: str | None = "value",
         key: str | None = None,
         headers: str | None = None,
         partition: str | None = None,
@@ -121,7 +122,7 @@ class BulkSendPath(SendPath):
             topic: Name of the topic.
             data: Has `__arrow_c_stream__` or `__arrow_c_array__`.
             value: Name of the column of values: binary or string of any kind, dictionaries of them,
-                or fixed-size binary.
+                or fixed-size binary. None makes every row a tombstone.
             key: Name of the column of keys, of the same types.
             headers: Name of a column of lists of structs of `key` and `value`, or of maps.
             partition: Name of a column of integers.
@@ -166,6 +167,16 @@ class BulkSendPath(SendPath):
         check = getattr(_call, "check", None)
         if check is not None:
             check()
+
+    def _check_initialised(self) -> None:
+        if self.refusal is not_initialised:
+            raise self.refusal()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Producer cannot be pickled or copied, since it owns a thread and connections; pass"
+            " its settings on, and make a Producer where it is used"
+        )
 
 
 @contextlib.contextmanager

@@ -20,9 +20,10 @@ from kprod._core.append import TopicHead
 from kprod._core.chunks import MemoryWaiter
 from kprod._core.collector import resume_in_child
 from kprod._core.future import BatchResult
+from kprod._core.send_hooks import not_initialised
 from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
-from kprod.config import NetworkSettings, ProducerConfig
+from kprod.config import NetworkSettings, ProducerConfig, given_settings
 from kprod.config.address import shown_addresses
 from kprod.errors import (
     KprodError,
@@ -94,6 +95,7 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
 
     Raises:
         ConfigError: A setting is unknown, malformed or out of bounds.
+        TypeError: `settings` is no mapping, such as an address alone.
 
     Thread-safety: any thread may send, flush and close.
     """
@@ -108,7 +110,9 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
         environment: Environment | None = None,
         **more_settings: object,
     ) -> None:
-        config = ProducerConfig.parse({**(settings or {}), **more_settings})
+        if self.refusal is not not_initialised:
+            raise RuntimeError("Producer.__init__ was called twice; make another Producer")
+        config = ProducerConfig.parse(given_settings("Producer", settings, more_settings))
         world = environment or Environment()
         self._config = config
         self._world = world
@@ -261,7 +265,7 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
             KprodError: Called from a delivery callback, which would wait for itself.
             ProducerForked: This is a forked child.
         """
-        if self.refusal is _forked_error:
+        if self.refusal in {_forked_error, not_initialised}:
             raise self.refusal()
         started_ns = self._world.clock.now_ns()
         try:
@@ -316,7 +320,9 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
 
         Raises:
             ValueError: The timeout is negative or no number; nothing has happened.
+            RuntimeError: `__init__` has not run, in a subclass that does not call it.
         """
+        self._check_initialised()
         if self.refusal is _forked_error:
             lifetime.unwatch(self)
             return 0
@@ -334,6 +340,7 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
 
     def parts(self) -> EngineParts:
         """Return what another face of this producer needs of it."""
+        self._check_initialised()
         return EngineParts(
             topics=self.topics,
             opener=self._opener,
@@ -356,6 +363,7 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
 
         Thread-safety: any thread; after `close`, too.
         """
+        self._check_initialised()
         pool, now_ms = self._pool, self._world.clock.now_ms()
         age_ms = self._metadata.age_ms(now_ms)
         return self._recorder.read(
@@ -381,6 +389,7 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
         return f"<{name} {self.client_id!r}, {self._ending.state}, bootstrap_servers={servers!r}>"
 
     def __enter__(self) -> Self:
+        self._check_initialised()
         return self
 
     def __exit__(

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Generator
 from contextvars import Context
 from itertools import islice, starmap
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from kprod._core.clock import bounded_s
 from kprod._core.loop_calls import LoopSignal
@@ -225,6 +225,12 @@ class SendReceipt:
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
         # An error that carries a receipt travels between processes; what it counts does not.
         return _left_behind, ()
+
+    def __copy__(self) -> NoReturn:
+        raise TypeError("a SendReceipt cannot be copied; its result() and failures() can")
+
+    def __deepcopy__(self, _: object) -> NoReturn:
+        self.__copy__()
 
     def _records(self) -> str:
         return counted(self.record_count, "record")

@@ -1,0 +1,290 @@
+"""An object of each extension type as kprod makes it: by a call, or out of a producer."""
+
+import asyncio
+import gc
+import itertools
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from kprod._core import (
+    arrow_rows,
+    arrow_send,
+    arrow_source,
+    async_send,
+    batch,
+    batch_reader,
+    bulk,
+    chunks,
+    clock,
+    counting,
+    delivery_wait,
+    future,
+    loop_calls,
+    message_set,
+    owned_descriptor,
+    tally,
+    timer_task,
+    watch,
+    wheel,
+)
+from kprod._core.append import ChunkHand, PartitionHead, TopicHead
+from kprod.model import Acks
+from kprod.network.answer_wait import AnswerWait
+from kprod.network.channel import Channel
+from kprod.network.epoll_selector import EpollSelector
+from kprod.network.framing import FrameReader
+from kprod.network.outgoing import OutgoingFrame
+from kprod.network.request import ClientRequest, Outcome
+from kprod.network.resolver import ThreadResolver
+from kprod.network.transport import PlainTransport
+from kprod.producer.express_lane import ExpressLane
+from kprod.producer.partitioner import Weights
+from kprod.producer.produce_call import ProduceTerms
+from kprod.producer.sender_thread import SenderThread
+from kprod.protocol.api import ApiKey
+from kprod.protocol.codec import request_codec
+from kprod.protocol.produce_frame import ProduceRequest, TopicRecords
+from tests.producer.stage import Stage, topic_id_of
+
+SEARCHED = 200_000  # objects of a producer, at most
+
+
+def _stage() -> Stage:
+    """A producer with a record in flight, and one that is not sent yet."""
+    stage = Stage({"orders": [1]}, linger_ms=5)
+    stage.put(b"in flight")
+    stage.run(10)
+    stage.producer.send("orders", b"waits", on_delivery=lambda *_: None)
+    Stage.opened.clear()  # no test closes it: the process ends
+    return stage
+
+
+def _found(kind: type) -> Any:
+    """The first object of a type that a producer leads to, nearest first."""
+    seen: set[int] = set()
+    level: list[Any] = [_stage()]
+    while level and len(seen) < SEARCHED:
+        below = []
+        for each in level:
+            if type(each) is kind:
+                return each
+            if id(each) in seen or isinstance(each, type) or type(each).__name__ == "module":
+                continue
+            seen.add(id(each))
+            below += gc.get_referents(each)
+        level = below
+    raise LookupError(f"a producer leads to no {kind.__name__}")
+
+
+def _pool() -> chunks.ChunkPool:
+    return chunks.ChunkPool(1 << 20)
+
+
+def _chain() -> chunks.ChunkChain:
+    found = _pool().try_chain()
+    assert found is not None
+    return found
+
+
+def _builder() -> batch.BatchBuilder:
+    made = batch.BatchBuilder(_chain(), 4_096)
+    made.try_append(1, b"key", b"value", [("name", b"x")])
+    return made
+
+
+def _batch_bytes() -> bytes:
+    return b"".join(bytes(piece) for piece in _builder().close())
+
+
+def _record_batch() -> Any:
+    return next(batch_reader.BatchReader(_batch_bytes()))
+
+
+def _message_bytes(codec: int = 0) -> bytes:
+    return message_set.encode_message_set(
+        [(0, 1, b"key", b"value")], magic=1, codec=codec, compress=lambda _, payload, __: payload
+    )
+
+
+def _message_entry(codec: int = 0) -> message_set.MessageEntry:
+    return next(
+        message_set.MessageSetReader(
+            _message_bytes(codec), decompress=lambda _, payload, __: payload
+        )
+    )
+
+
+def _table() -> Any:
+    return pa.table({"value": [b"a", None], "key": ["k", "l"], "n": [0, 1]})
+
+
+def _source() -> arrow_source.ArrowSource:
+    return arrow_source.ArrowSource(_table())
+
+
+def _rows() -> arrow_rows.ArrowRows:
+    return arrow_rows.ArrowRows(_source(), {"value": "value", "key": "key", "partition": "n"})
+
+
+def _result() -> future.BatchResult:
+    return future.BatchResult("orders", 0)
+
+
+def _record_future() -> Any:
+    return _stage().producer.send("orders", b"x")
+
+
+async def _in_a_loop(make: Callable[[], Any]) -> Any:
+    await asyncio.sleep(0)
+    return make()
+
+
+def _sending() -> Any:
+    path = async_send.AsyncSendPath()
+    path.engine = _stage().producer
+    return path.send("orders", b"x")
+
+
+def _socket() -> socket.socket:
+    return socket.socketpair()[0]
+
+
+def _lane() -> ExpressLane:
+    producer = _stage().producer
+    return ExpressLane(
+        producer._sender,
+        producer._client,
+        producer._accumulator,
+        clock=clock.ManualClock(),
+        path=producer,
+        patience_ms=10,
+    )
+
+
+def _sender_thread() -> SenderThread:
+    return SenderThread(
+        _stage().producer._sender,
+        clock.ManualClock(),
+        owns=lambda _: True,
+        on_death=lambda _: None,
+        last_steps=(),
+    )
+
+
+class _Watched(watch.WatchedTask):
+    """An operation that may be completed."""
+
+    def on_complete(self) -> None:
+        """Do nothing."""
+
+    def on_expire(self) -> None:
+        """Do nothing."""
+
+
+_MADE: dict[str, Callable[[], Any]] = {
+    "ChunkHand": ChunkHand,
+    "PartitionHead": lambda: PartitionHead("orders", 0),
+    "TopicHead": lambda: TopicHead("orders", [PartitionHead("orders", 0)]),
+    "SendPath": lambda: _stage().producer,
+    "SendHooks": lambda: _stage().producer,
+    "ArrowRows": _rows,
+    "ArrowCall": lambda: arrow_send.ArrowCall(_stage().producer, "orders", _rows()),
+    "ArrowSource": _source,
+    "AsyncSendPath": async_send.AsyncSendPath,
+    "Sending": _sending,
+    "LoopMemoryWaiter": lambda: asyncio.run(
+        _in_a_loop(lambda: async_send.LoopMemoryWaiter(1, False, 2_048))
+    ),
+    "BatchBuilder": _builder,
+    "BufferHold": lambda: batch_reader.BufferHold(b"abc"),
+    "BatchReader": lambda: batch_reader.BatchReader(_batch_bytes()),
+    "RecordBatch": _record_batch,
+    "RecordIterator": lambda: iter(_record_batch()),
+    "Column": lambda: bulk.Column([b"a", b"b"], "values"),
+    "BulkCall": lambda: bulk.BulkCall(_stage().producer, "orders"),
+    "Chunk": lambda: chunks.Chunk(64),
+    "ChunkPart": lambda: next(
+        p for p in itertools.chain(_builder().close()) if type(p) is chunks.ChunkPart
+    ),
+    "ChunkPool": _pool,
+    "MemoryWaiter": lambda: chunks.MemoryWaiter(1, False, 2_048),
+    "ChunkChain": _chain,
+    "SystemClock": clock.SystemClock,
+    "ManualClock": clock.ManualClock,
+    "Counting": lambda: counting.Counting(clock.ManualClock(), 10),
+    "ProducerCounters": lambda: counting.Counting(clock.ManualClock(), 10).producer,
+    "TopicCounters": lambda: counting.Counting(clock.ManualClock(), 10).make_topic("orders"),
+    "NodeCounters": lambda: counting.Counting(clock.ManualClock(), 10).make_node(1),
+    "NotCounting": counting.NotCounting,
+    "BatchListener": future.BatchListener,
+    "BatchListeners": delivery_wait.BatchListeners,
+    "ResultWait": delivery_wait.ResultWait,
+    "DeliveryWait": lambda: delivery_wait.DeliveryWait(_record_future()),
+    "FinishWait": lambda: delivery_wait.FinishWait([_result()]),
+    "BatchResult": _result,
+    "RecordFuture": _record_future,
+    "LoopCall": loop_calls.LoopCall,
+    "LoopCalls": lambda: loop_calls.LoopCalls(asyncio.new_event_loop()),
+    "LoopSignal": lambda: asyncio.run(_in_a_loop(loop_calls.LoopSignal)),
+    "Source": lambda: message_set.Source(_message_bytes(), True),
+    "MessageSetReader": lambda: message_set.MessageSetReader(_message_bytes()),
+    "MessageEntry": _message_entry,
+    "WrappedRecords": lambda: iter(_message_entry(codec=1)),
+    "OwnedDescriptor": lambda: owned_descriptor.OwnedDescriptor(os.eventfd(0)),
+    "Steps": delivery_wait.ResultWait,
+    "SendTally": tally.SendTally,
+    "BatchShare": lambda: tally.BatchShare(tally.SendTally(), _result()),
+    "TimerTask": lambda: timer_task.TimerTask(lambda: None),
+    "WatchedTask": lambda: _Watched(5),
+    "WatchLists": lambda: watch.WatchLists(4),
+    "WheelLevel": lambda: wheel.WheelLevel(1, 20, 0),
+    "TimingWheel": lambda: wheel.TimingWheel(0),
+    "AnswerWait": AnswerWait,
+    "Channel": lambda: Channel(PlainTransport(_socket()), FrameReader()),
+    "EpollSelector": EpollSelector,
+    "ExpressLane": _lane,
+    "FrameReader": FrameReader,
+    "MessageCodec": lambda: request_codec(ApiKey.METADATA, 12),
+    "OutgoingFrame": lambda: OutgoingFrame([b"abc"]),
+    "Outcome": lambda: Outcome(node_id=1, version=1, was_written=True, latency_ms=1, now_ms=1),
+    "ClientRequest": lambda: ClientRequest(
+        node_id=1, api_key=ApiKey.METADATA, on_complete=lambda _: None, body={"topics": []}
+    ),
+    "PlainTransport": lambda: PlainTransport(_socket()),
+    "ProduceRequest": lambda: ProduceRequest(
+        version=9,
+        correlation_id=1,
+        client_id="a",
+        acks=-1,
+        timeout_ms=1,
+        transactional_id=None,
+        topics=[],
+    ),
+    "ProduceTerms": lambda: ProduceTerms(
+        _stage().producer._delivery, acks=Acks.ALL, timeout_ms=1, first=9
+    ),
+    "SenderThread": _sender_thread,
+    "ThreadResolver": lambda: ThreadResolver(lambda: None),
+    "TopicRecords": lambda: TopicRecords("orders", topic_id_of("orders"), []),
+    "Weights": lambda: Weights([0, 1], [1, 2], 0),
+}
+
+
+def made(kind: type) -> Any:
+    """Make an object of this type, or of one that is derived from it.
+
+    Args:
+        kind: An extension type of kprod.
+
+    Returns:
+        A new object, in the state that kprod leaves it in.
+
+    Raises:
+        LookupError: kprod makes none that could be had.
+    """
+    recipe = _MADE.get(kind.__name__)
+    return recipe() if recipe is not None else _found(kind)
