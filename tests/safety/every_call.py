@@ -30,7 +30,7 @@ from tests.safety.surface import (
     functions_of,
     signatures_of,
 )
-from tests.safety.values import Liar, argument_lists
+from tests.safety.values import Liar, argument_lists, bare
 
 MEMORY_BYTES = 3 << 29  # of a child: what wants more gets a MemoryError
 CRASHES_MAX = 30
@@ -106,7 +106,7 @@ class _Log:
         os.write(at, f"{line}\n".encode("utf-8", "backslashreplace"))
         os.close(at)
 
-    def run(self, label: str, case: Callable[[], object]) -> object:
+    def run(self, label: str, case: Callable[..., object], *given: object) -> Any:
         """Take one case: whatever it raises is an answer."""
         self.count += 1
         found = None
@@ -117,7 +117,7 @@ class _Log:
         with contextlib.suppress(_Waits):
             try:
                 signal.setitimer(signal.ITIMER_REAL, CALL_S)
-                found = case()
+                found = case(*given)
             except MemoryError:
                 self.is_tired = True
             except BaseException:  # noqa: BLE001, S110 - an error is as good as a result
@@ -129,7 +129,7 @@ class _Log:
 
 
 def _derived(kind: type) -> object:
-    class Forgetful(kind):  # type: ignore[misc, valid-type]
+    class Forgetful(kind):  # type: ignore[misc]  # whatever the type
         def __init__(self) -> None:
             pass
 
@@ -163,7 +163,7 @@ def _used_up(kind: type) -> object:
 
 
 STATES: dict[str, Callable[[type], Any]] = {
-    "new": lambda kind: kind.__new__(kind),
+    "new": bare,
     "derived": _derived,
     "made": recipes.made,
     "closed": _closed,
@@ -190,38 +190,38 @@ def _cases_of_type(kind: type, log: _Log) -> None:
         if it is None:
             continue
         for name, act in PROTOCOLS.items():
-            log.run(f"{label}: {name}", lambda it=it, act=act: act(it))
+            log.run(f"{label}: {name}", act, it)
         for name in _names(it):
-            log.run(f"{label}: .{name}", lambda it=it, name=name: getattr(it, name))
+            log.run(f"{label}: .{name}", getattr, it, name)
             _call(kind, name, make, f"{label}: .{name}", log)
         for name in ["__init__", *_names(it)]:
-            log.run(f"{label}: in a row .{name}", lambda it=it, name=name: _plain_call(it, name))
+            log.run(f"{label}: in a row .{name}", _plain_call, it, name)
         del it
         log.run(f"{label}: collect", gc.collect)
-    for name, value, make in _replaced(kind, log):
-        it = log.run(f"{kind.__name__} made", make)
+    for name, value in _replaced(kind, log):
+        it = log.run(f"{kind.__name__} made", recipes.made, kind)
         with contextlib.suppress(Exception):
             setattr(it, name, value)
             for asked in _names(it):
                 label = f"{kind.__module__}.{kind.__name__} with {name} = {value!r:.30}: .{asked}"
-                log.run(label, lambda it=it, asked=asked: _plain_call(it, asked))
+                log.run(label, _plain_call, it, asked)
         del it
 
 
-def _replaced(kind: type, log: _Log) -> Iterator[tuple[str, object, Callable[[], Any]]]:
+def _replaced(kind: type, log: _Log) -> Iterator[tuple[str, object]]:
     """Each public attribute that can be set or deleted, and what is put there."""
-    it = log.run(f"{kind.__name__} to be changed", lambda: recipes.made(kind))
+    it = log.run(f"{kind.__name__} to be changed", recipes.made, kind)
     for name in _names(it) if it is not None else ():
         # What a base has is tried with the base.
         if name not in vars(kind) or callable(vars(kind)[name]) or name.startswith("__"):
             continue
-        log.run(f"{kind.__name__} del .{name}", lambda name=name: delattr(recipes.made(kind), name))
+        log.run(f"{kind.__name__} del .{name}", _deleted, kind, name)
         for value in (None, 1 << 70, INT_OUT, -1, [], {}, "x", object(), Liar()):
             try:
                 setattr(it, name, value)
             except Exception:  # noqa: BLE001, S112 - refused
                 continue
-            yield name, value, lambda: recipes.made(kind)
+            yield name, value
 
 
 INT_OUT = (1 << 31) - 1
@@ -246,7 +246,15 @@ def _call(kind: type, name: str, make: Callable[[], Any], label: str, log: _Log)
         if log.is_tired:
             log.is_tired = False
             it = make()
-        log.run(f"{label} {which}", lambda it=it, a=arguments: _apply(getattr(it, name), a))
+        log.run(f"{label} {which}", _apply_to, it, name, arguments)
+
+
+def _deleted(kind: type, name: str) -> None:
+    delattr(recipes.made(kind), name)
+
+
+def _apply_to(it: object, name: str, arguments: Callable[[], Any]) -> object:
+    return _apply(getattr(it, name), arguments)
 
 
 def _apply(function: Callable[..., object], arguments: Callable[[], Any]) -> object:
@@ -259,13 +267,11 @@ def _cases_of_module(name: str, log: _Log) -> None:
     for signature in functions_of(name).values():
         for which, arguments in argument_lists(signature.parameters):
             label = f"{name}.{signature.name} {which}"
-            log.run(label, lambda s=signature, a=arguments: _apply(getattr(module, s.name), a))
+            log.run(label, _apply_to, module, signature.name, arguments)
     for kind in extension_types().values():
         if kind.__module__ == name:
             for which, arguments in argument_lists(_of(kind, "__init__").parameters):
-                log.run(
-                    f"{name}.{kind.__name__}() {which}", lambda k=kind, a=arguments: _apply(k, a)
-                )
+                log.run(f"{name}.{kind.__name__}() {which}", _apply, kind, arguments)
 
 
 def _child(name: str, log: _Log) -> NoReturn:

@@ -155,7 +155,7 @@ TEXT = "x" * 100_000 + "\x1b[2J\n"
         lambda _: kprod.Producer(bootstrap_servers=TEXT),
         lambda _: kprod.Producer(bootstrap_servers="a:1", client_id=TEXT),
         lambda _: kprod.Producer(bootstrap_servers="a:1", acks=TEXT),
-        lambda _: kprod.Producer(TEXT),
+        lambda _: kprod.Producer(TEXT),  # type: ignore[arg-type]  # under test
     ],
 )
 def test_an_error_repeats_no_long_argument(call: Callable[[Any], object]) -> None:

@@ -6,6 +6,7 @@ types whose `__init__` never ran.
 """
 
 import collections
+import functools
 import os
 import re
 import socket
@@ -57,8 +58,21 @@ def _descriptors() -> list[Callable[[], Any]]:
     return [lambda: os.eventfd(0), lambda: -1, lambda: 1 << 20, lambda: 1 << 40, lambda: None]
 
 
+def _same(value: object) -> object:
+    return value
+
+
+def _in_a_list(make: Callable[[], Any]) -> list[Any]:
+    return [make()]
+
+
+def bare(kind: type) -> Any:
+    """Make an object whose `__init__` never ran."""
+    return kind.__new__(kind)  # type: ignore[call-overload]  # whatever the type
+
+
 def _plain(*values: Any) -> list[Callable[[], Any]]:
-    return [lambda value=value: value for value in values]
+    return [functools.partial(_same, value) for value in values]
 
 
 _BY_ANNOTATION: dict[str, Callable[[], list[Callable[[], Any]]]] = {
@@ -120,7 +134,7 @@ def makers_of(parameter: Parameter) -> list[Callable[[], Any]]:
     if outer.split(" |")[0] in {"list", "Sequence", "Iterable"}:
         # A list of what it is said to be a list of, before all other lists.
         for word in inner[1:]:
-            found[:0] = [lambda make=make: [make()] for make in _of_word(word)[:3]]
+            found[:0] = [functools.partial(_in_a_list, make) for make in _of_word(word)[:3]]
     if "timeout" in parameter.name:
         # None and what is negative wait for what never comes.
         return [*_plain(0), *_plain(float("nan"), "x")]
@@ -140,7 +154,7 @@ def _of_type(kind: type) -> list[Callable[[], Any]]:
         lambda: recipes.made(kind),
         *_plain(None, 5),
         object,
-        lambda: kind.__new__(kind),
+        lambda: bare(kind),
     ]
 
 
@@ -168,7 +182,7 @@ def argument_lists(
     for index, choices in enumerate(makers):
         for number, make in enumerate(choices[1:], 1):
             chosen = [*valid[:index], make, *valid[index + 1 :]]
-            yield f"{parameters[index].name}#{number}", lambda chosen=chosen: given(chosen)
+            yield f"{parameters[index].name}#{number}", functools.partial(given, chosen)
     if parameters:
         yield "nothing", lambda: ([], {})
         yield "all None", lambda: given([lambda: None] * len(parameters))
