@@ -41,13 +41,15 @@ KEPT_TOGETHER: dict[str, str] = {
     "kprod/_core/tally.pyx": "an account and its shares read each other's fields",
     "kprod/_core/wheel.pyx": "buckets and wheels link tasks through each other's fields",
     "kprod/_core/future.pyx": "result and future settle, wait and descend in each other's fields",
-    "kprod/cluster/metadata.py": "one lock, one policy: what to ask, and what an answer changes",
+    "kprod/broker/cluster.py": "the face of the embedded cluster, call by call",
+    "kprod/cluster/metadata.py": "one policy: what to ask, and what an answer changes",
     "kprod/_core/wire_reader.pyx": "reading and stepping over are two halves of one format",
     "kprod/network/client.py": "one loop over all connections, and what may be asked of them",
     "kprod/network/connection.py": "one connection's life from address to answer",
     "kprod/producer/accumulator.py": "each event that makes a queue ready, and the rings",
     "kprod/producer/delivery.py": "every way in which a batch ends, settled in one order",
     "kprod/producer/producer.py": "the public face, with the wiring of what is behind it",
+    "kprod/producer/sender.py": "the steps of one turn, in their order",
 }
 
 # Functions and classes past a limit, each with its reason.
@@ -55,8 +57,10 @@ KEPT_WHOLE = {
     "kprod/_core/async_send.pyx:send": "as the synchronous one's",
     "kprod/_core/append.pyx:_append": "one loop over the outcomes of one append",
     "kprod/_core/append.pyx:send": "the public signature; its docstring is half of it",
-    "kprod/cluster/metadata.py:Metadata": "one policy behind one lock",
+    "kprod/cluster/metadata.py:Metadata": "one policy of one thread",
     "kprod/network/client.py:NetworkClient": "one loop over all connections",
+    "kprod/network/connection.py:NodeConnection": "one connection's life from address to answer",
+    "kprod/producer/producer.py:Producer": "the public face, with the wiring of what is behind it",
 }
 
 # Names in backticks that belong to the system, or to the project that a comment cites.

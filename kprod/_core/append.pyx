@@ -28,12 +28,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.arguments cimport expose, plain_text, whole
 from kprod._core.batch cimport (
-    APPENDED,
-    BATCH_FULL,
-    NEED_CHUNKS,
-    BatchBuilder,
-    RecordFields,
-    encode_header_section,
+    APPENDED, BATCH_FULL, NEED_CHUNKS, BatchBuilder, RecordFields, encode_header_section,
     record_size_bound,
 )
 from kprod._core.chunks cimport Chunk, ChunkChain, ChunkPool, MemoryWaiter

@@ -5,12 +5,10 @@
 Futures are a few words and not tracked by the garbage collector: a future knows its batch's shared
 result and its index there. The result keeps a future only when it has a callback to call, and the
 future keeps that callback until it is called: a tracked object for each would make the collector
-walk all that wait, again and again. No result refers to chunks, and no error in it to frames that
-might, so a kept future keeps no buffer memory.
+walk all that wait, again and again. No result and no error refers to buffer memory.
 
-A future's index and result never change: they are those of the batch to which its record was
-appended. The parts of a split batch know where they begin in that batch, so a look-up walks to the
-part that has the index. Nothing is moved, however many callbacks a future has.
+A future's index and result never change, however many callbacks it has: each part of a split batch
+knows where it begins in the whole, and a look-up walks to the part that has the index.
 
 Thread-safety: results are settled by the sender; everything else any thread.
 Source: Kafka ProduceRequestResult, FutureRecordMetadata (clients 4.3.1).

@@ -216,7 +216,9 @@ cdef class TimingWheel:
     Thread-safety: see the module.
     """
 
-    def __cinit__(self, now_ms, *, tick_ms=1, wheel_size=20):
+    def __cinit__(self, now_ms, *, tick_ms=1, wheel_size=20, **of_subclass):
+        if of_subclass and type(self) is TimingWheel:
+            raise TypeError(f"TimingWheel() got unexpected arguments: {', '.join(of_subclass)}")
         if not 0 <= now_ms < INT64_MAX:
             raise ValueError(f"a timer starts at 0 <= now_ms < {INT64_MAX}, got {now_ms}")
         if not 1 <= tick_ms <= 86_400_000:

@@ -360,7 +360,7 @@ cdef int _count_elements(Reader reader, FieldPlan field, Py_ssize_t count) excep
         total = reader.counts.get(field.name, 0) + count
         reader.counts[field.name] = total
         if total > most:
-            _fail(reader, field, f"{total} elements, and no more than {most} were asked for")
+            _fail(reader, field, f"array elements: {total}; the most that can be meant: {most}")
     if more is not None:
         reader.memory_left += <int64_t>more * count
     return 0

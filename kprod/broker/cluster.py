@@ -388,7 +388,7 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
 def _node_ids(brokers: int | Sequence[int]) -> list[int]:
     node_ids = range(brokers) if isinstance(brokers, int) else brokers
     if not 1 <= len(node_ids) <= BROKERS_MAX:
-        message = f"brokers={brokers!r} is not within 1 and {BROKERS_MAX} brokers"
+        message = f"brokers={brokers!r} is not a number of brokers from 1 to {BROKERS_MAX}"
         raise ConfigError(message)
     if len(set(node_ids)) != len(node_ids) or not all(0 <= it < 2**31 for it in node_ids):
         message = f"brokers={brokers!r} are not different ids from 0 to {2**31 - 1}"

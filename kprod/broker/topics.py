@@ -55,8 +55,8 @@ def check_additions(addition_count: int) -> None:
     """
     if addition_count > REQUEST_ADDITIONS_MAX:
         message = (
-            f"the request adds {addition_count} topics and partitions; {REQUEST_ADDITIONS_MAX} "
-            "are allowed in one request"
+            f"topics and partitions that the request adds: {addition_count}; "
+            f"{REQUEST_ADDITIONS_MAX} are allowed in one request"
         )
         raise Refused(ErrorCode.POLICY_VIOLATION, message)
 
@@ -246,7 +246,7 @@ class TopicRegistry:
             )
             raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
         if len(self._by_name) >= self._config.topics_max:
-            message = f"there are {len(self._by_name)} topics, as many as may be (topics_max)"
+            message = f"there are as many topics as may be: {len(self._by_name)} (topics_max)"
             raise Refused(ErrorCode.POLICY_VIOLATION, message)
         self._check_room(partition_count)
 

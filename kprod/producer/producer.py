@@ -116,8 +116,7 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
         world = environment or Environment()
         self._config = config
         self._world = world
-        # Without a task that was cut off in its middle a record may never be settled: the sender,
-        # which would, must end and settle all.
+        # Vital: a task that is cut off may leave a record unsettled; the sender then settles all.
         self._timer = Timer(world.clock.now_ms(), is_vital=True)
         self._metadata = Metadata(config.metadata_settings(), source=world.source)
         self._pool = BufferPool(config.accumulator_settings(), self._on_shortage)
@@ -139,9 +138,9 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
             ),
             on_expired=self._expire,
         )
-        self._recorder: Recorder = SilentRecorder()
-        if world.has_metrics:
-            self._recorder = MetricsRecorder(world.clock)
+        self._recorder: Recorder = (
+            MetricsRecorder(world.clock) if world.has_metrics else SilentRecorder()
+        )
         self._opener = TopicOpener(
             self._metadata,
             self._accumulator,

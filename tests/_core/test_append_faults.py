@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import kprod.producer.future as future_module
+from kprod._core import done_calls
 from kprod._core import future as compiled
 from kprod._core.append import PartitionHead, SendPath, TopicHead
 from kprod._core.batch import BatchBuilder
@@ -83,6 +84,8 @@ def restored() -> Iterator[None]:
         report_callback_error=future_module._report_callback_error,
         await_future=DeliveryWait,
         to_concurrent=future_module._ConcurrentView,
+        done_calls=done_calls,
+        describe=future_module._describe,
     )
 
 
@@ -270,6 +273,8 @@ def test_a_log_that_fails_stops_no_callback() -> None:
         report_callback_error=report,
         await_future=DeliveryWait,
         to_concurrent=future_module._ConcurrentView,
+        done_calls=done_calls,
+        describe=future_module._describe,
     )
     path = _Path()
     seen: list[int] = []

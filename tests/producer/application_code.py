@@ -377,7 +377,8 @@ def _trace_settings(scene: Scene) -> dict[str, Any]:
     usual = threading.gettrace()
     threading.settrace(trace)
     scene.cleanups.append(lambda: threading.settrace(usual))
-    return {}
+    # A plain record takes the sender through compiled code alone; to tell an interceptor does not.
+    return {"interceptors": [_Interceptor(scene, "nothing")]}
 
 
 def _partitioner_settings(scene: Scene) -> dict[str, Any]:

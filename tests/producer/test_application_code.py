@@ -95,7 +95,12 @@ class _Scenes:
     def check_end(scene: Scene) -> None:
         """It is closed, or can be; then nothing is held."""
         producer = scene.producer
-        assert producer.close(WAIT_S) == 0
+        failed_count = producer.close(WAIT_S)
+        if scene.action is ACTIONS["blocks"] and scene.inner is not None:
+            # It was closed while the sender was held up: what was sent meanwhile may fail at its end.
+            assert failed_count <= (scene.inner.exception(WAIT_S) is not None)
+        else:
+            assert failed_count == 0
         assert producer._thread.has_ended
         assert producer._pool.available_bytes == producer._pool.capacity_bytes
         with pytest.raises(KprodError):

@@ -13,7 +13,7 @@ import pytest
 import kprod
 from kprod.broker import EmbeddedCluster
 from kprod.errors import KprodError, Persistence
-from kprod.network import request
+from kprod.network import metadata_updater, request
 from kprod.producer import delivery, produce_call, sender
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -120,7 +120,7 @@ def test_without_memory_for_an_answer_about_the_cluster_the_question_is_asked_ag
     fail_once: Callable[[ModuleType, str], _Once],
 ) -> None:
     """A topic that was not known is, in the end."""
-    once = fail_once(request, "response_codec")
+    once = fail_once(metadata_updater, "response_codec")
     assert _outcome(producer, "others", b"") is None
     assert once.has_raised
     _check_alive(producer, cluster)

@@ -65,8 +65,8 @@ def test_an_address_alone_is_told_its_name(face: type, servers: object) -> None:
     ("arguments", "expected"),
     [
         ({"config": {"default_partitions": 3}}, r"EmbeddedConfig\(default_partitions=3\)"),
-        ({"brokers": "3"}, "brokers must be int, got str"),
-        ({"brokers": {"orders": 1}}, "brokers must be int, got dict"),
+        ({"brokers": "3"}, "brokers must be int or a sequence of ids, got str"),
+        ({"brokers": {"orders": 1}}, "brokers must be int or a sequence of ids, got dict"),
         ({"topics": ["orders"]}, 'topics={"orders": 3}'),
     ],
 )

@@ -90,7 +90,7 @@ def _check_sizes(records: memoryview, bytes_max: int) -> None:
             next(message.messages(), None)
         if unpacked_bytes > UNPACKED_SHARE_MAX * bytes_max:
             text = (
-                f"wrappers unpack to more than {UNPACKED_SHARE_MAX} times {bytes_max} bytes "
+                f"wrappers unpack to more than {UNPACKED_SHARE_MAX} x {bytes_max} bytes "
                 "(max.message.bytes)"
             )
             raise Refused(ErrorCode.MESSAGE_TOO_LARGE, text)
