@@ -8,6 +8,7 @@ Thread-safety: the broker's thread.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from kprod.broker.request import Request
 
@@ -32,13 +33,35 @@ def run_in_slices(
         soon: Runs something in the cluster's next step.
     """
 
-    def go_on() -> None:
+    request.run(_Slices(request, costs, finish, soon).go_on)
+
+
+class _Slices:
+    """What is left of a request; an object, since a closure that names itself is a cycle.
+
+    A cycle would keep the request, and the frame that it came in, until the next collection.
+    """
+
+    __slots__ = ("_costs", "_finish", "_request", "_soon")
+
+    def __init__(
+        self,
+        request: Request,
+        costs: Iterator[int],
+        finish: Callable[[], object],
+        soon: Soon,
+    ) -> None:
+        self._request = request
+        self._costs = costs
+        self._finish = finish
+        self._soon = soon
+
+    def go_on(self) -> None:
+        """Handle one slice."""
         left = SLICE_COST
-        for cost in costs:
+        for cost in self._costs:
             left -= cost
             if left <= 0:
-                soon(lambda: request.run(go_on))
+                self._soon(partial(self._request.run, self.go_on))
                 return
-        finish()
-
-    request.run(go_on)
+        self._finish()

@@ -151,8 +151,7 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
         self._interceptors = Interceptors(config.interceptors)
         self._serializers = RecordSerializers(config.key_serializer, config.value_serializer)
         rule = key_rule(config.partitioner_settings())
-        # A record must fit whole chunks, or it would wait for memory that there never is.
-        usable_bytes = self._pool.usable_bytes
+        # A record must fit whole chunks (`usable_bytes`), or it would wait for memory for ever.
         super().__init__(
             self._pool,
             world.clock,
@@ -160,7 +159,7 @@ class Producer(BulkSendPath):  # noqa: PLR0904 - the public face, and what the c
             self._accumulator.topics,
             SendRules(
                 max_block_ms=config.max_block_ms,
-                record_bytes_max=min(config.max_request_size, usable_bytes),
+                record_bytes_max=min(config.max_request_size, self._pool.usable_bytes),
                 has_interceptors=bool(config.interceptors),
                 has_serializers=bool(config.key_serializer or config.value_serializer),
                 has_partitioner=callable(config.partitioner),

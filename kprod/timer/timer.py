@@ -40,7 +40,7 @@ class Timer(TimingWheel):
     def __init__(
         self, now_ms: int, *, tick_ms: int = 1, wheel_size: int = 20, is_vital: bool = False
     ) -> None:
-        del now_ms, tick_ms, wheel_size  # the wheel has taken them when it was made (`__cinit__`)
+        del now_ms, tick_ms, wheel_size  # the wheel took them when it was made (`__cinit__`)
         self._on_failure = raise_failure if is_vital else log_failure
 
     def advance(self, now_ms: int) -> int:

@@ -53,7 +53,7 @@ def test_the_opening_is_not_written_to() -> None:
         (2**31, (0, [b"x"], 1), "correlation_id: 2147483648"),
         (-1, (0, [b"x"], 1), "correlation_id: -1"),
         (1, (2**31, [b"x"], 1), "partition_index: 2147483648"),
-        (1, (5, [b"x", b"y"], 3), "partition 5 are 2 bytes in 2 pieces, but 3"),
+        (1, (5, [b"x", b"y"], 3), "partition 5 are 2 bytes, but 3 were announced"),
     ],
 )
 def test_what_does_not_fit_is_refused(correlation_id: int, partition: Any, text: str) -> None:
