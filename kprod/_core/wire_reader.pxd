@@ -21,4 +21,4 @@ cdef class Reader:
     cdef int64_t memory_left
     cdef dict counts
     cdef list integers
-    cdef dict shared
+    cdef list shared

@@ -54,8 +54,10 @@ cdef enum:
     # CPython has one object for each of these.
     SMALL_MIN = -5
     SMALL_MAX = 256
-    INTEGERS_SHARED = 512  # a power of two
+    # Powers of two. A large cluster's node ids and leader epochs fit beside each other.
+    INTEGERS_SHARED = 2048
     ARRAYS_SHARED = 256
+    TUPLE_BYTES = 64
 
 cdef object ZERO_UUID = _UUID(int=0)
 cdef object UNKNOWN_SAFETY = _SafeUUID.unknown
@@ -132,7 +134,7 @@ def decode_prefix(StructPlan plan not None, buffer, Bounds bounds=None):
             reader.memory_left = bounds.memory_bytes + view.len
             reader.counts = {}
             reader.integers = [None] * INTEGERS_SHARED
-            reader.shared = {}
+            reader.shared = [None] * ARRAYS_SHARED
         return _read_struct(plan, reader, None, None), reader.position
     finally:
         PyBuffer_Release(&view)
@@ -384,27 +386,38 @@ cdef list _read_chosen(
 cdef tuple _read_shared(FieldPlan field, Reader reader, Py_ssize_t count):
     """Read 32-bit integers as a tuple that equal arrays share."""
     cdef const unsigned char *at = _take(reader, field, 4 * count)
-    cdef object key
-    cdef object known
+    cdef Py_ssize_t slot
     cdef Py_ssize_t i
+    cdef uint64_t mixed = 0
     cdef list numbers
+    cdef object known
     if count == 0:
         return ()
-    key = PyBytes_FromStringAndSize(<char *>at, 4 * count) if count <= ARRAYS_SHARED else None
-    known = reader.shared.get(key)
-    if known is not None:
+    for i in range(count):
+        mixed = mixed * 31 + <uint64_t>load_int32(at + 4 * i)
+    slot = <Py_ssize_t>(mixed & (ARRAYS_SHARED - 1))
+    known = reader.shared[slot]
+    if known is not None and _holds(<tuple>known, at, count):
         return <tuple>known
     # The list is there beside the tuple for a moment.
-    _charge(reader, field, 2 * (LIST_BYTES + POINTER_BYTES * count))
+    _charge(reader, field, LIST_BYTES + TUPLE_BYTES + 2 * POINTER_BYTES * count)
     numbers = []
     for i in range(count):
         numbers.append(_integer(reader, field, load_int32(at + 4 * i)))
     reader.memory_left += LIST_BYTES + POINTER_BYTES * count
-    known = tuple(numbers)
-    if key is not None and len(reader.shared) < ARRAYS_SHARED:
-        _charge(reader, field, 3 * LIST_BYTES + 4 * count)
-        reader.shared[key] = known
+    known = reader.shared[slot] = tuple(numbers)
     return <tuple>known
+
+
+cdef bint _holds(tuple known, const unsigned char *at, Py_ssize_t count) except -1:
+    """Whether a tuple is the array of `count` 32-bit integers at a place."""
+    cdef Py_ssize_t i
+    if len(known) != count:
+        return False
+    for i in range(count):
+        if <int64_t>known[i] != load_int32(at + 4 * i):
+            return False
+    return True
 
 
 cdef dict _read_struct(StructPlan plan, Reader reader, str key, object wanted):

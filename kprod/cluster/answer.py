@@ -37,7 +37,7 @@ OTHER_BROKERS_MAX = 48  # beside the leaders: enough to ask, few enough for any 
 
 _ANSWER_BYTES = 16 * 1024
 _TOPIC_BYTES = 1_024
-_PARTITION_BYTES = 560  # of the 700 that a partition may take; a snapshot needs the rest
+_PARTITION_BYTES = 640  # of the 700 that a partition may take; a snapshot needs the rest
 _BROKER_BYTES = 512
 
 _MALFORMED = "MALFORMED_METADATA"

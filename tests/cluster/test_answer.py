@@ -1,5 +1,6 @@
 """What a Metadata response may say, and what is refused."""
 
+import random
 from typing import Any
 
 import pytest
@@ -133,6 +134,35 @@ def test_bytes_are_read_as_their_fields_in_every_version(version: int) -> None:
     assert part.nodes == whole.nodes
     assert {name: error.code for name, error in part.errors.items()} == {"x": 3}
     assert part[3:5] == whole[3:5]
+
+
+@pytest.mark.parametrize("version", [4, 5, 7, 9, 13])
+@pytest.mark.parametrize(
+    ("brokers", "first_id", "partitions", "replicas"),
+    [(12, 1_001, 200, 3), (30, 1_001, 600, 3), (1_000, 50_001, 5_000, 5), (20, 0, 1_000, 10)],
+)
+def test_an_honest_cluster_is_within_the_bounds(
+    brokers: int, first_id: int, partitions: int, replicas: int, version: int
+) -> None:
+    """Replica lists differ from partition to partition, and ids do not begin at 0."""
+    source = random.Random(7)
+    node_ids = range(first_id, first_id + brokers)
+    entry = topic_entry("orders", [(first_id, 0)] * partitions)
+    for partition in entry["partitions"]:
+        assigned = source.sample(node_ids, replicas)
+        partition["leader_id"] = assigned[0]
+        partition["leader_epoch"] = source.randrange(100_000)
+        partition["replica_nodes"] = assigned
+        partition["isr_nodes"] = source.sample(assigned, replicas)
+        if version < 7:
+            del partition["leader_epoch"]
+    codec = response_codec(ApiKey.METADATA, version)
+    body = metadata_response_body(entry, nodes=node_ids)
+
+    answer = decode_answer(codec, codec.encode(body), topics={"orders"})
+
+    expected = tuple(tuple(item["replica_nodes"]) for item in entry["partitions"])
+    assert answer.topics["orders"].replicas == expected
 
 
 def test_a_topic_without_partitions_is_not_available_yet() -> None:
