@@ -32,6 +32,7 @@ from kprod._core import (
     wheel,
 )
 from kprod._core.append import ChunkHand, PartitionHead, TopicHead
+from kprod._core.wire_reader import Bounds
 from kprod.model import Acks
 from kprod.network.answer_wait import AnswerWait
 from kprod.network.channel import Channel
@@ -201,6 +202,7 @@ _MADE: dict[str, Callable[[], Any]] = {
     ),
     "BatchBuilder": _builder,
     "BufferHold": lambda: batch_reader.BufferHold(b"abc"),
+    "Bounds": lambda: Bounds(memory_bytes=1_024, totals={"topics": 1}),
     "BatchReader": lambda: batch_reader.BatchReader(_batch_bytes()),
     "RecordBatch": _record_batch,
     "RecordIterator": lambda: iter(_record_batch()),
