@@ -32,7 +32,6 @@ def run_in_slices(
         finish: Called after the last entry.
         soon: Runs something in the cluster's next step.
     """
-
     request.run(_Slices(request, costs, finish, soon).go_on)
 
 

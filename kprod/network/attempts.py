@@ -4,8 +4,9 @@
 A node's own back-off is not enough: a broker decides how many nodes there are, and may give a
 thousand of them one address that hangs up. So failures are counted by address too, and all repeated
 attempts together have a limit for each second. First attempts are free, so that a large cluster
-starts at once; the number of addresses that are remembered is limited, and above it no attempt
-counts as a first one.
+starts at once. The first attempt after a connection that lasted is free as well: a large cluster
+that restarts is reached at once. The number of addresses that are remembered is limited, and above
+it no attempt counts as a first one.
 
 Invariants.
     In any second at most `REPEATED_PER_SECOND_MAX` repeated attempts begin.
@@ -25,7 +26,9 @@ from kprod.model import Node
 
 REPEATED_PER_SECOND_MAX = 20
 ADDRESSES_MAX = 4_096  # a cluster has fewer brokers
+LASTED_MS = 10_000  # a peer that hangs up sooner may be one that never serves
 _SECOND_MS = 1_000
+_NOT_USABLE_MS = -1
 
 _Address = tuple[str, int]
 
@@ -33,12 +36,14 @@ _Address = tuple[str, int]
 class _Failures:
     """What is known of one address."""
 
-    __slots__ = ("count", "is_tried", "retry_at_ms")
+    __slots__ = ("count", "has_lasted", "is_tried", "retry_at_ms", "usable_since_ms")
 
     def __init__(self) -> None:
         self.count = 0  # attempts in a row that failed
+        self.has_lasted = False  # the connection that was lost last; the next attempt is free
         self.is_tried = False  # an attempt is under way
         self.retry_at_ms = 0
+        self.usable_since_ms = _NOT_USABLE_MS
 
 
 class ConnectionAttempts:
@@ -76,7 +81,8 @@ class ConnectionAttempts:
         if known is None and len(self._known) < ADDRESSES_MAX:
             return 0
         retry_at_ms = 0 if known is None else known.retry_at_ms
-        if len(self._repeated_ms) == REPEATED_PER_SECOND_MAX:
+        is_free = known is not None and known.has_lasted
+        if not is_free and len(self._repeated_ms) == REPEATED_PER_SECOND_MAX:
             retry_at_ms = max(retry_at_ms, self._repeated_ms[0] + _SECOND_MS)
         return max(retry_at_ms - now_ms, 0)
 
@@ -88,14 +94,17 @@ class ConnectionAttempts:
             now_ms: Monotonic.
         """
         address = node.host, node.port
+        known = self._known.get(address)
         is_full = len(self._known) >= ADDRESSES_MAX
-        if address in self._known or is_full:
+        is_free = known.has_lasted if known is not None else not is_full
+        if not is_free:
             self._repeated_ms.append(now_ms)
-        if address not in self._known:
+        if known is None:
             if is_full:
                 del self._known[next(iter(self._known))]
-            self._known[address] = _Failures()
-        self._known[address].is_tried = True
+            known = self._known[address] = _Failures()
+        known.has_lasted = False
+        known.is_tried = True
 
     def fail(self, node: Node, retry_at_ms: int, now_ms: int) -> int:
         """Note that an attempt failed, or that a connection was lost.
@@ -110,6 +119,8 @@ class ConnectionAttempts:
         """
         known = self._known.setdefault((node.host, node.port), _Failures())
         known.is_tried = False
+        since_ms, known.usable_since_ms = known.usable_since_ms, _NOT_USABLE_MS
+        known.has_lasted = since_ms != _NOT_USABLE_MS and now_ms - since_ms >= LASTED_MS
         known.retry_at_ms = retry_at_ms
         if known.count:
             own_ms = now_ms + self._backoff.wait_ms(known.count, self._source)
@@ -117,15 +128,17 @@ class ConnectionAttempts:
         known.count += 1
         return known.count
 
-    def succeed(self, node: Node) -> None:
+    def succeed(self, node: Node, now_ms: int) -> None:
         """Note that a connection can be used.
 
         Args:
             node: Where to.
+            now_ms: Monotonic.
         """
         known = self._known.get((node.host, node.port))
         if known is not None:
             known.count, known.retry_at_ms, known.is_tried = 0, 0, False
+            known.usable_since_ms = now_ms
 
     def forget(self, node: Node) -> None:
         """Let the next attempt be a first one: the connection was closed because nobody used it.

@@ -338,7 +338,7 @@ class NodeConnection:
             return
         self.features, decoded = answer
         self.state.become_ready()
-        self._around.attempts.succeed(self.node)
+        self._around.attempts.succeed(self.node, now_ms)
         self._throttle(
             requested_throttle_ms(ApiKey.API_VERSIONS, self._negotiation.version, decoded)
         )

@@ -8,6 +8,7 @@ from kprod.config.address import parse_addresses
 from kprod.model import Node
 from kprod.network.attempts import (
     ADDRESSES_MAX,
+    LASTED_MS,
     REPEATED_PER_SECOND_MAX,
     ConnectionAttempts,
 )
@@ -43,7 +44,7 @@ def test_one_attempt_per_address_is_under_way() -> None:
     attempts.begin(HERE, 1_000)
 
     assert attempts.wait_ms(twin, 1_000) == NEVER_MS
-    attempts.succeed(HERE)
+    attempts.succeed(HERE, 1_000)
     assert attempts.wait_ms(twin, 1_000) == 0
     attempts.begin(twin, 1_000)
     assert attempts.fail(twin, 1_300, 1_000) == 1
@@ -79,7 +80,7 @@ def test_repeated_attempts_share_a_limit_for_each_second() -> None:
         for node in nodes:
             if attempts.wait_ms(node, now_ms) == 0:
                 attempts.begin(node, now_ms)
-                attempts.succeed(node)
+                attempts.succeed(node, 1_000)
                 begun += 1
 
     assert begun == 3 * REPEATED_PER_SECOND_MAX
@@ -90,12 +91,12 @@ def test_an_address_whose_idle_connection_was_closed_begins_anew() -> None:
     """Many connections that nobody used come back together without waiting in turn."""
     attempts = attempts_of()
     attempts.begin(HERE, 0)
-    attempts.succeed(HERE)
+    attempts.succeed(HERE, 1_000)
     for _ in range(REPEATED_PER_SECOND_MAX):
         attempts.begin(THERE, 5)
-        attempts.succeed(THERE)
+        attempts.succeed(THERE, 1_000)
     attempts.begin(THERE, 5)
-    attempts.succeed(THERE)
+    attempts.succeed(THERE, 1_000)
     assert attempts.wait_ms(HERE, 6) > 0
     attempts.forget(HERE)
 
@@ -111,3 +112,41 @@ def test_above_so_many_addresses_no_attempt_is_a_first_one() -> None:
         attempts.begin(node, 1_000)
 
     assert attempts.wait_ms(Node(1, "another", 9092), 1_100) == 900
+
+
+def test_a_large_cluster_that_restarts_is_reached_at_once() -> None:
+    """The first attempt after a connection that lasted does not count; the second does."""
+    attempts = attempts_of()
+    nodes = [Node(number, f"host-{number}", 9092) for number in range(500)]
+    for node in nodes:
+        attempts.begin(node, 1_000)
+        attempts.succeed(node, 1_000)
+    lost_ms = 1_000 + LASTED_MS
+    for node in nodes:
+        attempts.fail(node, lost_ms, lost_ms)
+    for node in nodes:
+        assert attempts.wait_ms(node, lost_ms) == 0
+        attempts.begin(node, lost_ms)
+        attempts.fail(node, lost_ms, lost_ms)
+    later_ms = lost_ms + 1_000
+    for node in nodes[:REPEATED_PER_SECOND_MAX]:
+        assert attempts.wait_ms(node, later_ms) == 0
+        attempts.begin(node, later_ms)
+    assert attempts.wait_ms(nodes[-1], later_ms) == 1_000
+
+
+def test_a_peer_that_hangs_up_soon_gains_no_free_attempt() -> None:
+    """Else a list of a thousand such addresses would be connected to without end."""
+    attempts = attempts_of()
+    nodes = [Node(number, f"host-{number}", 9092) for number in range(500)]
+    lost_ms = 1_000 + LASTED_MS - 1
+    for node in nodes:
+        attempts.begin(node, 1_000)
+        attempts.succeed(node, 1_000)
+        attempts.fail(node, lost_ms, lost_ms)
+    begun = 0
+    for node in nodes:
+        if attempts.wait_ms(node, lost_ms) == 0:
+            attempts.begin(node, lost_ms)
+            begun += 1
+    assert begun == REPEATED_PER_SECOND_MAX

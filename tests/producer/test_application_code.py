@@ -97,7 +97,7 @@ class _Scenes:
         producer = scene.producer
         failed_count = producer.close(WAIT_S)
         if scene.action is ACTIONS["blocks"] and scene.inner is not None:
-            # It was closed while the sender was held up: what was sent meanwhile may fail at its end.
+            # Closed while the sender was held up: what was sent meanwhile may fail at its end.
             assert failed_count <= (scene.inner.exception(WAIT_S) is not None)
         else:
             assert failed_count == 0
