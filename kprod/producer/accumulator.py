@@ -325,13 +325,18 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
     def replace(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
         """Let the parts of a split batch take its place, to be sent before what stood behind it."""
         queue = batch.queue
-        queue.replace(batch, parts)
+        try:
+            for part in parts:
+                part.is_armed = True
+                self._arm(part, part.created_ms + self._delivery_timeout_ms)
+            queue.replace(batch, parts)
+        except BaseException:
+            for part in parts:
+                part.cancel()
+            raise
+        queue.rewind_later()  # first: none of the parts was sent
         batch.cancel()
         batch.release()
-        for part in parts:
-            part.is_armed = True
-            self._arm(part, part.created_ms + self._delivery_timeout_ms)
-        queue.rewind_later()
         self.mark_ready(queue)
 
     def abort(self, fail: Callable[[ProducerBatch], object]) -> None:

@@ -184,6 +184,19 @@ class ProducerBatch(TimerTask):
         self.cancel()
         return self.result.complete(error=error, record_errors=record_errors)
 
+    def forward(self, parts: "list[ProducerBatch]") -> None:
+        """Let the parts that it was split into answer for its records; all of it or nothing.
+
+        Args:
+            parts: In order; together they have all its records.
+        """
+        first = 0
+        forwards = []
+        for part in parts:
+            forwards.append((first, part.result))
+            first += part.record_count
+        self.result.forward(forwards)
+
     def release(self) -> None:
         """Let go of the batch's own hold on its memory; requests may still have theirs."""
         if not self.is_released:

@@ -189,15 +189,33 @@ class PartitionQueue(PartitionHead):
             self.must_rewind = True
 
     def replace(self, batch: "ProducerBatch", parts: "list[ProducerBatch]") -> None:
-        """Put the parts of a split batch where it stood."""
-        for index in range(len(self.batches)):
-            if self.batches[index] is batch:
-                del self.batches[index]
-                for offset, part in enumerate(parts):
-                    self.batches.insert(index + offset, part)
-                if index < self.drain_index:
-                    self.drain_index += len(parts) - 1
-                return
+        """Put the parts of a split batch where it stood, and let them answer for its records.
+
+        All of it or, without memory, nothing: a part in no queue would never be settled.
+        """
+        index = 0
+        while self.batches[index] is not batch:
+            index += 1
+        before = [self.batches[place] for place in range(index, -1, -1)]
+        after = [*reversed(parts), *before[1:]]
+        # Only at the end of a deque an addition that fails leaves it as it was.
+        for _ in before:
+            self.batches.popleft()
+        placed = 0
+        try:
+            for placed_batch in after:
+                self.batches.appendleft(placed_batch)
+                placed += 1
+            batch.forward(parts)
+        except BaseException:
+            while placed:
+                self.batches.popleft()
+                placed -= 1
+            for placed_batch in before:
+                self.batches.appendleft(placed_batch)
+            raise
+        if index < self.drain_index:
+            self.drain_index += len(parts) - 1
 
     def remove(self, batch: "ProducerBatch") -> None:
         """Take a batch that is done out of the queue."""

@@ -1,14 +1,12 @@
 """A batch that the broker finds too large, cut in two by decoding it (KIP-126).
 
-The parts keep the whole's records, order, creation time and sequences, and answer for its futures.
+The parts keep the whole's records, order, creation time and sequences.
 Their memory is outside the pool: the whole may hold all of it, and waiting for memory here would
 wait for this very thread.
 
 Thread-safety: the sender's.
 Source: KIP-126; Kafka ProducerBatch.split (clients 4.3.1), KAFKA-5340, KAFKA-5700.
 """
-
-from typing import TYPE_CHECKING
 
 from kprod._core.batch import AppendResult
 from kprod._core.chunks import ChunkChain, ChunkPool
@@ -19,15 +17,12 @@ from kprod.producer.batch import NO_SEQUENCE, ProducerBatch
 from kprod.producer.transaction.sequences import advance
 from kprod.record.reader import read_records
 
-if TYPE_CHECKING:
-    from kprod._core.future import BatchResult
-
 
 def split(batch: ProducerBatch) -> list[ProducerBatch]:
     """Cut a closed batch of more than one record into parts of about half its size.
 
     Args:
-        batch: Not done; its result forwards to the parts' from now on.
+        batch: Not done. It still answers for its records; see `PartitionQueue.replace`.
 
     Returns:
         At least two parts, in order, not yet in any queue.
@@ -38,17 +33,14 @@ def split(batch: ProducerBatch) -> list[ProducerBatch]:
     assert batch.pieces is not None  # noqa: S101 - it came back from a broker
     limit_bytes = (batch.builder.size_bytes + BatchLayout.BATCH_OVERHEAD_BYTES) // 2 + 1
     parts: list[ProducerBatch] = []
-    forwards: list[tuple[int, BatchResult]] = []
     sequence = batch.base_sequence
-    for index, record in enumerate(read_records(b"".join(batch.pieces))):
+    for record in read_records(b"".join(batch.pieces)):
         if not parts or not _try_append(parts[-1], record):
             if parts and sequence != NO_SEQUENCE:
                 sequence = advance(sequence, parts[-1].record_count)
             parts.append(_part_of(batch, sequence, limit_bytes))
-            forwards.append((index, parts[-1].result))
             if not _try_append(parts[-1], record):
                 raise LocalProtocolError("an empty batch refused its first record")
-    batch.result.forward(forwards)
     return parts
 
 

@@ -100,6 +100,7 @@ def _split_down(batch: ProducerBatch, levels: int, codec: Codec) -> list[Produce
     if levels == 0 or batch.record_count == 1:
         return [batch]
     parts = split(batch)
+    batch.forward(parts)
     batch.release()
     assert len(parts) >= 2
     for part in parts:
@@ -198,7 +199,8 @@ def test_a_part_that_fails_fails_its_records_alone() -> None:
     called: list[Any] = []
     batch, futures = _sent(_rows(40), called)
     _close(batch)
-    first, second = split(batch)
+    first, second = parts = split(batch)
+    batch.forward(parts)
     second.fail(RecordTooLarge("too large for the broker"))
     first.succeed(0, -1)
     outcomes = [future.exception(0) is None for future in futures]
