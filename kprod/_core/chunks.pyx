@@ -170,10 +170,13 @@ cdef class ChunkPool:
             self.lent_bytes -= chunk.capacity_bytes
             if self.closed:
                 return 0
-            if chunk.capacity_bytes == self.large_chunk_bytes:
-                self._large.append(chunk)
-            else:
-                self._small.append(chunk)
+            try:
+                if chunk.capacity_bytes == self.large_chunk_bytes:
+                    self._large.append(chunk)
+                else:
+                    self._small.append(chunk)
+            except MemoryError:
+                return 0  # it is freed instead: the rest of its chain must come back, too
             self.cached_bytes += chunk.capacity_bytes
         return 0
 

