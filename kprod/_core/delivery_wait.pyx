@@ -96,7 +96,7 @@ cdef int call_in_loop(LoopCalls calls, RecordFuture future, list done_calls) exc
         result = future._settled_by()
         if result.done:
             for callback, context in done_calls:
-                calls.loop.call_soon(callback, future, context=context)
+                call_soon(calls.loop, callback, future, context)
             return 0
         listeners = listeners_in(calls, result, False)
         if listeners is not None:
@@ -105,6 +105,20 @@ cdef int call_in_loop(LoopCalls calls, RecordFuture future, list done_calls) exc
             known = listeners._done_calls.get(future)
             listeners._done_calls[future] = done_calls if known is None else known + done_calls
             return 0
+
+
+cdef int call_soon(object loop, object callback, RecordFuture future, object context) except -1:
+    """Have a loop call a callback; one that the loop refuses must not cost the others their call.
+
+    A loop in debug mode refuses coroutine functions.
+    """
+    try:
+        loop.call_soon(callback, future, context=context)
+    except Exception as raised:
+        loop.call_exception_handler(
+            {"message": f"a delivery callback cannot be called: {callback!r}", "exception": raised}
+        )
+    return 0
 
 
 cdef class ResultWait(Steps):

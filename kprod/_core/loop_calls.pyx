@@ -76,19 +76,28 @@ cdef class LoopCalls:
         with cython.critical_section(self):
             self._is_rung = False
         while self._calls:
-            (<LoopCall>self._calls.popleft()).arrive()
+            try:
+                (<LoopCall>self._calls.popleft()).arrive()
+            except Exception as raised:
+                # The other calls are of other tasks, which would wait for ever.
+                self.loop.call_exception_handler(
+                    {"message": "kprod could not tell a loop of an outcome", "exception": raised}
+                )
 
 
 cdef LoopCalls calls_of_running_loop():
     """Those of the loop that runs in this thread; RuntimeError if none does."""
     cdef LoopCalls calls
     loop = get_running_loop()
-    # Weak, so that a thread does not keep a loop that is over; whoever waits keeps the calls.
-    found = getattr(_here, "calls", None)
+    # Weak, so that a thread does not keep a loop that is over; whoever waits keeps the calls. By
+    # loop, since a thread may run several in turn, and takes back in each what it added there.
+    known = getattr(_here, "calls", {})
+    found = known.get(id(loop))
     calls = None if found is None else found()
     if calls is None or calls.loop is not loop:
         calls = LoopCalls(loop)
-        _here.calls = ref(calls)
+        _here.calls = {key: other for key, other in known.items() if other() is not None}
+        _here.calls[id(loop)] = ref(calls)
     return calls
 
 

@@ -12,6 +12,7 @@ import pytest
 from kprod._core.async_send import LoopMemoryWaiter
 from kprod._core.chunks import ChunkPool, MemoryWaiter
 from kprod._core.loop_calls import LoopSignal
+from tests.producer.bench import TOPIC, Bench
 
 CHUNK = 16_384
 
@@ -127,3 +128,58 @@ def test_a_closed_loop_is_not_told() -> None:
     made.wake()
     assert not made.is_heard
     assert not made.future.done()
+
+
+def test_a_callback_that_its_loop_refuses_costs_no_other_its_call() -> None:
+    """In debug mode a loop refuses coroutine functions, and only once the record is settled."""
+    bench = Bench(linger_ms=0)
+    bench.lead(0, 1)
+    refused: list[Any] = []
+    called: list[Any] = []
+
+    async def never(_: object) -> None:
+        """Stands for a callback that should have been a task."""
+
+    async def deliver() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: refused.append(told))
+        deliveries = [bench.producer.send(TOPIC, b"%d" % n, partition=n // 2) for n in range(4)]
+        deliveries[0].add_done_callback(never)
+        for delivery in deliveries:
+            delivery.add_done_callback(called.append)
+        waiting = asyncio.gather(*deliveries)
+        while len(bench.client.in_flight) < 2:
+            bench.turn(1)
+        for carried in list(bench.client.in_flight):
+            bench.answer(carried)
+        bench.turn()
+        await asyncio.wait_for(waiting, 5)
+        assert called == deliveries
+
+    asyncio.run(deliver(), debug=True)
+    bench.producer.close(0)
+    assert len(refused) == 1
+    assert "coroutines cannot be used" in str(refused[0]["exception"])
+
+
+def test_a_callback_is_taken_back_after_another_loop_of_the_thread_has_run() -> None:
+    """A thread runs two loops in turn; each knows what was added in it."""
+    bench = Bench(linger_ms=0)
+    called: list[Any] = []
+    with asyncio.Runner() as runner, asyncio.Runner() as other:
+        delivery = bench.producer.send(TOPIC, b"")
+
+        async def add() -> None:  # noqa: RUF029 - in the loop, but it need not wait
+            delivery.add_done_callback(called.append)
+
+        async def take_back() -> int:  # noqa: RUF029 - as above
+            return delivery.remove_done_callback(called.append)
+
+        runner.run(add())
+        other.run(add())
+        assert runner.run(take_back()) == 1
+        assert runner.run(take_back()) == 0
+        assert other.run(take_back()) == 1
+        bench.producer.close(0)
+        runner.run(asyncio.sleep(0))
+        other.run(asyncio.sleep(0))
+    assert called == []
