@@ -262,6 +262,7 @@ class Delivery:
             self._fail_in_turn(batch, error)
         elif not batch.is_released:
             self._accumulator.forget(batch)  # else nothing behind it would ever be the oldest
+            self._settle_next(batch.queue)
 
     def _settle(self, batch: ProducerBatch, answer: Mapping[str, Any]) -> None:
         code = answer["error_code"]
