@@ -9,6 +9,11 @@ leaves a call on a thread of kprod's own; on the main thread it does, because si
 there and nowhere else, and theirs must not be lost. So code that the main thread may run writes its
 line where an exception leaves nothing half done.
 
+A line waits `LINE_WAIT_S` for a handler that is at work, and is then given up. A signal handler may
+close a producer while its thread is inside a handler's `emit`, which holds that handler's lock: the
+sender, for whose end it waits, must not wait for that lock. (A handler that another thread enters
+after it was found free is waited for as long as it takes: there is no way to write with a limit.)
+
 Thread-safety: any thread; no lock of kprod's may be held.
 Source: CPython's logging, whose own handlers treat an error in the same way.
 """
@@ -20,6 +25,7 @@ from collections.abc import Mapping
 
 __all__ = ["GuardedLogger", "guarded_logger"]
 
+LINE_WAIT_S = 0.5  # far longer than handlers take; each line of a thread may cost so much
 _CALLER = 3  # frames from the library's to that of the code that writes the line
 
 
@@ -97,6 +103,9 @@ class GuardedLogger:
         extra: Mapping[str, object] | None = None,
     ) -> None:
         try:
+            if not self.target.isEnabledFor(level):
+                return
+            _await_handlers(self.target)
             self.target.log(level, text, *args, exc_info=exc_info, extra=extra, stacklevel=_CALLER)
         except BaseException as error:  # noqa: BLE001 - see the rules above
             _pass_on_a_signal(error)
@@ -113,6 +122,24 @@ def guarded_logger(name: str) -> GuardedLogger:
         A guard of its own around the logger of that name.
     """
     return GuardedLogger(name)
+
+
+def _await_handlers(logger: logging.Logger) -> None:
+    """Wait until no other thread is inside a handler that gets the logger's lines.
+
+    Raises:
+        TimeoutError: One is at work for longer than `LINE_WAIT_S`.
+    """
+    above: logging.Logger | None = logger
+    while above is not None:
+        for handler in above.handlers:
+            lock = handler.lock
+            if lock is None:  # as `logging.NullHandler` has it
+                continue
+            if not lock.acquire(timeout=LINE_WAIT_S):
+                raise TimeoutError(f"{handler!r} is at work for more than {LINE_WAIT_S} s")
+            lock.release()
+        above = above.parent if above.propagate else None
 
 
 def _pass_on_a_signal(error: BaseException) -> None:

@@ -145,3 +145,47 @@ def test_a_logger_that_cannot_say_its_level_is_taken_for_silent(logger: GuardedL
     assert logger.is_enabled_for(logging.DEBUG)
     logger.target = Wordless("wordless")
     assert not logger.is_enabled_for(logging.DEBUG)
+
+
+class _Keeping(logging.Handler):
+    """Keeps the texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it."""
+        self.texts.append(record.getMessage())
+
+
+def test_a_line_is_given_up_where_a_handler_is_at_work(
+    logger: GuardedLogger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The thread inside it may wait for the one that writes the line."""
+    handler = _Keeping()
+    logger.target.addHandler(handler)
+    is_inside, may_leave = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with handler.lock:  # type: ignore[union-attr] # every handler of this kind has one
+            is_inside.set()
+            assert may_leave.wait(60)
+
+    inside = threading.Thread(target=work)
+    inside.start()
+    assert is_inside.wait(60)
+    logger.info("lost")
+    assert "is at work for more than" in capsys.readouterr().err
+    may_leave.set()
+    inside.join()
+    logger.info("written")
+    assert handler.texts == ["written"]
+
+
+def test_a_handler_without_a_lock_is_no_matter(logger: GuardedLogger) -> None:
+    """As `logging.NullHandler`."""
+    handler = _Keeping()
+    logger.target.handlers[:] = [logging.NullHandler(), handler]
+    logger.info("written")
+    assert handler.texts == ["written"]

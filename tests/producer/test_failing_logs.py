@@ -403,3 +403,36 @@ def test_an_error_of_logging_on_the_caller_s_thread_keeps_close_from_nothing(
     assert producer.close(WAIT_S) == 0
     assert future.exception(0) is None
     assert producer._thread.has_ended
+
+
+class _ClosingHandler(logging.Handler):
+    """Closes a producer while it writes a line of the application, as a signal handler may."""
+
+    def __init__(self, close: Callable[[], object]) -> None:
+        super().__init__(logging.DEBUG)
+        self.close_producer = close
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Close it, with the lock that `logging` gives to a handler at work."""
+        if record.name == "application":
+            self.close_producer()
+
+
+def test_close_returns_though_its_thread_is_inside_a_handler_of_the_log(
+    cluster: EmbeddedCluster, kprod_logger: logging.Logger
+) -> None:
+    """The sender's lines go to the same handler; they are given up, and the sender ends."""
+    producer = kprod.Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=60_000)
+    future = producer.send("orders", b"before")
+    undelivered: list[int] = []
+    handler = _ClosingHandler(lambda: undelivered.append(producer.close()))
+    kprod_logger.addHandler(handler)
+    application = logging.getLogger("application")
+    application.handlers[:], application.propagate = [handler], False
+    application.setLevel(logging.INFO)
+    thread = threading.Thread(target=application.info, args=("a line",), daemon=True)
+    thread.start()
+    thread.join(WAIT_S)
+    application.handlers.clear()
+    assert undelivered == [0]
+    assert future.exception(0) is None
