@@ -32,7 +32,7 @@ from tests.safety.surface import (
 )
 from tests.safety.values import Liar, argument_lists, bare
 
-MEMORY_BYTES = 3 << 29  # of a child: what wants more gets a MemoryError
+MEMORY_BYTES = 4 << 30  # of a child, which keeps its producers: what wants more gets a MemoryError
 CRASHES_MAX = 30
 CALL_S = 0.5  # what waits that long, waits for what nobody will do here
 CLOSING = ("close", "seal", "abandon", "release", "cancel", "clear", "__exit__")
