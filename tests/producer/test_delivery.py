@@ -32,6 +32,21 @@ def test_answers_of_an_old_broker_are_told_apart_by_name() -> None:
     assert [(f.result(0).topic, f.result(0).offset) for f in futures] == [("a", 10), ("b", 20)]
 
 
+def test_errors_of_an_old_broker_are_told_apart_by_name() -> None:
+    """An answer with an error is read another way than one that takes every batch."""
+    stage = Stage({"a": [1], "b": [1]}, prepare=_without_topic_ids, linger_ms=5)
+    futures = [stage.put(b"A", "a"), stage.put(b"B", "b")]
+    stage.run(10)
+    held = stage.take()
+    assert held.request.version == 12
+    held.answer_each({("a", 0): {"base_offset": 10}, ("b", 0): {"error_code": INVALID_RECORD}})
+    stage.run()
+    assert futures[0].result(0).offset == 10
+    error = futures[1].exception(0)
+    assert isinstance(error, BrokerError)
+    assert error.code == INVALID_RECORD
+
+
 def test_answers_by_topic_id() -> None:
     """From version 13 on the request's own ids say which topic is meant."""
     stage = Stage({"a": [1], "b": [1]}, linger_ms=5)
