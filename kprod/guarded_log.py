@@ -4,10 +4,10 @@ Filters, handlers, formatters, logger classes and record factories are the appli
 they run inside the call that writes a line. What they raise must not end the thread of the sender,
 nor keep a step of `close` from being taken.
 
-Rules. An `Exception` never leaves a call. What is none (`KeyboardInterrupt`, `SystemExit`) never
-leaves a call on a thread of kprod's own; on the main thread it does, because signal handlers run
-there and nowhere else, and theirs must not be lost. So code that the main thread may run writes its
-line where an exception leaves nothing half done.
+Rules. An `Exception` never leaves a call. Others (`KeyboardInterrupt`, `SystemExit`) never
+leave a call on a thread of kprod's own. On the main thread they do, because signal handlers run
+there and nowhere else, and what they raise must not be lost. So code that may run on the main
+thread writes its line where an exception leaves nothing half done.
 
 A line waits `LINE_WAIT_S` for a handler that is at work, and is then given up. A signal handler may
 close a producer while its thread is inside a handler's `emit`, which holds that handler's lock: the
