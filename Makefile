@@ -136,10 +136,10 @@ BUILD := build/of$(notdir $(VENV))
 $(VENV)/build.cfg: $(VENV)/.made
 	printf '[build_ext]\nbuild_lib=%s\nbuild_temp=%s\ninplace=1\nparallel=2\n' $(BUILD)/lib $(BUILD)/temp > $@
 
-$(VENV)/.installed: $(VENV)/.required $(VENV)/build.cfg pyproject.toml
+$(VENV)/.installed: $(VENV)/.required $(VENV)/build.cfg pyproject.toml setup.py
 	$(PY) -W ignore -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.installed $(COMPILED)
-	$(PY) -W ignore -c 'from setuptools import setup; setup()' --quiet build_ext
+	$(PY) -W ignore setup.py --quiet build_ext
 	@touch $@

@@ -1,7 +1,9 @@
 """What of a source tree is compiled, whether that is up to date, and how to bring it up to date.
 
-A compiled module is stale when its extension file is missing, or older than one of the files that
-its table in `pyproject.toml` lists. That is setuptools' own rule, so a build clears every finding.
+Every `.pyx` is compiled, and every `.py` that has a `.pxd` of the same name beside it. A module is
+compiled from that file and from each `.pxd` that it cimports, directly or through another one. It
+is stale when its extension file is missing, or older than one of these. That is setuptools' own
+rule, so a build clears every finding.
 
 Thread-safety: any thread; nothing is kept.
 Source: setuptools `build_ext`, which compares `sources` and `depends` with the extension's file.
@@ -9,16 +11,20 @@ Source: setuptools `build_ext`, which compares `sources` and `depends` with the 
 
 import importlib.machinery
 import os
+import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 MISSING = "is not built for this interpreter"
-BUILD_SCRIPT = "from setuptools import setup; setup()"
+PACKAGE = "kprod"
+# A commit that has no `setup.py` lists its modules in `pyproject.toml`.
+OLD_BUILD_SCRIPT = ("-c", "from setuptools import setup; setup()")
+_CIMPORT = re.compile(r"^from (kprod\.[\w.]+) cimport", re.MULTILINE)
+_OPTIONS = re.compile(r"^# distutils: extra_compile_args = (.+)$", re.MULTILINE)
 # One directory for each virtual environment, as the Makefile has it.
 BUILD_DIRECTORY = f"build/of{Path(sys.prefix).name}"
 
@@ -29,13 +35,13 @@ class CompiledModule:
 
     Attributes:
         name: Dotted.
-        table: Its whole table of `pyproject.toml`.
         inputs: Paths below the tree of what it is compiled from, its own source first.
+        compiler_options: What its source asks for beside the options of all modules.
     """
 
     name: str
-    table: Mapping[str, Any]
     inputs: tuple[str, ...]
+    compiler_options: tuple[str, ...]
 
     @property
     def extension(self) -> str:
@@ -50,21 +56,54 @@ class CompiledModule:
 
 
 def compiled_modules(tree: Path) -> list[CompiledModule]:
-    """Read which modules of a tree are compiled.
+    """Find which modules of a tree are compiled.
 
     Args:
         tree: Has a `pyproject.toml`.
 
     Returns:
-        The modules, in the order of the file.
+        The modules, sorted by name.
     """
+    if (tree / "setup.py").exists():
+        return [_module(tree, source) for source in _sources(tree)]
     content = tomllib.loads((tree / "pyproject.toml").read_text("utf-8"))
     return [
         CompiledModule(
-            table["name"], table, tuple(dict.fromkeys([*table["sources"], *table["depends"]]))
+            table["name"],
+            tuple(dict.fromkeys([*table["sources"], *table["depends"]])),
+            tuple(table.get("extra-compile-args", ())),
         )
         for table in content["tool"]["setuptools"]["ext-modules"]
     ]
+
+
+def _sources(tree: Path) -> list[Path]:
+    typed = [path.with_suffix(".py") for path in (tree / PACKAGE).rglob("*.pxd")]
+    found = [*(tree / PACKAGE).rglob("*.pyx"), *(path for path in typed if path.exists())]
+    return sorted(path.relative_to(tree) for path in found)
+
+
+def _module(tree: Path, source: Path) -> CompiledModule:
+    name = ".".join(source.with_suffix("").parts)
+    options = _OPTIONS.search((tree / source).read_text("utf-8"))
+    return CompiledModule(
+        name,
+        (str(source), *sorted(_headers(tree, source) - {str(source)})),
+        tuple(options[1].split()) if options else (),
+    )
+
+
+def _headers(tree: Path, source: Path) -> set[str]:
+    """Find every `.pxd` that a module includes, through others too."""
+    found, left = set[str](), [source, source.with_suffix(".pxd")]
+    while left:
+        path = left.pop()
+        if str(path) in found or not (tree / path).exists():
+            continue
+        found.add(str(path))
+        names = _CIMPORT.findall((tree / path).read_text("utf-8"))
+        left += [Path(*name.split(".")).with_suffix(".pxd") for name in names]
+    return found
 
 
 def staleness(tree: Path, module: CompiledModule) -> str | None:
@@ -101,6 +140,21 @@ def stale_modules(tree: Path) -> dict[str, str]:
     return {name: reason for name, reason in found if reason is not None}
 
 
+def orphans(tree: Path) -> list[str]:
+    """Find extension files whose source is gone; imports would still find them.
+
+    Args:
+        tree: As for `stale_modules`.
+
+    Returns:
+        Their paths below the tree, sorted.
+    """
+    suffix = importlib.machinery.EXTENSION_SUFFIXES[0]
+    known = {module.extension for module in compiled_modules(tree)}
+    found = {str(path.relative_to(tree)) for path in (tree / PACKAGE).rglob(f"*{suffix}")}
+    return sorted(found - known)
+
+
 def build_command(tree: Path, *, jobs: int = 1) -> tuple[Sequence[str], Mapping[str, str]]:
     """Prepare a build of what is stale in a tree, where the Makefile would build it.
 
@@ -118,7 +172,8 @@ def build_command(tree: Path, *, jobs: int = 1) -> tuple[Sequence[str], Mapping[
         f"inplace=1\nparallel={jobs}\n",
         "utf-8",
     )
-    command = [sys.executable, "-W", "ignore", "-c", BUILD_SCRIPT, "--quiet", "build_ext"]
+    script = ("setup.py",) if (tree / "setup.py").exists() else OLD_BUILD_SCRIPT
+    command = [sys.executable, "-W", "ignore", *script, "--quiet", "build_ext"]
     return command, {**os.environ, "DIST_EXTRA_CONFIG": str(settings)}
 
 

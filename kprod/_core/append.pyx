@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
+# distutils: extra_compile_args = -fno-tree-slp-vectorize
 """The send path: from `Producer.send` to the record's future without any Python bytecode.
 
 What blocks, decides or fails is handed to methods that `SendHooks` names and the Python subclass of

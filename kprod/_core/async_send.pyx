@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
+# distutils: extra_compile_args = -fno-tree-slp-vectorize
 """`send` for an event loop: as the producer's own where nothing must be waited for.
 
 A `Sending` is a coroutine. Its first step appends the record, and most end there, with the record's

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
+# distutils: extra_compile_args = -fno-tree-slp-vectorize
 """The V2 record batch, written: records go straight into a chain of pooled chunks.
 
 A builder is open, then sealed (no more records), then closed (header and checksum written). It

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
+# distutils: extra_compile_args = -fno-tree-slp-vectorize
 """What became of a batch, and of each record in it.
 
 Futures are a few words and not tracked by the garbage collector: a future knows its batch's shared
@@ -22,12 +23,11 @@ from kprod._core.clock cimport SystemClock, bounded_s
 from kprod._core.collector cimport track_again, untrack
 from kprod._core.own_wait cimport refuse_own_wait
 from kprod._core.record_metadata cimport new_metadata
-
 from _thread import allocate_lock
 
 from kprod.errors import KprodTimeout, without_frames
 
-# What only higher layers can make; set once by `register`, when they are imported.
+# Made by higher layers; set once, by `register`.
 cdef object _metadata_type = None
 cdef object _report_callback_error = None
 cdef object _await_future = None

@@ -9,16 +9,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 OUT = ROOT / "out" / "fuzz"
-COPIED = ("kprod", "tests", "pyproject.toml", "README.md", "LICENSE")
-SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g"
-# What the targets import; the rest of the core would only cost compile time.
-MODULES = (
-    *("layout", "batch_reader", "batch_rewrite", "block_frames", "message_set"),
-    *("clock", "murmur2", "key_hash", "chunks", "batch", "future", "append", "tally", "bulk"),
-    *("arrow_columns", "arrow_source", "arrow_rows", "arrow_send"),
-)
-_EXTENSION_TABLE = "[[tool.setuptools.ext-modules]]"
-_BUILD = "from setuptools import setup; setup()"
+COPIED = ("tests", "tools", "setup.py", "pyproject.toml", "README.md", "LICENSE")
+# Optimized so little that reads stay in place.
+SANITIZERS = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g"
+_IMPORTED = re.compile(r"^\s*from (kprod[\w.]*) c?import ([\w, ]+|\([^)]*\))", re.MULTILINE)
 
 
 class BuildError(Exception):
@@ -78,42 +72,68 @@ def _runtime_library() -> str:
 
 
 def _refresh(source: Path, tree: Path) -> None:
-    """Copy what changed, so that unchanged modules keep their times and are not compiled again."""
-    for name in COPIED:
-        origin = source / name
-        paths = [origin] if origin.is_file() else sorted(origin.rglob("*"))
-        for path in paths:
-            if path.is_dir() or path.suffix in {".so", ".c", ".pyc"}:
-                continue
-            copy = tree / path.relative_to(source)
-            content = path.read_bytes()
-            if name == "pyproject.toml":
-                content = _settings(content.decode()).encode()
-            if path == origin / "__init__.py":
-                # The public names would import all of the core; the targets name what they need.
-                content = b""
-            if not copy.exists() or copy.read_bytes() != content:
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                copy.write_bytes(content)
+    """Make a copy of what the targets need.
+
+    What has not changed keeps its time, so that it is not compiled again.
+    """
+    wanted = {path for name in COPIED for path in _files(source / name)} | imported_files(source)
+    for path in sorted(wanted):
+        copy = tree / path.relative_to(source)
+        # The public names would import all of the core; the targets name what they need.
+        content = b"" if path == source / "kprod/__init__.py" else path.read_bytes()
+        if not copy.exists() or copy.read_bytes() != content:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(content)
+    kept = {tree / path.relative_to(source) for path in wanted}
+    for path in (tree / "kprod").rglob("*.p*"):
+        if path.suffix in {".py", ".pyx", ".pxd"} and path not in kept:
+            path.unlink()
 
 
-def _settings(text: str) -> str:
-    """Keep the extensions that are fuzzed, optimized so little that reads stay in place."""
-    head, *tables = text.split(_EXTENSION_TABLE)
-    # The last table ends where the settings of other tools begin.
-    last, *rest = re.split(r"(?m)^(?=\[tool\.)", tables[-1])
-    tables[-1] = last
-    kept = [
-        _EXTENSION_TABLE + table.replace('"-O3"', '"-O1"')
-        for table in tables
-        if any(f'"kprod._core.{name}"' in table for name in MODULES)
-    ]
-    return "".join((head, *kept, *rest))
+def _files(origin: Path) -> list[Path]:
+    found = [origin] if origin.is_file() else sorted(origin.rglob("*"))
+    return [path for path in found if path.is_file() and path.suffix not in {".so", ".c", ".pyc"}]
+
+
+def imported_files(source: Path) -> set[Path]:
+    """Find what the targets import from the package, directly or not.
+
+    A compiled `.py` comes without its types and runs interpreted: only the core is fuzzed.
+
+    Args:
+        source: Root of the tree.
+
+    Returns:
+        Paths of sources and headers, those of `__init__.py` included.
+    """
+    found: set[Path] = set()
+    left = sorted((source / "tests/fuzz").glob("*.py"))
+    while left:
+        path = left.pop()
+        for module in _imports(path):
+            stem = source.joinpath(*module.split("."))
+            candidates = [stem.with_suffix(".pyx"), stem.with_suffix(".py"), stem / "__init__.py"]
+            if not stem.with_suffix(".py").exists():
+                candidates.append(stem.with_suffix(".pxd"))
+            new = [file for file in candidates if file.exists() and file not in found]
+            found |= set(new)
+            left += [file for file in new if file != source / "kprod/__init__.py"]
+    return found
+
+
+def _imports(path: Path) -> set[str]:
+    """Name each module that a file may import, and the packages around it."""
+    names = set()
+    for module, things in _IMPORTED.findall(path.read_text("utf-8")):
+        names |= {module, *(f"{module}.{thing}" for thing in re.findall(r"\w+", things))}
+    parts = [name.split(".") for name in names]
+    return {".".join(part[:length]) for part in parts for length in range(1, len(part) + 1)}
 
 
 def _compile(tree: Path) -> None:
-    command = [sys.executable, "-W", "ignore", "-c", _BUILD, "-q", "build_ext", "--inplace"]
-    _call([*command, "--parallel", "2"], cwd=tree, CFLAGS=SANITIZERS)
+    command = [sys.executable, "-W", "ignore", "setup.py", "-q", "build_ext", "--inplace"]
+    variables = {"KPROD_CFLAGS": SANITIZERS, "LDFLAGS": SANITIZERS}
+    _call([*command, "--parallel", "2"], cwd=tree, **variables)
 
 
 def _call(command: list[str], *, cwd: Path, **variables: str) -> str:

@@ -1,5 +1,7 @@
 """At the start of a session: every compiled module is as new as its source, or no test runs.
 
+An extension file whose source was moved away is refused too, since imports still find it.
+
 A compiled module whose source was edited since runs its old code, and a traceback shows the new
 lines beside it. What the tests say of such a tree is true of no tree at all.
 
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.built_tree import MISSING, stale_modules
+from tools.built_tree import MISSING, orphans, stale_modules
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHOWN_MAX = 5
@@ -24,6 +26,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     stale = stale_modules(ROOT)
     if stale:
         raise pytest.UsageError(complaint(stale))
+    if left := orphans(ROOT):
+        raise pytest.UsageError(
+            f"these extension files have no source any more; run rm {' '.join(left)}"
+        )
 
 
 def complaint(stale: Mapping[str, str]) -> str:

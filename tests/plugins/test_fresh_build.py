@@ -8,12 +8,13 @@ import pytest
 from tests.plugins import fresh_build
 from tools.built_tree import MISSING, CompiledModule, compiled_modules, stale_modules, staleness
 
-TABLES = """\
-[[tool.setuptools.ext-modules]]
-name = "farm.cow"
-sources = ["farm/cow.py"]
-depends = ["farm/cow.pxd", "farm/grass.pxd"]
-"""
+SOURCES = {
+    "cow.py": "",
+    "cow.pxd": "from kprod.grass cimport Blade",
+    "grass.pxd": "from kprod.soil cimport Grain",
+    "soil.pxd": "",
+    "farmer.py": "",
+}
 BUILT_S = 1_000_000
 
 
@@ -24,11 +25,11 @@ def _set_time(path: Path, seconds: int) -> None:
 @pytest.fixture
 def farm(tmp_path: Path) -> Path:
     """Return a tree with one compiled module, up to date."""
-    (tmp_path / "pyproject.toml").write_text(TABLES, "utf-8")
-    (tmp_path / "farm").mkdir()
-    for name in ("cow.py", "cow.pxd", "grass.pxd"):
-        (tmp_path / "farm" / name).touch()
-        _set_time(tmp_path / "farm" / name, BUILT_S - 1)
+    (tmp_path / "setup.py").touch()
+    (tmp_path / "kprod").mkdir()
+    for name, text in SOURCES.items():
+        (tmp_path / "kprod" / name).write_text(text, "utf-8")
+        _set_time(tmp_path / "kprod" / name, BUILT_S - 1)
     extension = tmp_path / compiled_modules(tmp_path)[0].extension
     extension.touch()
     _set_time(extension, BUILT_S)
@@ -40,11 +41,13 @@ def test_what_was_built_after_its_sources_is_up_to_date(farm: Path) -> None:
     assert stale_modules(farm) == {}
 
 
-@pytest.mark.parametrize("name", ["farm/cow.py", "farm/cow.pxd", "farm/grass.pxd"])
+@pytest.mark.parametrize(
+    "name", ["kprod/cow.py", "kprod/cow.pxd", "kprod/grass.pxd", "kprod/soil.pxd"]
+)
 def test_a_source_that_was_edited_since_is_named(farm: Path, name: str) -> None:
-    """The module's own source, its header, and a header that it includes all count."""
-    _set_time(farm / name, BUILT_S + 1)
-    assert stale_modules(farm) == {"farm.cow": f"was built before {name} was changed"}
+    """The module's own source, its header, and what that includes, directly or not, all count."""
+    _set_time(farm / "kprod" / name, BUILT_S + 1)
+    assert stale_modules(farm) == {"kprod.cow": f"was built before kprod/{name} was changed"}
 
 
 def test_a_module_without_an_extension_is_stale(farm: Path) -> None:
@@ -76,17 +79,29 @@ def test_a_session_in_a_stale_tree_does_not_begin(
     pytester.makepyfile("def test_passes(): pass")
     fresh = pytester.runpytest_inprocess("-p", "tests.plugins.fresh_build", "-p", "no:randomly")
     fresh.assert_outcomes(passed=1)
-    _set_time(farm / "farm/cow.py", BUILT_S + 1)
+    _set_time(farm / "kprod/cow.py", BUILT_S + 1)
     stale = pytester.runpytest_inprocess("-p", "tests.plugins.fresh_build", "-p", "no:randomly")
     assert stale.ret == pytest.ExitCode.USAGE_ERROR
     stale.stdout.no_fnmatch_line("*passed*")
-    stale.stderr.fnmatch_lines(["*run make setup*", "*farm.cow was built before farm/cow.py*"])
+    stale.stderr.fnmatch_lines(["*run make setup*", "*kprod.cow was built before kprod/cow.py*"])
+
+
+def test_an_extension_without_a_source_is_refused(
+    pytester: pytest.Pytester, farm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module that was moved away could still be imported by its old name."""
+    monkeypatch.setattr(fresh_build, "ROOT", farm)
+    moved = farm / compiled_modules(farm)[0].extension.replace("cow", "calf")
+    moved.touch()
+    pytester.makepyfile("def test_passes(): pass")
+    ended = pytester.runpytest_inprocess("-p", "tests.plugins.fresh_build", "-p", "no:randomly")
+    assert ended.ret == pytest.ExitCode.USAGE_ERROR
+    ended.stderr.fnmatch_lines([f"*no source any more; run rm kprod/{moved.name}*"])
 
 
 def test_this_tree_is_looked_at() -> None:
-    """Its tables are read: no compiled module of the package would be missed."""
+    """No compiled module of the package would be missed."""
     root = fresh_build.ROOT
     names = {module.name for module in compiled_modules(root)}
-    sources = {path.relative_to(root).with_suffix("") for path in (root / "kprod").rglob("*.pyx")}
-    assert sources
-    assert {".".join(path.parts) for path in sources} <= names
+    built = {path.relative_to(root) for path in (root / "kprod").rglob("*.so")}
+    assert {".".join((path.parent / path.name.split(".")[0]).parts) for path in built} == names

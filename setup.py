@@ -1,0 +1,32 @@
+"""What is compiled: every `.pyx`, and every `.py` that has a `.pxd` of the same name beside it.
+
+The rule is `tools.built_tree.compiled_modules`, which also knows what each module is compiled from,
+so that a change of a header compiles again whatever includes it.
+
+A source may ask for more options of the compiler by a line `# distutils: extra_compile_args = …`.
+`KPROD_CFLAGS` replaces the compiler's usual options, for builds with sanitizers.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from tools.built_tree import compiled_modules
+
+OPTIONS = os.environ.get("KPROD_CFLAGS", "-O3 -Wall").split()
+
+setup(
+    ext_modules=[
+        Extension(
+            module.name,
+            [module.inputs[0]],
+            depends=list(module.inputs[1:]),
+            extra_compile_args=[*OPTIONS, *module.compiler_options],
+        )
+        for module in compiled_modules(Path(__file__).parent)
+    ]
+)
