@@ -49,6 +49,9 @@ def _fuzz(name: str, tree: Path, options: argparse.Namespace) -> bool:
 def _search(name: str, tree: Path, options: argparse.Namespace) -> bool:
     """Fuzz the real code; False for a finding."""
     done, record = _child(name, tree, options)
+    if done.returncode and not record.exists():
+        print(f"{name}: fuzzing did not begin:\n{done.stderr[-3000:]}")
+        return False
     if done.returncode:
         found = engine.recorded(record)
         kept = build.OUT / f"finding-{name}.bin"
@@ -75,6 +78,9 @@ def _find_planted(name: str, tree: Path, options: argparse.Namespace) -> bool:
     if not done.returncode:
         print(f"{name}: the bug of {patch.name} was NOT found in {options.seconds:g} s")
         return False
+    if not record.exists():
+        print(f"{name}: fuzzing did not begin:\n{done.stderr[-3000:]}")
+        return False
     lines = [line for line in done.stderr.splitlines() if "ERROR: Add" in line or "Finding" in line]
     what = (lines or done.stderr.splitlines() or ["nothing said"])[-1].strip()
     size = len(engine.recorded(record))
@@ -89,6 +95,7 @@ def _child(
 ) -> tuple[subprocess.CompletedProcess[str], Path]:
     """Run one target in an interpreter of its own."""
     record = build.OUT / f"{tree.name}-{name}.input"
+    record.unlink(missing_ok=True)  # an earlier run's
     command = [sys.executable, "-m", "tests.fuzz", "--child", name, "--record", str(record)]
     command += ["--seconds", str(options.seconds), "--seed", str(options.seed)]
     if options.replay:
