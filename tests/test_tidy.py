@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tokenize
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -174,7 +175,8 @@ def test_modules_are_small() -> None:
 
 
 def test_faults_can_be_planted() -> None:
-    """Every patch of a planted fault fits the code as it is; whether tests find it is for later."""
+    """Every patch fits the code as it is and has its row; whether tests find it is for later."""
+    rows = tomllib.loads(text_of("tests/mutants/mutants.toml"))["mutant"]
     patches = sorted((ROOT / "tests/mutants").glob("*.patch"))
     check = ["git", "apply", "--check", "--unsafe-paths"]
     unfit = [
@@ -182,7 +184,7 @@ def test_faults_can_be_planted() -> None:
         for patch in patches
         if subprocess.run([*check, str(patch)], cwd=ROOT, check=False).returncode
     ]
-    assert patches
+    assert {patch.stem for patch in patches} == {row["name"] for row in rows if "fuzz" not in row}
     assert not unfit
 
 

@@ -37,5 +37,5 @@ cdef class AnswerWait:
     cpdef take(self, object frame, int64_t now_ms)
 
     @cython.locals(paused=NodeConnection)
-    cpdef NodeConnection end(self)
+    cpdef end(self)
     cpdef _watch(self, object epoll, Channel channel)

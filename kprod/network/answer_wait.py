@@ -176,18 +176,13 @@ class AnswerWait:
         except Exception as error:  # noqa: BLE001 - MemoryError, most likely
             fail_later(connection, error)
 
-    def end(self) -> NodeConnection | None:
-        """Let the selector watch again, if an answer is awaited; the next sending does it too.
-
-        Returns:
-            The connection, if it was not watched and may have been answered.
-        """
+    def end(self) -> None:
+        """Let the selector watch again, if an answer is awaited; the next sending does it too."""
         paused = self._paused
         self._paused = None
         if paused is None or paused.events != EVENT_NONE or paused.requests.newest is None:
-            return None
+            return
         paused.watch(EVENT_READ)
-        return paused
 
     def close(self) -> None:
         """Give up the descriptors, which who waits still holds; there will be no other wait."""

@@ -39,7 +39,7 @@ from kprod.network.metadata_updater import MetadataUpdater
 from kprod.network.negotiation import BrokerFeatures
 from kprod.network.rebootstraps import Rebootstraps
 from kprod.network.request import ClientRequest, Outcome
-from kprod.network.selector import EVENT_READ, Selector
+from kprod.network.selector import Selector
 from kprod.network.surroundings import NetworkDoors, Surroundings
 from kprod.network.trouble_log import TroubleLog
 from kprod.protocol.api import ApiKey
@@ -65,12 +65,8 @@ class SleepingPlace(Protocol):
     def lend(self, until_ms: int) -> None:
         """The client's thread sleeps now; what is not later than `until_ms` it sees in time."""
 
-    def take_back(self) -> NodeConnection | None:
-        """It is awake: the client is its own again, which may take a moment.
-
-        Returns:
-            A connection that may have been answered and that the selector did not watch.
-        """
+    def take_back(self) -> None:
+        """It is awake: the client is its own again, which may take a moment."""
 
     def close(self) -> None:
         """Give up its descriptors."""
@@ -494,10 +490,9 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         sleep_ms = min(sleep_ms, lane.sleep_max_ms)
         lane.lend(self._now_ms + sleep_ms)
         try:
-            ready = selector.select(sleep_ms)
+            return selector.select(sleep_ms)
         finally:
-            unwatched = lane.take_back()
-        return ready if unwatched is None else [*ready, (unwatched, EVENT_READ)]
+            lane.take_back()  # the selector watches all again, before `catch_up` looks
 
     def _sleep_ms(self, timeout_ms: int) -> int:
         now_ms = self._now_ms

@@ -44,7 +44,6 @@ from kprod._core.future import BatchResult
 from kprod.clock import Clock
 from kprod.network.answer_wait import AnswerWait
 from kprod.network.client import NetworkClient
-from kprod.network.connection import NodeConnection
 from kprod.network.framing import Frame
 from kprod.network.in_flight import InFlightRequest
 from kprod.producer.accumulator import RecordAccumulator
@@ -125,14 +124,12 @@ class ExpressLane:
         self._until_ms = until_ms
         self._turn.release()
 
-    def take_back(self) -> NodeConnection | None:
+    def take_back(self) -> None:
         """See `SleepingPlace.take_back`.
 
         Who waits in the selector's place may be kept from its answer, by a signal handler say, and
-        the sender has woken because of a deadline, or because somebody wants something of it.
-
-        Returns:
-            The connection that was to bring it.
+        the sender has woken because of a deadline, or because somebody wants something of it. So
+        the selector watches that connection again.
 
         Raises:
             BaseException: What a caller's turn has met.
@@ -140,7 +137,7 @@ class ExpressLane:
         self._turn.acquire()
         if self._trouble is not None:
             raise self._trouble
-        return self._answer.end()
+        self._answer.end()
 
     def close(self) -> None:
         """Give up the descriptors; nothing happens the second time."""
