@@ -19,11 +19,12 @@ Thread-safety: the broker's thread.
 
 import struct
 from collections import deque
-from collections.abc import Callable
 from typing import Protocol
 
 from kprod.broker.budget import MemoryBudget
 from kprod.broker.framing import FrameReader
+from kprod.broker.notices import Notices
+from kprod.broker.scheduler import Scheduler
 from kprod.broker.sockets import PIECES_MAX, Network, Stream
 from kprod.errors import RemoteProtocolError
 
@@ -37,40 +38,50 @@ _READS_PER_TURN = 8
 _SIZE = struct.Struct(">i")
 
 
+class Host(Scheduler, Protocol):
+    """What a broker and its connections need of the cluster that they run in.
+
+    Attributes:
+        connection_count: Open connections of all brokers.
+        requests: Memory that requests hold.
+        responses: Memory that responses hold until they are written.
+        notices: Writes warnings about misbehaving clients.
+        now_ms: Monotonic milliseconds of the current step.
+    """
+
+    connection_count: int
+    requests: MemoryBudget
+    responses: MemoryBudget
+    notices: Notices
+    now_ms: int
+
+    def take_request(self, frame: bytearray, connection: "Connection", node_id: int) -> None:
+        """Handle one request; the connection is told when it is done."""
+
+    def report(self, error: Exception) -> None:
+        """Note a failure of the broker itself."""
+
+
 class ConnectionOwner(Protocol):
     """The broker that a connection belongs to.
 
     Attributes:
         node_id: Its id.
+        host: The cluster it runs in.
         network: The socket layer.
         is_stalled: It stands still.
-        requests: What all connections hold of requests.
-        responses: What they hold of answers that are not written yet.
     """
 
     node_id: int
+    host: Host
     network: Network
     is_stalled: bool
-    requests: MemoryBudget
-    responses: MemoryBudget
-
-    def take_request(self, frame: bytearray, connection: "Connection") -> None:
-        """Handle one request; the connection is told when it is done."""
-
-    def after(self, delay_ms: int, action: Callable[[], object]) -> None:
-        """Run something later."""
-
-    def soon(self, action: Callable[[], object]) -> None:
-        """Run something in the next step."""
 
     def touch(self, connection: "Connection") -> None:
         """Take note that a connection carried something."""
 
     def forget(self, connection: "Connection", reason: str) -> None:
         """Take note that a connection is closed."""
-
-    def report(self, error: Exception) -> None:
-        """Take note that the broker itself is wrong."""
 
 
 class Connection:
@@ -81,6 +92,7 @@ class Connection:
         "_closing",
         "_frames",
         "_goes_on",
+        "_host",
         "_hung",
         "_in_hand_bytes",
         "_muted",
@@ -98,6 +110,7 @@ class Connection:
         """Serve an accepted stream."""
         self._stream = stream
         self._owner = owner
+        self._host = owner.host
         self._reader = reader
         self._frames: deque[bytearray] = deque()
         self._waiting_bytes = 0
@@ -147,7 +160,7 @@ class Connection:
     def mute(self, delay_ms: int) -> None:
         """Take no request for `delay_ms`."""
         self._muted = True
-        self._owner.after(delay_ms, self._unmute)
+        self._host.after(delay_ms, self._unmute)
 
     def send_raw(self, piece: bytes) -> None:
         """Queue bytes that are no frame: the beginning of an answer that is cut."""
@@ -161,11 +174,11 @@ class Connection:
 
     def report(self, error: Exception) -> None:
         """Report a failure of the broker's own."""
-        self._owner.report(error)
+        self._host.report(error)
 
     def fail(self, error: Exception) -> None:
         """Report a failure of the broker's own, and close."""
-        self._owner.report(error)
+        self._host.report(error)
         self.abort(f"the broker failed: {error!r}")
 
     def abort(self, reason: str) -> None:
@@ -179,8 +192,8 @@ class Connection:
         self.is_closed = True
         self._frames.clear()
         self._unsent.clear()
-        self._owner.requests.hold(self, 0, has_progressed=False)
-        self._owner.responses.hold(self, 0, has_progressed=False)
+        self._host.requests.hold(self, 0, has_progressed=False)
+        self._host.responses.hold(self, 0, has_progressed=False)
         self._owner.network.watch(self._stream, self, readable=False, writable=False)
         self._stream.close()
         self._owner.forget(self, reason)
@@ -193,7 +206,7 @@ class Connection:
         has_room = (
             len(self._frames) < WAITING_FRAMES_MAX and self._waiting_bytes < WAITING_BYTES_MAX
         )
-        if self._frames and self._owner.requests.is_tight:
+        if self._frames and self._host.requests.is_tight:
             has_room = False
         self._owner.network.watch(
             self._stream, self, readable=awake and has_room, writable=awake and bool(self._unsent)
@@ -245,12 +258,12 @@ class Connection:
         self._waiting_bytes -= len(frame)
         self._in_hand_bytes = len(frame)
         self._busy = True
-        self._owner.take_request(frame, self)
+        self._host.take_request(frame, self, self._owner.node_id)
 
     def _go_on_soon(self) -> None:
         if not self._goes_on:
             self._goes_on = True
-            self._owner.soon(self._go_on)
+            self._host.soon(self._go_on)
 
     def _may_take(self) -> bool:
         held = self._busy or self._hung or self._muted or self._closing or self.is_closed
@@ -259,16 +272,16 @@ class Connection:
     def _has_room_for_answers(self) -> bool:
         if self._owner.is_stalled or self._unsent_bytes > UNSENT_BYTES_MAX:
             return False
-        return not (self._unsent and self._owner.responses.is_tight)
+        return not (self._unsent and self._host.responses.is_tight)
 
     def _hold_requests(self, *, has_progressed: bool) -> None:
         if not self.is_closed:
             held_bytes = self._reader.held_bytes + self._waiting_bytes + self._in_hand_bytes
-            self._owner.requests.hold(self, held_bytes, has_progressed=has_progressed)
+            self._host.requests.hold(self, held_bytes, has_progressed=has_progressed)
 
     def _hold_responses(self, *, has_progressed: bool) -> None:
         if not self.is_closed:
-            self._owner.responses.hold(self, self._unsent_bytes, has_progressed=has_progressed)
+            self._host.responses.hold(self, self._unsent_bytes, has_progressed=has_progressed)
 
     def _read(self) -> None:
         for _ in range(_READS_PER_TURN):

@@ -62,7 +62,7 @@ class Dispatcher:
         self._handlers = made_handlers(state)
         self.throttles: dict[int, int] = {}
 
-    def take(self, frame: bytearray, connection: Connection, node_id: int) -> None:
+    def take_request(self, frame: bytearray, connection: Connection, node_id: int) -> None:
         """Handle one frame.
 
         Args:
@@ -107,7 +107,7 @@ class Dispatcher:
             handler,
             request,
             faults,
-            later=lambda delay_ms, action: self._state.after(delay_ms, lambda: request.run(action)),
+            after=lambda delay_ms, action: self._state.after(delay_ms, lambda: request.run(action)),
         )
 
     def _request(

@@ -5,11 +5,10 @@ The engine knows nothing of threads. `EmbeddedCluster` puts one around it, or le
 Thread-safety: the thread that steps.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from kprod.broker.budget import MemoryBudget
 from kprod.broker.config import EmbeddedConfig
-from kprod.broker.connection import Connection
 from kprod.broker.dispatch import Dispatcher
 from kprod.broker.faults import FaultBook
 from kprod.broker.framing import SCRATCH_BYTES
@@ -46,8 +45,8 @@ class Engine:
 
     __slots__ = (
         "_config",
-        "_dispatcher",
         "_network",
+        "after",
         "brokers",
         "connection_count",
         "failures",
@@ -56,7 +55,9 @@ class Engine:
         "now_ms",
         "requests",
         "responses",
+        "soon",
         "state",
+        "take_request",
         "throttles",
     )
 
@@ -66,9 +67,13 @@ class Engine:
         self._network: Network | None = None
         self.state = ClusterState(config, clock, node_ids)
         self.faults = FaultBook()
+        # What brokers call, besides `report`.
+        self.after = self.state.after
+        self.soon = self.state.soon
         self.notices = Notices(self.after)
-        self._dispatcher = Dispatcher(self.state, self.faults, self.notices)
-        self.throttles = self._dispatcher.throttles
+        dispatcher = Dispatcher(self.state, self.faults, self.notices)
+        self.take_request = dispatcher.take_request
+        self.throttles = dispatcher.throttles
         self.brokers: dict[int, EmbeddedBroker] = {}
         self.connection_count = 0
         self.requests = MemoryBudget(
@@ -186,18 +191,6 @@ class Engine:
             self.brokers[node_id].stall()
         else:
             self.brokers[node_id].resume()
-
-    def take_request(self, frame: bytearray, connection: Connection, node_id: int) -> None:
-        """Handle one request; brokers call it."""
-        self._dispatcher.take(frame, connection, node_id)
-
-    def after(self, delay_ms: int, action: Callable[[], object]) -> None:
-        """Run something later; brokers call it."""
-        self.state.after(delay_ms, action)
-
-    def soon(self, action: Callable[[], object]) -> None:
-        """Run something in the next step; brokers call it."""
-        self.state.soon(action)
 
     def report(self, error: Exception) -> None:
         """Keep a failure of the brokers' own; brokers call it."""

@@ -14,9 +14,9 @@ from kprod.broker.connection import Connection
 from kprod.broker.faults import Fault, FaultKind
 from kprod.broker.handlers.handler import Handler
 from kprod.broker.request import Request
+from kprod.broker.scheduler import After
 
 _SIZE = struct.Struct(">i")
-Later = Callable[[int, Callable[[], None]], None]
 
 
 def rewritten(frame: bytearray, faults: Sequence[Fault]) -> bytearray:
@@ -28,7 +28,7 @@ def rewritten(frame: bytearray, faults: Sequence[Fault]) -> bytearray:
 
 
 def handle_with_faults(
-    handler: Handler, request: Request, faults: Sequence[Fault], *, later: Later
+    handler: Handler, request: Request, faults: Sequence[Fault], *, after: After
 ) -> None:
     """Handle a request as its faults demand.
 
@@ -36,12 +36,12 @@ def handle_with_faults(
         handler: The API's.
         request: Its reply is a `SpoiledReply` with the same faults.
         faults: At most one of each kind.
-        later: Runs something after so many milliseconds.
+        after: Runs something after so many milliseconds.
     """
     before = {fault.kind: fault for fault in faults if not fault.handled}
     delay = before.pop(FaultKind.DELAY, None)
     if delay is not None:
-        later(delay.delay_ms, lambda: _handle(handler, request, before, faults))
+        after(delay.delay_ms, lambda: _handle(handler, request, before, faults))
     else:
         _handle(handler, request, before, faults)
 
@@ -127,12 +127,7 @@ class SpoiledReply:
 
     __slots__ = ("_after", "_connection", "_faults")
 
-    def __init__(
-        self,
-        connection: Connection,
-        faults: Sequence[Fault],
-        after: Callable[[int, Callable[[], object]], None],
-    ) -> None:
+    def __init__(self, connection: Connection, faults: Sequence[Fault], after: After) -> None:
         """Stand before a connection.
 
         Args:

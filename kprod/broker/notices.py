@@ -6,13 +6,11 @@ says how many there were.
 Thread-safety: the broker's thread.
 """
 
-from collections.abc import Callable
-
+from kprod.broker.scheduler import After
 from kprod.guarded_log import guarded_logger
 
 QUIET_MS = 10_000
 _LOG = guarded_logger("kprod.broker")
-After = Callable[[int, Callable[[], object]], None]
 
 
 class Notices:

@@ -18,7 +18,7 @@ Thread-safety: the broker's thread.
 Source: Kafka Partition.scala and KIP-101 for leader epochs; the follower model is kprod's own.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from kprod._core.batch_reader import RecordBatch
@@ -28,6 +28,7 @@ from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.log.producer_state import ProducerStates
 from kprod.broker.log.stored_batch import StoredBatch
 from kprod.broker.refusal import Refused, RefusedByLog
+from kprod.broker.scheduler import Scheduler
 from kprod.model import TopicPartition
 from kprod.protocol.error_table import ErrorCode
 from kprod.record.reader import read_batches
@@ -35,11 +36,8 @@ from kprod.record.reader import read_batches
 NO_LEADER = -1
 
 
-class Surroundings(Protocol):
+class Surroundings(Scheduler, Protocol):
     """What a partition needs of its cluster."""
-
-    def after(self, delay_ms: int, action: Callable[[], object]) -> None:
-        """Run something later."""
 
     def announce(self, partition: TopicPartition) -> None:
         """Tell waiting requests that a partition changed."""

@@ -11,14 +11,10 @@ Thread-safety: the broker's thread.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Protocol
 
-from kprod.broker.budget import MemoryBudget
 from kprod.broker.config import EmbeddedConfig
-from kprod.broker.connection import Connection
+from kprod.broker.connection import Connection, Host
 from kprod.broker.framing import FrameReader
-from kprod.broker.notices import Notices
 from kprod.broker.sockets import Listener, Network
 from kprod.guarded_log import guarded_logger
 from kprod.model import Node
@@ -26,36 +22,6 @@ from kprod.model import Node
 _LOG = guarded_logger(__name__)
 _ACCEPTS_PER_TURN = 64
 ACCEPT_PAUSE_MS = 250
-
-
-class Host(Protocol):
-    """What a broker needs of the cluster that it runs in.
-
-    Attributes:
-        connection_count: Open connections of all brokers.
-        requests: What they hold of requests.
-        responses: What they hold of answers that are not written yet.
-        notices: Where clients that are wrong are noted.
-        now_ms: Of the step under way.
-    """
-
-    connection_count: int
-    requests: MemoryBudget
-    responses: MemoryBudget
-    notices: Notices
-    now_ms: int
-
-    def take_request(self, frame: bytearray, connection: Connection, node_id: int) -> None:
-        """Handle one request."""
-
-    def after(self, delay_ms: int, action: Callable[[], object]) -> None:
-        """Run something later."""
-
-    def soon(self, action: Callable[[], object]) -> None:
-        """Run something in the next step."""
-
-    def report(self, error: Exception) -> None:
-        """Take note of a failure of the broker's own."""
 
 
 class EmbeddedBroker:
@@ -66,24 +32,21 @@ class EmbeddedBroker:
         network: The socket layer.
         is_stalled: It stands still: connections are open and nothing is read or written.
         is_running: It listens.
-        requests: What all connections of the cluster hold of requests.
-        responses: What they hold of answers that are not written yet.
+        host: The cluster.
     """
 
     __slots__ = (
         "_config",
         "_connections",
-        "_host",
         "_is_accepting",
         "_is_idle_watched",
         "_listener",
         "_scratch",
+        "host",
         "is_running",
         "is_stalled",
         "network",
         "node_id",
-        "requests",
-        "responses",
     )
 
     def __init__(  # collaborators, by keyword
@@ -114,10 +77,8 @@ class EmbeddedBroker:
         self.is_stalled = False
         self.is_running = True
         self._config = config
-        self._host = host
+        self.host = host
         self._scratch = scratch
-        self.requests = host.requests
-        self.responses = host.responses
         self._connections: OrderedDict[Connection, int] = OrderedDict()
         self._is_accepting = True
         self._is_idle_watched = False
@@ -148,48 +109,32 @@ class EmbeddedBroker:
                 return
             if stream is None:
                 return
-            if self._host.connection_count >= self._config.connections_max:
-                self._host.notices.warn(
+            if self.host.connection_count >= self._config.connections_max:
+                self.host.notices.warn(
                     "connections closed at once (connections_max)",
                     "broker %d closes a connection from %s: %d are open (connections_max)",
                     self.node_id,
                     stream.peer,
-                    self._host.connection_count,
+                    self.host.connection_count,
                 )
                 stream.close()
                 continue
             reader = FrameReader(self._config.frame_bytes_max, self._scratch)
-            self._connections[Connection(stream, self, reader)] = self._host.now_ms
-            self._host.connection_count += 1
+            self._connections[Connection(stream, self, reader)] = self.host.now_ms
+            self.host.connection_count += 1
             self._watch_idle()
-
-    def take_request(self, frame: bytearray, connection: Connection) -> None:
-        """Hand a request to the cluster."""
-        self._host.take_request(frame, connection, self.node_id)
-
-    def after(self, delay_ms: int, action: Callable[[], object]) -> None:
-        """Run something later."""
-        self._host.after(delay_ms, action)
-
-    def soon(self, action: Callable[[], object]) -> None:
-        """Run something in the next step."""
-        self._host.soon(action)
-
-    def report(self, error: Exception) -> None:
-        """Take note of a failure of the broker's own."""
-        self._host.report(error)
 
     def touch(self, connection: Connection) -> None:
         """Take note that a connection carried something."""
         if connection in self._connections:
-            self._connections[connection] = self._host.now_ms
+            self._connections[connection] = self.host.now_ms
             self._connections.move_to_end(connection)
 
     def forget(self, connection: Connection, reason: str) -> None:
         """Take a closed connection out."""
         if self._connections.pop(connection, None) is None:
             return
-        self._host.connection_count -= 1
+        self.host.connection_count -= 1
         _LOG.debug("broker %d: %s: %s", self.node_id, connection.peer, reason)
         self._go_on_accepting()
 
@@ -237,18 +182,18 @@ class EmbeddedBroker:
         self._listener.close()
 
     def _pause_accepting(self, error: OSError) -> None:
-        self._host.notices.warn(
+        self.host.notices.warn(
             "no connection could be accepted",
             "broker %d can accept no connection (%s), with %d open; it tries again when one of "
             "them is closed, and every %d ms",
             self.node_id,
             error,
-            self._host.connection_count,
+            self.host.connection_count,
             ACCEPT_PAUSE_MS,
         )
         self._is_accepting = False
         self._watch()
-        self._host.after(ACCEPT_PAUSE_MS, self._go_on_accepting)
+        self.host.after(ACCEPT_PAUSE_MS, self._go_on_accepting)
 
     def _go_on_accepting(self) -> None:
         if not self._is_accepting:
@@ -260,19 +205,19 @@ class EmbeddedBroker:
             self._is_idle_watched = True
             last_active_ms = next(iter(self._connections.values()))
             due_ms = last_active_ms + self._config.connections_max_idle_ms
-            self._host.after(max(due_ms - self._host.now_ms, 1), self._close_idle)
+            self.host.after(max(due_ms - self.host.now_ms, 1), self._close_idle)
 
     def _close_idle(self) -> None:
         self._is_idle_watched = False
         limit_ms = self._config.connections_max_idle_ms
         while self._connections and not self.is_stalled:
             connection, last_active_ms = next(iter(self._connections.items()))
-            if self._host.now_ms - last_active_ms < limit_ms:
+            if self.host.now_ms - last_active_ms < limit_ms:
                 break
             connection.abort(f"nothing came or went for {limit_ms} ms (connections_max_idle_ms)")
         if self.is_stalled:
             for connection in self._connections:
-                self._connections[connection] = self._host.now_ms
+                self._connections[connection] = self.host.now_ms
         self._watch_idle()
 
     def _watch(self) -> None:
