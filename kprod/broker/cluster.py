@@ -19,14 +19,14 @@ Source: kprod's own; kfake and librdkafka's mock cluster for the idea.
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import NamedTuple, NoReturn, Self, TypeVar
+from typing import NoReturn, Self, TypeVar
 
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.engine import Engine
 from kprod.broker.faults import FaultControl
 from kprod.broker.inbox import Inbox
 from kprod.broker.refusal import Refused
-from kprod.broker.replication import Partition
+from kprod.broker.replication import PartitionView
 from kprod.broker.sockets import Network, SocketNetwork
 from kprod.clock import Clock, SystemClock
 from kprod.errors import ClosedError, ConfigError
@@ -37,31 +37,6 @@ from kprod.wording import counted
 
 T = TypeVar("T")
 BROKERS_MAX = 100
-
-
-class PartitionView(NamedTuple):
-    """A partition as it was when it was asked for."""
-
-    leader_id: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    log_start_offset: int
-    log_end_offset: int
-    high_watermark: int
-
-    @classmethod
-    def of(cls, partition: Partition) -> "PartitionView":
-        """What a partition looks like now."""
-        return cls(
-            partition.leader_id,
-            partition.leader_epoch,
-            tuple(partition.replicas),
-            tuple(partition.isr),
-            partition.log.log_start_offset,
-            partition.log.log_end_offset,
-            partition.high_watermark,
-        )
 
 
 class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test may do to it

@@ -326,3 +326,28 @@ class Partition:
         if self.leader_id != NO_LEADER:
             self.replicas[self.leader_id].log_end_offset = end
         self.high_watermark = min(self.high_watermark, end)
+
+
+class PartitionView(NamedTuple):
+    """A partition as it was when it was asked for."""
+
+    leader_id: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+
+    @classmethod
+    def of(cls, partition: Partition) -> "PartitionView":
+        """What a partition looks like now."""
+        return cls(
+            partition.leader_id,
+            partition.leader_epoch,
+            tuple(partition.replicas),
+            tuple(partition.isr),
+            partition.log.log_start_offset,
+            partition.log.log_end_offset,
+            partition.high_watermark,
+        )
