@@ -115,6 +115,16 @@ class Where(TypedDict, total=False):
     broker: int
 
 
+class _How(TypedDict, total=False):
+    """What a fault does to its requests; as in `Fault`."""
+
+    handled: bool
+    error_code: int
+    delay_ms: int
+    at_byte: int
+    function: Callable[[bytes], bytes]
+
+
 class FaultControl:
     """The face of the faults that a test sees: `cluster.faults`.
 
@@ -161,16 +171,7 @@ class FaultControl:
             handled: Do what was asked first; the client only believes that it failed.
             **where: Which of them.
         """
-        self._arm(
-            Fault(
-                kind=FaultKind.FAIL,
-                api_key=api,
-                times=times,
-                error_code=int(error_code),
-                handled=handled,
-                **where,
-            )
-        )
+        self._arm(FaultKind.FAIL, api, times, where, error_code=int(error_code), handled=handled)
 
     def delay(
         self,
@@ -182,38 +183,27 @@ class FaultControl:
         **where: Unpack[Where],
     ) -> None:
         """Hold requests back `delay_ms`; with `handled`, handle at once and delay the answer."""
-        self._arm(
-            Fault(
-                kind=FaultKind.DELAY,
-                api_key=api,
-                times=times,
-                delay_ms=delay_ms,
-                handled=handled,
-                **where,
-            )
-        )
+        self._arm(FaultKind.DELAY, api, times, where, delay_ms=delay_ms, handled=handled)
 
     def drop(
         self, api: int, times: int = 1, *, handled: bool = False, **where: Unpack[Where]
     ) -> None:
         """Never answer, nor what follows on that connection: a stream cannot lose its middle."""
-        self._arm(Fault(kind=FaultKind.DROP, api_key=api, times=times, handled=handled, **where))
+        self._arm(FaultKind.DROP, api, times, where, handled=handled)
 
     def disconnect(
         self, api: int, times: int = 1, *, handled: bool = False, **where: Unpack[Where]
     ) -> None:
         """Close the connection instead of answering."""
-        self._arm(
-            Fault(kind=FaultKind.DISCONNECT, api_key=api, times=times, handled=handled, **where)
-        )
+        self._arm(FaultKind.DISCONNECT, api, times, where, handled=handled)
 
     def duplicate(self, api: int, times: int = 1, **where: Unpack[Where]) -> None:
         """Handle requests twice, as if the network had repeated them; one answer, the first."""
-        self._arm(Fault(kind=FaultKind.DUPLICATE, api_key=api, times=times, **where))
+        self._arm(FaultKind.DUPLICATE, api, times, where)
 
     def cut(self, api: int, at_byte: int, times: int = 1, **where: Unpack[Where]) -> None:
         """Handle requests, send the first `at_byte` bytes of the answer, close the connection."""
-        self._arm(Fault(kind=FaultKind.CUT, api_key=api, times=times, at_byte=at_byte, **where))
+        self._arm(FaultKind.CUT, api, times, where, at_byte=at_byte)
 
     def rewrite(
         self,
@@ -223,9 +213,7 @@ class FaultControl:
         **where: Unpack[Where],
     ) -> None:
         """Change answers' bytes: `function` gets the frame from its correlation id on."""
-        self._arm(
-            Fault(kind=FaultKind.REWRITE, api_key=api, times=times, function=function, **where)
-        )
+        self._arm(FaultKind.REWRITE, api, times, where, function=function)
 
     def rewrite_request(
         self,
@@ -235,15 +223,7 @@ class FaultControl:
         **where: Unpack[Where],
     ) -> None:
         """Change requests' bytes before they are read; `function` gets the frame and its header."""
-        self._arm(
-            Fault(
-                kind=FaultKind.REWRITE_REQUEST,
-                api_key=api,
-                times=times,
-                function=function,
-                **where,
-            )
-        )
+        self._arm(FaultKind.REWRITE_REQUEST, api, times, where, function=function)
 
     def stall(self, broker: int) -> None:
         """Let a broker stand still: its connections stay open and nothing moves on them."""
@@ -263,5 +243,8 @@ class FaultControl:
         self._call(lambda: copies.extend(dataclasses.replace(it) for it in self._book.armed))
         return tuple(copies)
 
-    def _arm(self, fault: Fault) -> None:
+    def _arm(
+        self, kind: FaultKind, api: int, times: int, where: Where, **how: Unpack[_How]
+    ) -> None:
+        fault = Fault(kind=kind, api_key=api, times=times, **where, **how)
         self._call(lambda: self._book.arm(fault))
