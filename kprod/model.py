@@ -5,6 +5,8 @@ Source: Kafka's TopicPartition, Node and RecordMetadata (clients 4.3.1) for the 
 """
 
 import enum
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kprod.peer_text import peer_text
@@ -93,6 +95,79 @@ class Codec(enum.IntEnum):
     SNAPPY = 2
     LZ4 = 3
     ZSTD = 4
+
+
+class LevelRange(NamedTuple):
+    """Which levels a codec takes, Java's numbers.
+
+    Attributes:
+        minimum: Lowest level of the range.
+        maximum: Highest level of the range; below `minimum` where the codec has no levels.
+        default: Used when none is given; it may lie outside the range (gzip's −1).
+        reason: Where the bounds come from, for error texts.
+    """
+
+    minimum: int
+    maximum: int
+    default: int
+    reason: str
+
+    def __bool__(self) -> bool:
+        """Whether the codec has levels."""
+        return self.minimum <= self.maximum
+
+    def allows(self, level: int) -> bool:
+        """Whether the codec takes `level`."""
+        return level == self.default or self.minimum <= level <= self.maximum
+
+
+class CodecFacts(NamedTuple):
+    """What the protocol and the settings say of one codec.
+
+    Attributes:
+        codec: The codec and its number.
+        levels: Levels it takes; false where it has none.
+        first_produce_version: Lowest version of Produce whose records may use it.
+        first_fetch_version: Lowest version of Fetch that may return it.
+        first_magic: Lowest record format that has it.
+    """
+
+    codec: Codec
+    levels: LevelRange = LevelRange(0, -1, 0, "it has no levels")
+    first_produce_version: int = 0
+    first_fetch_version: int = 0
+    first_magic: int = 0
+
+    @property
+    def name(self) -> str:
+        """The codec's name as in settings, such as "zstd"."""
+        return self.codec.name.lower()
+
+    @property
+    def level_setting(self) -> str:
+        """The setting that has the codec's level, such as "compression_zstd_level"."""
+        return f"compression_{self.name}_level"
+
+
+CODECS: Mapping[int, CodecFacts] = MappingProxyType(
+    {
+        row.codec: row
+        for row in (
+            CodecFacts(Codec.NONE),
+            CodecFacts(Codec.GZIP, LevelRange(1, 9, -1, "zlib has nine levels")),
+            CodecFacts(Codec.SNAPPY),
+            CodecFacts(Codec.LZ4, LevelRange(1, 17, 9, "Kafka's own range")),
+            CodecFacts(  # KIP-110
+                Codec.ZSTD,
+                LevelRange(-131_072, 22, 3, "zstd's own range"),
+                first_produce_version=7,
+                first_fetch_version=10,
+                first_magic=2,
+            ),
+        )
+    }
+)
+"""The codecs by number. What compresses and decompresses is in `kprod.compression.codecs`."""
 
 
 class TimestampType(enum.IntEnum):

@@ -7,14 +7,12 @@ see `kprod.compression.limits`.
 Thread-safety: see `kprod.compression.codecs`.
 """
 
-from kprod.compression.codecs import LEVELS, LevelRange, compress, compressor, decompress
+from kprod.compression.codecs import compress, compressor, decompress
 from kprod.compression.limits import DECOMPRESSED_BYTES_MAX, Buffer
 
 __all__ = [
     "DECOMPRESSED_BYTES_MAX",
-    "LEVELS",
     "Buffer",
-    "LevelRange",
     "compress",
     "compressor",
     "decompress",

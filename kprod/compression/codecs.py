@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kprod.compression import gzip, lz4, snappy, zstd
 from kprod.compression.limits import DECOMPRESSED_BYTES_MAX, Buffer
 from kprod.errors import ConfigError, CorruptRecord, UnsupportedCodec
-from kprod.model import Codec
+from kprod.model import CODECS, Codec, CodecFacts
 
 _MAGIC_V0 = 0
 _MAGIC_V2 = 2
@@ -23,44 +23,52 @@ def _copied(payload: Buffer, _limit_bytes: int) -> bytes:
     return bytes(payload)
 
 
-class LevelRange(NamedTuple):
-    """Which levels a codec takes.
+class _Coder(NamedTuple):
+    """The functions of one codec.
 
     Attributes:
-        minimum: Lowest level of the range.
-        maximum: Highest level of the range.
-        default: Used when none is given; it may lie outside the range (gzip's −1).
+        bind: From a level and a record format to a function that compresses.
+        decompress: Takes a block and the most bytes of output.
+        decompress_v0: The same for format V0.
     """
 
-    minimum: int
-    maximum: int
-    default: int
-
-    def allows(self, level: int) -> bool:
-        """Whether the codec takes `level`."""
-        return level == self.default or self.minimum <= level <= self.maximum
+    bind: Callable[[int, int], Callable[[Buffer], Buffer]]
+    decompress: Callable[[Buffer, int], bytes]
+    decompress_v0: Callable[[Buffer, int], bytes]
 
 
-LEVELS: Mapping[Codec, LevelRange] = MappingProxyType(
+def _bind_lz4(level: int, magic: int) -> Callable[[Buffer], Buffer]:
+    return partial(lz4.compress_v0 if magic == _MAGIC_V0 else lz4.compress, level=level)
+
+
+_CODERS: Mapping[Codec, _Coder] = MappingProxyType(
     {
-        Codec.GZIP: LevelRange(1, 9, -1),
-        Codec.LZ4: LevelRange(1, 17, lz4.FAST_LEVEL),
-        Codec.ZSTD: LevelRange(-131_072, 22, 3),
+        Codec.NONE: _Coder(lambda _level, _magic: _unchanged, _copied, _copied),
+        Codec.GZIP: _Coder(
+            lambda level, _magic: partial(gzip.compress, level=level),
+            gzip.decompress,
+            gzip.decompress,
+        ),
+        Codec.SNAPPY: _Coder(
+            lambda _level, _magic: snappy.compress, snappy.decompress, snappy.decompress
+        ),
+        Codec.LZ4: _Coder(_bind_lz4, lz4.decompress, partial(lz4.decompress, check_header=False)),
+        Codec.ZSTD: _Coder(
+            lambda level, _magic: zstd.Compressor(level), zstd.decompress, zstd.decompress
+        ),
     }
 )
-"""Levels per codec, Java's numbers; none and snappy have no level."""
+"""The functions of every codec; the numbers are in `kprod.model`."""
 
 
-_READERS: Sequence[Sequence[Callable[[Buffer, int], bytes]]] = (
-    (
-        _copied,
-        gzip.decompress,
-        snappy.decompress,
-        partial(lz4.decompress, check_header=False),
-    ),
-    (_copied, gzip.decompress, snappy.decompress, lz4.decompress),
-    (_copied, gzip.decompress, snappy.decompress, lz4.decompress, zstd.decompress),
-)
+_READERS: Sequence[Mapping[int, Callable[[Buffer, int], bytes]]] = [
+    {
+        codec: coder.decompress if magic else coder.decompress_v0
+        for codec, coder in _CODERS.items()
+        if CODECS[codec].first_magic <= magic
+    }
+    for magic in range(_MAGIC_V2 + 1)
+]
 """What reads a block, by the batch's format, then by the codec's number."""
 
 
@@ -71,7 +79,7 @@ def compressor(
 
     Args:
         codec: One of the five.
-        level: As in `LEVELS`; None takes the codec's default.
+        level: One that `CodecFacts.levels` allows; None takes the codec's default.
         magic: Format of the batches, 0 to 2.
 
     Returns:
@@ -84,19 +92,11 @@ def compressor(
 
     Thread-safety: the function belongs to one thread at a time.
     """
-    if codec is Codec.ZSTD and magic < _MAGIC_V2:
-        msg = f"zstd needs record format V2 (brokers since 2.1), not V{magic}"
+    facts = CODECS[codec]
+    if magic < facts.first_magic:
+        msg = f"{facts.name} needs record format V{facts.first_magic} or newer, not V{magic}"
         raise UnsupportedCodec(msg)
-    chosen = _checked_level(codec, level)
-    if codec is Codec.NONE:
-        return _unchanged
-    if codec is Codec.GZIP:
-        return partial(gzip.compress, level=chosen)
-    if codec is Codec.SNAPPY:
-        return snappy.compress
-    if codec is Codec.LZ4:
-        return partial(lz4.compress_v0 if magic == _MAGIC_V0 else lz4.compress, level=chosen)
-    return zstd.Compressor(chosen)
+    return _CODERS[codec].bind(_checked_level(facts, level), magic)
 
 
 def compress(
@@ -107,7 +107,7 @@ def compress(
     Args:
         codec: One of the five.
         payload: The records, uncompressed.
-        level: As in `LEVELS`; None takes the codec's default.
+        level: One that `CodecFacts.levels` allows; None takes the codec's default.
         magic: Format of the batch, 0 to 2.
 
     Returns:
@@ -143,27 +143,24 @@ def decompress(
         CorruptRecord: Truncated, malformed, followed by garbage, too large, or a codec that the
             format does not have.
     """
-    readers = _READERS[magic]
-    if 0 <= codec < len(readers):
-        return readers[codec](payload, limit_bytes)
-    msg = f"record format V{magic} has no codec {codec}"
-    raise CorruptRecord(msg)
+    read = _READERS[magic].get(codec)
+    if read is None:
+        msg = f"record format V{magic} has no codec {codec}"
+        raise CorruptRecord(msg)
+    return read(payload, limit_bytes)
 
 
-def _checked_level(codec: Codec, level: int | None) -> int:
+def _checked_level(facts: CodecFacts, level: int | None) -> int:
     """The level to use, or the error that names the setting."""
-    levels = LEVELS.get(codec)
-    name = codec.name.lower()
-    if levels is None:
-        if level is None:
-            return 0
-        msg = f"compression {name} has no levels, got level {level}"
-        raise ConfigError(msg)
+    levels = facts.levels
     if level is None:
         return levels.default
+    if not levels:
+        msg = f"compression {facts.name} has no levels, got level {level}"
+        raise ConfigError(msg)
     if not levels.allows(level):
         msg = (
-            f"compression_{name}_level={level}: must be {levels.minimum} to {levels.maximum}, "
+            f"{facts.level_setting}={level}: must be {levels.minimum} to {levels.maximum}, "
             f"or the default {levels.default}"
         )
         raise ConfigError(msg)

@@ -21,9 +21,10 @@ import xxhash
 from kprod._core.block_frames import lz4_frame_bytes_max
 from kprod.compression.limits import BoundedOutput, Buffer
 from kprod.errors import CorruptRecord
+from kprod.model import CODECS, Codec
 
 NAME = "lz4"
-FAST_LEVEL = 9
+FAST_LEVEL = CODECS[Codec.LZ4].levels.default
 _FRAME_MAGIC = struct.pack("<I", 0x184D2204)
 _FLG_OFFSET = 4
 _BD_OFFSET = 5

@@ -35,9 +35,21 @@ from kprod.config.slices import (
     SenderSettings,
 )
 from kprod.interfaces import Interceptor, Partitioner, Serializer
-from kprod.model import Acks, Codec
+from kprod.model import CODECS, Acks, Codec
 
 _FOREVER = 2**31 - 1
+
+
+def _level(codec: Codec, meaning: str) -> int:
+    """The row of a codec's level, from the codec's facts."""
+    facts = CODECS[codec]
+    minimum, maximum, default, reason = facts.levels
+    bounds = Whole(minimum=minimum, maximum=maximum, reason=reason)
+    is_within = minimum <= default <= maximum
+    kind = bounds if is_within else Level(levels=bounds, default_marker=default)
+    name = facts.level_setting.replace("_", ".")
+    setting: int = field(default=default, metadata=row(name, kind, Group.COMPRESSION, meaning))
+    return setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,37 +175,15 @@ class ProducerConfig(ClientConfig):
             "compression.type", CodecKind(), Group.COMPRESSION, "How batches are compressed."
         ),
     )
-    compression_gzip_level: int = field(
-        default=-1,
-        metadata=row(
-            "compression.gzip.level",
-            Level(
-                levels=Whole(minimum=1, maximum=9, reason="zlib has nine levels"),
-                default_marker=-1,
-            ),
-            Group.COMPRESSION,
-            "1 is fast, 9 is small, −1 is zlib's choice (6).",
-        ),
+    compression_gzip_level: int = _level(
+        Codec.GZIP, "1 is fast, 9 is small, −1 is zlib's choice (6)."
     )
-    compression_lz4_level: int = field(
-        default=9,
-        metadata=row(
-            "compression.lz4.level",
-            Whole(minimum=1, maximum=17, reason="Kafka's own range"),
-            Group.COMPRESSION,
-            "As in Kafka: 9 is lz4's fast compressor, any other level its thorough one, "
-            "brought into that one's range of 3 to 12.",
-        ),
+    compression_lz4_level: int = _level(
+        Codec.LZ4,
+        "As in Kafka: 9 is lz4's fast compressor, any other level its thorough one, "
+        "brought into that one's range of 3 to 12.",
     )
-    compression_zstd_level: int = field(
-        default=3,
-        metadata=row(
-            "compression.zstd.level",
-            Whole(minimum=-131_072, maximum=22, reason="zstd's own range"),
-            Group.COMPRESSION,
-            "22 is small, negative levels are fast.",
-        ),
-    )
+    compression_zstd_level: int = _level(Codec.ZSTD, "22 is small, negative levels are fast.")
     partitioner: Partitioner | str | None = field(
         default=None,
         metadata=row(

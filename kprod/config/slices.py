@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kprod.config.address import Address
 from kprod.interfaces import Partitioner
-from kprod.model import Acks, Codec
+from kprod.model import CODECS, Acks, Codec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +38,8 @@ class CompressionSettings:
     @property
     def level(self) -> int | None:
         """The chosen codec's level; None where the codec has none."""
-        match self.compression_type:
-            case Codec.GZIP:
-                return self.compression_gzip_level
-            case Codec.LZ4:
-                return self.compression_lz4_level
-            case Codec.ZSTD:
-                return self.compression_zstd_level
-            case _:
-                return None
+        facts = CODECS[self.compression_type]
+        return int(getattr(self, facts.level_setting)) if facts.levels else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

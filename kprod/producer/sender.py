@@ -29,7 +29,7 @@ from kprod.config import CompressionSettings, SenderSettings
 from kprod.errors import ClosedError, KprodError
 from kprod.metrics.recorder import Recorder
 from kprod.metrics.state_log import Event, StateLog
-from kprod.model import Codec, Node
+from kprod.model import CODECS, Codec, Node
 from kprod.network.client import NetworkClient
 from kprod.network.request import ClientRequest, Outcome
 from kprod.producer.accumulator import RecordAccumulator
@@ -43,7 +43,6 @@ from kprod.protocol.produce_frame import PartitionRecords, TopicRecords
 from kprod.timer.timer import Timer, TimerTask
 
 PRODUCE_VERSION_MIN = 3  # the first with record batches
-PRODUCE_VERSION_MIN_ZSTD = 7  # KIP-110
 POLL_MAX_MS = 60_000  # nothing depends on it; a bound on what a lost wake-up could cost
 
 
@@ -118,9 +117,7 @@ class Sender:
         self._compress: Callable[[bytes], Buffer] | None = None
         if compression.compression_type is not Codec.NONE:
             self._compress = compressor(compression.compression_type, compression.level)
-        first = PRODUCE_VERSION_MIN
-        if compression.compression_type is Codec.ZSTD:
-            first = PRODUCE_VERSION_MIN_ZSTD
+        first = max(PRODUCE_VERSION_MIN, CODECS[self._attributes].first_produce_version)
         self._terms = ProduceTerms(
             delivery, acks=settings.acks, timeout_ms=settings.request_timeout_ms, first=first
         )

@@ -16,7 +16,7 @@ from kprod._core.layout import Magic
 from kprod._core.message_set import MessageEntry
 from kprod.compression import Buffer
 from kprod.errors import LocalProtocolError, UnsupportedCodec
-from kprod.model import Codec, Record, TimestampType
+from kprod.model import CODECS, Codec, Record, TimestampType
 from kprod.record.entries import LogEntry, Run, runs
 from kprod.record.message_set import write_message_set
 from kprod.record.writer import write_batch
@@ -104,8 +104,10 @@ def _lowered(run: Run, entry: LogEntry, magic: int) -> bytes:
         return _raw(run, entry)
     if isinstance(entry, RecordBatch) and entry.is_control:
         return b""
-    if entry.codec == Codec.ZSTD:
-        msg = f"zstd batch at byte {run.start + entry.position} cannot be sent as magic {magic}"
+    facts = CODECS.get(entry.codec)
+    if facts is not None and magic < facts.first_magic:
+        place = run.start + entry.position
+        msg = f"{facts.name} batch at byte {place} cannot be sent as magic {magic}"
         raise UnsupportedCodec(msg)
     records = list(entry)  # an unknown codec raises here
     return write_message_set(

@@ -1,5 +1,6 @@
 """The codecs' common face: levels, what each format has, framing, agreement with other clients."""
 
+import dataclasses
 import operator
 import sys
 import threading
@@ -11,9 +12,12 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprod.compression import LEVELS, compress, compressor, decompress
+from kprod._core.message_set import encode_message_set
+from kprod.compression import compress, compressor, decompress
+from kprod.config.producer_config import ProducerConfig
 from kprod.errors import ConfigError, CorruptRecord, UnsupportedCodec
-from kprod.model import Codec
+from kprod.model import CODECS, Codec
+from kprod.record.message_set import read_message_set, write_message_set
 from tests.oracle import codecs as oracle
 
 with warnings.catch_warnings():
@@ -70,10 +74,10 @@ def test_agreement_with_cramjam() -> None:
         assert bytes(read(bytes(compress(codec, payload)))) == payload
 
 
-@pytest.mark.parametrize("codec", sorted(LEVELS))
+@pytest.mark.parametrize("codec", [facts.codec for facts in CODECS.values() if facts.levels])
 def test_every_level_reads_back(codec: Codec) -> None:
     """Each level of each codec gives something readable; zstd's range is sampled."""
-    levels = LEVELS[codec]
+    levels = CODECS[codec].levels
     negative = [-131_072, -1_000, -7, -1, 0]
     wanted = [*negative, *range(1, 23)] if codec is Codec.ZSTD else range(1, levels.maximum + 1)
     payload = b"value of the record 0123456789" * 200
@@ -237,3 +241,27 @@ def test_compressors_do_not_share_a_context() -> None:
         thread.join(60)
     assert not failures
     assert not any(thread.is_alive() for thread in threads)
+
+
+def test_every_codec_has_its_facts_and_functions() -> None:
+    """A codec without a row, a setting for its levels or a function is found here."""
+    settings = {field.name for field in dataclasses.fields(ProducerConfig)}
+
+    assert list(CODECS) == list(Codec)
+    for facts in CODECS.values():
+        assert decompress(facts.codec, compress(facts.codec, b"value " * 9)) == b"value " * 9
+        assert (facts.level_setting in settings) == bool(facts.levels)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("magic", [0, 1])
+def test_message_sets_have_the_codecs_that_the_facts_say(codec: Codec, magic: int) -> None:
+    """The compiled writer of message sets draws the line where the table does."""
+    rows = [(0, 0, b"key", b"value")]
+
+    if magic < CODECS[codec].first_magic:
+        with pytest.raises(UnsupportedCodec):
+            encode_message_set(rows, magic=magic, codec=codec, compress=None)
+    else:
+        written = write_message_set(rows, magic=magic, codec=codec)
+        assert [row[3] for entry in read_message_set(written) for row in entry] == [b"value"]

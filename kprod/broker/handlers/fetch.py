@@ -33,12 +33,12 @@ from kprod.broker.refusal import Refused
 from kprod.broker.replication import Partition
 from kprod.broker.request import Body, Request
 from kprod.broker.state import ClusterState
-from kprod.model import Codec
+from kprod.model import CODECS
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 
 _FIRST_VERSION_WITH_BATCHES = 4
-_FIRST_VERSION_WITH_ZSTD = 10
+_FIRST_VERSION_WITH_ALL_CODECS = max(it.first_fetch_version for it in CODECS.values())
 _FIRST_VERSION_WITH_LEADERS = 12
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _FIRST_VERSION_WITH_ENDPOINTS = 16
@@ -222,8 +222,10 @@ def _pieces(wanted: _Wanted, left: int, *, is_first: bool) -> list[memoryview]:
 
 def _give(request: Request, answer: dict[str, Any], pieces: list[memoryview]) -> None:
     """Cases G and H: put the batches into the answer, in the format that the client knows."""
-    if request.api_version < _FIRST_VERSION_WITH_ZSTD:
-        readable = list(itertools.takewhile(lambda it: not _is_zstd(it), pieces))
+    if request.api_version < _FIRST_VERSION_WITH_ALL_CODECS:
+        readable = list(
+            itertools.takewhile(lambda it: _first_version(it) <= request.api_version, pieces)
+        )
         if pieces and not readable:
             answer["error_code"] = int(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
             return
@@ -234,8 +236,8 @@ def _give(request: Request, answer: dict[str, Any], pieces: list[memoryview]) ->
     answer["records"] = encoded
 
 
-def _is_zstd(batch: memoryview) -> bool:
-    return batch[_CODEC_AT] & BatchAttributes.CODEC_MASK == Codec.ZSTD
+def _first_version(batch: memoryview) -> int:
+    return CODECS[batch[_CODEC_AT] & BatchAttributes.CODEC_MASK].first_fetch_version
 
 
 def _partition_answer(request: Request, wanted: _Wanted) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Rules, and the error for each.
     follows the batch and is the beginning of another is left away. A whole batch whose checksum is
     right and whose numbers make no sense (a count, a last offset delta): INVALID_RECORD, which
     clients do not try again.
-    zstd below Produce version 7: UNSUPPORTED_COMPRESSION_TYPE.
+    A codec that came with a later version of Produce (zstd, 7): UNSUPPORTED_COMPRESSION_TYPE.
     Base offset 0: INVALID_RECORD. Size within `max.message.bytes`: MESSAGE_TOO_LARGE.
     The checksum: CORRUPT_MESSAGE. A codec that there is: UNKNOWN_SERVER_ERROR.
     A record count above 0 that agrees with the last offset delta; no marker; a producer id with an
@@ -35,11 +35,10 @@ from kprod.broker.config import TopicConfig
 from kprod.broker.refusal import Refused, RefusedByLog
 from kprod.compression import decompress
 from kprod.errors import CorruptRecord
-from kprod.model import Codec, TimestampType
+from kprod.model import CODECS, Codec, TimestampType
 from kprod.protocol.error_table import ErrorCode
 from kprod.record.reader import read_batches
 
-_FIRST_VERSION_WITH_ZSTD = 7
 _LAST_CODEC = max(Codec)
 # A batch of a megabyte has some 100,000 records, and an answer names each of them.
 _RECORDS_NAMED_MAX = 1_000
@@ -110,8 +109,10 @@ def _only_batch(records: memoryview | None, api_version: int) -> RecordBatch:
         whole = 0 if batch is None else batch.size_bytes
         message = f"{len(records)} bytes are not one record batch ({whole} bytes are)"
         raise Refused(ErrorCode.INVALID_RECORD, message)
-    if batch.codec == Codec.ZSTD and api_version < _FIRST_VERSION_WITH_ZSTD:
-        message = f"zstd needs Produce version {_FIRST_VERSION_WITH_ZSTD}, not {api_version}"
+    codec = CODECS.get(batch.codec)
+    if codec is not None and api_version < codec.first_produce_version:
+        needed = codec.first_produce_version
+        message = f"{codec.name} needs Produce version {needed}, not {api_version}"
         raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message)
     return batch
 
