@@ -16,6 +16,7 @@ import enum
 from typing import TypeVar
 
 _AnyError = TypeVar("_AnyError", bound=BaseException)
+_AnyKprodError = TypeVar("_AnyKprodError", bound="KprodError")
 
 
 def without_frames(error: _AnyError) -> _AnyError:
@@ -41,6 +42,28 @@ def without_frames(error: _AnyError) -> _AnyError:
         if isinstance(found, BaseExceptionGroup):
             ahead += found.exceptions
     return error
+
+
+def own_copy(error: _AnyKprodError) -> _AnyKprodError:
+    """Copy an error, for another caller, batch or request that it ends.
+
+    Raising an error adds to its traceback, and each batch sets its own `persistence`; so no two of
+    them share one.
+
+    Args:
+        error: Left as it is.
+
+    Returns:
+        An error of the same class with the same message, attributes, notes and cause, and without a
+        traceback.
+    """
+    copied = type(error)(*error.args)
+    copied.__dict__.update(error.__dict__)
+    notes = error.__dict__.get("__notes__")
+    if notes is not None:
+        copied.__notes__ = list(notes)
+    copied.__cause__ = error.__cause__
+    return copied
 
 
 class Persistence(enum.Enum):

@@ -33,3 +33,37 @@ def test_every_error_survives_pickling(error_class: type[errors.KprodError]) -> 
     assert str(again) == "what was asked, what there was"
     assert again.persistence is errors.Persistence.POSSIBLY_PERSISTED
     assert again.retriable == error_class.retriable
+
+
+@pytest.mark.parametrize("error_class", _ALL)
+def test_a_copy_is_another_error_that_says_the_same(error_class: type[errors.KprodError]) -> None:
+    """Class, text, attributes, notes and cause are the original's; changes stay with the copy."""
+    error = error_class("what was asked, what there was")
+    error.persistence = errors.Persistence.NOT_PERSISTED
+    error.__cause__ = cause = OSError(104, "reset")
+    error.add_note("of the application")
+
+    copied = errors.own_copy(error)
+    copied.persistence = errors.Persistence.POSSIBLY_PERSISTED
+    copied.add_note("of a caller")
+
+    assert type(copied) is error_class
+    assert str(copied) == "what was asked, what there was"
+    assert copied.__cause__ is cause
+    assert copied.__notes__ == ["of the application", "of a caller"]
+    assert error.__notes__ == ["of the application"]
+    assert error.persistence is errors.Persistence.NOT_PERSISTED
+
+
+def test_a_copy_has_no_traceback_of_its_own() -> None:
+    """The frames that the original was raised through are not the copy's."""
+    error = errors.RecordsFailed("3 of 9")
+    error.failed_count = 3
+    with pytest.raises(errors.RecordsFailed):
+        raise error
+
+    copied = errors.own_copy(error)
+
+    assert error.__traceback__ is not None
+    assert copied.__traceback__ is None
+    assert copied.failed_count == 3

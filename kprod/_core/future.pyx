@@ -25,7 +25,7 @@ from kprod._core.own_wait cimport refuse_own_wait
 from kprod._core.record_metadata cimport new_metadata
 from _thread import allocate_lock
 
-from kprod.errors import KprodTimeout, without_frames
+from kprod.errors import KprodTimeout, own_copy, without_frames
 
 # Made by higher layers; set once, by `register`.
 cdef object _metadata_type = None
@@ -483,7 +483,7 @@ cdef class RecordFuture:
         error = self._error(result)
         if error is not None:
             # Each caller gets an exception of its own: a shared one would gather tracebacks.
-            raise _copy_of(error)
+            raise own_copy(error)
         return self._metadata(result)
 
     @cython.binding(False)
@@ -573,13 +573,6 @@ cdef class RecordFuture:
         a callback of the same producer they wait for ever without a timeout. `kprod.wait` refuses.
         """
         return _to_concurrent(self)
-
-
-cdef object _copy_of(object error):
-    cdef object again = type(error)(*error.args)
-    again.__dict__.update(error.__dict__)
-    again.__cause__ = error.__cause__
-    return again
 
 
 cdef bint _wait_once(BatchResult result, object seconds, bint until_finished) except -1:

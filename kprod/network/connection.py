@@ -32,6 +32,7 @@ from kprod.errors import (
     Disconnected,
     KprodError,
     RequestTimeout,
+    own_copy,
     without_frames,
 )
 from kprod.guarded_log import guarded_logger
@@ -498,9 +499,7 @@ def _lose(connection: NodeConnection, cause: Exception, now_ms: int) -> None:
 def _error_for_request(error: KprodError, node: Node) -> KprodError:
     """What a request ends with when its connection goes; each gets an error of its own."""
     if isinstance(error, Disconnected | RequestTimeout | ClosedError | AuthenticationFailed):
-        own: KprodError = type(error)(*error.args)
-        own.__cause__ = error.__cause__
-        return own
+        return own_copy(error)
     disconnected = Disconnected(f"connection to {node.address} was given up: {error}")
     disconnected.__cause__ = error
     return disconnected

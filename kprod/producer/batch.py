@@ -30,14 +30,6 @@ if TYPE_CHECKING:
 NO_SEQUENCE = -1
 
 
-def own_copy(error: KprodError) -> KprodError:
-    """Copy an error that ends several batches, since each has its own persistence."""
-    copied = type(error)(*error.args)
-    copied.__dict__.update(error.__dict__)
-    copied.__cause__ = error.__cause__
-    return copied
-
-
 class ProducerBatch(TimerTask):
     """One batch of one partition, and its timer: for linger first, then for its delivery deadline.
 

@@ -30,6 +30,7 @@ from kprod.errors import (
     KprodError,
     Purged,
     UnknownPartition,
+    own_copy,
 )
 from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Recorder
@@ -37,7 +38,7 @@ from kprod.network.request import Outcome
 from kprod.network.throttle import told_throttle_ms
 from kprod.network.trouble_log import not_reached
 from kprod.producer.accumulator import RecordAccumulator
-from kprod.producer.batch import ProducerBatch, own_copy
+from kprod.producer.batch import ProducerBatch
 from kprod.producer.partition_queue import PartitionQueue
 from kprod.producer.produce_answer import (
     FATAL_CODES,

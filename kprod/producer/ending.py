@@ -21,12 +21,11 @@ from kprod._core.chunks import ChunkPool
 from kprod._core.future import BatchResult
 from kprod.clock import Clock
 from kprod.cluster.metadata import Metadata
-from kprod.errors import ClosedError, KprodError, Persistence
+from kprod.errors import ClosedError, KprodError, Persistence, own_copy
 from kprod.guarded_log import guarded_logger
 from kprod.metrics.state_log import Event, StateLog
 from kprod.network.client import NetworkClient
 from kprod.producer.accumulator import RecordAccumulator
-from kprod.producer.batch import own_copy
 from kprod.producer.sender import Sender
 from kprod.producer.sender_thread import SenderThread
 

@@ -29,6 +29,7 @@ from kprod.errors import (
     KprodError,
     ProducerForked,
     UnknownPartition,
+    own_copy,
 )
 from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Metrics, MetricsRecorder, Recorder, SilentRecorder
@@ -41,7 +42,7 @@ from kprod.network.surroundings import NetworkDoors, system_doors
 from kprod.producer import future as _future  # registers the future's bridges
 from kprod.producer import lifetime
 from kprod.producer.accumulator import RecordAccumulator
-from kprod.producer.batch import ProducerBatch, own_copy
+from kprod.producer.batch import ProducerBatch
 from kprod.producer.buffer_pool import BufferPool
 from kprod.producer.bulk import BulkSendPath
 from kprod.producer.delivery import Delivery

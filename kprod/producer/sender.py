@@ -26,14 +26,14 @@ from kprod.cluster.leader_changes import leader_changes
 from kprod.cluster.metadata import NEVER_MS, Metadata
 from kprod.compression import Buffer, compressor
 from kprod.config import CompressionSettings, SenderSettings
-from kprod.errors import ClosedError, KprodError
+from kprod.errors import ClosedError, KprodError, own_copy
 from kprod.metrics.recorder import Recorder
 from kprod.metrics.state_log import Event, StateLog
 from kprod.model import CODECS, Codec, Node
 from kprod.network.client import NetworkClient
 from kprod.network.request import ClientRequest, Outcome
 from kprod.producer.accumulator import RecordAccumulator
-from kprod.producer.batch import ProducerBatch, own_copy
+from kprod.producer.batch import ProducerBatch
 from kprod.producer.delivery import Delivery
 from kprod.producer.produce_call import ProduceCall, ProduceTerms
 from kprod.producer.transaction.manager import TransactionManager, check_producer_id
