@@ -5,9 +5,9 @@ Thread-safety: see `kprod._core.clock`.
 
 from typing import Protocol
 
-from kprod._core.clock import ManualClock, SystemClock
+from kprod._core.clock import Deadline, ManualClock, SystemClock
 
-__all__ = ["Clock", "ManualClock", "SystemClock"]
+__all__ = ["Clock", "Deadline", "ManualClock", "SystemClock"]
 
 
 class Clock(Protocol):

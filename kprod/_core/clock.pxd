@@ -26,6 +26,16 @@ cdef class SystemClock:
 cpdef double bounded_s(object timeout) except -1
 
 
+cdef class Deadline:
+    # None: the machine's.
+    cdef SystemClock _clock
+    # −1: it never ends.
+    cdef int64_t _ends_ns
+    cdef int64_t _now_ns(self) noexcept
+    cpdef double wait_s(self) noexcept
+    cpdef bint is_over(self) noexcept
+
+
 cdef class ManualClock(SystemClock):
     cdef int64_t _now_ns
     cdef int64_t _timestamp_ms

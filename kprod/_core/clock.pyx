@@ -38,6 +38,8 @@ cdef enum:
     NS_PER_MS = 1000000
     NS_PER_S = 1000000000
 
+cdef int64_t NO_END_NS = -1
+
 
 cdef inline int64_t _read_ns(int clock_id) noexcept nogil:
     cdef timespec spec
@@ -119,6 +121,44 @@ cpdef double bounded_s(object timeout) except -1:
     if timeout_s != timeout_s:
         raise ValueError(f"timeout must be seconds or None, got {timeout}")
     return min(max(timeout_s, 0.0), 1e9)
+
+
+cdef class Deadline:
+    """When a wait ends: a caller's timeout, from now on.
+
+    Args:
+        timeout: Seconds; None never ends. Below 0 counts as 0, above 10⁹ (30 years) as 10⁹.
+        clock: Whose monotonic time is meant; the machine's by default.
+
+    Raises:
+        TypeError: The timeout is no number.
+        ValueError: It is NaN.
+
+    Thread-safety: immutable.
+    """
+
+    def __cinit__(self, timeout=None, SystemClock clock=None):
+        self._clock = clock
+        self._ends_ns = NO_END_NS
+        if timeout is not None:
+            self._ends_ns = self._now_ns() + <int64_t>(bounded_s(timeout) * NS_PER_S)
+
+    cdef int64_t _now_ns(self) noexcept:
+        return _read_ns(CLOCK_MONOTONIC) if self._clock is None else self._clock.now_ns()
+
+    cpdef double wait_s(self) noexcept:
+        """Seconds left as a lock's `acquire` takes them: at least 0; −1 if it never ends."""
+        if self._ends_ns == NO_END_NS:
+            return -1
+        return max(self._ends_ns - self._now_ns(), <int64_t>0) / <double>NS_PER_S
+
+    def left_s(self):
+        """Seconds left, at least 0; None if it never ends."""
+        return None if self._ends_ns == NO_END_NS else self.wait_s()
+
+    cpdef bint is_over(self) noexcept:
+        """Whether the time is over."""
+        return self._ends_ns != NO_END_NS and self._now_ns() >= self._ends_ns
 
 
 cdef class ManualClock(SystemClock):

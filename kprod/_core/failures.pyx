@@ -10,9 +10,8 @@ Source: `concurrent.futures.wait` for the shape.
 """
 
 from cpython.list cimport PyList_CheckExact, PyList_GET_ITEM, PyList_GET_SIZE
-from libc.stdint cimport int64_t
 
-from kprod._core.clock cimport SystemClock, bounded_s
+from kprod._core.clock cimport Deadline
 from kprod._core.future cimport BatchResult, RecordFuture
 from kprod._core.prefetch cimport prefetch_line
 
@@ -56,9 +55,7 @@ def failures_of(futures, timeout=None) -> list:
     # The batch of the record before, if all its records were delivered.
     cdef BatchResult delivered = _NO_RESULT
     cdef Py_ssize_t index = 0
-    cdef int64_t deadline_ns = 0
-    if timeout is not None:
-        deadline_ns = SystemClock().now_ns() + <int64_t>(bounded_s(timeout) * 1e9)
+    cdef Deadline deadline = None if timeout is None else Deadline(timeout)
     while index < PyList_GET_SIZE(everyone):
         if index + LOOKED_AHEAD < PyList_GET_SIZE(everyone):
             prefetch_line(PyList_GET_ITEM(everyone, index + LOOKED_AHEAD))
@@ -71,7 +68,7 @@ def failures_of(futures, timeout=None) -> list:
             if everyone is futures:
                 # Nobody may change what is asked about while others run.
                 everyone = list(everyone)
-            result = _outcome(future, everyone, timeout, deadline_ns)
+            result = _outcome(future, everyone, timeout, deadline)
         if result.error is None and result._record_errors is None:
             delivered = result
         elif future._error(result) is not None:
@@ -80,16 +77,16 @@ def failures_of(futures, timeout=None) -> list:
 
 
 cdef BatchResult _outcome(
-    RecordFuture future, list everyone, object timeout, int64_t deadline_ns
+    RecordFuture future, list everyone, object timeout, Deadline deadline
 ):
     """The result that settles a record, which is waited for."""
-    if timeout is None:
+    if deadline is None:
         return future._outcome(None)
     try:
-        return future._outcome(max(deadline_ns - SystemClock().now_ns(), 0) / 1e9)
+        return future._outcome(deadline.wait_s())
     except KprodTimeout:
         # It may also be what a signal handler raised.
-        if SystemClock().now_ns() < deadline_ns:
+        if not deadline.is_over():
             raise
     settled_count = sum([other.done() for other in everyone])
     raise KprodTimeout(

@@ -19,7 +19,7 @@ cimport cython
 from cpython.list cimport PyList_GET_SIZE
 from libc.stdint cimport int32_t, int64_t
 
-from kprod._core.clock cimport SystemClock, bounded_s
+from kprod._core.clock cimport Deadline
 from kprod._core.collector cimport track_again, untrack
 from kprod._core.own_wait cimport refuse_own_wait
 from kprod._core.record_metadata cimport new_metadata
@@ -195,8 +195,7 @@ cdef class BatchResult:
         Returns:
             False when the time is over.
         """
-        clock = SystemClock()
-        cdef int64_t deadline_ns = clock.now_ns() + <int64_t>(min(max(timeout_s, 0.0), 1e9) * 1e9)
+        cdef Deadline deadline = Deadline(None if timeout_s < 0 else timeout_s)
         cdef list open_results = [self]
         cdef BatchResult result
         while open_results:
@@ -205,9 +204,7 @@ cdef class BatchResult:
                 open_results.extend(result._parts)
             elif not result.finished:
                 open_results.append(result)
-                if timeout_s >= 0:
-                    timeout_s = max(deadline_ns - clock.now_ns(), 0) / 1e9
-                if not _wait_once(result, timeout_s, True):
+                if not _wait_once(result, deadline.wait_s(), True):
                     return False
         return True
 
@@ -509,19 +506,11 @@ cdef class RecordFuture:
         return result if result.done else self._wait(result, timeout)
 
     cdef BatchResult _wait(self, BatchResult result, object timeout):
-        cdef int64_t deadline_ns = 0
-        cdef double seconds = -1
-        if timeout is not None:
-            seconds = bounded_s(timeout)
-        if seconds != 0:
+        cdef Deadline deadline = Deadline(timeout)
+        if not deadline.is_over():
             refuse_own_wait(result)
-        clock = SystemClock()
-        if timeout is not None:
-            deadline_ns = clock.now_ns() + <int64_t>(seconds * 1e9)
         while not result.done:
-            if timeout is not None:
-                seconds = max(deadline_ns - clock.now_ns(), 0) / 1e9
-            if not _wait_once(result, seconds, False):
+            if not _wait_once(result, deadline.wait_s(), False):
                 raise KprodTimeout(
                     f"the record for {result.topic!r} partition {result.partition} was not settled"
                     f" within {timeout} s; it goes on until delivery_timeout_ms ends it"

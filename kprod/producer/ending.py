@@ -19,7 +19,7 @@ from functools import partial
 from kprod._core.append import SendPath
 from kprod._core.chunks import ChunkPool
 from kprod._core.future import BatchResult
-from kprod.clock import Clock
+from kprod.clock import Deadline, SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.errors import ClosedError, KprodError, Persistence, own_copy
 from kprod.guarded_log import guarded_logger
@@ -30,9 +30,7 @@ from kprod.producer.sender import Sender
 from kprod.producer.sender_thread import SenderThread
 
 CLOSE_GRACE_S = 0.3  # for the last turn and the last steps; close has half a second past its time
-TIMEOUT_S_MAX = 1e9  # 30 years: what is longer need not be told from it
 CALL_SLICE_S = 0.2  # between two looks whether the sender is still there
-_FOREVER_S = -1.0
 _CLOSED_BEFORE = "the producer was closed before the record was acknowledged"
 
 _logger = guarded_logger(__name__)
@@ -45,7 +43,7 @@ Covered = Sequence[tuple[BatchResult, int]]
 class Engine:
     """What a producer is made of, as far as its end is concerned."""
 
-    clock: Clock
+    clock: SystemClock
     metadata: Metadata
     pool: ChunkPool
     accumulator: RecordAccumulator
@@ -136,7 +134,7 @@ class Ending:
             raise KprodError("flush() inside a delivery callback would wait for itself")
         covered = self._engine.accumulator.incomplete()
         self.hurry()
-        return self._await(covered, self._ends_ns(timeout))
+        return self._await(covered, self._deadline(timeout))
 
     def call(self, count: Callable[[], int]) -> int:
         """Let the sender's thread make a call between two turns, and wait for it.
@@ -175,7 +173,7 @@ class Ending:
 
     def close(self, timeout: float | None) -> int:
         """See `Producer.close`."""
-        ends_ns = self._ends_ns(timeout)
+        deadline = self._deadline(timeout)
         is_first = self._path.refusal is None
         covered = self._refuse_more()
         waits = self.thread.is_started and not self.thread.is_current
@@ -183,8 +181,8 @@ class Ending:
             self.hurry()
         self._note_closing(is_first=is_first)
         if waits:
-            self._await(covered, ends_ns)
-        self._end(ends_ns)
+            self._await(covered, deadline)
+        self._end(deadline)
         return _undelivered(covered)
 
     def forsake(self, error: KprodError) -> None:
@@ -213,14 +211,14 @@ class Ending:
         if is_first:
             self._state_log.note(Event.CLOSING)
 
-    def _await(self, covered: Covered, ends_ns: int | None) -> int:
+    def _await(self, covered: Covered, deadline: Deadline) -> int:
         """Wait until all are settled or the time is over; how many are not delivered."""
         for result, _ in covered:
-            if not result.wait_finished(self._left_s(ends_ns)):
+            if not result.wait_finished(deadline.wait_s()):
                 break
         return _undelivered(covered)
 
-    def _end(self, ends_ns: int | None) -> None:
+    def _end(self, deadline: Deadline) -> None:
         """End the sender, and wait a little longer for it than the caller asked for."""
         self.thread.stop_soon()
         self._engine.client.wakeup()
@@ -230,25 +228,17 @@ class Ending:
             return
         if self.thread.is_current:
             return
-        left_s = self._left_s(ends_ns)
+        left_s = deadline.wait_s()
         if not self.thread.wait_ended(left_s if left_s < 0 else left_s + CLOSE_GRACE_S):
             _logger.warning(
                 "%s: a delivery callback has not returned; the sender ends after it",
                 self._client_id,
             )
 
-    def _ends_ns(self, timeout: float | None) -> int | None:
-        if timeout is None:
-            return None
-        if not timeout >= 0:  # NaN, too
+    def _deadline(self, timeout: float | None) -> Deadline:
+        if timeout is not None and not timeout >= 0:  # NaN, too
             raise ValueError(f"timeout must be None or at least 0 seconds, got {timeout!r}")
-        return self._engine.clock.now_ns() + int(min(timeout, TIMEOUT_S_MAX) * 1e9)
-
-    def _left_s(self, ends_ns: int | None) -> float:
-        """Seconds until then; negative without an end."""
-        if ends_ns is None:
-            return _FOREVER_S
-        return max(ends_ns - self._engine.clock.now_ns(), 0) / 1e9
+        return Deadline(timeout, self._engine.clock)
 
     # On the sender's thread, at its end.
 

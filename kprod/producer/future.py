@@ -15,13 +15,12 @@ from typing import NamedTuple
 
 from kprod._core import done_calls
 from kprod._core import future as compiled
-from kprod._core.clock import bounded_s
+from kprod._core.clock import Deadline, bounded_s
 from kprod._core.delivery_wait import DeliveryWait
 from kprod._core.done_calls import call_when_done
 from kprod._core.failures import failures_of
 from kprod._core.future import RecordFuture
 from kprod._core.own_wait import is_sender
-from kprod.clock import SystemClock
 from kprod.errors import KprodTimeout, without_frames
 from kprod.guarded_log import guarded_logger
 from kprod.model import RecordMetadata
@@ -55,10 +54,10 @@ def wait(futures: Iterable[RecordFuture], timeout: float | None = None) -> Waite
         ValueError: The timeout is NaN.
     """
     everyone = list(futures)
-    deadline = _Deadline(timeout)
+    deadline = Deadline(timeout)
     for future in everyone:
         try:
-            future.exception(deadline.left())
+            future.exception(deadline.left_s())
         except KprodTimeout:
             break
     done = {future for future in everyone if future.done()}
@@ -85,37 +84,19 @@ def as_completed(
     """
     finished: queue.SimpleQueue[RecordFuture] = queue.SimpleQueue()
     everyone = list(futures)
-    deadline = _Deadline(timeout)
+    deadline = Deadline(timeout)
     for future in everyone:
         call_when_done(future, finished.put)  # an event loop of this thread may stand still
     if is_sender():
         for future in everyone:
-            future.exception(deadline.left())
+            future.exception(deadline.left_s())
     for yielded in range(len(everyone)):
         try:
-            yield finished.get(timeout=deadline.left())
+            yield finished.get(timeout=deadline.left_s())
         except queue.Empty:
             raise KprodTimeout(
                 f"only {yielded} of {counted(len(everyone), 'record')} settled within {timeout} s"
             ) from None
-
-
-class _Deadline:
-    """Seconds left of a timeout."""
-
-    __slots__ = ("_clock", "_ends_ns")
-
-    def __init__(self, timeout: float | None) -> None:
-        self._clock = SystemClock()
-        self._ends_ns = None
-        if timeout is not None:
-            self._ends_ns = self._clock.now_ns() + int(bounded_s(timeout) * 1e9)
-
-    def left(self) -> float | None:
-        """Not negative; None without a limit."""
-        if self._ends_ns is None:
-            return None
-        return max(self._ends_ns - self._clock.now_ns(), 0) / 1e9
 
 
 class _ConcurrentView(concurrent.futures.Future[RecordMetadata]):

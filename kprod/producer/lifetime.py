@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable
 from typing import Protocol
 
-from kprod.clock import SystemClock
+from kprod.clock import Deadline
 from kprod.guarded_log import guarded_logger
 from kprod.wording import plural
 
@@ -77,16 +77,15 @@ def _refuse_in_child() -> None:
 
 def _close_at_exit() -> None:
     """Close all within one limit; Ctrl-C ends the waiting, not the counting."""
-    clock = SystemClock()
-    ends_ns = clock.now_ns() + int(EXIT_FLUSH_S * 1e9)
+    deadline = Deadline(EXIT_FLUSH_S)
     interruption: BaseException | None = None
     counted = [(producer, producer.begin_close()) for producer in still_open()]
     for producer, count in counted:
         try:
-            producer.close(max(ends_ns - clock.now_ns(), 0) / 1e9)
+            producer.close(deadline.wait_s())
         except BaseException as error:  # noqa: BLE001 - whatever it is, the count is told
             interruption = error
-            ends_ns = 0
+            deadline = Deadline(0)
             try:
                 producer.close(0)
             except BaseException as again:  # noqa: BLE001 - who presses Ctrl-C presses it twice
@@ -95,7 +94,7 @@ def _close_at_exit() -> None:
             _tell_undelivered(producer, count())
         except BaseException as error:  # noqa: BLE001 - Ctrl-C during the line; the others go on
             interruption = error
-            ends_ns = 0
+            deadline = Deadline(0)
     if interruption is not None:
         raise interruption
 

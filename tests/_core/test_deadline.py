@@ -1,0 +1,71 @@
+"""A caller's timeout from the call to its end: bounds, what is left, no end at all."""
+
+import math
+
+import pytest
+
+from kprod.clock import Deadline, ManualClock
+
+DECADES_S = 1e9
+
+
+def test_what_is_left_follows_the_clock() -> None:
+    """The seconds left shrink with time, and end at 0."""
+    clock = ManualClock()
+    deadline = Deadline(2.5, clock)
+
+    assert (deadline.wait_s(), deadline.left_s(), deadline.is_over()) == (2.5, 2.5, False)
+    clock.advance(2_000)
+    assert (deadline.wait_s(), deadline.left_s(), deadline.is_over()) == (0.5, 0.5, False)
+    clock.advance(500)
+    assert (deadline.wait_s(), deadline.left_s(), deadline.is_over()) == (0.0, 0.0, True)
+    clock.advance(1)
+    assert (deadline.wait_s(), deadline.left_s(), deadline.is_over()) == (0.0, 0.0, True)
+
+
+def test_without_a_timeout_it_never_ends() -> None:
+    """A lock is then told −1, a queue None."""
+    clock = ManualClock()
+    deadline = Deadline(None, clock)
+
+    clock.advance(2**40)
+
+    assert (deadline.wait_s(), deadline.left_s(), deadline.is_over()) == (-1.0, None, False)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "left_s"),
+    [
+        (0, 0.0),
+        (-1, 0.0),
+        (-math.inf, 0.0),
+        (math.inf, DECADES_S),
+        (10**400, DECADES_S),
+        (-(10**400), 0.0),
+        (DECADES_S * 2, DECADES_S),
+    ],
+)
+def test_a_timeout_is_bounded(timeout: float, left_s: float) -> None:
+    """What is below 0 is over at once; what is beyond 30 years is not told from them."""
+    deadline = Deadline(timeout, ManualClock())
+
+    assert deadline.wait_s() == left_s
+    assert deadline.is_over() == (left_s == 0)
+
+
+def test_the_machines_clock_is_the_default() -> None:
+    """Without a clock the deadline is in the machine's monotonic time."""
+    assert 59 < Deadline(60).wait_s() <= 60
+    assert Deadline(0).is_over()
+
+
+def test_nan_is_no_timeout() -> None:
+    """Nobody could say when it is over."""
+    with pytest.raises(ValueError, match="nan"):
+        Deadline(math.nan)
+
+
+def test_a_text_is_no_timeout() -> None:
+    """Seconds are a number."""
+    with pytest.raises(TypeError):
+        Deadline("5")  # type: ignore[arg-type]
