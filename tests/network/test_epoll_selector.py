@@ -1,9 +1,8 @@
-"""Sleeping and being woken, on Linux."""
+"""What epoll and its event file do alone; the rest is in `test_selector`."""
 
 import os
 import select
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,37 +35,6 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     far.close()
 
 
-def test_events_come_with_their_owner(
-    selector: EpollSelector, pair: tuple[socket.socket, socket.socket]
-) -> None:
-    """Readable, writable, both, and not watched any more."""
-    near, far = pair
-    selector.register(near, EVENT_READ, "owner")
-    assert selector.select(0) == []
-
-    far.send(b"x")
-    assert selector.select(LONG_MS) == [("owner", EVENT_READ)]
-    selector.modify(near, EVENT_READ | EVENT_WRITE, "other")
-    assert selector.select(LONG_MS) == [("other", EVENT_READ | EVENT_WRITE)]
-    selector.modify(near, EVENT_WRITE, "other")
-    assert selector.select(LONG_MS) == [("other", EVENT_WRITE)]
-    selector.unregister(near)
-    assert selector.select(0) == []
-
-
-def test_what_is_not_read_is_told_again(
-    selector: EpollSelector, pair: tuple[socket.socket, socket.socket]
-) -> None:
-    """Only the wake-up is watched for edges: one read per turn may leave bytes behind."""
-    near, far = pair
-    selector.register(near, EVENT_READ, "owner")
-    far.send(b"xyz")
-
-    assert selector.select(LONG_MS) == [("owner", EVENT_READ)]
-    near.recv(1)
-    assert selector.select(LONG_MS) == [("owner", EVENT_READ)]
-
-
 def test_a_hang_up_is_told_to_readers_and_writers(
     selector: EpollSelector, pair: tuple[socket.socket, socket.socket]
 ) -> None:
@@ -88,40 +56,6 @@ def test_a_closed_descriptor_can_be_given_up(
     selector.unregister(near)
 
     assert selector.select(0) == []
-
-
-def test_a_wakeup_before_the_sleep_ends_it_at_once(selector: EpollSelector) -> None:
-    """However many there were, they end one sleep; the next lasts its time again."""
-    for _ in range(1_000):
-        selector.wakeup()
-
-    assert selector.select(LONG_MS) == []
-    assert selector._epoll.poll(0) == []
-
-
-def test_another_thread_ends_the_sleep(selector: EpollSelector) -> None:
-    """Whenever it comes, before the sleep or in it."""
-    done: list[int] = []
-    for _ in range(50):
-        thread = threading.Thread(target=selector.waker)
-        thread.start()
-        selector.select(LONG_MS)
-        done.append(1)
-        thread.join()
-
-    assert len(done) == 50
-
-
-def test_a_wakeup_does_not_hide_an_event(
-    selector: EpollSelector, pair: tuple[socket.socket, socket.socket]
-) -> None:
-    """Both are told in one turn."""
-    near, far = pair
-    selector.register(near, EVENT_READ, "owner")
-    far.send(b"x")
-    selector.wakeup()
-
-    assert selector.select(LONG_MS) == [("owner", EVENT_READ)]
 
 
 def test_a_wakeup_after_close_is_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Sleeping and being woken."""
+"""Sleeping and being woken, by each of the two selectors; what only one does is beside it."""
 
 import os
 import socket
@@ -12,14 +12,34 @@ from typing import Any
 import pytest
 
 from kprod.errors import ClosedError
+from kprod.network import epoll_selector
+from kprod.network.epoll_selector import EpollSelector
 from kprod.network.selector import EVENT_READ, EVENT_WRITE, SystemSelector
 
 LONG_MS = 30_000  # a limit that ends a broken test, never its rhythm
 
+AnySelector = EpollSelector | SystemSelector
+
+KINDS = [
+    SystemSelector,
+    pytest.param(
+        EpollSelector,
+        marks=pytest.mark.skipif(not epoll_selector.IS_AVAILABLE, reason="no epoll here"),
+    ),
+]
+
+
+@pytest.fixture(params=KINDS)
+def selector(request: pytest.FixtureRequest) -> Iterator[AnySelector]:
+    """A selector of each kind, which is closed afterwards."""
+    made = request.param()
+    yield made
+    made.close()
+
 
 @pytest.fixture
-def selector() -> Iterator[SystemSelector]:
-    """A selector that is closed afterwards."""
+def system() -> Iterator[SystemSelector]:
+    """The portable selector."""
     made = SystemSelector()
     yield made
     made.close()
@@ -34,16 +54,18 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     far.close()
 
 
-def pending_wake_bytes(selector: SystemSelector) -> int:
-    """How many bytes lie in the wake-up channel."""
+def has_pending_wakeup(selector: AnySelector) -> bool:
+    """Whether the next sleep would end at once."""
+    if isinstance(selector, EpollSelector):
+        return selector._epoll.poll(0) != []
     try:
-        return len(selector._wake_reader.recv(100, socket.MSG_PEEK))
+        return bool(selector._wake_reader.recv(100, socket.MSG_PEEK))
     except BlockingIOError:
-        return 0
+        return False
 
 
 def test_events_come_with_their_owner(
-    selector: SystemSelector, pair: tuple[socket.socket, socket.socket]
+    selector: AnySelector, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     """Readable, writable, both, and not watched any more."""
     near, far = pair
@@ -54,33 +76,61 @@ def test_events_come_with_their_owner(
     assert selector.select(LONG_MS) == [("owner", EVENT_READ)]
     selector.modify(near, EVENT_READ | EVENT_WRITE, "other")
     assert selector.select(LONG_MS) == [("other", EVENT_READ | EVENT_WRITE)]
+    selector.modify(near, EVENT_WRITE, "other")
+    assert selector.select(LONG_MS) == [("other", EVENT_WRITE)]
     selector.unregister(near)
     assert selector.select(0) == []
 
 
-def test_a_wakeup_before_the_sleep_ends_it_at_once(selector: SystemSelector) -> None:
+def test_unread_bytes_are_reported_again(
+    selector: AnySelector, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    """One read per turn may leave bytes behind."""
+    near, far = pair
+    selector.register(near, EVENT_READ, "owner")
+    far.send(b"xyz")
+
+    assert selector.select(LONG_MS) == [("owner", EVENT_READ)]
+    near.recv(1)
+    assert selector.select(LONG_MS) == [("owner", EVENT_READ)]
+
+
+def test_a_wakeup_does_not_hide_an_event(
+    selector: AnySelector, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    """Both are told in one turn."""
+    near, far = pair
+    selector.register(near, EVENT_READ, "owner")
+    far.send(b"x")
+    selector.wakeup()
+
+    assert selector.select(LONG_MS) == [("owner", EVENT_READ)]
+
+
+def test_a_wakeup_before_the_sleep_ends_it_at_once(selector: AnySelector) -> None:
     """It is remembered, however often it came."""
     selector.wakeup()
     selector.wakeup()
 
     assert selector.select(LONG_MS) == []
-    assert pending_wake_bytes(selector) == 0
+    assert not has_pending_wakeup(selector)
 
 
-def test_a_wakeup_serves_one_sleep(selector: SystemSelector) -> None:
+def test_a_wakeup_serves_one_sleep(selector: AnySelector) -> None:
     """The next one lasts its time again."""
     selector.wakeup()
     selector.select(LONG_MS)
 
-    assert pending_wake_bytes(selector) == 0
+    assert not has_pending_wakeup(selector)
     assert selector.select(1) == []
 
 
-def test_another_thread_ends_the_sleep(selector: SystemSelector) -> None:
+@pytest.mark.parametrize("by_waker", [False, True])
+def test_another_thread_ends_the_sleep(selector: AnySelector, by_waker: bool) -> None:
     """Whenever it comes, before the sleep or in it."""
     done: list[int] = []
     for _ in range(50):
-        thread = threading.Thread(target=selector.wakeup)
+        thread = threading.Thread(target=selector.waker if by_waker else selector.wakeup)
         thread.start()
         selector.select(LONG_MS)
         done.append(1)
@@ -89,17 +139,17 @@ def test_another_thread_ends_the_sleep(selector: SystemSelector) -> None:
     assert len(done) == 50
 
 
-def test_any_number_of_wakeups_end_one_sleep(selector: SystemSelector) -> None:
+def test_any_number_of_wakeups_end_one_sleep(selector: AnySelector) -> None:
     """Also more than the channel takes: the rest are not waited for."""
     for _ in range(100_000):
         selector.wakeup()
     selector.select(LONG_MS)
 
-    assert pending_wake_bytes(selector) == 0
+    assert not has_pending_wakeup(selector)
 
 
 def test_a_handler_may_wait_for_the_sleeper_while_its_thread_wakes_it(
-    selector: SystemSelector,
+    system: SystemSelector,
 ) -> None:
     """At every line of `wakeup`: the client goes on sleeping and waking."""
     lines = 0
@@ -107,7 +157,7 @@ def test_a_handler_may_wait_for_the_sleeper_while_its_thread_wakes_it(
     def serve() -> None:
         nonlocal lines
         lines += 1
-        client = threading.Thread(target=selector.select, args=(0,), daemon=True)
+        client = threading.Thread(target=system.select, args=(0,), daemon=True)
         client.start()
         client.join(10)
         assert not client.is_alive()
@@ -122,13 +172,13 @@ def test_a_handler_may_wait_for_the_sleeper_while_its_thread_wakes_it(
     previous = sys.gettrace()
     sys.settrace(trace)
     try:
-        selector.wakeup()
+        system.wakeup()
     finally:
         sys.settrace(previous)
     assert lines > 2
 
 
-def test_no_byte_is_left_behind(selector: SystemSelector) -> None:
+def test_no_byte_is_left_behind(selector: AnySelector) -> None:
     """After wake-ups from many threads the channel is empty, or the next sleep would be none."""
     for _ in range(50):
         threads = [threading.Thread(target=selector.wakeup) for _ in range(3)]
@@ -139,7 +189,7 @@ def test_no_byte_is_left_behind(selector: SystemSelector) -> None:
             thread.join(30)
     selector.select(0)
 
-    assert pending_wake_bytes(selector) == 0
+    assert not has_pending_wakeup(selector)
 
 
 def test_a_wakeup_after_close_is_nothing() -> None:
@@ -168,6 +218,6 @@ def test_the_descriptor_is_open_for_as_long_as_somebody_may_write_to_it() -> Non
         os.fstat(number)
 
 
-def test_the_channel_is_a_local_pair(selector: SystemSelector) -> None:
+def test_the_channel_is_a_local_pair(system: SystemSelector) -> None:
     """No TCP port that a stranger could connect to."""
-    assert selector._wake_reader.family == socket.AF_UNIX
+    assert system._wake_reader.family == socket.AF_UNIX
