@@ -19,7 +19,7 @@ Source: Kafka DefaultRecordBatch, DefaultRecord, MemoryRecordsBuilder (clients 4
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBuffer_Release
 from cpython.bytes cimport (
     PyBytes_AS_STRING,
     PyBytes_CheckExact,
@@ -32,6 +32,7 @@ from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_CheckExact
 from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
+from kprod._core.arguments cimport expose
 from kprod._core.chunks cimport Chunk, ChunkChain, ChunkPart, Piece, part_of
 from kprod._core.collector cimport untrack
 from kprod._core.endian cimport store_int16, store_int32, store_int64
@@ -154,8 +155,6 @@ cdef class BatchBuilder:
         record.timestamp_ms = timestamp_ms
         record.headers = NO_HEADERS
         record.headers_bytes = 1
-        record.key = record.value = NULL
-        record.key_bytes = record.value_bytes = -1
         if headers is not NONE_GIVEN and headers:
             section = encode_header_section(headers, INT32_MAX)
             if section is None:
@@ -163,22 +162,10 @@ cdef class BatchBuilder:
             record.headers = <const unsigned char*>PyBytes_AS_STRING(section)
             record.headers_bytes = PyBytes_GET_SIZE(section)
         try:
-            if PyBytes_CheckExact(value):
-                record.value = <const unsigned char*>PyBytes_AS_STRING(value)
-                record.value_bytes = PyBytes_GET_SIZE(value)
-            elif value is not None:
-                PyObject_GetBuffer(value, &value_view, PyBUF_SIMPLE)
-                value_is_viewed = True
-                record.value = <const unsigned char*>value_view.buf
-                record.value_bytes = value_view.len
-            if PyBytes_CheckExact(key):
-                record.key = <const unsigned char*>PyBytes_AS_STRING(key)
-                record.key_bytes = PyBytes_GET_SIZE(key)
-            elif key is not None:
-                PyObject_GetBuffer(key, &key_view, PyBUF_SIMPLE)
-                key_is_viewed = True
-                record.key = <const unsigned char*>key_view.buf
-                record.key_bytes = key_view.len
+            value_is_viewed = expose(
+                value, &value_view, &record.value, &record.value_bytes, "value"
+            )
+            key_is_viewed = expose(key, &key_view, &record.key, &record.key_bytes, "key")
             # Only now: what runs above, such as an iterator of headers, might seal the batch.
             if self.sealed:
                 raise ValueError("the batch is sealed; open another")

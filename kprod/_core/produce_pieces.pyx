@@ -14,6 +14,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
+from kprod._core.endian cimport store_int32
 from kprod._core.varint cimport put_unsigned
 
 from kprod.errors import LocalProtocolError
@@ -50,7 +51,7 @@ def produce_pieces(bytes opening not None, correlation_id, topics, bint flexible
     cdef Py_ssize_t records_bytes
     if PyBytes_GET_SIZE(opening) < CORRELATION_ID_OFFSET + INT32_BYTES:
         raise LocalProtocolError(f"an opening of {len(opening)} bytes has no correlation id")
-    _put_int32(
+    store_int32(
         <unsigned char*>PyByteArray_AS_STRING(run) + CORRELATION_ID_OFFSET,
         _checked_int32("correlation_id", correlation_id),
     )
@@ -77,7 +78,7 @@ def produce_pieces(bytes opening not None, correlation_id, topics, bint flexible
         raise LocalProtocolError(
             f"a Produce frame of {size_bytes} bytes exceeds {FRAME_BYTES_MAX}"
         )
-    _put_int32(<unsigned char*>PyByteArray_AS_STRING(first), <int32_t>size_bytes)
+    store_int32(<unsigned char*>PyByteArray_AS_STRING(first), <int32_t>size_bytes)
     return frame
 
 
@@ -109,7 +110,7 @@ cdef int _add_length(bytearray run, Py_ssize_t count, bint flexible) except -1:
 
 cdef int _add_int32(bytearray run, int32_t number) except -1:
     cdef unsigned char[INT32_BYTES] room
-    _put_int32(room, number)
+    store_int32(room, number)
     return _add(run, room, INT32_BYTES)
 
 
@@ -126,10 +127,3 @@ cdef int _add(bytearray run, const unsigned char* start, Py_ssize_t count_bytes)
     PyByteArray_Resize(run, offset + count_bytes)
     memcpy(PyByteArray_AS_STRING(run) + offset, start, count_bytes)
     return 0
-
-
-cdef inline void _put_int32(unsigned char* at, int32_t number) noexcept:
-    at[0] = <unsigned char>(number >> 24)
-    at[1] = <unsigned char>(number >> 16)
-    at[2] = <unsigned char>(number >> 8)
-    at[3] = <unsigned char>number
