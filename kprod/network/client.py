@@ -460,25 +460,23 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
             self.lane.close()
         self._around.doors.selector.forsake()
 
-    def on_connection_ready(self, connection: NodeConnection) -> None:
+    def on_connection_ready(self, node: Node) -> None:
         """See `ConnectionListener`."""
         self._recorder.connected()
-        self._metadata.note_connection_error(connection.node.address, None)
+        self._metadata.note_connection_error(node.address, None)
         self._trouble.calm()
-        self._trouble.listener_works(connection.node)
+        self._trouble.listener_works(node)
 
-    def on_connection_down(
-        self, connection: NodeConnection, error: KprodError, failures: int
-    ) -> None:
+    def on_connection_down(self, node: Node, error: KprodError, failures: int) -> None:
         """See `ConnectionListener`."""
         if self._closed:
             return
         if not any(other.state.is_ready for other in self._connections.values()):
             self._trouble.nobody_reached(error, self._now_ms)
-        if connection.node.node_id >= 0:
-            self._trouble.listener_failed(connection.node, failures, error)
+        if node.node_id >= 0:
+            self._trouble.listener_failed(node, failures, error)
         self._seen_snapshot = None
-        self._metadata.note_connection_error(connection.node.address, str(error))
+        self._metadata.note_connection_error(node.address, str(error))
         self._metadata.request_update()
         if isinstance(error, AuthenticationFailed):
             self._metadata.fail_waiters(error)

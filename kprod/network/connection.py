@@ -242,7 +242,7 @@ class NodeConnection:
         if failures & (failures - 1) == 0:  # of many only the 1st, 2nd, 4th, 8th and so on
             more = {"times_in_a_row": failures} if failures > 1 else {}
             self._note(Event.DISCONNECTED, reason=error, **more)
-        self._around.listener.on_connection_down(self, error, failures)
+        self._around.listener.on_connection_down(self.node, error, failures)
         self._fail_requests(error, now_ms)
 
     def forsake(self) -> None:
@@ -346,7 +346,7 @@ class NodeConnection:
         self._last_active_ms = now_ms
         self._arm_idle_timeout()
         self._note(Event.CONNECTED, used=str(self._cursor.current))
-        self._around.listener.on_connection_ready(self)
+        self._around.listener.on_connection_ready(self.node)
 
     def _note_written(self, channel: Channel, now_ms: int) -> None:
         """Watch for what is awaited now; complete what was awaited no longer than this."""

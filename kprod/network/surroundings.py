@@ -17,6 +17,7 @@ from kprod.config import NetworkSettings
 from kprod.errors import KprodError
 from kprod.metrics.recorder import Recorder
 from kprod.metrics.state_log import StateLog
+from kprod.model import Node
 from kprod.network import epoll_selector
 from kprod.network.attempts import ConnectionAttempts
 from kprod.network.channel import RECEIVE_BUFFER_BYTES
@@ -28,7 +29,6 @@ from kprod.network.transport import Connect, connect_plain
 from kprod.timer.timer import Timer
 
 if TYPE_CHECKING:
-    from kprod.network.connection import NodeConnection
     from kprod.network.request import ClientRequest, Outcome
 
 DEFAULT_CLIENT_ID = "kprod"
@@ -73,13 +73,11 @@ def system_doors(settings: NetworkSettings) -> NetworkDoors:
 class ConnectionListener(Protocol):
     """Who hears of connections coming and going."""
 
-    def on_connection_ready(self, connection: "NodeConnection") -> None:
-        """Requests may be sent."""
+    def on_connection_ready(self, node: Node) -> None:
+        """Requests may be sent to a node."""
 
-    def on_connection_down(
-        self, connection: "NodeConnection", error: KprodError, failures: int
-    ) -> None:
-        """The connection, or the attempt, failed; its address so often in a row."""
+    def on_connection_down(self, node: Node, error: KprodError, failures: int) -> None:
+        """A connection or an attempt failed, the latest of `failures` in a row at its address."""
 
 
 class Surroundings:
