@@ -20,7 +20,8 @@ from collections import deque
 from collections.abc import Callable
 
 import confluent_kafka
-from report import Contestant, Metric, Report, main
+from report import Contestant, Report, main
+from report_values import Metric
 
 from kprod._core.append import PartitionHead, TopicHead
 from kprod._core.batch import BatchBuilder

@@ -18,7 +18,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 from append import VALUE, DiscardingPath
-from report import Contestant, Metric, Report, main
+from report import Contestant, Report, main
+from report_values import Metric
 
 RECORDS = 1_000_000  # a round
 RECORDS_QUICK = 200_000

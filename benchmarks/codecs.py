@@ -16,7 +16,8 @@ from typing import Any
 import lz4.frame
 import snappy
 import zstandard
-from report import Contestant, Metric, Report, main
+from report import Contestant, Report, main
+from report_values import Metric
 
 from kprod.compression import compressor, decompress
 from kprod.model import Codec

@@ -28,7 +28,8 @@ from race_brokers import RaceBroker
 from race_clients import CLIENTS, Load
 from race_java import race_java
 from race_table import write_table
-from report import Contestant, Metric, Report, main
+from report import Contestant, Report, main
+from report_values import Metric
 
 LIMIT = "broker's limit"
 JAVA = "Java"

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
-from report import Contestant, Metric, Report, main
+from report import Contestant, Report, main
+from report_values import Metric
 
 from kprod.record.reader import read_batches
 

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import kafka.record.default_records
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
-from report import Contestant, Metric, Report, main
+from report import Contestant, Report, main
+from report_values import Metric
 
 import kprod.producer.future  # registers what futures need of the layers above
 from kprod._core.append import PartitionHead, SendPath, TopicHead

@@ -19,7 +19,8 @@ from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 
 from measure import child_figures
-from report import Contestant, Metric, Report, main
+from report import Contestant, Report, main
+from report_values import Metric
 
 ROOT = Path(__file__).resolve().parent.parent
 TOPIC = "latency"

@@ -42,7 +42,8 @@ from measure import child_figures
 from old_and_new_cases import APPEND, CASES, LONE
 from race_brokers import RaceBroker
 from ratio_interval import CONFIDENCE, SLOWER_BELOW, Comparison, compared, orders
-from report import FILE_COLUMNS, readable
+from report import FILE_COLUMNS
+from report_values import readable
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table

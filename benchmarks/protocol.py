@@ -14,7 +14,8 @@ from uuid import UUID
 from kio.schema.metadata.v12.response import MetadataResponse as KioResponse
 from kio.serial import entity_reader
 from measure import cost_ns
-from report import Contestant, Metric, Report, main
+from report import Contestant, Report, main
+from report_values import Metric
 
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import response_codec

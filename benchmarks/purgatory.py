@@ -24,7 +24,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from purgatory_old import OldPurgatory, OldRequest
-from report import Contestant, Metric, Report, main
+from report import Contestant, Report, main
+from report_values import Metric
 
 from kprod.timer import DelayedOperation, Purgatory, Timer
 

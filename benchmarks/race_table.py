@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from machine import facts_line, machine_facts
-from report import Report, Row, readable
+from report import Report
+from report_values import Row, readable
 
 BEGIN, END = "<!-- race: begin -->", "<!-- race: end -->"
 HEADING = "| | records/s | ratio | CPU us/record | ratio | peak MiB | of the limit |"

@@ -26,7 +26,6 @@ Thread rule: one thread, the caller's.
 import argparse
 import itertools
 import json
-import statistics
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -36,6 +35,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from machine import facts_line, machine_facts
+from report_values import Metric, Row, readable, row_of, summed_row
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -53,51 +53,6 @@ Figures = float | Mapping[str, float]
 """What one round of one contestant gives: a number, or one per metric's name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One line of the result: a quantity, how sure it is, and how it stands to the baseline.
-
-    Attributes:
-        name: Unique in a report; series, metric and point put together.
-        value: Median of `samples`, in `unit`.
-        n: How many samples.
-        spread: (largest - smallest) / median of the samples; 0 for a single one.
-        ratio: Median of `ratios`; None without a baseline.
-        baseline: The series that `ratios` are taken to.
-        at: Where on the curve (such as the number of pending timers); None off a curve.
-    """
-
-    name: str
-    value: float
-    unit: str
-    n: int
-    spread: float
-    ratio: float | None = None
-    baseline: str | None = None
-    series: str = ""
-    metric: str = ""
-    at: float | None = None
-    samples: tuple[float, ...] = ()
-    ratios: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A quantity that contestants are compared by.
-
-    Attributes:
-        name: As it stands in the table, and as key where a contestant gives several figures.
-        unit: Of the samples.
-        more_is_better: Says so in the plot; the ratio is a plain quotient either way.
-        against: What the points of a curve count: the label of its x axis.
-    """
-
-    name: str
-    unit: str
-    more_is_better: bool = True
-    against: str = "n"
-
-
 @dataclass(frozen=True, slots=True)
 class Contestant:
     """One side of a comparison.
@@ -113,60 +68,6 @@ class Contestant:
     measure: Callable[[], Figures]
     rounds: int | None = None
     baseline: str | None = None
-
-
-def row_of(
-    metric: Metric,
-    series: str,
-    samples: Sequence[float],
-    *,
-    baseline: tuple[str, Sequence[float]] | None = None,
-    at: float | None = None,
-) -> Row:
-    """Make the row of one contestant's samples.
-
-    Args:
-        metric: What was measured.
-        series: The contestant's name.
-        samples: At least one, in the order of the rounds.
-        baseline: Name and samples of the series to compare with, in the same order; rounds that
-            only one of them took part in give no ratio.
-        at: The point on the curve.
-
-    Returns:
-        The row, with its median, spread and ratios worked out.
-    """
-    ratios: tuple[float, ...] = ()
-    if baseline is not None:
-        ratios = tuple(a / b for a, b in zip(samples, baseline[1], strict=False) if b)
-    name = baseline[0] if baseline else None
-    return _summed_up(metric, series, samples, ratios=ratios, baseline=name, at=at)
-
-
-def _summed_up(
-    metric: Metric,
-    series: str,
-    samples: Sequence[float],
-    *,
-    ratios: Sequence[float],
-    baseline: str | None,
-    at: float | None,
-) -> Row:
-    value = statistics.median(samples)
-    return Row(
-        name=" · ".join((series, metric.name) if at is None else (series, metric.name, f"{at:,g}")),
-        value=value,
-        unit=metric.unit,
-        n=len(samples),
-        spread=(max(samples) - min(samples)) / abs(value) if value else 0.0,
-        ratio=statistics.median(ratios) if ratios else None,
-        baseline=baseline,
-        series=series,
-        metric=metric.name,
-        at=at,
-        samples=tuple(samples),
-        ratios=tuple(ratios),
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +195,7 @@ class Report:
             key = (found["series"], found["metric"], found["at"])
             here = next((r for r in self.rows if (r.series, r.metric, r.at) == key), None)
             metric = metrics[found["metric"]]
-            row = _summed_up(
+            row = summed_row(
                 metric,
                 found["series"],
                 [*(here.samples if here else ()), *found["samples"]],
@@ -387,21 +288,6 @@ def _by_metric(figures: Figures, metrics: Sequence[Metric]) -> Mapping[str, floa
     return {only.name: figures}
 
 
-def readable(value: float) -> str:
-    """Write a number as a person reads it.
-
-    Args:
-        value: Any number.
-
-    Returns:
-        Four digits, and a suffix from ten thousand up.
-    """
-    for limit, unit, suffix in ((1e9, 1e9, " G"), (1e6, 1e6, " M"), (1e4, 1e3, " k")):
-        if abs(value) >= limit:
-            return f"{value / unit:.4g}{suffix}"
-    return f"{value:.4g}"
-
-
 def main(
     title: str,
     benchmark: Callable[[Report], None],
@@ -431,4 +317,4 @@ def main(
     if given.plot:
         from report_plot import draw  # ruff: ignore[import-outside-top-level] - matplotlib takes a second to import
 
-        draw(report, given.plot)
+        draw(report.title, list(report.metrics.values()), report.rows, given.plot)

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 from PIL import Image
-from report import Metric, Report, Row, readable
+from report_values import Metric, Row, readable
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#333333")
 """Okabe and Ito's palette, which colour-blind readers can tell apart."""
@@ -39,18 +39,17 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def draw(report: Report, path: Path) -> None:
+def draw(title: str, metrics: Sequence[Metric], rows: Sequence[Row], path: Path) -> None:
     """Write the plot in the format that the path's suffix names.
 
     Args:
-        report: Has at least one row.
+        title: Of the whole.
+        metrics: In the order of the panels.
+        rows: At least one.
         path: Ends in png, svg or pdf; its directory is made if need be.
     """
-    panels = [
-        (metric, [row for row in report.rows if row.metric == metric.name])
-        for metric in report.metrics.values()
-    ]
-    series = list(dict.fromkeys(row.series for row in report.rows))
+    panels = [(metric, [row for row in rows if row.metric == metric.name]) for metric in metrics]
+    series = list(dict.fromkeys(row.series for row in rows))
     heights = [
         4.2 if any(row.at is not None for row in rows) else 1.1 + 0.42 * len(rows)
         for _, rows in panels
@@ -58,10 +57,10 @@ def draw(report: Report, path: Path) -> None:
     with mpl.rc_context(STYLE):
         # Without pyplot the canvas is Agg's, or the one of the suffix: never a window.
         figure = Figure(figsize=(PANEL_WIDTH_INCHES, sum(heights) + 0.6), layout="constrained")
-        figure.suptitle(report.title, x=0.01, ha="left", fontsize=13, fontweight="bold")
+        figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
         grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)
-        for axes, (metric, rows) in zip(grid[:, 0], panels, strict=True):
-            _panel(axes, metric, rows, series)
+        for axes, (metric, shown) in zip(grid[:, 0], panels, strict=True):
+            _panel(axes, metric, shown, series)
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".png":
             _save_small(figure, path)

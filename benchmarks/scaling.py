@@ -24,7 +24,8 @@ from typing import Any
 import race_brokers
 from measure import child_figures, own_process_figures
 from race_brokers import RaceBroker
-from report import Contestant, Metric, Report, main
+from report import Contestant, Report, main
+from report_values import Metric
 
 FEW, MANY = 10, 10_000
 GIB = 1 << 30

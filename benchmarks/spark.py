@@ -19,7 +19,8 @@ from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from report import Contestant, Metric, Report, main
+from report import Contestant, Report, main
+from report_values import Metric
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

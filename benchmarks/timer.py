@@ -19,7 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from report import Contestant, Metric, Report, main
+from report import Contestant, Report, main
+from report_values import Metric
 from timer_rivals import RIVALS, Rival
 
 DELAYS_MS = (5, 30_000, 120_000)

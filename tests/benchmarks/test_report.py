@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from measure import child_figures, cost_ns, rate
-from report import Contestant, Metric, Options, Report, readable, row_of
+from report import Contestant, Options, Report
+from report_values import Metric, readable, row_of
 from rich.console import Console
 
 RATE = Metric("encode", "records/s")
@@ -105,7 +106,7 @@ def test_json_and_plot_hold_the_rows(tmp_path: Path) -> None:
     for at in (10, 1000):
         report.add(curve, "wheel", [1.0 * at], at=at)
     report.write_json(tmp_path / "out" / "rows.json")
-    draw(report, tmp_path / "out" / "rows.svg")
+    draw(report.title, list(report.metrics.values()), report.rows, tmp_path / "out" / "rows.svg")
     written = json.loads((tmp_path / "out" / "rows.json").read_text("utf-8"))
     assert [(r["name"], r["value"], r["ratio"]) for r in written["rows"][:2]] == [
         ("oracle · encode", 11.0, None),
