@@ -409,5 +409,6 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
     def _seal(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         if queue.builder is batch.builder:
             queue.seal()
-            if queue.head.sticky == queue.partition:
-                self.roll_sticky(queue.head)
+            topic = self.topics.get(queue.topic)
+            if isinstance(topic, TopicQueues) and topic.sticky == queue.partition:
+                self.roll_sticky(topic)

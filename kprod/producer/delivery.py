@@ -186,8 +186,9 @@ class Delivery:
         """
         if queue.in_flight_count:
             return
+        left_count = self._accumulator.topics[queue.topic].partition_count
         for batch in list(queue.batches):
-            self._fail(batch, _gone_error(queue))
+            self._fail(batch, _gone_error(queue, left_count))
 
     def expire(self, batch: ProducerBatch) -> None:
         """End a batch whose delivery deadline has passed, in flight or not."""
@@ -418,8 +419,8 @@ class Delivery:
         self._settle_next(queue)
 
 
-def _gone_error(queue: PartitionQueue) -> KprodError:
+def _gone_error(queue: PartitionQueue, left_count: int) -> KprodError:
     return UnknownPartition(
         f"partition {queue.partition} of {queue.topic!r} is gone: the topic was deleted and made"
-        f" again; its last partition is now {queue.head.partition_count - 1}"
+        f" again; its last partition is now {left_count - 1}"
     )

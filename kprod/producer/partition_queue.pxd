@@ -8,7 +8,6 @@ from kprod.producer.batch cimport ProducerBatch
 
 
 cdef class PartitionQueue(PartitionHead):
-    cdef public object head
     cdef public Py_ssize_t drain_index
     cdef public Py_ssize_t in_flight_count
     cdef public Py_ssize_t backoff_count

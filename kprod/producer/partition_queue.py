@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections import deque
 
     from kprod.producer.batch import ProducerBatch
-    from kprod.producer.topic_queues import TopicQueues
 
 NO_NODE = -1
 
@@ -34,7 +33,6 @@ class PartitionQueue(PartitionHead):
     """The batches of one partition.
 
     Attributes:
-        head: The topic.
         drain_index: How many batches at the head are sent.
         in_flight_count: Batches whose request is not complete.
         leader_id: Its leader in the accumulator's picture of the cluster of number `picture`.
@@ -55,7 +53,6 @@ class PartitionQueue(PartitionHead):
         "backoff_count",
         "backoff_round",
         "drain_index",
-        "head",
         "in_flight_count",
         "is_gone",
         "leader_id",
@@ -67,9 +64,8 @@ class PartitionQueue(PartitionHead):
         "sent_to",
     )
 
-    def __init__(self, head: "TopicQueues", partition: int) -> None:
-        super().__init__(head.name, partition)
-        self.head = head
+    def __init__(self, topic: str, partition: int) -> None:
+        super().__init__(topic, partition)
         self.drain_index = 0
         self.in_flight_count = 0
         self.leader_id = NO_NODE

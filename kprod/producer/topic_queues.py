@@ -44,7 +44,7 @@ class TopicQueues(TopicHead):
     def grow(self, partition_count: int) -> None:
         """Make queues for partitions that were added; fewer than there are change nothing."""
         while (first := len(self.queues)) < partition_count:
-            made = [PartitionQueue(self, number) for number in range(first, partition_count)]
+            made = [PartitionQueue(self.name, number) for number in range(first, partition_count)]
             # Of several that grow from here only one's queues are used. The others put the same
             # queues where they are already.
             made = self._growths.setdefault(first, made)
