@@ -194,15 +194,6 @@ cdef class WatchLists:
         finally:
             shard.release()
 
-    def take(self, key) -> list:
-        """Forget a key, and return who watched it; they still know the list."""
-        cdef WatchShard shard = self._shard_of(key)
-        shard.acquire()
-        try:
-            return list(shard.lists.pop(key, {}).values())
-        finally:
-            shard.release()
-
     def drop_if_empty(self, key) -> None:
         """Forget a key, unless somebody watches it."""
         cdef WatchShard shard = self._shard_of(key)

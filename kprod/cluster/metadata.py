@@ -139,11 +139,6 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         """Whether to begin again from the configuration when no known broker can be used."""
         return self._settings.metadata_recovery_strategy == "rebootstrap"
 
-    @property
-    def last_error(self) -> KprodError | None:
-        """Why the newest question failed; None after an answer."""
-        return self._last_error
-
     def age_ms(self, now_ms: int) -> int | None:
         """How old the newest answer about all topics is.
 

@@ -153,24 +153,6 @@ class Purgatory(Generic[Operation]):
         self._lists.drop_if_empty(key)
         return completed
 
-    def cancel_for_key(self, key: Hashable) -> list[Operation]:
-        """Stop watching the operations of a key, under all their keys, and their timeouts.
-
-        Args:
-            key: As it was given when they were watched.
-
-        Returns:
-            Those that were not completed; they complete only if the caller sees to it.
-        """
-        cancelled = []
-        for operation in self._lists.take(key):
-            with operation.lock:
-                if not operation.completed:
-                    operation.cancel()
-                    operation.leave()
-                    cancelled.append(cast("Operation", operation))
-        return cancelled
-
     def purge(self) -> None:
         """Drop completed operations from all lists, and keys without operations, now."""
         self._lists.added_count = len(self._delayed)

@@ -241,7 +241,7 @@ def test_waits_grow_with_failures_and_the_question_is_repeated() -> None:
 
     assert waits_ms[0] < waits_ms[1] < waits_ms[2] < waits_ms[3]
     assert max(waits_ms) <= BACKOFF_MAX_MS
-    assert str(metadata.last_error) == "gone"
+    assert metadata.trouble() == "gone"
 
 
 def test_an_answer_without_brokers_is_a_failure() -> None:

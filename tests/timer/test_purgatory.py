@@ -122,20 +122,6 @@ def test_no_timeout_expires_in_the_next_advance() -> None:
     assert operation.diary == ["complete", "expire"]
 
 
-def test_cancel_for_key() -> None:
-    """The key's operations are handed back, watched nowhere and without a timeout."""
-    timer, purgatory = made()
-    first, second, other = Waiting(), Waiting(), Waiting()
-    purgatory.try_complete_or_watch(first, ["a", "b"])
-    purgatory.try_complete_or_watch(second, ["a"])
-    purgatory.try_complete_or_watch(other, ["b"])
-    assert purgatory.cancel_for_key("a") == [first, second]
-    assert purgatory.cancel_for_key("a") == []
-    assert (purgatory.watched_count, purgatory.delayed_count) == (1, 1)
-    timer.advance(1_000)
-    assert (first.diary, second.diary, other.diary) == ([], [], ["complete", "expire"])
-
-
 def test_key_without_operations_is_dropped() -> None:
     """A check of a key whose last operation is over forgets the key."""
     _, purgatory = made()
