@@ -217,6 +217,7 @@ _MADE: dict[str, Callable[[], Any]] = {
     "ChunkChain": _chain,
     "SystemClock": clock.SystemClock,
     "ManualClock": clock.ManualClock,
+    "Deadline": lambda: clock.Deadline(5),
     "Counting": lambda: counting.Counting(clock.ManualClock(), 10),
     "ProducerCounters": lambda: counting.Counting(clock.ManualClock(), 10).producer,
     "TopicCounters": lambda: counting.Counting(clock.ManualClock(), 10).make_topic("orders"),
