@@ -25,8 +25,8 @@ from report_values import Metric
 
 from kprod._core.append import PartitionHead, TopicHead
 from kprod._core.batch import BatchBuilder
+from kprod._core.batch_result import BatchResult
 from kprod._core.chunks import ChunkChain, ChunkPool
-from kprod._core.future import BatchResult
 from kprod.clock import SystemClock
 from kprod.producer.bulk import BulkSendPath
 from kprod.producer.send_rules import SendRules

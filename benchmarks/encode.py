@@ -21,8 +21,8 @@ from report_values import Metric
 import kprod.producer.future  # registers what futures need of the layers above
 from kprod._core.append import PartitionHead, SendPath, TopicHead
 from kprod._core.batch import AppendResult, BatchBuilder
+from kprod._core.batch_result import BatchResult
 from kprod._core.chunks import ChunkChain, ChunkPool
-from kprod._core.future import BatchResult
 from kprod.clock import SystemClock
 from kprod.compression import compressor
 from kprod.model import Codec

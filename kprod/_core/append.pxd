@@ -3,12 +3,13 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.batch cimport BatchBuilder, RecordFields
+from kprod._core.batch_result cimport BatchResult
 from kprod._core.chunks cimport ChunkPool
 from kprod._core.clock cimport SharedStamp, SystemClock
-from kprod._core.future cimport BatchResult, RecordFuture
 from kprod._core.key_hash cimport KeyHash
 from kprod._core.layout cimport BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES_MAX
 from kprod._core.prefetch cimport prefetch_line, prefetch_lines
+from kprod._core.record_future cimport RecordFuture
 from kprod._core.send_hooks cimport SendHooks
 
 

@@ -5,9 +5,10 @@ from typing import Any
 from typing_extensions import Buffer
 
 from kprod._core.batch import BatchBuilder
+from kprod._core.batch_result import BatchResult
 from kprod._core.chunks import Chunk, ChunkPool
 from kprod._core.clock import SystemClock
-from kprod._core.future import BatchResult, RecordFuture
+from kprod._core.record_future import RecordFuture
 from kprod._core.send_hooks import SendHooks
 from kprod.errors import KprodError
 from kprod.model import RecordMetadata

@@ -32,10 +32,11 @@ from kprod._core.batch cimport (
     APPENDED, BATCH_FULL, NEED_CHUNKS, BatchBuilder, RecordFields, encode_header_section,
     record_size_bound,
 )
+from kprod._core.batch_result cimport BatchResult
 from kprod._core.chunks cimport Chunk, ChunkChain, ChunkPool, MemoryWaiter
 from kprod._core.clock cimport SystemClock
-from kprod._core.future cimport BatchResult, RecordFuture
 from kprod._core.key_hash cimport KeyHash, hash_key
+from kprod._core.record_future cimport RecordFuture
 
 from collections import deque
 

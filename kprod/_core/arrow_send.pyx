@@ -41,9 +41,9 @@ from kprod._core.arrow_rows cimport (
     RowLook,
 )
 from kprod._core.batch cimport APPENDED, NEED_CHUNKS, BatchBuilder, RecordFields
+from kprod._core.batch_result cimport BatchResult
 from kprod._core.bulk cimport BulkCall
 from kprod._core.chunks cimport ChunkChain, ChunkPool
-from kprod._core.future cimport BatchResult
 from kprod._core.key_hash cimport hash_key
 from kprod._core.layout cimport BATCH_OVERHEAD_BYTES
 from kprod._core.tally cimport BatchShare

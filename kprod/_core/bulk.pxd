@@ -2,7 +2,7 @@ from libc.stdint cimport int64_t
 
 from kprod._core.append cimport PartitionHead, RoomNeed, SendPath, TopicHead
 from kprod._core.batch cimport BatchBuilder, RecordFields
-from kprod._core.future cimport BatchResult
+from kprod._core.batch_result cimport BatchResult
 from kprod._core.tally cimport BatchShare, SendTally
 
 

@@ -42,8 +42,9 @@ from kprod._core.batch cimport (
     RecordFields,
     encode_header_section,
 )
+from kprod._core.batch_result cimport BatchResult
 from kprod._core.collector cimport track_again
-from kprod._core.future cimport BatchResult, RecordFuture
+from kprod._core.record_future cimport RecordFuture
 from kprod._core.tally cimport BatchShare, SendTally
 
 from kprod.errors import ClosedError, KprodError, KprodTimeout, UnknownPartition

@@ -2,8 +2,8 @@ from collections.abc import Sequence
 from typing import Protocol, type_check_only
 
 from kprod._core.batch import BatchBuilder
+from kprod._core.batch_result import BatchResult
 from kprod._core.clock import SystemClock
-from kprod._core.future import BatchResult
 
 @type_check_only
 class MeasuredBatch(Protocol):

@@ -19,8 +19,8 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.batch cimport BatchBuilder
+from kprod._core.batch_result cimport BatchResult
 from kprod._core.clock cimport SystemClock
-from kprod._core.future cimport BatchResult
 
 
 cdef class ProducerCounters:

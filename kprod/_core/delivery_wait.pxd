@@ -1,5 +1,6 @@
-from kprod._core.future cimport BatchResult, RecordFuture
+from kprod._core.batch_result cimport BatchResult
 from kprod._core.loop_calls cimport LoopCall, LoopCalls
+from kprod._core.record_future cimport RecordFuture
 from kprod._core.steps cimport Steps
 
 

@@ -1,8 +1,9 @@
 from collections.abc import Iterable
 from typing import TypeVar, final
 
-from kprod._core.future import BatchResult, RecordFuture
+from kprod._core.batch_result import BatchResult
 from kprod._core.loop_calls import LoopCall
+from kprod._core.record_future import RecordFuture
 from kprod._core.steps import Steps
 from kprod.model import RecordMetadata
 

@@ -11,9 +11,10 @@ Thread-safety: `BatchListeners.release` the sender's; the rest the loop's thread
 
 cimport cython
 
+from kprod._core.batch_result cimport BatchResult
 from kprod._core.collector cimport track_again
-from kprod._core.future cimport BatchResult, RecordFuture
 from kprod._core.loop_calls cimport LoopCall, LoopCalls, calls_of_running_loop
+from kprod._core.record_future cimport RecordFuture
 from kprod._core.steps cimport Steps
 
 

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from contextvars import Context
 
-from kprod._core.future import RecordFuture
+from kprod._core.record_future import RecordFuture
 
 def add_done_call(
     future: RecordFuture,

@@ -11,9 +11,10 @@ Source: `asyncio.Future.add_done_callback`, `concurrent.futures.Future.add_done_
 cimport cython
 from cpython.list cimport PyList_GET_SIZE
 
+from kprod._core.batch_result cimport BatchResult, part_with
 from kprod._core.delivery_wait cimport BatchListeners, call_in_loop
-from kprod._core.future cimport BatchResult, RecordFuture, call_back, part_with
 from kprod._core.loop_calls cimport LoopCalls, calls_of_running_loop
+from kprod._core.record_future cimport RecordFuture, call_back
 
 from asyncio import _get_running_loop
 from contextvars import copy_context

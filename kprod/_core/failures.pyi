@@ -1,6 +1,6 @@
 from collections.abc import Iterable
 
-from kprod._core.future import RecordFuture
+from kprod._core.record_future import RecordFuture
 
 def failures_of(
     futures: Iterable[RecordFuture], timeout: float | None = None

@@ -11,9 +11,10 @@ Source: `concurrent.futures.wait` for the shape.
 
 from cpython.list cimport PyList_CheckExact, PyList_GET_ITEM, PyList_GET_SIZE
 
+from kprod._core.batch_result cimport BatchResult
 from kprod._core.clock cimport Deadline
-from kprod._core.future cimport BatchResult, RecordFuture
 from kprod._core.prefetch cimport prefetch_line
+from kprod._core.record_future cimport RecordFuture
 
 from kprod.errors import KprodTimeout
 

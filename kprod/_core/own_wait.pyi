@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from kprod._core.future import BatchResult
+from kprod._core.batch_result import BatchResult
 
 def enter_sender(owns: Callable[[BatchResult], bool]) -> None: ...
 def leave_sender() -> None: ...

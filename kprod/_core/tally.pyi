@@ -1,7 +1,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kprod._core.future import BatchListener, BatchResult
+from kprod._core.batch_result import BatchListener, BatchResult
 from kprod.errors import KprodError
 
 class SendTally:

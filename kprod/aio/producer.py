@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from kprod._core.async_send import AsyncSendPath, Sending, not_open
 from kprod._core.delivery_wait import FinishWait
-from kprod._core.future import RecordFuture
+from kprod._core.record_future import RecordFuture
 from kprod.aio.room_line import RoomLine
 from kprod.aio.waiting import in_own_thread, wait_through
 from kprod.config import ProducerConfig, given_settings

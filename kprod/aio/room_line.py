@@ -29,7 +29,7 @@ from itertools import islice
 
 from kprod._core.append import ChunkHand
 from kprod._core.async_send import LoopMemoryWaiter, Sending
-from kprod._core.future import RecordFuture
+from kprod._core.record_future import RecordFuture
 from kprod.producer.buffer_pool import LOOK_S, BufferPool
 
 WOKEN_MAX = 64  # at a time; a large chunk has room for 150 records of 100 bytes

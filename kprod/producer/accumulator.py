@@ -22,8 +22,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from kprod._core.batch_result import BatchResult
 from kprod._core.chunks import ChunkChain
-from kprod._core.future import BatchResult
 from kprod.clock import Clock
 from kprod.cluster.metadata import Metadata
 from kprod.cluster.snapshot import ClusterSnapshot

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 from kprod._core.batch cimport BatchBuilder
-from kprod._core.future cimport BatchResult
+from kprod._core.batch_result cimport BatchResult
 from kprod._core.timer_task cimport TimerTask
 
 

@@ -14,9 +14,9 @@ Source: Kafka ProducerBatch (clients 4.3.1); KAFKA-19012; kprod's departures 1, 
 from typing import TYPE_CHECKING
 
 from kprod._core.batch import BatchBuilder
+from kprod._core.batch_result import BatchResult
 from kprod._core.chunks import ChunkChain
 from kprod._core.collector import untrack
-from kprod._core.future import BatchResult
 from kprod._core.timer_task import TimerTask
 from kprod.errors import KprodError, Persistence
 

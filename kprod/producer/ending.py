@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from kprod._core.append import SendPath
+from kprod._core.batch_result import BatchResult
 from kprod._core.chunks import ChunkPool
-from kprod._core.future import BatchResult
 from kprod.clock import Deadline, SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.errors import ClosedError, KprodError, Persistence, own_copy

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kprod._core.append import TopicHead
-from kprod._core.future import BatchResult
+from kprod._core.batch_result import BatchResult
 from kprod.cluster.metadata import Metadata
 from kprod.producer.buffer_pool import BufferPool
 from kprod.producer.topic_opener import TopicOpener

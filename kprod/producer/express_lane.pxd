@@ -4,9 +4,9 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from kprod._core.append cimport SendPath
+from kprod._core.batch_result cimport BatchResult
 from kprod._core.clock cimport SystemClock
 from kprod._core.collector cimport pause, resume
-from kprod._core.future cimport BatchResult
 from kprod.network.answer_wait cimport AnswerWait
 from kprod.network.client cimport NetworkClient
 from kprod.network.connection cimport NodeConnection

@@ -39,8 +39,8 @@ import threading
 
 from kprod._core.acknowledgements import read_acknowledgements
 from kprod._core.append import SendPath
+from kprod._core.batch_result import BatchResult
 from kprod._core.collector import pause, resume
-from kprod._core.future import BatchResult
 from kprod.clock import Clock
 from kprod.network.answer_wait import AnswerWait
 from kprod.network.client import NetworkClient

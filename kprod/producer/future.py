@@ -1,6 +1,6 @@
 """Waiting for many futures, and their bridges to asyncio and `concurrent.futures`.
 
-The future itself is compiled (`kprod._core.future`), as are awaiting it and `failures_of`
+The future itself is compiled (`kprod._core.record_future`), as are awaiting it and `failures_of`
 many; what needs a lock is here, and all is registered with it.
 
 Thread-safety: any thread.
@@ -13,14 +13,13 @@ import queue
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kprod._core import done_calls
-from kprod._core import future as compiled
+from kprod._core import batch_result, done_calls, record_future
 from kprod._core.clock import Deadline, bounded_s
 from kprod._core.delivery_wait import DeliveryWait
 from kprod._core.done_calls import call_when_done
 from kprod._core.failures import failures_of
-from kprod._core.future import RecordFuture
 from kprod._core.own_wait import is_sender
+from kprod._core.record_future import RecordFuture
 from kprod.errors import KprodTimeout, without_frames
 from kprod.guarded_log import guarded_logger
 from kprod.model import RecordMetadata
@@ -155,9 +154,9 @@ def _describe(record: RecordFuture, topic: str, partition: int) -> str:
     return f"<RecordFuture {topic}-{partition}: {state}>"
 
 
-compiled.register(
+batch_result.register(report_callback_error=_report_callback_error)
+record_future.register(
     metadata_type=RecordMetadata,
-    report_callback_error=_report_callback_error,
     await_future=DeliveryWait,
     to_concurrent=_ConcurrentView,
     done_calls=done_calls,

@@ -4,20 +4,23 @@ import gc
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import kprod.producer.future  # registers what futures need of the layers above
 from kprod._core.append import PartitionHead, SendPath, TopicHead
 from kprod._core.batch import BatchBuilder
+from kprod._core.batch_result import BatchResult
 from kprod._core.chunks import ChunkChain, ChunkPool, MemoryWaiter
-from kprod._core.future import BatchResult, RecordFuture
 from kprod.clock import ManualClock
 from kprod.errors import BufferTimeout, ClosedError, KprodError, KprodTimeout, RecordTooLarge
 from kprod.model import RecordMetadata
 from kprod.producer.send_rules import SendRules
 from tests.oracle import record_v2
+
+if TYPE_CHECKING:
+    from kprod._core.record_future import RecordFuture
 
 assert kprod.producer.future is not None
 

@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 import kprod.producer.future as future_module
-from kprod._core import done_calls
-from kprod._core import future as compiled
+from kprod._core import batch_result
 from kprod._core.append import PartitionHead, SendPath, TopicHead
 from kprod._core.batch import BatchBuilder
+from kprod._core.batch_result import BatchResult
 from kprod._core.chunks import ChunkChain, ChunkPool, MemoryWaiter
-from kprod._core.delivery_wait import DeliveryWait
-from kprod._core.future import BatchResult
 from kprod.clock import ManualClock
 from kprod.errors import ClosedError
 from kprod.model import RecordMetadata
@@ -79,14 +77,7 @@ class _Path(SendPath):
 def restored() -> Iterator[None]:
     """The bridges of futures as they were."""
     yield
-    compiled.register(
-        metadata_type=RecordMetadata,
-        report_callback_error=future_module._report_callback_error,
-        await_future=DeliveryWait,
-        to_concurrent=future_module._ConcurrentView,
-        done_calls=done_calls,
-        describe=future_module._describe,
-    )
+    batch_result.register(report_callback_error=future_module._report_callback_error)
 
 
 class Topics(enum.StrEnum):
@@ -268,14 +259,7 @@ def test_a_log_that_fails_stops_no_callback() -> None:
         told.append(error)
         raise RuntimeError("the log is full")
 
-    compiled.register(
-        metadata_type=RecordMetadata,
-        report_callback_error=report,
-        await_future=DeliveryWait,
-        to_concurrent=future_module._ConcurrentView,
-        done_calls=done_calls,
-        describe=future_module._describe,
-    )
+    batch_result.register(report_callback_error=report)
     path = _Path()
     seen: list[int] = []
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kprod._core.batch import BatchBuilder
+from kprod._core.batch_result import BatchResult
 from kprod._core.chunks import ChunkPool
 from kprod._core.counting import Counting, NotCounting
-from kprod._core.future import BatchResult
 from kprod.clock import ManualClock
 
 TURNS_AT_MS = 60_000

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kprod._core.batch_result import BatchResult
 from kprod._core.failures import failures_of
-from kprod._core.future import BatchResult, RecordFuture
+from kprod._core.record_future import RecordFuture
 from kprod.clock import SystemClock
 from kprod.errors import KprodError, KprodTimeout
 from tests.producer.bench import TOPIC, Bench

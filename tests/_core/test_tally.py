@@ -5,7 +5,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprod._core.future import BatchResult
+from kprod._core.batch_result import BatchResult
 from kprod._core.tally import BatchShare, SendTally
 from kprod.errors import DeliveryTimeout, KprodError
 

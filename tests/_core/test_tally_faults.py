@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kprod._core.future import BatchResult
+from kprod._core.batch_result import BatchResult
 from kprod._core.tally import BatchShare, SendTally
 from kprod.errors import DeliveryTimeout, KprodError
 from tests.producer.bench import TOPIC, Bench

@@ -6,9 +6,9 @@ from collections import deque
 
 from kprod._core.append import PartitionHead, TopicHead
 from kprod._core.batch import BatchBuilder
+from kprod._core.batch_result import BatchResult
 from kprod._core.chunks import ChunkChain, ChunkPool
 from kprod._core.clock import SystemClock
-from kprod._core.future import BatchResult
 from kprod.producer.bulk import BulkSendPath
 from kprod.producer.send_rules import SendRules
 from tests.fuzz.arrow_arrays import COLUMNS, HEAD, TABLES, Field, NotBuiltError, Table

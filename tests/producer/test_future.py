@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kprod._core import own_wait
-from kprod._core.future import BatchResult
+from kprod._core.batch_result import BatchResult
 from kprod.errors import DeliveryTimeout, KprodError, KprodTimeout, Purged
 from kprod.producer.future import RecordFuture, as_completed, failures_of, wait
 from tests.producer.bench import TOPIC, Bench

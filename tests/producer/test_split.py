@@ -9,7 +9,7 @@ import pytest
 import kprod.producer.future  # registers what futures need of the layers above
 from kprod._core.append import SendPath
 from kprod._core.chunks import ChunkChain, ChunkPool
-from kprod._core.future import RecordFuture
+from kprod._core.record_future import RecordFuture
 from kprod.clock import ManualClock
 from kprod.compression import compressor
 from kprod.errors import RecordTooLarge

@@ -17,12 +17,12 @@ from kprod._core import (
     async_send,
     batch,
     batch_reader,
+    batch_result,
     bulk,
     chunks,
     clock,
     counting,
     delivery_wait,
-    future,
     loop_calls,
     message_set,
     owned_descriptor,
@@ -131,8 +131,8 @@ def _rows() -> arrow_rows.ArrowRows:
     return arrow_rows.ArrowRows(_source(), {"value": "value", "key": "key", "partition": "n"})
 
 
-def _result() -> future.BatchResult:
-    return future.BatchResult("orders", 0)
+def _result() -> batch_result.BatchResult:
+    return batch_result.BatchResult("orders", 0)
 
 
 def _record_future() -> Any:
@@ -223,7 +223,7 @@ _MADE: dict[str, Callable[[], Any]] = {
     "TopicCounters": lambda: counting.Counting(clock.ManualClock(), 10).make_topic("orders"),
     "NodeCounters": lambda: counting.Counting(clock.ManualClock(), 10).make_node(1),
     "NotCounting": counting.NotCounting,
-    "BatchListener": future.BatchListener,
+    "BatchListener": batch_result.BatchListener,
     "BatchListeners": delivery_wait.BatchListeners,
     "ResultWait": delivery_wait.ResultWait,
     "DeliveryWait": lambda: delivery_wait.DeliveryWait(_record_future()),

@@ -1,62 +1,57 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
 # distutils: extra_compile_args = -fno-tree-slp-vectorize
-"""What became of a batch, and of each record in it.
+"""The outcome of one batch, shared by the futures of its records.
 
-Futures are a few words and not tracked by the garbage collector: a future knows its batch's shared
-result and its index there. The result keeps a future only when it has a callback to call, and the
-future keeps that callback until it is called: a tracked object for each would make the collector
-walk all that wait, again and again. No result and no error refers to buffer memory.
+A result keeps a future only while that future has a callback to call, and the future keeps the
+callback itself. Neither the list of callbacks nor the result is tracked by the garbage collector
+until something leads out of it that may lead back: with one tracked object per record the collector
+would traverse everything that is pending, again and again. No result and no error refers to buffer
+memory.
 
-A future's index and result never change, however many callbacks it has: each part of a split batch
-knows where it begins in the whole, and a look-up walks to the part that has the index.
+A future's index and result never change: each part of a split batch knows the index of its first
+record in the whole batch, and a look-up descends to the part that has the record.
 
-Thread-safety: results are settled by the sender; everything else any thread.
-Source: Kafka ProduceRequestResult, FutureRecordMetadata (clients 4.3.1).
+This module does not know what a future is. `record_future` tells it at import how to run a callback
+and which record a callback belongs to.
+
+Thread-safety: the sender settles results; every other call from any thread.
+Source: Kafka ProduceRequestResult (clients 4.3.1).
 """
 
 cimport cython
-from cpython.list cimport PyList_GET_SIZE
 from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.clock cimport Deadline
 from kprod._core.collector cimport track_again, untrack
-from kprod._core.own_wait cimport refuse_own_wait
-from kprod._core.record_metadata cimport new_metadata
+
 from _thread import allocate_lock
 
-from kprod.errors import KprodTimeout, own_copy, without_frames
+from kprod.errors import without_frames
 
-# Made by higher layers; set once, by `register`.
-cdef object _metadata_type = None
+# Set once by `register`, when the higher layer is imported.
 cdef object _report_callback_error = None
-cdef object _await_future = None
-cdef object _to_concurrent = None
-cdef object _done_calls = None
-cdef object _describe = None
+
+# Set once by `register_callbacks`, when `record_future` is imported; no callback is added before.
+cdef CallbackRunner _run_callback = NULL
+cdef CallbackIndex _callback_index = NULL
 
 
-def register(
-    *, metadata_type, report_callback_error, await_future, to_concurrent, done_calls, describe
-):
-    """Tell the compiled core about types and policies above it.
+def register(*, report_callback_error):
+    """Set what is called with an exception that a callback raised.
 
     Args:
-        metadata_type: A named tuple of topic, partition, offset, timestamp_ms, key and value size.
-        report_callback_error: Called with an exception that a callback raised.
-        await_future: Called with a future, returns an awaitable's iterator.
-        to_concurrent: Called with a future, returns a `concurrent.futures.Future`.
-        done_calls: The module `done_calls`, which uses this one.
-        describe: Called with a future, its topic and partition, returns its `repr`.
+        report_callback_error: Takes the exception; may raise, which is ignored.
     """
-    global _metadata_type, _report_callback_error, _await_future, _to_concurrent, _done_calls
-    global _describe
-    _metadata_type = metadata_type
+    global _report_callback_error
     _report_callback_error = report_callback_error
-    _await_future = await_future
-    _to_concurrent = to_concurrent
-    _done_calls = done_calls
-    _describe = describe
+
+
+cdef void register_callbacks(CallbackRunner run, CallbackIndex index_of) noexcept:
+    """Set how an entry of a result's list of callbacks is run, and which record it belongs to."""
+    global _run_callback, _callback_index
+    _run_callback = run
+    _callback_index = index_of
 
 
 cdef class BatchListener:
@@ -144,7 +139,7 @@ cdef class BatchResult:
             if self._callbacks_unordered:
                 _put_in_order(callbacks)
             for entry in callbacks:
-                call_back(entry)
+                _run_callback(entry)
             callbacks = None
         if listeners is not None:
             for listener in listeners:
@@ -204,7 +199,7 @@ cdef class BatchResult:
                 open_results.extend(result._parts)
             elif not result.finished:
                 open_results.append(result)
-                if not _wait_once(result, deadline.wait_s(), True):
+                if not wait_once(result, deadline.wait_s(), True):
                     return False
         return True
 
@@ -262,7 +257,7 @@ cdef class BatchResult:
                 part._callbacks_unordered = self._callbacks_unordered
             if self._callbacks is not None:
                 for entry in self._callbacks:
-                    part_with(parts, _future_of(entry)._index)._callbacks.append(entry)
+                    part_with(parts, _callback_index(entry))._callbacks.append(entry)
             if self._listeners is not None:
                 for listener in self._listeners:
                     listener.leave()
@@ -320,16 +315,11 @@ cdef class BatchResult:
                 try:
                     lock.release()
                 except BaseException as raised:
-                    _report(raised)
-
-
-cdef inline RecordFuture _future_of(object entry):
-    """Of a future with `on_delivery`, or of a triple of a future and what was added later."""
-    return <RecordFuture>(entry[0] if isinstance(entry, tuple) else entry)
+                    report_raised(raised)
 
 
 def _index_of_entry(entry):
-    return _future_of(entry)._index
+    return _callback_index(entry)
 
 
 cdef int _drop_frames(object error, object record_errors) except -1:
@@ -354,24 +344,17 @@ cdef int _put_in_order(list callbacks) except -1:
     return 0
 
 
-cdef BatchResult part_with(list parts, int32_t index):
-    """The part of a split batch that has the record of this index in the first batch."""
-    cdef Py_ssize_t place = PyList_GET_SIZE(parts) - 1
-    while place > 0 and (<BatchResult>parts[place])._first_index > index:
-        place -= 1
-    return <BatchResult>parts[place]
-
-
 cdef int _wake_in_child(object waiter) except -1:
     """Wake a waiter after a fork: in its own way if it has one, else as a lock."""
     try:
         getattr(waiter, "forsake", waiter.release)()
     except BaseException as raised:
-        _report(raised)
+        report_raised(raised)
     return 0
 
 
-cdef int _report(object raised) except -1:
+cdef int report_raised(object raised) except -1:
+    """Report an exception that application code raised; whatever that raises is ignored."""
     try:
         _report_callback_error(raised)
     except BaseException:
@@ -380,191 +363,7 @@ cdef int _report(object raised) except -1:
     return 0
 
 
-cdef int call_back(object entry) except -1:
-    """Run one callback; whatever it raises is reported and stops nothing else."""
-    cdef RecordFuture future = _future_of(entry)
-    cdef BatchResult result = future._settled_by()
-    cdef object on_delivery
-    try:
-        if isinstance(entry, tuple):
-            _, callback, context = entry
-            if context is None:
-                callback(future)
-            else:
-                context.run(callback, future)
-        else:
-            on_delivery = future._on_delivery
-            future._on_delivery = None
-            error = future._error(result)
-            if error is None:
-                on_delivery(future._metadata(result), None)
-            else:
-                on_delivery(None, error)
-    except BaseException as raised:
-        _report(raised)
-    return 0
-
-
-@cython.no_gc
-@cython.final
-@cython.freelist(512)
-cdef class RecordFuture:
-    """The outcome of one `send`: a `RecordMetadata`, or the error that ended it.
-
-    Thread-safety: any thread; awaitable from any running asyncio loop.
-    """
-
-    def __init__(self):
-        raise TypeError("a RecordFuture is made by Producer.send")
-
-    def __reduce__(self):
-        # Of a copy, or in another process, nobody would ever settle it.
-        raise TypeError("a RecordFuture cannot be pickled or copied; its result() can")
-
-    @cython.nonecheck(False)
-    cdef BatchResult _settled_by(self):
-        """The result that answers for this record, past all splits so far."""
-        cdef BatchResult result = self._result
-        if result is None:
-            raise TypeError("a RecordFuture is made by Producer.send; this one is of no record")
-        while result._parts is not None:
-            result = part_with(result._parts, self._index)
-        return result
-
-    cdef object _metadata(self, BatchResult result):
-        cdef int64_t offset = -1
-        cdef int64_t timestamp_ms = result.log_append_time_ms
-        if result.base_offset >= 0:
-            offset = result.base_offset + (self._index - result._first_index)
-        if timestamp_ms < 0:
-            timestamp_ms = self._timestamp_ms
-        return new_metadata(
-            _metadata_type, result.topic, result.partition, offset, timestamp_ms, self._key_bytes,
-            self._value_bytes,
-        )
-
-    cdef object _error(self, BatchResult result):
-        if result._record_errors is not None:
-            return result._record_errors.get(self._index - result._first_index, result.error)
-        return result.error
-
-    # The interpreter calls a plain method faster than one that knows its signature, so what may be
-    # called for each record says in its text what it is called with.
-    @cython.binding(False)
-    @cython.embedsignature(True)
-    @cython.embedsignature.format("clinic")
-    def done(self) -> bool:
-        """Whether the record's fate is settled, as a bool; once True, for ever."""
-        return self._settled_by().done
-
-    @cython.binding(False)
-    @cython.embedsignature(True)
-    @cython.embedsignature.format("clinic")
-    def result(self, timeout=None):
-        """Wait for the record's metadata. Waiting does not cut linger short.
-
-        Args:
-            timeout: Seconds; None waits as long as it takes, which `delivery_timeout_ms` bounds.
-
-        Returns:
-            A `RecordMetadata`.
-
-        Raises:
-            KprodTimeout: Not settled in time; the record goes on.
-            KprodError: The error that ended the send; its `persistence` says whether the record
-                may be in the log. Without one: asked inside a callback of the same producer, whose
-                thread would wait for itself.
-            ValueError: Not settled, and the timeout is NaN.
-        """
-        cdef BatchResult result = self._outcome(timeout)
-        error = self._error(result)
-        if error is not None:
-            # Each caller gets an exception of its own: a shared one would gather tracebacks.
-            raise own_copy(error)
-        return self._metadata(result)
-
-    @cython.binding(False)
-    @cython.embedsignature(True)
-    @cython.embedsignature.format("clinic")
-    def exception(self, timeout=None):
-        """Wait for the outcome, and return the error that ended the send, or None.
-
-        Args:
-            timeout: Seconds; None waits as long as it takes.
-
-        Raises:
-            KprodTimeout: Not settled in time; the record goes on.
-            KprodError: Asked inside a callback of the same producer, whose thread would wait for
-                itself.
-            ValueError: Not settled, and the timeout is NaN.
-        """
-        return self._error(self._outcome(timeout))
-
-    cdef BatchResult _outcome(self, object timeout):
-        """The result that settled this record; waits for it."""
-        cdef BatchResult result = self._settled_by()
-        return result if result.done else self._wait(result, timeout)
-
-    cdef BatchResult _wait(self, BatchResult result, object timeout):
-        cdef Deadline deadline = Deadline(timeout)
-        if not deadline.is_over():
-            refuse_own_wait(result)
-        while not result.done:
-            if not _wait_once(result, deadline.wait_s(), False):
-                raise KprodTimeout(
-                    f"the record for {result.topic!r} partition {result.partition} was not settled"
-                    f" within {timeout} s; it goes on until delivery_timeout_ms ends it"
-                )
-            result = self._settled_by()
-        return result
-
-    @cython.binding(False)
-    @cython.embedsignature(True)
-    @cython.embedsignature.format("clinic")
-    def add_done_callback(self, callback, context=None) -> None:
-        """Call `callback(future)` once the record is settled.
-
-        Added in a running event loop, it is called by that loop, as one of an asyncio future is.
-        Otherwise it runs on the sender's thread (here, at once, if the record is settled already),
-        in record order within a batch, outside every lock; what it raises is logged.
-
-        Args:
-            callback: Takes the future.
-            context: To run it in; None, in a loop, is a copy of the present one.
-        """
-        _done_calls.add_done_call(self, callback, context)
-
-    def remove_done_callback(self, callback) -> int:
-        """Take back a callback: in an event loop one that was added there, else one of no loop.
-
-        Returns how many times it had been added and was not called yet.
-        """
-        return _done_calls.remove_done_call(self, callback)
-
-    def cancel(self, msg=None) -> bool:
-        """Do nothing and return False: an accepted record is taken back by `purge` only."""
-        return False
-
-    def cancelled(self) -> bool:
-        """Whether the record was cancelled; no record ever is."""
-        return False
-
-    def __repr__(self):
-        return _describe(self, self._result.topic, self._result.partition)
-
-    def __await__(self):
-        return _await_future(self)
-
-    def to_concurrent(self):
-        """A `concurrent.futures.Future` with the same outcome; its waits refuse where these do.
-
-        Not those of `concurrent.futures.wait` and `as_completed`, which know nothing of it: inside
-        a callback of the same producer they wait for ever without a timeout. `kprod.wait` refuses.
-        """
-        return _to_concurrent(self)
-
-
-cdef bint _wait_once(BatchResult result, object seconds, bint until_finished) except -1:
+cdef bint wait_once(BatchResult result, object seconds, bint until_finished) except -1:
     """Wait until the result is done (finished) or forwarded; False when the time is over."""
     lane = result.lane
     if lane is not None and seconds != 0 and lane.fetch(result, seconds):

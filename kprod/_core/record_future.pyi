@@ -1,4 +1,4 @@
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextvars import Context
 from types import ModuleType
@@ -10,40 +10,11 @@ from kprod.model import RecordMetadata
 def register(
     *,
     metadata_type: type[RecordMetadata],
-    report_callback_error: Callable[[BaseException], None],
     await_future: Callable[[RecordFuture], Generator[Any, None, RecordMetadata]],
     to_concurrent: Callable[[RecordFuture], Future[RecordMetadata]],
     done_calls: ModuleType,
     describe: Callable[[RecordFuture, str, int], str],
 ) -> None: ...
-
-class BatchListener: ...
-
-class BatchResult:
-    topic: str
-    partition: int
-    done: bool
-    finished: bool
-    base_offset: int
-    log_append_time_ms: int
-    error: KprodError | None
-    created_ms: int
-    lane: Any
-    def __init__(self, topic: str, partition: int) -> None: ...
-    def complete(
-        self,
-        base_offset: int = -1,
-        log_append_time_ms: int = -1,
-        error: KprodError | None = None,
-        record_errors: Mapping[int, KprodError] | None = None,
-    ) -> bool: ...
-    def abandon(self, error: KprodError) -> None: ...
-    def wait_finished(self, timeout_s: float) -> bool: ...
-    def failed_count(self, record_count: int) -> int: ...
-    def forward(self, children: Iterable[tuple[int, BatchResult]]) -> None: ...
-    def await_by(self, waiter: Any) -> bool: ...
-    def forgo(self, waiter: Any) -> None: ...
-    def is_unheard(self) -> bool: ...
 
 @final
 class RecordFuture:

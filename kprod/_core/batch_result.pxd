@@ -1,3 +1,4 @@
+from cpython.list cimport PyList_GET_SIZE
 from libc.stdint cimport int32_t, int64_t
 
 
@@ -50,20 +51,18 @@ cdef class BatchResult:
     cpdef bint is_unheard(self) except -1
 
 
-cdef class RecordFuture:
-    # Of the batch to which the record was appended, as is the index; neither ever changes.
-    cdef BatchResult _result
-    cdef int64_t _timestamp_ms
-    cdef int32_t _index
-    cdef int32_t _key_bytes
-    cdef int32_t _value_bytes
-    cdef object _on_delivery
-    cdef BatchResult _settled_by(self)
-    cdef object _metadata(self, BatchResult result)
-    cdef object _error(self, BatchResult result)
-    cdef BatchResult _outcome(self, object timeout)
-    cdef BatchResult _wait(self, BatchResult result, object timeout)
+# How to run an entry of `_callbacks`, and the index of its record in the first batch.
+ctypedef int (*CallbackRunner)(object entry) except -1
+ctypedef int32_t (*CallbackIndex)(object entry) except? -1
+
+cdef void register_callbacks(CallbackRunner run, CallbackIndex index_of) noexcept
+cdef int report_raised(object raised) except -1
+cdef bint wait_once(BatchResult result, object seconds, bint until_finished) except -1
 
 
-cdef BatchResult part_with(list parts, int32_t index)
-cdef int call_back(object entry) except -1
+# The part of a split batch that has the record of this index in the first batch.
+cdef inline BatchResult part_with(list parts, int32_t index):
+    cdef Py_ssize_t place = PyList_GET_SIZE(parts) - 1
+    while place > 0 and (<BatchResult>parts[place])._first_index > index:
+        place -= 1
+    return <BatchResult>parts[place]
