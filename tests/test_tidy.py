@@ -40,7 +40,6 @@ KEPT_TOGETHER: dict[str, str] = {
     "kprod/_core/chunks.pyx": "pool, line and chains account for the same bytes",
     "kprod/_core/message_set.pyx": "builder and reader of one small format, inline both",
     "kprod/_core/tally.pyx": "an account and its shares read each other's fields",
-    "kprod/_core/wheel.pyx": "buckets and wheels link tasks through each other's fields",
     "kprod/broker/cluster.py": "the face of the embedded cluster, call by call",
     "kprod/cluster/metadata.py": "one policy: what to ask, and what an answer changes",
     "kprod/_core/wire_reader.pyx": "reading and stepping over are two halves of one format",

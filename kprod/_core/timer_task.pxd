@@ -30,6 +30,7 @@ cdef class TimerTaskList:
     cdef bint _is_empty(self) noexcept
     cdef TimerTask _first(self)
     cdef void _append(self, TimerTask task) noexcept
+    cdef void _take_all(self, TimerTaskList other) noexcept
     cdef void _cancel_all(self) noexcept
 
 
@@ -48,6 +49,7 @@ cdef struct Bucket:
 cdef int add_block(Bucket* bucket) except -1
 cdef void drop_last_block(Bucket* bucket) noexcept
 cdef void drop_blocks(Bucket* bucket) noexcept
+cdef void bucket_forget_until(Bucket* bucket, TaskBlock* block, Py_ssize_t place) noexcept
 cdef Py_ssize_t tasks_in(const Bucket* bucket) noexcept
 
 

@@ -199,6 +199,18 @@ cdef Py_ssize_t tasks_in(const Bucket* bucket) noexcept:
     return count
 
 
+cdef void bucket_forget_until(Bucket* bucket, TaskBlock* block, Py_ssize_t place) noexcept:
+    """Fill the places before this one, whose tasks have gone elsewhere, with the tasks behind."""
+    while True:
+        while place > 0:
+            place -= 1
+            bucket_remove(bucket, &block.tasks[place])
+        if bucket_is_empty(bucket) or block == bucket.last.next:
+            return
+        block = block.previous
+        place = BLOCK_TASKS
+
+
 @cython.no_gc_clear
 cdef class TimerTaskList:
     """Tasks in the order in which they were added, linked around a sentinel."""
@@ -228,6 +240,14 @@ cdef class TimerTaskList:
         task._next = <void*>sentinel
         (<TimerTask>sentinel._prev)._next = <void*>task
         sentinel._prev = <void*>task
+
+    cdef void _take_all(self, TimerTaskList other) noexcept:
+        """Move all tasks of another list behind those of this one, in their order."""
+        cdef TimerTask task
+        while not other._is_empty():
+            task = other._first()
+            detach(task)
+            self._append(task)
 
     cdef void _cancel_all(self) noexcept:
         cdef TimerTask task

@@ -1,34 +1,8 @@
 from libc.stdint cimport int64_t
 
+from kprod._core.delay_queue cimport DelayQueue
 from kprod._core.timer_task cimport Bucket, TimerTask, TimerTaskList
-
-
-cdef struct QueuedBucket:
-    int64_t expiration_ms
-    Bucket* bucket  # borrowed: its level lives as long as the queue
-
-
-cdef class DelayQueue:
-    cdef QueuedBucket* _heap
-    cdef Py_ssize_t _size
-    cdef Py_ssize_t _capacity
-
-    cdef int _reserve(self, Py_ssize_t bucket_count) except -1
-    cdef void _offer(self, Bucket* bucket, int64_t expiration_ms) noexcept
-    cdef void _remove_first(self) noexcept
-
-
-cdef class WheelLevel:
-    cdef readonly int64_t tick_ms
-    cdef readonly int64_t interval_ms
-    cdef readonly int64_t current_ms
-    cdef readonly int wheel_size
-    cdef readonly WheelLevel overflow_wheel
-    cdef Bucket* _buckets
-
-    cdef Bucket* _bucket_for(self, int64_t expiration_ms) noexcept
-    cdef void _move_to(self, int64_t now_ms) noexcept
-    cdef void _cancel_all(self) noexcept
+from kprod._core.wheel_level cimport WheelLevel
 
 
 cdef class TimingWheel:

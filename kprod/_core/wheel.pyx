@@ -8,16 +8,14 @@ keeps what was cancelled until it comes up; a bucket that is a linked list forge
 How. The lowest level has `wheel_size` buckets of one tick. What lies beyond its interval goes to an
 overflow level, made when first needed, whose tick is that whole interval. A bucket that holds
 something stands in a heap by the instant at which its range starts, so the heap has tens of
-entries, not millions. When the bucket of a higher level comes up, what it holds is spread over the
-lower ones.
+entries. When the bucket of a higher level comes up, what it holds is spread over the lower ones.
 
-The entry is the task: being in a bucket costs ten bytes, and `cancel` needs no search. What a
-bucket is, and what makes it fast with a million tasks, is `timer_task`'s matter.
+The entry is the task itself, so `cancel` needs no search. What a bucket is, and what makes it fast
+with a million tasks, says `timer_task`; what orders the buckets, `delay_queue`.
 
 Invariants.
     A task is in exactly one bucket, or in the due or the firing list, or in none.
     `len(wheel)` is the number of those tasks; they point to that number, the others to none.
-    A bucket stands in the queue at most once: when its expiration changes, never when it fills.
     Every bucket in the queue expires after each level's current time.
     Expirations are whole ticks, rounded up, so that nothing fires early.
 
@@ -31,12 +29,10 @@ without their locks.
 
 cimport cython
 from cpython.long cimport PyLong_AsLongLongAndOverflow
-from cpython.mem cimport PyMem_Calloc, PyMem_Free
-from cpython.object cimport PyObject, PyTypeObject, inquiry, traverseproc, visitproc
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport INT64_MAX, int64_t
-from libc.stdlib cimport free, realloc
 
+from kprod._core.delay_queue cimport DelayQueue
 from kprod._core.timer_task cimport (
     BLOCK_TASKS,
     Bucket,
@@ -44,161 +40,14 @@ from kprod._core.timer_task cimport (
     TimerTask,
     TimerTaskList,
     bucket_append,
+    bucket_forget_until,
     bucket_is_empty,
-    bucket_remove,
     bucket_reserve,
     detach,
     drop_blocks,
     in_bucket,
-    tasks_in,
 )
-
-cdef enum:
-    NEVER = -1  # the expiration of a bucket out of the queue
-
-
-cdef class DelayQueue:
-    """A heap of buckets by expiration, each at most once, so it never outgrows their number."""
-
-    def __dealloc__(self):
-        free(self._heap)
-
-    cdef int _reserve(self, Py_ssize_t bucket_count) except -1:
-        """Make room for that many more buckets, so that `_offer` cannot fail."""
-        cdef Py_ssize_t capacity = self._capacity + bucket_count
-        cdef void* grown = realloc(self._heap, capacity * sizeof(QueuedBucket))
-        if grown == NULL:
-            raise MemoryError
-        self._heap = <QueuedBucket*>grown
-        self._capacity = capacity
-        return 0
-
-    cdef void _offer(self, Bucket* bucket, int64_t expiration_ms) noexcept:
-        cdef QueuedBucket* heap = self._heap
-        cdef Py_ssize_t position = self._size, parent
-        self._size += 1
-        while position > 0:
-            parent = (position - 1) >> 1
-            if heap[parent].expiration_ms <= expiration_ms:
-                break
-            heap[position] = heap[parent]
-            position = parent
-        heap[position].expiration_ms = expiration_ms
-        heap[position].bucket = bucket
-
-    cdef void _remove_first(self) noexcept:
-        cdef QueuedBucket* heap = self._heap
-        cdef Py_ssize_t position = 0, child = 1, size = self._size - 1
-        cdef QueuedBucket last = heap[size]
-        self._size = size
-        while child < size:
-            if child + 1 < size and heap[child + 1].expiration_ms < heap[child].expiration_ms:
-                child += 1
-            if last.expiration_ms <= heap[child].expiration_ms:
-                break
-            heap[position] = heap[child]
-            position = child
-            child = 2 * position + 1
-        heap[position] = last
-
-
-@cython.no_gc_clear
-cdef class WheelLevel:
-    """One wheel of the hierarchy: `wheel_size` buckets of `tick_ms`."""
-
-    def __cinit__(self, int64_t tick_ms, int wheel_size, int64_t start_ms):
-        cdef int index
-        if tick_ms < 1 or wheel_size < 1 or start_ms < 0:
-            raise ValueError(
-                "a level has tick_ms and wheel_size of at least 1 and start_ms of at least 0, got"
-                f" {tick_ms}, {wheel_size} and {start_ms}"
-            )
-        self.tick_ms = tick_ms
-        self.wheel_size = wheel_size
-        # The highest level's interval is more than an int64 can say; it then holds all there is.
-        self.interval_ms = INT64_MAX if tick_ms > INT64_MAX // wheel_size else tick_ms * wheel_size
-        self.current_ms = start_ms - start_ms % tick_ms
-        self._buckets = <Bucket*>PyMem_Calloc(wheel_size, sizeof(Bucket))
-        if self._buckets == NULL:
-            raise MemoryError("no memory for a level of a timing wheel")
-        for index in range(wheel_size):
-            self._buckets[index].expiration_ms = NEVER
-
-    def __dealloc__(self):
-        if self._buckets != NULL:
-            self._cancel_all()
-            PyMem_Free(self._buckets)
-
-    cdef Bucket* _bucket_for(self, int64_t expiration_ms) noexcept:
-        return &self._buckets[expiration_ms // self.tick_ms % self.wheel_size]
-
-    cdef void _move_to(self, int64_t now_ms) noexcept:
-        cdef WheelLevel level = self
-        while level is not None and now_ms - level.current_ms >= level.tick_ms:
-            level.current_ms = now_ms - now_ms % level.tick_ms
-            level = level.overflow_wheel
-
-    cdef void _cancel_all(self) noexcept:
-        cdef Bucket* bucket
-        cdef TimerTask task
-        cdef int index
-        for index in range(self.wheel_size):
-            bucket = &self._buckets[index]
-            while not bucket_is_empty(bucket):
-                task = <TimerTask>bucket.last.tasks[bucket.last_count - 1]
-                TimerTask.cancel(task)
-
-    def occupied(self):
-        """The buckets that stand in the queue.
-
-        Returns:
-            For each its index, the instant at which its range starts, and how many tasks it holds.
-        """
-        cdef list found = []
-        cdef int index
-        for index in range(self.wheel_size):
-            if self._buckets[index].expiration_ms != NEVER:
-                found.append((
-                    index, self._buckets[index].expiration_ms, tasks_in(&self._buckets[index])
-                ))
-        return found
-
-
-cdef traverseproc _traverse_fields = (<PyTypeObject*>WheelLevel).tp_traverse
-
-
-cdef int _traverse_level(PyObject* level, visitproc visit, void* argument) noexcept:
-    """Show the collector the tasks of a level's buckets, which their bare pointers hide."""
-    cdef int stopped = _traverse_fields(level, visit, argument)
-    cdef Bucket* buckets = (<WheelLevel>level)._buckets
-    cdef TaskBlock* block
-    cdef Py_ssize_t place, count
-    cdef int index
-    if stopped or buckets == NULL:
-        return stopped
-    for index in range((<WheelLevel>level).wheel_size):
-        block = buckets[index].last
-        count = buckets[index].last_count
-        while block != NULL:
-            for place in range(count):
-                stopped = visit(<PyObject*>block.tasks[place], argument)
-                if stopped:
-                    return stopped
-            block = block.previous if block.previous != buckets[index].last else NULL
-            count = BLOCK_TASKS
-    return 0
-
-
-cdef int _clear_level(PyObject* level) noexcept:
-    """Let go of the tasks of a level that is garbage."""
-    (<WheelLevel>level)._cancel_all()
-    return 0
-
-
-# Every cycle through a wheel passes from a level or a list to a task, so there cycles are cut. The
-# wheel and its levels stay whole until they are freed: the queue borrows their buckets.
-(<PyTypeObject*>WheelLevel).tp_traverse = <traverseproc>_traverse_level
-(<PyTypeObject*>WheelLevel).tp_clear = <inquiry>_clear_level
+from kprod._core.wheel_level cimport NEVER, WheelLevel
 
 
 @cython.no_gc_clear
@@ -212,8 +61,6 @@ cdef class TimingWheel:
 
     Raises:
         ValueError: An argument is out of its range.
-
-    Thread-safety: see the module.
     """
 
     def __cinit__(self, now_ms, *, tick_ms=1, wheel_size=20, **of_subclass):
@@ -472,7 +319,7 @@ cdef class TimingWheel:
                     try:
                         self._spread(task)
                     except MemoryError:
-                        _forget_until(bucket, block, place)
+                        bucket_forget_until(bucket, block, place)
                         raise
             if block == bucket.last:
                 break
@@ -524,10 +371,7 @@ cdef class TimingWheel:
         if self._is_firing:
             raise RuntimeError("a task that is being fired cannot advance its own timer")
         self._is_firing = True
-        while not self._due._is_empty():
-            task = self._due._first()
-            detach(task)
-            firing._append(task)
+        firing._take_all(self._due)
         try:
             while not firing._is_empty():
                 task = firing._first()
@@ -542,11 +386,7 @@ cdef class TimingWheel:
         return fired
 
     def clear(self):
-        """Cancel every task.
-
-        Returns:
-            How many there were.
-        """
+        """Cancel every task, and return how many there were."""
         cdef Py_ssize_t cancelled = self._count
         self._cancel_all()
         return cancelled
@@ -558,15 +398,3 @@ cdef class TimingWheel:
         while level is not None:
             level._cancel_all()
             level = level.overflow_wheel
-
-
-cdef void _forget_until(Bucket* bucket, TaskBlock* block, Py_ssize_t place) noexcept:
-    """Fill the places before this one, whose tasks have gone elsewhere, with the tasks behind."""
-    while True:
-        while place > 0:
-            place -= 1
-            bucket_remove(bucket, &block.tasks[place])
-        if bucket_is_empty(bucket) or block == bucket.last.next:
-            return
-        block = block.previous
-        place = BLOCK_TASKS

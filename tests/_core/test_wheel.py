@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kprod._core.timer_task import TimerTask
-from kprod._core.wheel import TimingWheel, WheelLevel
+from kprod._core.wheel import TimingWheel
+from kprod._core.wheel_level import WheelLevel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -30,6 +30,7 @@ from kprod._core import (
     timer_task,
     watch,
     wheel,
+    wheel_level,
 )
 from kprod._core.append import ChunkHand, PartitionHead, TopicHead
 from kprod._core.wire_reader import Bounds
@@ -244,7 +245,7 @@ _MADE: dict[str, Callable[[], Any]] = {
     "TimerTask": lambda: timer_task.TimerTask(lambda: None),
     "WatchedTask": lambda: _Watched(5),
     "WatchLists": lambda: watch.WatchLists(4),
-    "WheelLevel": lambda: wheel.WheelLevel(1, 20, 0),
+    "WheelLevel": lambda: wheel_level.WheelLevel(1, 20, 0),
     "TimingWheel": lambda: wheel.TimingWheel(0),
     "AnswerWait": AnswerWait,
     "Channel": lambda: Channel(PlainTransport(_socket()), FrameReader()),
