@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from kprod._core import (
+    arrow_batches,
+    arrow_plan,
     arrow_rows,
     arrow_send,
     arrow_source,
@@ -132,6 +134,11 @@ def _rows() -> arrow_rows.ArrowRows:
     return arrow_rows.ArrowRows(_source(), {"value": "value", "key": "key", "partition": "n"})
 
 
+def _arrow_batches() -> arrow_batches.ArrowBatches:
+    head = TopicHead("orders", [])
+    return arrow_batches.ArrowBatches(_stage().producer, head, tally.SendTally())
+
+
 def _result() -> batch_result.BatchResult:
     return batch_result.BatchResult("orders", 0)
 
@@ -194,6 +201,8 @@ _MADE: dict[str, Callable[[], Any]] = {
     "SendPath": lambda: _stage().producer,
     "SendHooks": lambda: _stage().producer,
     "ArrowRows": _rows,
+    "ArrowBatches": _arrow_batches,
+    "BlockPlan": lambda: arrow_plan.BlockPlan(_stage().producer, TopicHead("orders", []), _rows()),
     "ArrowCall": lambda: arrow_send.ArrowCall(_stage().producer, "orders", _rows()),
     "ArrowSource": _source,
     "AsyncSendPath": async_send.AsyncSendPath,

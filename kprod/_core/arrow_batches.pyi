@@ -1,0 +1,5 @@
+from kprod._core.append import SendPath, TopicHead
+from kprod._core.tally import SendTally
+
+class ArrowBatches:
+    def __init__(self, path: SendPath, head: TopicHead, tally: SendTally) -> None: ...
