@@ -17,9 +17,9 @@ cdef class NodeConnection:
     cdef public object features
     cdef public Surroundings _around
     cdef public object _cursor
+    cdef public object _handshake
     cdef public Channel channel
     cdef readonly int events
-    cdef public object _negotiation
     cdef public object _on_overdue
     cdef public dict _reasons
     cdef public object _setup_timeout

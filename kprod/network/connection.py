@@ -1,7 +1,7 @@
 # cython: annotation_typing=False, nonecheck=True
 """One node's connection from name to READY and back: the steps, driven by the client's loop.
 
-    connect → resolve → socket → ApiVersions → READY → requests and answers → lost → back-off
+    connect → resolve → socket → handshake → READY → requests and responses → lost → back-off
 
 A name's addresses are walked within one attempt while they refuse at once; one that is silent ends
 the attempt at the set-up deadline, and the next attempt goes on behind it.
@@ -21,18 +21,15 @@ KIP-302, KIP-601.
 """
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kprod._core.frames import correlation_id_of
 from kprod.cluster.answer import MetadataAnswer
 from kprod.errors import (
     AuthenticationFailed,
-    ClosedError,
     ConnectionFailed,
     Disconnected,
     KprodError,
-    RequestTimeout,
-    own_copy,
     without_frames,
 )
 from kprod.guarded_log import guarded_logger
@@ -40,9 +37,19 @@ from kprod.metrics.state_log import Event
 from kprod.model import Node
 from kprod.network.address import AddressCursor, literal_address
 from kprod.network.channel import Channel
-from kprod.network.framing import WITHOUT_TLS, Frame, FrameReader
+from kprod.network.connection_errors import (
+    connect_error,
+    early_close_error,
+    error_for_request,
+    failure_error,
+    lost_error,
+    reason_of,
+    request_timeout_error,
+    setup_timeout_error,
+)
+from kprod.network.framing import Frame, FrameReader
+from kprod.network.handshake import Handshake
 from kprod.network.in_flight import InFlightRequest, InFlightRequests
-from kprod.network.negotiation import BrokerFeatures, Negotiation
 from kprod.network.node_state import ConnectionState, NodeState
 from kprod.network.request import ClientRequest, Outcome
 from kprod.network.request_task import RequestTask
@@ -50,9 +57,11 @@ from kprod.network.resolver import Resolution
 from kprod.network.selector import EVENT_READ, EVENT_WRITE
 from kprod.network.surroundings import Surroundings
 from kprod.network.throttle import THROTTLE_MS_MAX, requested_throttle_ms
-from kprod.protocol.api import ApiKey
 from kprod.protocol.headers import decode_response_header
 from kprod.timer.timer import TimerTask
+
+if TYPE_CHECKING:
+    from kprod.network.negotiation import BrokerFeatures
 
 _logger = guarded_logger(__name__)
 
@@ -74,9 +83,9 @@ class NodeConnection:
     __slots__ = (
         "_around",
         "_cursor",
+        "_handshake",
         "_idle_timeout",
         "_last_active_ms",
-        "_negotiation",
         "_on_overdue",
         "_reasons",
         "_setup_timeout",
@@ -103,7 +112,7 @@ class NodeConnection:
         self._cursor = AddressCursor()
         self.channel: Channel | None = None
         self.events = 0
-        self._negotiation = Negotiation()
+        self._handshake = Handshake()
         self._reasons: dict[str, str] = {}  # why each address failed in this attempt
         self._on_overdue = self._on_request_timeout  # bound once, not for each request
         self._setup_timeout: TimerTask | None = None
@@ -178,9 +187,7 @@ class NodeConnection:
         try:
             self._take_events(self.channel, events, now_ms)
         except OSError as error:
-            lost = Disconnected(f"connection to {self.node.address} lost: {_reason(error)}")
-            lost.__cause__ = error
-            self.drop(lost, now_ms)
+            self.drop(lost_error(self.node, error), now_ms)
         except KprodError as error:
             # It is kept, for texts; its frames hold the answer that cannot be read.
             self.drop(without_frames(error), now_ms)
@@ -227,9 +234,7 @@ class NodeConnection:
             return
         was_connecting = self.state.current is _CONNECTING
         if self.state.current is _CHECKING_API_VERSIONS and type(error) is Disconnected:
-            error = Disconnected(
-                f"{error} before it answered ApiVersions; it may want TLS or SASL. {WITHOUT_TLS}"
-            )
+            error = early_close_error(error)
         self._close_channel()
         if self.state.is_ready:
             self._around.recorder.disconnected()
@@ -281,7 +286,7 @@ class NodeConnection:
         told = [request for request, _ in self._around.completions]  # as `take_frame` was cut off
         for in_flight in self.requests.take_all():
             if in_flight.request not in told:
-                self._complete(in_flight, now_ms, error=_error_for_request(error, self.node))
+                self._complete(in_flight, now_ms, error=error_for_request(error, self.node))
 
     def _open(self, now_ms: int) -> None:
         """Connect a socket to the current address, or to the next that does not refuse at once."""
@@ -289,7 +294,7 @@ class NodeConnection:
             try:
                 transport = self._around.doors.connect(address)
             except (OSError, OverflowError, ValueError) as error:
-                self._reasons[str(address)] = _reason(error)
+                self._reasons[str(address)] = reason_of(error)
                 if self._cursor.advance():
                     continue
                 break
@@ -297,52 +302,41 @@ class NodeConnection:
             self.events = EVENT_WRITE
             self._around.doors.selector.register(transport, EVENT_WRITE, self)
             return
-        self.drop(self._connect_error(), now_ms)
+        self.drop(connect_error(self.node, self._reasons), now_ms)
 
     def _finish_connect(self, channel: Channel, now_ms: int) -> None:
         try:
             channel.transport.finish_connect()
         except OSError as error:
-            self._reasons[str(self._cursor.current)] = _reason(error)
+            self._reasons[str(self._cursor.current)] = reason_of(error)
             self._release_channel()
             if self._cursor.advance():
                 self._open(now_ms)
             else:
-                self.drop(self._connect_error(), now_ms)
+                self.drop(connect_error(self.node, self._reasons), now_ms)
             return
         if self._setup_timeout is not None:
             self._setup_timeout.cancel()
         self.state.begin_check()
-        self._negotiation = Negotiation()
+        self._handshake = Handshake()
         self.watch(EVENT_READ)
-        self._ask_versions(now_ms)
+        self._send_step(now_ms)
 
-    def _connect_error(self) -> ConnectionFailed:
-        reasons = "; ".join(f"{address}: {reason}" for address, reason in self._reasons.items())
-        return ConnectionFailed(f"cannot connect to {self.node.address} ({reasons})")
+    def _send_step(self, now_ms: int) -> None:
+        request, version = self._handshake.request(self.node.node_id)
+        self.send(request, version, now_ms)
 
-    def _ask_versions(self, now_ms: int) -> None:
-        request = ClientRequest(
-            node_id=self.node.node_id,
-            api_key=ApiKey.API_VERSIONS,
-            body=self._negotiation.request_body(),
-            on_complete=_ignore,
-        )
-        self.send(request, self._negotiation.version, now_ms)
-
-    def _take_versions(self, body: memoryview, now_ms: int) -> None:
-        """Read the ApiVersions answer; ask again lower, or become READY."""
-        answer = self._negotiation.take_answer(body)
+    def _take_step(self, body: memoryview, now_ms: int) -> None:
+        """Hand a response's body to the handshake; then send its next request, or become READY."""
+        is_over = self._handshake.take(body)
         self.requests.complete_oldest()
-        if answer is None:
-            self._ask_versions(now_ms)
+        if not is_over:
+            self._send_step(now_ms)
             return
-        self.features, decoded = answer
+        self.features = self._handshake.api_versions.features
         self.state.become_ready()
         self._around.attempts.succeed(self.node, now_ms)
-        self._throttle(
-            requested_throttle_ms(ApiKey.API_VERSIONS, self._negotiation.version, decoded)
-        )
+        self._throttle(self._handshake.api_versions.throttle_ms)
         self._last_active_ms = now_ms
         self._arm_idle_timeout()
         self._note(Event.CONNECTED, used=str(self._cursor.current))
@@ -379,7 +373,7 @@ class NodeConnection:
         api_key, version = in_flight.request.api_key, in_flight.version
         if self.state.current is _CHECKING_API_VERSIONS:
             _, body_offset = decode_response_header(api_key, version, frame)
-            self._take_versions(memoryview(frame)[body_offset:], now_ms)
+            self._take_step(memoryview(frame)[body_offset:], now_ms)
             return
         body = in_flight.request.decode(version, frame)
         self._complete(in_flight, now_ms, body=body)  # first: without memory it stays in flight
@@ -429,26 +423,11 @@ class NodeConnection:
         self._around.timer.add_at(in_flight.deadline_ms, in_flight.timeout)
 
     def _on_request_timeout(self, in_flight: InFlightRequest) -> None:
-        now_ms = self._around.timer.now_ms
-        self.drop(
-            RequestTimeout(
-                f"{self.node.address} did not answer {in_flight.request.api_key.name} within"
-                f" {in_flight.deadline_ms - in_flight.sent_at_ms} ms (request_timeout_ms);"
-                f" {in_flight.frame.written_bytes} of {in_flight.frame.size_bytes} bytes were sent"
-            ),
-            now_ms,
-        )
+        self.drop(request_timeout_error(self.node, in_flight), self._around.timer.now_ms)
 
     def _on_setup_timeout(self, allowed_ms: int) -> None:
-        address = self._cursor.current
-        doing = "resolving its name" if address is None else f"connecting to {address}"
-        self.drop(
-            ConnectionFailed(
-                f"cannot connect to {self.node.address} within {allowed_ms} ms"
-                f" (socket_connection_setup_timeout_ms), still {doing}"
-            ),
-            self._around.timer.now_ms,
-        )
+        error = setup_timeout_error(self.node, self._cursor.current, allowed_ms)
+        self.drop(error, self._around.timer.now_ms)
 
     def _arm_idle_timeout(self) -> None:
         idle_max_ms = self._around.settings.connections_max_idle_ms
@@ -488,26 +467,7 @@ def fail_later(connection: NodeConnection, cause: Exception) -> None:
 
 def _lose(connection: NodeConnection, cause: Exception, now_ms: int) -> None:
     """Give up a connection because kprod itself failed on it; its requests go again."""
-    address = connection.node.address
+    node = connection.node
     connection.requests.doubt_fates()
-    lost = Disconnected(f"connection to {address} given up: kprod failed: {cause!r}")
-    lost.__cause__ = cause
-    connection.drop(lost, now_ms)
-    _logger.error("kprod failed on the connection to %s", address, exc_info=cause)
-
-
-def _error_for_request(error: KprodError, node: Node) -> KprodError:
-    """What a request ends with when its connection goes; each gets an error of its own."""
-    if isinstance(error, Disconnected | RequestTimeout | ClosedError | AuthenticationFailed):
-        return own_copy(error)
-    disconnected = Disconnected(f"connection to {node.address} was given up: {error}")
-    disconnected.__cause__ = error
-    return disconnected
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
-
-
-def _ignore(outcome: Outcome) -> None:
-    """Complete a request whose answer the connection itself reads."""
+    connection.drop(failure_error(node, cause), now_ms)
+    _logger.error("kprod failed on the connection to %s", node.address, exc_info=cause)
