@@ -42,7 +42,6 @@ KEPT_TOGETHER: dict[str, str] = {
     "kprod/broker/cluster.py": "the face of the embedded cluster, call by call",
     "kprod/cluster/metadata.py": "one policy: what to ask, and what an answer changes",
     "kprod/_core/wire_reader.pyx": "reading and stepping over are two halves of one format",
-    "kprod/network/client.py": "one loop over all connections, and what may be asked of them",
     "kprod/network/connection.py": "one connection's life from address to answer",
     "kprod/producer/accumulator.py": "each event that makes a queue ready, and the rings",
     "kprod/producer/delivery.py": "every way in which a batch ends, settled in one order",
@@ -56,7 +55,6 @@ KEPT_WHOLE = {
     "kprod/_core/append.pyx:_append": "one loop over the outcomes of one append",
     "kprod/_core/append.pyx:send": "the public signature; its docstring is half of it",
     "kprod/cluster/metadata.py:Metadata": "one policy of one thread",
-    "kprod/network/client.py:NetworkClient": "one loop over all connections",
     "kprod/network/connection.py:NodeConnection": "one connection's life from address to answer",
     "kprod/producer/producer.py:Producer": "the public face, with the wiring of what is behind it",
 }

@@ -6,8 +6,8 @@ from libc.stdint cimport int64_t
 from kprod._core.clock cimport SystemClock
 from kprod._core.wheel cimport TimingWheel
 from kprod.cluster.metadata cimport Metadata
-from kprod.network.attempts cimport ConnectionAttempts
 from kprod.network.connection cimport NodeConnection
+from kprod.network.connections cimport Connections
 from kprod.network.request cimport ClientRequest
 from kprod.network.surroundings cimport Surroundings
 
@@ -16,7 +16,6 @@ cdef class NetworkClient:
     cdef public Surroundings _around
     cdef public SystemClock _clock
     cdef public bint _closed
-    cdef public dict _connections
     cdef public Metadata _metadata
     cdef public int64_t _now_ms
     cdef public object _rebootstraps
@@ -24,6 +23,7 @@ cdef class NetworkClient:
     cdef public object _seen_snapshot
     cdef public object _trouble
     cdef public object _updater
+    cdef public Connections connections
     cdef public object lane
 
     @cython.locals(connection=NodeConnection)
@@ -34,11 +34,6 @@ cdef class NetworkClient:
 
     @cython.locals(connection=NodeConnection)
     cpdef NodeConnection idle_connection(self, object node_id, int64_t now_ms)
-
-    @cython.locals(wait_ms=int64_t, attempts=ConnectionAttempts)
-    cpdef int64_t _connect_delay_ms(
-        self, object node, NodeConnection connection, int64_t now_ms
-    ) except -1
 
     cpdef bint has_completions(self) except -1
 

@@ -9,25 +9,23 @@ A completion may run application callbacks for as long as they like, and respons
 So the timer is advanced only to an instant after which every socket was read: a response that has
 arrived is not late.
 
-Metadata first: while a question about the cluster is due no node counts as ready, so that what is
-sent next is sent by the newest picture.
+Metadata first: while a question about the cluster is due, no node counts as ready.
 
 Invariants.
     Each request given to `send` completes exactly once.
     An exception in a completion is logged; the others still run.
     At most one attempt per node at a time, and a wait between attempts to one address.
 
-Thread-safety: one thread, but for `wakeup` and `connection_errors`, which any thread may call.
+Thread-safety: one thread, but for `wakeup` and `requests_in_flight`, which any thread may use.
 Source: Kafka's NetworkClient (clients 4.3.1); KIP-219, KIP-899, KIP-1102.
 """
 
 import random
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from kprod.clock import Clock
-from kprod.cluster.metadata import NEVER_MS, Metadata
+from kprod.cluster.metadata import Metadata
 from kprod.config import NetworkSettings
 from kprod.errors import AuthenticationFailed, ClosedError, Disconnected, KprodError
 from kprod.guarded_log import guarded_logger
@@ -35,10 +33,10 @@ from kprod.metrics.recorder import Recorder, SilentRecorder
 from kprod.metrics.state_log import Event
 from kprod.model import Node
 from kprod.network.connection import NodeConnection
+from kprod.network.connections import Connections
 from kprod.network.metadata_updater import MetadataUpdater
-from kprod.network.negotiation import BrokerFeatures
-from kprod.network.rebootstraps import Rebootstraps
-from kprod.network.request import ClientRequest, Outcome
+from kprod.network.rebootstraps import Rebootstraps, all_failed
+from kprod.network.request import ClientRequest, encoding_error, unsent_outcome
 from kprod.network.selector import Selector
 from kprod.network.surroundings import NetworkDoors, Surroundings
 from kprod.network.trouble_log import TroubleLog
@@ -48,42 +46,25 @@ from kprod.timer.timer import Timer
 
 if TYPE_CHECKING:
     from kprod.cluster.snapshot import ClusterSnapshot
+    from kprod.network.sleeping_place import SleepingPlace
 
 _logger = guarded_logger(__name__)
-_NO_VERSIONS: Mapping[int, tuple[int, int]] = MappingProxyType({})
 _CLOSING_ROUNDS_MAX = 3  # completions may send once more, and hear that it is too late
 _READS_BEFORE_DEADLINES_MAX = 64  # a peer that never stops sending must not stop the timer
-_FAILURES_BEFORE_REBOOTSTRAP = 2  # the loss of a connection, and a reconnect that failed too
 
 
-class SleepingPlace(Protocol):
-    """Lets another thread use the client while its own sleeps."""
-
-    sleep_max_ms: int
-    """Longest sleep."""
-
-    def lend(self, until_ms: int) -> None:
-        """The client's thread sleeps now; what is not later than `until_ms` it sees in time."""
-
-    def take_back(self) -> None:
-        """It is awake: the client is its own again, which may take a moment."""
-
-    def close(self) -> None:
-        """Give up its descriptors."""
-
-
-class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, and done with them
+class NetworkClient:
     """Connections to the nodes of one cluster.
 
     Attributes:
-        lane: Who may use it while it sleeps; None for nobody.
+        connections: To the nodes; says which node to ask.
+        lane: What may use it while it sleeps; None for nothing.
     """
 
     __slots__ = (
         "_around",
         "_clock",
         "_closed",
-        "_connections",
         "_metadata",
         "_now_ms",
         "_rebootstraps",
@@ -91,6 +72,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         "_seen_snapshot",
         "_trouble",
         "_updater",
+        "connections",
         "lane",
     )
 
@@ -105,7 +87,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         source: random.Random,
         recorder: Recorder | None = None,
     ) -> None:
-        """Begin without connections.
+        """Make a client without connections.
 
         Args:
             settings: Of the network.
@@ -118,19 +100,14 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         """
         self._recorder = recorder or SilentRecorder()
         self._around = Surroundings(
-            settings,
-            doors,
-            timer=timer,
-            source=source,
-            listener=self,
-            recorder=self._recorder,
+            settings, doors, timer=timer, source=source, listener=self, recorder=self._recorder
         )
         self._clock = clock
         self._trouble = TroubleLog(self._around.state_log)
         self._rebootstraps = Rebootstraps()
         self._metadata = metadata
-        self._updater = MetadataUpdater(metadata, self)
-        self._connections: dict[int, NodeConnection] = {}
+        self.connections = Connections(self._around, metadata)
+        self._updater = MetadataUpdater(metadata, self, self.connections)
         self._seen_snapshot: ClusterSnapshot | None = None  # whose nodes are known not all to fail
         self._now_ms = timer.now_ms  # newest time seen
         self._closed = False
@@ -148,11 +125,8 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         """
         if self.is_ready(node.node_id, now_ms):
             return True
-        connection = self._connections.get(node.node_id)
-        if connection is None or (connection.state.is_down and connection.node != node):
-            self._forget_gone_nodes()
-            connection = self._connections[node.node_id] = NodeConnection(node, self._around)
-        if not self._closed and self._connect_delay_ms(node, connection, now_ms) == 0:
+        connection = self.connections.of(node)
+        if not self._closed and self.connections.connect_delay_ms(node, now_ms) == 0:
             connection.connect(now_ms)
         return False
 
@@ -167,7 +141,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
             True if `can_send`, and no question about the cluster is due.
         """
         self._now_ms = max(now_ms, self._now_ms)
-        connection = self._connections.get(node_id)
+        connection = self.connections.by_node_id.get(node_id)
         return (
             connection is not None
             and connection.can_send(self._now_ms)
@@ -186,7 +160,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         """
         if not self.is_ready(node_id, now_ms):
             return None
-        connection = self._connections[node_id]
+        connection = self.connections.by_node_id[node_id]
         return None if connection.requests.newest is not None else connection
 
     def has_completions(self) -> bool:
@@ -202,122 +176,13 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         Returns:
             True if `send` would write to its socket.
         """
-        connection = self._connections.get(node_id)
+        connection = self.connections.by_node_id.get(node_id)
         return connection is not None and connection.can_send(self._now_ms)
-
-    def in_flight_count(self, node_id: int) -> int:
-        """How many requests of a node are sent and not complete.
-
-        Args:
-            node_id: Any.
-
-        Returns:
-            At least 0; the client's own requests count.
-        """
-        connection = self._connections.get(node_id)
-        return 0 if connection is None else len(connection.requests)
 
     @property
     def requests_in_flight(self) -> int:
         """How many requests are sent and not complete; any thread."""
-        return sum(len(connection.requests) for connection in list(self._connections.values()))
-
-    def poll_delay_ms(self, node: Node, now_ms: int) -> int:
-        """How long until asking `ready` again can make a difference, if no event comes before.
-
-        Args:
-            node: Any.
-            now_ms: Monotonic.
-
-        Returns:
-            The rest of a back-off or throttle; 0 if a request may be sent or an attempt begun;
-            `NEVER_MS` if only an event (connected, answered) can change it, which ends `poll`.
-        """
-        connection = self._connections.get(node.node_id)
-        if connection is None or connection.state.is_down:
-            return self._connect_delay_ms(node, connection, now_ms)
-        state = connection.state
-        if state.is_ready and state.throttled_until_ms > now_ms:
-            return state.throttled_until_ms - now_ms
-        return 0 if connection.can_send(now_ms) else NEVER_MS
-
-    def next_attempt_in_ms(self, now_ms: int) -> int:
-        """How long until some node of the snapshot can be connected to or sent to again.
-
-        Args:
-            now_ms: Monotonic.
-
-        Returns:
-            The least `poll_delay_ms`.
-        """
-        nodes = self._metadata.snapshot.nodes.values()
-        return min((self.poll_delay_ms(node, now_ms) for node in nodes), default=NEVER_MS)
-
-    def advertised(self, node_id: int) -> Mapping[int, tuple[int, int]]:
-        """Which versions a node speaks.
-
-        Args:
-            node_id: Any.
-
-        Returns:
-            First and last version by API key; empty while not connected.
-        """
-        features = self.features(node_id)
-        return _NO_VERSIONS if features is None else features.versions
-
-    def features(self, node_id: int) -> BrokerFeatures | None:
-        """What a node said about itself when it was connected to.
-
-        Args:
-            node_id: Any.
-
-        Returns:
-            Versions and finalized features; None while not connected.
-        """
-        connection = self._connections.get(node_id)
-        return None if connection is None else connection.features
-
-    def connection_errors(self) -> Mapping[str, str]:
-        """Why addresses cannot be used.
-
-        Returns:
-            The newest failure by `host:port`; an address that works has none.
-        """
-        return self._metadata.connection_errors
-
-    def least_loaded_node(self, now_ms: int) -> Node | None:
-        """Choose a node for a request that any node can answer.
-
-        Args:
-            now_ms: Monotonic.
-
-        Returns:
-            Connected with fewest requests in flight; else one being connected to; else the one
-            whose last attempt is longest ago. None when all are throttled, full or held back.
-        """
-        self._now_ms = max(now_ms, self._now_ms)
-        nodes = list(self._metadata.snapshot.nodes.values())
-        start = self._around.source.randrange(len(nodes)) if nodes else 0
-        sendable: tuple[int, Node] | None = None
-        pending: Node | None = None
-        connectable: tuple[int, Node] | None = None
-        for node in nodes[start:] + nodes[:start]:
-            connection = self._connections.get(node.node_id)
-            if connection is None or connection.state.is_down:
-                if self._connect_delay_ms(node, connection, now_ms):
-                    continue
-                attempt_ms = -1 if connection is None else connection.state.last_attempt_ms
-                if connectable is None or attempt_ms < connectable[0]:
-                    connectable = (attempt_ms, node)
-            elif connection.can_send(now_ms):
-                count = len(connection.requests)
-                if sendable is None or count < sendable[0]:
-                    sendable = (count, node)
-            elif not connection.state.is_ready:
-                pending = node
-        if sendable is not None:
-            return sendable[1]
-        return pending or (connectable[1] if connectable is not None else None)
+        return self.connections.requests_in_flight
 
     def send(self, request: ClientRequest, now_ms: int) -> None:
         """Send a request; what can go wrong is told by its outcome, at the end of a `poll`.
@@ -328,7 +193,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
             now_ms: Monotonic.
         """
         self._now_ms = max(now_ms, self._now_ms)
-        connection = self._connections.get(request.node_id)
+        connection = self.connections.by_node_id.get(request.node_id)
         if self._closed:
             self._refuse(request, ClosedError("the client was closed"))
             return
@@ -338,14 +203,14 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
             return
         try:
             features = connection.features
-            versions = _NO_VERSIONS if features is None else features.versions
-            version = choose_version(request.api_key, versions, request.wanted_versions)
+            assert features is not None  # noqa: S101 - a connection that can send has them
+            version = choose_version(request.api_key, features.versions, request.wanted_versions)
             connection.send(request, version, now_ms)
         except KprodError as error:
             self._refuse(request, error)
         except Exception as error:
             _logger.exception("A request for %s could not be made", request.api_key.name)
-            self._refuse(request, _not_made(request, error))
+            self._refuse(request, encoding_error(request, error))
 
     def poll(self, timeout_ms: int, now_ms: int) -> None:
         """Do what there is to do: sockets, names, deadlines, metadata; then complete requests.
@@ -355,8 +220,8 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
             now_ms: Monotonic.
         """
         self._now_ms = max(now_ms, self._now_ms)
-        is_new = self._metadata.snapshot is not self._seen_snapshot
-        if is_new or self._metadata.rebootstrap_is_due(now_ms):
+        metadata = self._metadata
+        if metadata.snapshot is not self._seen_snapshot or metadata.rebootstrap_is_due(now_ms):
             self._maybe_rebootstrap()
         sleep_ms = self._sleep_ms(timeout_ms)
         self._recorder.falls_asleep()
@@ -399,9 +264,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         for connection, events in ready:
             connection.serve(events, now_ms)
         for resolution in self._around.doors.resolver.take():
-            for connection in list(self._connections.values()):
-                if (connection.node.host, connection.node.port) == resolution[:2]:
-                    connection.on_resolution(resolution, now_ms)
+            self.connections.on_resolution(resolution, now_ms)
 
     def wakeup(self) -> None:
         """End the present or the next `poll`'s sleep; any thread."""
@@ -418,26 +281,19 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         return self._around.doors.selector.waker
 
     def disconnect(self, node_id: int) -> None:
-        """Close a connection; its requests complete as disconnected in the next `poll`.
-
-        Args:
-            node_id: Any.
-        """
-        connection = self._connections.get(node_id)
+        """Close a connection; its requests complete as disconnected in the next `poll`."""
+        connection = self.connections.by_node_id.get(node_id)
         if connection is not None:
-            address = connection.node.address
-            connection.drop(
-                Disconnected(f"the client closed the connection to {address}"), self._now_ms
-            )
+            error = Disconnected(f"the client closed the connection to {connection.node.address}")
+            connection.drop(error, self._now_ms)
 
     def close(self) -> None:
         """Close every connection, complete every request with `ClosedError`, close the doors."""
         if self._closed:
             return
         self._closed = True
-        for connection in self._connections.values():
-            connection.drop(ClosedError("the client was closed"), self._now_ms)
-        self._connections.clear()
+        self.connections.drop_all(ClosedError("the client was closed"), self._now_ms)
+        self.connections.by_node_id.clear()
         for _ in range(_CLOSING_ROUNDS_MAX):
             self.fire_completions()
         if self.lane is not None:
@@ -453,9 +309,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         `close` could not close.
         """
         self._closed = True
-        for connection in self._connections.values():
-            connection.forsake()
-        self._connections = {}
+        self.connections.forsake()
         if self.lane is not None:
             self.lane.close()
         self._around.doors.selector.forsake()
@@ -471,7 +325,7 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         """See `ConnectionListener`."""
         if self._closed:
             return
-        if not any(other.state.is_ready for other in self._connections.values()):
+        if not self.connections.is_any_ready:
             self._trouble.nobody_reached(error, self._now_ms)
         if node.node_id >= 0:
             self._trouble.listener_failed(node, failures, error)
@@ -506,10 +360,8 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
         """Give up all nodes when a broker demands it, questions keep failing, or all are down."""
         now_ms = self._now_ms
         if self._metadata.rebootstrap_is_due(now_ms):
-            for connection in self._connections.values():
-                connection.drop(
-                    Disconnected("the client begins again from bootstrap_servers"), now_ms
-                )
+            error = Disconnected("the client begins again from bootstrap_servers")
+            self.connections.drop_all(error, now_ms)
         elif not self._all_nodes_failed(now_ms):
             return
         if self._rebootstraps.begin(self._metadata.snapshot.nodes, now_ms):
@@ -518,51 +370,18 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
 
     def _all_nodes_failed(self, now_ms: int) -> bool:
         snapshot = self._metadata.snapshot
-        if snapshot is self._seen_snapshot or not self._metadata.recovers_by_rebootstrap:
-            return False
-        if self._rebootstraps.must_wait(snapshot.nodes, now_ms):
+        if (
+            snapshot is self._seen_snapshot
+            or not self._metadata.recovers_by_rebootstrap
+            or self._rebootstraps.must_wait(snapshot.nodes, now_ms)
+        ):
             return False
         # Nothing but the loss of another connection can make it true for these nodes.
         self._seen_snapshot = snapshot
-        if snapshot.is_bootstrap:
-            return False
-        for node_id in snapshot.nodes:
-            connection = self._connections.get(node_id)
-            if (
-                connection is None
-                or not connection.state.is_down
-                or connection.state.can_connect(now_ms)
-                or connection.state.failures < _FAILURES_BEFORE_REBOOTSTRAP
-            ):
-                return False
-        return True
-
-    def _connect_delay_ms(self, node: Node, connection: NodeConnection | None, now_ms: int) -> int:
-        """How long until a node without connection may be connected to."""
-        attempts = self._around.attempts
-        wait_ms = attempts.wait_ms(node, now_ms)
-        if connection is None or connection.node != node:
-            return wait_ms
-        state = connection.state
-        return max(wait_ms, state.retry_at_ms - now_ms) if state.is_down else NEVER_MS
-
-    def _forget_gone_nodes(self) -> None:
-        """Let go of nodes that left the cluster, so that their number stays bounded."""
-        nodes = self._metadata.snapshot.nodes
-        for node_id, connection in list(self._connections.items()):
-            if connection.state.is_down and node_id not in nodes:
-                del self._connections[node_id]
+        return all_failed(snapshot, self.connections, now_ms)
 
     def _refuse(self, request: ClientRequest, error: KprodError) -> None:
-        outcome = Outcome(
-            node_id=request.node_id,
-            version=-1,
-            was_written=False,
-            latency_ms=0,
-            now_ms=self._now_ms,
-            error=error,
-        )
-        self._around.completions.append((request, outcome))
+        self._around.completions.append((request, unsent_outcome(request, error, self._now_ms)))
 
     def fire_completions(self) -> None:
         """Tell what became of requests; `poll` does it at its end."""
@@ -576,12 +395,3 @@ class NetworkClient:  # noqa: PLR0904 - what may be asked of all connections, an
                 if request.api_key is ApiKey.PRODUCE:
                     # Batches may be half settled: the sender must end, which settles all.
                     raise
-
-
-def _not_made(request: ClientRequest, cause: Exception) -> KprodError:
-    """What a request ends with that kprod could not put into bytes; nothing of it was written."""
-    text = f"a request for {request.api_key.name} could not be made: {cause!r}"
-    # Memory comes free again; any other failure would come back.
-    error = Disconnected(text) if isinstance(cause, MemoryError) else KprodError(text)
-    error.__cause__ = cause
-    return error

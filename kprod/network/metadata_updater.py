@@ -11,6 +11,7 @@ from kprod.cluster.answer import decode_answer
 from kprod.cluster.metadata import NEVER_MS, Metadata
 from kprod.errors import AuthenticationFailed, BrokerError, UnsupportedVersion
 from kprod.model import Node
+from kprod.network.connections import Connections
 from kprod.network.framing import Frame
 from kprod.network.request import ClientRequest, Outcome
 from kprod.protocol.api import ApiKey
@@ -26,9 +27,6 @@ _VERSIONS = (METADATA_VERSION_MIN, SUPPORTED[ApiKey.METADATA][1])
 class RequestCarrier(Protocol):
     """What the updater needs of the client."""
 
-    def least_loaded_node(self, now_ms: int) -> Node | None:
-        """Whom to ask."""
-
     def can_send(self, node_id: int) -> bool:
         """Whether a request would go out now."""
 
@@ -37,12 +35,6 @@ class RequestCarrier(Protocol):
 
     def send(self, request: ClientRequest, now_ms: int) -> None:
         """Send."""
-
-    def poll_delay_ms(self, node: Node, now_ms: int) -> int:
-        """When asking about a node again can make a difference."""
-
-    def next_attempt_in_ms(self, now_ms: int) -> int:
-        """When a node may be connected to again."""
 
 
 class MetadataCall(ClientRequest):
@@ -86,17 +78,21 @@ class MetadataCall(ClientRequest):
 class MetadataUpdater:
     """Asks when a question is due, and hands the answer to `Metadata`."""
 
-    __slots__ = ("_carrier", "_metadata")
+    __slots__ = ("_carrier", "_connections", "_metadata")
 
-    def __init__(self, metadata: Metadata, carrier: RequestCarrier) -> None:
-        """Join the two.
+    def __init__(
+        self, metadata: Metadata, carrier: RequestCarrier, connections: Connections
+    ) -> None:
+        """Put the questions of `metadata` to nodes of `connections`.
 
         Args:
             metadata: Says what to ask and when.
             carrier: The client.
+            connections: Of the client; say which node to ask.
         """
         self._metadata = metadata
         self._carrier = carrier
+        self._connections = connections
 
     def maybe_update(self, now_ms: int) -> int:
         """Ask if a question is due and a node can be asked; else get nearer to that.
@@ -111,14 +107,14 @@ class MetadataUpdater:
         due_in_ms = self._metadata.update_due_in_ms(now_ms)
         if due_in_ms > 0:
             return due_in_ms
-        node = self._carrier.least_loaded_node(now_ms)
+        node = self._connections.least_loaded_node(now_ms)
         if node is None:
-            return max(self._carrier.next_attempt_in_ms(now_ms), 1)
+            return max(self._connections.next_attempt_in_ms(now_ms), 1)
         if not self._carrier.can_send(node.node_id):
             self._carrier.ready(node, now_ms)
-            if self._carrier.poll_delay_ms(node, now_ms) >= NEVER_MS:
+            if self._connections.poll_delay_ms(node, now_ms) >= NEVER_MS:
                 return NEVER_MS  # it is being connected to: wait for that, open no other
-            return max(self._carrier.next_attempt_in_ms(now_ms), 1)
+            return max(self._connections.next_attempt_in_ms(now_ms), 1)
         body = self._metadata.next_request(now_ms)
         if body is not None:
             self._carrier.send(

@@ -9,8 +9,11 @@ Source: KIP-899 for beginning again.
 
 from collections.abc import Mapping
 
+from kprod.cluster.snapshot import ClusterSnapshot
 from kprod.model import Node
+from kprod.network.connections import Connections
 
+FAILURES_MIN = 2  # the loss of a connection, and a reconnect that failed too
 FIRST_PAUSE_MS = 1_000
 LAST_PAUSE_MS = 10_000
 
@@ -55,3 +58,28 @@ class Rebootstraps:
         self._allowed_at_ms = now_ms + self._pause_ms
         self._pause_ms = min(2 * self._pause_ms, LAST_PAUSE_MS)
         return is_news
+
+
+def all_failed(snapshot: ClusterSnapshot, connections: Connections, now_ms: int) -> bool:
+    """Whether every node of a snapshot has failed, and must not be connected to yet.
+
+    Args:
+        snapshot: The newest.
+        connections: The client's.
+        now_ms: Monotonic.
+
+    Returns:
+        False for bootstrap addresses, which there is nothing to give up for.
+    """
+    if snapshot.is_bootstrap:
+        return False
+    for node_id in snapshot.nodes:
+        connection = connections.by_node_id.get(node_id)
+        if (
+            connection is None
+            or not connection.state.is_down
+            or connection.state.can_connect(now_ms)
+            or connection.state.failures < FAILURES_MIN
+        ):
+            return False
+    return True

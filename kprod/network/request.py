@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kprod._core.wire_reader import Bounds
-from kprod.errors import KprodError, LocalProtocolError
+from kprod.errors import Disconnected, KprodError, LocalProtocolError
 from kprod.network.framing import Frame
 from kprod.network.outgoing import OutgoingFrame
 from kprod.protocol.api import ApiKey
@@ -171,3 +171,40 @@ class ClientRequest:
             outcome: Made once.
         """
         self.on_complete(outcome)
+
+
+def unsent_outcome(request: ClientRequest, error: KprodError, now_ms: int) -> Outcome:
+    """Make the outcome of a request of which nothing was written.
+
+    Args:
+        request: That was not sent.
+        error: Why not.
+        now_ms: Monotonic.
+
+    Returns:
+        Not written, without a version.
+    """
+    return Outcome(
+        node_id=request.node_id,
+        version=-1,
+        was_written=False,
+        latency_ms=0,
+        now_ms=now_ms,
+        error=error,
+    )
+
+
+def encoding_error(request: ClientRequest, cause: Exception) -> KprodError:
+    """Make the error of a request that kprod itself could not encode.
+
+    Args:
+        request: Of which nothing was written.
+        cause: What was raised.
+
+    Returns:
+        Retriable after a MemoryError, since memory comes free again.
+    """
+    text = f"a request for {request.api_key.name} could not be made: {cause!r}"
+    error = Disconnected(text) if isinstance(cause, MemoryError) else KprodError(text)
+    error.__cause__ = cause
+    return error

@@ -234,7 +234,7 @@ class Sender:
             return POLL_MAX_MS
         nodes = self._metadata.snapshot.nodes
         waits = [
-            self._client.poll_delay_ms(nodes[node_id], now_ms)
+            self._client.connections.poll_delay_ms(nodes[node_id], now_ms)
             for node_id in ready_nodes
             if node_id in nodes
         ]
@@ -242,9 +242,9 @@ class Sender:
 
     def _wait_for_node_ms(self, node: Node | None, now_ms: int) -> int:
         """How long until it makes a difference to ask again whom to get a producer id from."""
-        if node is not None and self._client.poll_delay_ms(node, now_ms) >= NEVER_MS:
+        if node is not None and self._client.connections.poll_delay_ms(node, now_ms) >= NEVER_MS:
             return POLL_MAX_MS  # it is being connected to, and says so by an event
-        return max(self._client.next_attempt_in_ms(now_ms), 1)
+        return max(self._client.connections.next_attempt_in_ms(now_ms), 1)
 
     def _identify(self, now_ms: int) -> None:
         """Get a producer id, or raise the epoch, if it is time."""
@@ -253,7 +253,7 @@ class Sender:
             self._accumulator.mark_sendable()
         if not identity.wants_producer_id or self._id_held_back:
             return
-        node = self._client.least_loaded_node(now_ms)
+        node = self._client.connections.least_loaded_node(now_ms)
         if node is None or not self._client.ready(node, now_ms):
             self._id_wait_ms = self._wait_for_node_ms(node, now_ms)
             return

@@ -163,7 +163,7 @@ class Chaos:
         """Wait until requests are in flight to a broker, and count them."""
         began_ms = self._clock.now_ms()
         client = producer._client
-        while not (count := client.in_flight_count(victim)):
+        while not (count := client.connections.in_flight_count(victim)):
             if self._seconds_since(began_ms) > WAIT_FOR_FLIGHT_S:
                 break
             self._stop.wait(0.0005)

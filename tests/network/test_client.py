@@ -46,7 +46,7 @@ def test_request_and_response() -> None:
     world, peer = ready_world(client_id="me")
 
     world.send(1)
-    assert world.client.in_flight_count(1) == 1
+    assert world.client.connections.in_flight_count(1) == 1
     request = peer.request()
     peer.respond(request, PRODUCER_ID)
     world.poll(3)
@@ -57,7 +57,7 @@ def test_request_and_response() -> None:
     assert outcome.body["producer_id"] == 7
     assert (outcome.error, outcome.was_written, outcome.latency_ms) == (None, True, 3)
     assert (outcome.node_id, outcome.version, outcome.now_ms) == (1, request.version, world.now_ms)
-    assert world.client.in_flight_count(1) == 0
+    assert world.client.connections.in_flight_count(1) == 0
 
 
 class OwnBytes(ClientRequest):
@@ -99,7 +99,10 @@ def test_up_to_five_requests_are_in_flight() -> None:
         assert world.client.can_send(1)
         world.send(1)
     assert not world.client.can_send(1)
-    assert world.client.poll_delay_ms(world.metadata.snapshot.nodes[1], world.now_ms) == NEVER_MS
+    assert (
+        world.client.connections.poll_delay_ms(world.metadata.snapshot.nodes[1], world.now_ms)
+        == NEVER_MS
+    )
 
     requests = peer.requests()
     for request in requests:
@@ -256,7 +259,7 @@ def test_a_throttle_mutes_one_node(throttle_ms: int, muted_ms: int) -> None:
 
     node = world.metadata.snapshot.nodes[1]
     assert world.outcomes[0].error is None
-    assert world.client.poll_delay_ms(node, world.now_ms) == muted_ms
+    assert world.client.connections.poll_delay_ms(node, world.now_ms) == muted_ms
     assert world.client.is_ready(2, world.now_ms)
     if muted_ms:
         assert not world.client.is_ready(1, world.now_ms + muted_ms - 1)
@@ -366,53 +369,6 @@ def test_wakeup_reaches_the_selector() -> None:
     assert world.selector.wakeups == 1
 
 
-def test_what_a_node_advertises() -> None:
-    """Versions while it is connected; nothing before and after."""
-    world, peer = ready_world()
-    assert world.client.advertised(1)[ApiKey.PRODUCE] == ALL_VERSIONS[ApiKey.PRODUCE]
-    assert world.client.features(1) is not None
-
-    peer.close()
-    world.poll()
-
-    assert world.client.advertised(1) == {}
-    assert world.client.features(1) is None
-    assert world.client.advertised(99) == {}
-
-
-def test_least_loaded_is_the_one_with_fewest_in_flight() -> None:
-    """Among nodes that can be sent to; a throttled or full one is not chosen."""
-    world = World()
-    world.join({1: ("127.0.0.1", 9101), 2: ("127.0.0.1", 9102)})
-    world.connect_node(1)
-    world.connect_node(2)
-    world.send(1)
-
-    chosen = {world.client.least_loaded_node(world.now_ms) for _ in range(20)}
-
-    assert {node.node_id for node in chosen if node is not None} == {2}
-
-
-def test_least_loaded_prefers_a_connection_that_is_being_made() -> None:
-    """One waits for it rather than opening another."""
-    world = World()
-    world.join({1: ("127.0.0.1", 9101), 2: ("127.0.0.1", 9102), 3: ("127.0.0.1", 9103)})
-    world.client.ready(world.metadata.snapshot.nodes[2], world.now_ms)
-
-    chosen = {world.client.least_loaded_node(world.now_ms) for _ in range(20)}
-
-    assert {node.node_id for node in chosen if node is not None} == {2}
-
-
-def test_least_loaded_spreads_over_untried_nodes() -> None:
-    """The first to be asked is drawn, so that a thousand clients do not all ask one broker."""
-    world = World(",".join(f"127.0.0.1:{port}" for port in range(9001, 9006)))
-
-    chosen = {world.client.least_loaded_node(world.now_ms) for _ in range(200)}
-
-    assert len(chosen) == 5
-
-
 def test_disconnect_ends_what_is_in_flight() -> None:
     """The caller hears it in the next turn."""
     world, peer = ready_world()
@@ -461,7 +417,7 @@ def test_idle_connections_are_closed_quietly() -> None:
 
     assert not world.client.can_send(1)
     assert peer.transport.is_closed
-    assert world.client.connection_errors() == {}
+    assert world.metadata.connection_errors == {}
     assert world.metadata.update_due_in_ms(world.now_ms) > 0
     assert not world.client.ready(world.metadata.snapshot.nodes[1], world.now_ms)
     assert len(world.transports) == 3
@@ -504,5 +460,5 @@ def test_a_node_that_left_the_cluster_is_forgotten() -> None:
 
     world.client.ready(world.metadata.snapshot.nodes[5], world.now_ms)
 
-    assert set(world.client._connections) == {5}
+    assert set(world.client.connections.by_node_id) == {5}
     assert peer.transport.is_closed

@@ -24,7 +24,7 @@ REFUSED = OSError(errno.ECONNREFUSED, "Connection refused")
 
 def reason(world: World, address: str = "127.0.0.1:9001") -> str:
     """Why an address cannot be used."""
-    return world.client.connection_errors()[address]
+    return world.metadata.connection_errors[address]
 
 
 def test_a_cut_at_each_byte_of_a_response() -> None:
@@ -127,7 +127,7 @@ def test_what_is_no_answer_ends_the_connection(spoil: Callable[[bytes], bytes]) 
         assert outcome.was_written
     assert len({id(outcome.error) for outcome in failed}) == len(failed)
     assert peer.transport.is_closed
-    assert world.client.in_flight_count(1) == 0
+    assert world.client.connections.in_flight_count(1) == 0
 
 
 def test_bytes_behind_a_body_are_ignored() -> None:
@@ -293,7 +293,7 @@ def test_a_refused_bootstrap_address_leads_to_the_next() -> None:
     world.poll()
     world.poll(2)
 
-    assert set(world.client.connection_errors()) == {"127.0.0.1:9001", "127.0.0.1:9002"}
+    assert set(world.metadata.connection_errors) == {"127.0.0.1:9001", "127.0.0.1:9002"}
     assert "Connection refused" in reason(world)
 
 
@@ -328,7 +328,7 @@ def test_every_address_of_a_name_is_tried() -> None:
 
     assert str(peer.transport.address) == "10.0.0.3:9092"
     assert world.client.can_send(-1)
-    assert world.client.connection_errors() == {}
+    assert world.metadata.connection_errors == {}
 
 
 def test_a_silent_address_is_passed_over_by_the_next_attempt() -> None:
@@ -427,7 +427,7 @@ def test_a_host_that_moved_is_connected_to_at_its_new_address() -> None:
     peer.close()
     world.poll()
     old = world.metadata.snapshot.nodes[1]
-    assert world.client.poll_delay_ms(old, world.now_ms) > 10_000
+    assert world.client.connections.poll_delay_ms(old, world.now_ms) > 10_000
 
     world.client.ready(old._replace(port=9999), world.now_ms)
 

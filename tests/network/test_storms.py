@@ -49,7 +49,10 @@ class Storm:
         world = self.world
         for _ in range(duration_ms // step_ms):
             for node in list(world.metadata.snapshot.nodes.values()):
-                if node.node_id >= 0 and world.client.poll_delay_ms(node, world.now_ms) == 0:
+                if (
+                    node.node_id >= 0
+                    and world.client.connections.poll_delay_ms(node, world.now_ms) == 0
+                ):
                     world.client.ready(node, world.now_ms)
             self._serve()
             world.poll(step_ms)

@@ -56,6 +56,7 @@ class FakeClient:
         self._timer = timer
         self._completions: deque[tuple[ClientRequest, Outcome]] = deque()
         self.in_flight: list[Carried] = []
+        self.connections = self
         self.room = 5
         self.polls = 0
         self.sleep_ms = -1

@@ -1,0 +1,136 @@
+# cython: annotation_typing=False, nonecheck=True
+"""When the next question about the cluster may go out, and when to give up the known brokers.
+
+Waiting between questions grows with failures and with answers that bring nothing new. Each wait is
+drawn once and kept as a deadline, so a look at the schedule is one comparison.
+
+Thread-safety: the client's thread, but for `last_success_ms`, which any thread may read.
+Source: Metadata.timeToNextUpdate (clients 4.3.1); KIP-580, KIP-899, KIP-1102.
+"""
+
+import random
+
+from kprod.cluster.backoff import ExponentialBackoff
+from kprod.config import MetadataSettings
+
+NEVER_MS = 1 << 60  # "no deadline": beyond every clock, small enough to add to
+
+
+class QuestionSchedule:
+    """The instants of one client's questions; all are monotonic milliseconds.
+
+    Attributes:
+        due_at_ms: When the next question may go out; `NEVER_MS` while one is out.
+        last_success_ms: When an answer about all topics last came; None before the first.
+        rebootstrap_at_ms: When to give up the known brokers; `NEVER_MS` for not at all.
+    """
+
+    __slots__ = (
+        "_allowed_at_ms",
+        "_attempts_since_ms",
+        "_backoff",
+        "_equivalent_answers",
+        "_failures",
+        "_rebootstrap_asked",
+        "_settings",
+        "_source",
+        "due_at_ms",
+        "last_success_ms",
+        "rebootstrap_at_ms",
+    )
+
+    def __init__(self, settings: MetadataSettings, source: random.Random) -> None:
+        """Make a schedule whose first question is due at once.
+
+        Args:
+            settings: How often to ask.
+            source: For jitter.
+        """
+        self._settings = settings
+        self._source = source
+        self._backoff = ExponentialBackoff(
+            initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
+        )
+        self._allowed_at_ms = 0
+        self._attempts_since_ms: int | None = None
+        self._failures = 0
+        self._equivalent_answers = 0
+        self._rebootstrap_asked = False
+        self.last_success_ms: int | None = None
+        self.due_at_ms = 0
+        self.rebootstrap_at_ms = NEVER_MS
+
+    def settle(self, *, is_out: bool, is_wanted: bool) -> None:
+        """Compute the instants again, after anything has changed.
+
+        Args:
+            is_out: Whether a question is out.
+            is_wanted: Whether one is wanted before the newest answer is old.
+        """
+        if is_out:
+            self.due_at_ms = NEVER_MS
+        elif is_wanted or self.last_success_ms is None:
+            self.due_at_ms = self._allowed_at_ms
+        else:
+            aged_at_ms = self.last_success_ms + self._settings.metadata_max_age_ms
+            self.due_at_ms = max(aged_at_ms, self._allowed_at_ms)
+        self.rebootstrap_at_ms = NEVER_MS
+        if self._settings.metadata_recovery_strategy == "rebootstrap":
+            trigger_ms = self._settings.metadata_recovery_rebootstrap_trigger_ms
+            if self._rebootstrap_asked:
+                self.rebootstrap_at_ms = 0
+            elif self._attempts_since_ms is not None:
+                self.rebootstrap_at_ms = self._attempts_since_ms + trigger_ms
+
+    def is_old(self, now_ms: int) -> bool:
+        """Whether the newest answer about all topics is too old, or there is none."""
+        last_ms = self.last_success_ms
+        return last_ms is None or now_ms - last_ms >= self._settings.metadata_max_age_ms
+
+    def allow(self, now_ms: int) -> None:
+        """Let the next question go out at once."""
+        self._allowed_at_ms = now_ms
+
+    def note_new_topic(self, now_ms: int) -> None:
+        """Let the next question go out at once, and wait little after it."""
+        self._allowed_at_ms = now_ms
+        self._equivalent_answers = 0
+
+    def note_question(self, now_ms: int) -> None:
+        """Note that a question goes out."""
+        if self._attempts_since_ms is None:
+            self._attempts_since_ms = now_ms
+
+    def note_answer(self, now_ms: int, *, is_partial: bool, made_progress: bool) -> None:
+        """Note that a question was answered.
+
+        Args:
+            now_ms: Monotonic.
+            is_partial: Whether it left out topics in use.
+            made_progress: Whether the answer brought anything new.
+        """
+        if not is_partial:
+            self.last_success_ms = now_ms
+        self._attempts_since_ms = None
+        self._failures = 0
+        self._equivalent_answers = 0 if made_progress else self._equivalent_answers + 1
+        self._hold_off(max(self._equivalent_answers - 1, 0), now_ms)
+
+    def note_failure(self, now_ms: int, *, rebootstrap_asked: bool) -> None:
+        """Note that a question will not be answered.
+
+        Args:
+            now_ms: Monotonic.
+            rebootstrap_asked: Whether a broker demands to begin again from the configuration.
+        """
+        self._rebootstrap_asked |= rebootstrap_asked
+        self._hold_off(self._failures, now_ms)
+        self._failures += 1
+
+    def note_rebootstrap(self, now_ms: int) -> None:
+        """Note that the known brokers were given up."""
+        self._rebootstrap_asked = False
+        self._attempts_since_ms = now_ms
+
+    def _hold_off(self, failures: int, now_ms: int) -> None:
+        self._allowed_at_ms = now_ms + self._backoff.wait_ms(failures, self._source)

@@ -1,0 +1,207 @@
+# cython: annotation_typing=False, nonecheck=True
+"""All connections of one client by node, and which node to ask next.
+
+Holds one `NodeConnection` for each node that was asked for, says when a node can be connected or
+sent to, and chooses a node for a request that any node can answer.
+
+Thread-safety: the client's thread, but for `requests_in_flight`, which any thread may read.
+Source: leastLoadedNode and pollDelayMs of Kafka's NetworkClient (clients 4.3.1).
+"""
+
+from kprod.cluster.metadata import NEVER_MS, Metadata
+from kprod.errors import KprodError
+from kprod.model import Node
+from kprod.network.connection import NodeConnection
+from kprod.network.negotiation import BrokerFeatures
+from kprod.network.resolver import Resolution
+from kprod.network.surroundings import Surroundings
+
+# Ranks of nodes for a request that any can answer; the least is chosen.
+_SENDABLE = 0
+_CONNECTING = 1
+_CONNECTABLE = 2
+
+
+class Connections:
+    """The connections of one client.
+
+    Attributes:
+        by_node_id: All of them; a node that left the cluster is forgotten once it is down.
+    """
+
+    __slots__ = ("_around", "_metadata", "by_node_id")
+
+    def __init__(self, around: Surroundings, metadata: Metadata) -> None:
+        """Make an empty collection.
+
+        Args:
+            around: What the connections share.
+            metadata: Its snapshot says which nodes there are.
+        """
+        self._around = around
+        self._metadata = metadata
+        self.by_node_id: dict[int, NodeConnection] = {}
+
+    def of(self, node: Node) -> NodeConnection:
+        """Find a node's connection, or make one.
+
+        Args:
+            node: As the newest snapshot has it; a connection to another address of it that is down
+                is replaced.
+
+        Returns:
+            In whatever state it is.
+        """
+        connection = self.by_node_id.get(node.node_id)
+        if connection is None or (connection.state.is_down and connection.node != node):
+            self._forget_gone_nodes()
+            connection = self.by_node_id[node.node_id] = NodeConnection(node, self._around)
+        return connection
+
+    def connect_delay_ms(self, node: Node, now_ms: int) -> int:
+        """How long until a node may be connected to.
+
+        Args:
+            node: Any.
+            now_ms: Monotonic.
+
+        Returns:
+            The rest of a back-off, at least 0; `NEVER_MS` if it is connected or connecting.
+        """
+        attempts = self._around.attempts
+        wait_ms = attempts.wait_ms(node, now_ms)
+        connection = self.by_node_id.get(node.node_id)
+        if connection is None or connection.node != node:
+            return wait_ms
+        state = connection.state
+        return max(wait_ms, state.retry_at_ms - now_ms) if state.is_down else NEVER_MS
+
+    def poll_delay_ms(self, node: Node, now_ms: int) -> int:
+        """How long until asking `ready` again can make a difference, if no event comes before.
+
+        Args:
+            node: Any.
+            now_ms: Monotonic.
+
+        Returns:
+            The rest of a back-off or throttle; 0 if a request may be sent or an attempt begun;
+            `NEVER_MS` if only an event (connected, answered) can change it, which ends `poll`.
+        """
+        connection = self.by_node_id.get(node.node_id)
+        if connection is None or connection.state.is_down:
+            return self.connect_delay_ms(node, now_ms)
+        state = connection.state
+        if state.is_ready and state.throttled_until_ms > now_ms:
+            return state.throttled_until_ms - now_ms
+        return 0 if connection.can_send(now_ms) else NEVER_MS
+
+    def next_attempt_in_ms(self, now_ms: int) -> int:
+        """How long until some node of the snapshot can be connected to or sent to again.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            The least `poll_delay_ms`.
+        """
+        nodes = self._metadata.snapshot.nodes.values()
+        return min((self.poll_delay_ms(node, now_ms) for node in nodes), default=NEVER_MS)
+
+    def least_loaded_node(self, now_ms: int) -> Node | None:
+        """Choose a node for a request that any node can answer.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            Connected with fewest requests in flight; else one being connected to; else the one
+            whose last attempt is longest ago. None when all are throttled, full or held back.
+        """
+        nodes = list(self._metadata.snapshot.nodes.values())
+        start = self._around.source.randrange(len(nodes)) if nodes else 0
+        chosen: Node | None = None
+        least: tuple[int, int] | None = None
+        for node in nodes[start:] + nodes[:start]:
+            rank = self._rank(node, now_ms)
+            if rank is not None and (least is None or rank < least):
+                chosen, least = node, rank
+        return chosen
+
+    def _rank(self, node: Node, now_ms: int) -> tuple[int, int] | None:
+        """How well a node suits a request that any can answer, least first; None for not at all."""
+        connection = self.by_node_id.get(node.node_id)
+        if connection is None or connection.state.is_down:
+            if self.connect_delay_ms(node, now_ms):
+                return None
+            return _CONNECTABLE, -1 if connection is None else connection.state.last_attempt_ms
+        if connection.can_send(now_ms):
+            return _SENDABLE, len(connection.requests)
+        return None if connection.state.is_ready else (_CONNECTING, 0)
+
+    def features(self, node_id: int) -> BrokerFeatures | None:
+        """What a node said about itself when it was connected to.
+
+        Args:
+            node_id: Any.
+
+        Returns:
+            Versions and finalized features; None while not connected.
+        """
+        connection = self.by_node_id.get(node_id)
+        return None if connection is None else connection.features
+
+    def in_flight_count(self, node_id: int) -> int:
+        """How many requests of a node are sent and not complete.
+
+        Args:
+            node_id: Any.
+
+        Returns:
+            At least 0; the client's own requests count.
+        """
+        connection = self.by_node_id.get(node_id)
+        return 0 if connection is None else len(connection.requests)
+
+    @property
+    def requests_in_flight(self) -> int:
+        """How many requests are sent and not complete; any thread."""
+        return sum(len(connection.requests) for connection in list(self.by_node_id.values()))
+
+    @property
+    def is_any_ready(self) -> bool:
+        """Whether some node is connected."""
+        return any(connection.state.is_ready for connection in self.by_node_id.values())
+
+    def on_resolution(self, resolution: Resolution, now_ms: int) -> None:
+        """Hand a resolved name to every connection that has it.
+
+        Args:
+            resolution: Of a host and port.
+            now_ms: Monotonic.
+        """
+        for connection in list(self.by_node_id.values()):
+            if (connection.node.host, connection.node.port) == resolution[:2]:
+                connection.on_resolution(resolution, now_ms)
+
+    def drop_all(self, error: KprodError, now_ms: int) -> None:
+        """Give up every connection and attempt.
+
+        Args:
+            error: Why.
+            now_ms: Monotonic.
+        """
+        for connection in self.by_node_id.values():
+            connection.drop(error, now_ms)
+
+    def forsake(self) -> None:
+        """Close this process's copies of the sockets, in a forked child; nobody is told."""
+        for connection in self.by_node_id.values():
+            connection.forsake()
+        self.by_node_id = {}
+
+    def _forget_gone_nodes(self) -> None:
+        """Let go of nodes that left the cluster, so that their number stays bounded."""
+        nodes = self._metadata.snapshot.nodes
+        for node_id, connection in list(self.by_node_id.items()):
+            if connection.state.is_down and node_id not in nodes:
+                del self.by_node_id[node_id]
