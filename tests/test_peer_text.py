@@ -52,7 +52,9 @@ def _advertised_host() -> Iterator[str]:
     world.resolver.answer(HOSTILE, 9101, error="unknown name")
     world.poll()
     yield world.metadata.trouble()
-    yield from (f"{key}: {value}" for key, value in world.metadata.connection_errors.items())
+    yield from (
+        f"{key}: {value}" for key, value in world.metadata.connection_failures.by_address.items()
+    )
 
 
 def _unsound_broker() -> Iterator[str]:

@@ -3,8 +3,11 @@
 Thread-safety: one thread notes; any thread reads `by_address`, which is replaced as a whole.
 """
 
-from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 KEPT_MAX = 64  # enough to explain; a hostile list of brokers must not grow it
 SHOWN_MAX = 8  # more than a bootstrap list has; an error's text must not grow with them

@@ -6,8 +6,8 @@ of date, and every `metadata_max_age_ms`. A partial one names only the topics th
 entry yet (new, unknown, without a leader): one missing topic must not make the client fetch ten
 thousand partitions again and again.
 
-Waiting between questions grows with failures and with answers that bring nothing new; a new topic
-is asked for at once. Each wait is drawn once and kept as a deadline.
+A new topic is asked for at once; else `QuestionSchedule` says when a question may go out. What an
+answer changes says `Question`.
 
 Why there is no lock. A signal handler, or a finalizer, may flush; it then waits for the client's
 thread, which must not need anything that the interrupted code holds. So one thread, the client's,
@@ -28,67 +28,41 @@ KIP-1102.
 import copy
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from kprod.cluster.answer import MetadataAnswer, read_answer
-from kprod.cluster.backoff import ExponentialBackoff
+from kprod.cluster.connection_failures import ConnectionFailures
+from kprod.cluster.question import Question
 from kprod.cluster.refreshes import Refreshes
-from kprod.cluster.snapshot import NO_LEADER, ClusterSnapshot, LeaderHint, TopicSnapshot
+from kprod.cluster.schedule import NEVER_MS, QuestionSchedule
+from kprod.cluster.snapshot import ClusterSnapshot, LeaderHint
 from kprod.cluster.waiting import SLICE_MS, Waiter, WaitingRoom, Wakeable
 from kprod.config import MetadataSettings
 from kprod.errors import BrokerError, ClosedError, KprodError, MetadataTimeout
 from kprod.model import Node
 from kprod.protocol.error_table import ErrorCode
 
-NEVER_MS = 1 << 60  # "no deadline": beyond every clock, small enough to add to
 NOTED_EVERY_MS = 100  # how exactly a last use is known; metadata_max_idle_ms is far more
-TROUBLES_SHOWN_MAX = 8  # more than a bootstrap list has; an error's text must not grow with them
-CONNECTION_ERRORS_MAX = 64  # enough to explain; a hostile list of brokers must not grow it
-
-
-class _Question(NamedTuple):
-    """The request that is out.
-
-    Attributes:
-        topics: All that it names.
-        is_partial: Whether there are topics in use that it does not name.
-        refreshes: Which requests of other threads it serves.
-    """
-
-    topics: frozenset[str]
-    is_partial: bool
-    refreshes: Mapping[str, int]
 
 
 class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer changes
     """The newest snapshot, and the policy that keeps it new."""
 
     __slots__ = (
-        "_allowed_at_ms",
-        "_attempts_since_ms",
-        "_backoff",
         "_closed",
-        "_due_at_ms",
-        "_equivalent_answers",
-        "_failures",
         "_fatal_error",
         "_full_wanted",
         "_last_error",
-        "_last_success_ms",
         "_question",
-        "_rebootstrap_asked",
-        "_rebootstrap_at_ms",
         "_refreshes",
         "_room",
+        "_schedule",
         "_settings",
-        "_source",
         "_topic_errors",
         "_topics",
         "_unsettled",
         "_version",
-        "connection_errors",
+        "connection_failures",
         "snapshot",
     )
 
@@ -100,12 +74,9 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
             source: For jitter.
         """
         self.snapshot = ClusterSnapshot().rebootstrapped(_bootstrap_nodes(settings))
-        self.connection_errors: Mapping[str, str] = MappingProxyType({})
+        self.connection_failures = ConnectionFailures()
         self._settings = settings
-        self._source = source
-        self._backoff = ExponentialBackoff(
-            initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
-        )
+        self._schedule = QuestionSchedule(settings, source)
         self._room = WaitingRoom()
         self._version = 0
         self._refreshes = Refreshes()
@@ -113,18 +84,10 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         self._unsettled: set[str] = set()  # topics in use that a partial question would name
         self._topic_errors: dict[str, BrokerError] = {}
         self._full_wanted = True
-        self._question: _Question | None = None
-        self._allowed_at_ms = 0
-        self._last_success_ms: int | None = None
-        self._attempts_since_ms: int | None = None
-        self._failures = 0
-        self._equivalent_answers = 0
-        self._rebootstrap_asked = False
+        self._question: Question | None = None
         self._last_error: KprodError | None = None
         self._fatal_error: KprodError | None = None
         self._closed = False
-        self._due_at_ms = 0  # when the next question may go out
-        self._rebootstrap_at_ms = NEVER_MS  # when to give up the known brokers
         self._settle_instants()
 
     # Any thread.
@@ -148,7 +111,7 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         Returns:
             At least 0; None before the first answer.
         """
-        last_ms = self._last_success_ms
+        last_ms = self._schedule.last_success_ms
         return None if last_ms is None else max(now_ms - last_ms, 0)
 
     def error_of(self, topic: str) -> BrokerError | None:
@@ -174,10 +137,7 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         parts = []
         if topic is not None and (error := self.error_of(topic)) is not None:
             parts.append(str(error))
-        failed = list(self.connection_errors.items())
-        parts += [f"{address}: {reason}" for address, reason in failed[-TROUBLES_SHOWN_MAX:]]
-        if len(failed) > TROUBLES_SHOWN_MAX:
-            parts.append(f"and {len(failed) - TROUBLES_SHOWN_MAX} other addresses")
+        parts += self.connection_failures.texts()
         if not parts and (last_error := self._last_error) is not None:
             parts.append(str(last_error))
         return "; ".join(parts) or "no broker has answered yet"
@@ -278,8 +238,7 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
             return
         if topic not in self._topics:
             self._unsettled.add(topic)
-            self._allowed_at_ms = now_ms
-            self._equivalent_answers = 0
+            self._schedule.note_new_topic(now_ms)
             self._settle_instants()
         self._topics[topic] = now_ms + self._settings.metadata_max_idle_ms
 
@@ -325,7 +284,7 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         """
         if self._refreshes.posted:
             return 0  # this may be a caller's turn (`ExpressLane`), where no Python code may run
-        due_at_ms = self._due_at_ms
+        due_at_ms = self._schedule.due_at_ms
         return NEVER_MS if due_at_ms == NEVER_MS else max(due_at_ms - now_ms, 0)
 
     def take_refreshes(self, now_ms: int) -> None:
@@ -349,17 +308,16 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
             A Metadata request body of version 4 or higher, or None.
         """
         self.take_refreshes(now_ms)
-        if self._due_at_ms > now_ms:
+        if self._schedule.due_at_ms > now_ms:
             return None
         self._forget_idle_topics(now_ms)
-        is_partial = bool(self._unsettled) and not self._full_wanted and not self._is_old(now_ms)
-        topics = frozenset(self._unsettled if is_partial else self._topics)
-        self._question = _Question(topics, is_partial, self._refreshes.serve())
+        is_full = self._full_wanted or not self._unsettled or self._schedule.is_old(now_ms)
+        topics = frozenset(self._topics if is_full else self._unsettled)
+        self._question = Question(topics, not is_full, self._refreshes.serve())
         self._unsettled -= topics
-        if not is_partial:
+        if is_full:
             self._full_wanted = False
-        if self._attempts_since_ms is None:
-            self._attempts_since_ms = now_ms
+        self._schedule.note_question(now_ms)
         self._settle_instants()
         return {
             "topics": [{"name": topic} for topic in sorted(topics)],
@@ -379,19 +337,20 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         except KprodError as error:
             self.handle_failure(error, now_ms)
             return
-        question = self._question or _Question(frozenset(self._topics), False, {})  # noqa: FBT003
+        question = self._question or Question(frozenset(self._topics), False, {})  # noqa: FBT003
         self._question = None
-        made_progress = self._merge(question, answer)
-        if not question.is_partial:
-            self._last_success_ms = now_ms
-        self._attempts_since_ms = None
-        self._failures = 0
+        merged = question.merge(answer, self.snapshot, self._topic_errors)
+        self._unsettled.update(merged.unsettled(question.topics))
+        self._unsettled &= self._topics.keys()
+        self._topic_errors = merged.errors
+        self.snapshot = merged.snapshot
         self._last_error = None
         self._fatal_error = None
-        self._equivalent_answers = 0 if made_progress else self._equivalent_answers + 1
-        self._hold_off(max(self._equivalent_answers - 1, 0), now_ms)
+        self._schedule.note_answer(
+            now_ms, is_partial=question.is_partial, made_progress=merged.made_progress
+        )
         if self._unsettled - question.topics:  # added while the question was out
-            self._allowed_at_ms = now_ms
+            self._schedule.allow(now_ms)
         self._settle_instants()
         self._refreshes.finish(question.refreshes)
         self._version += 1
@@ -410,10 +369,8 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
             self._full_wanted |= not question.is_partial
             self._refreshes.put_back(question.refreshes)
         self._last_error = error
-        if isinstance(error, BrokerError) and error.code == ErrorCode.REBOOTSTRAP_REQUIRED:
-            self._rebootstrap_asked = True
-        self._hold_off(self._failures, now_ms)
-        self._failures += 1
+        is_asked = isinstance(error, BrokerError) and error.code == ErrorCode.REBOOTSTRAP_REQUIRED
+        self._schedule.note_failure(now_ms, rebootstrap_asked=is_asked)
         self._settle_instants()
 
     def fail_waiters(self, error: KprodError) -> None:
@@ -453,7 +410,7 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
             True when a broker demanded it, or questions have failed for
             `metadata_recovery_rebootstrap_trigger_ms`.
         """
-        return now_ms >= self._rebootstrap_at_ms
+        return now_ms >= self._schedule.rebootstrap_at_ms
 
     def rebootstrap(self, now_ms: int) -> None:
         """Begin again from the bootstrap addresses; partition counts stay.
@@ -462,49 +419,16 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
             now_ms: Monotonic.
         """
         self.snapshot = self.snapshot.rebootstrapped(_bootstrap_nodes(self._settings))
-        self._rebootstrap_asked = False
         self._full_wanted = True
-        self._attempts_since_ms = now_ms
+        self._schedule.note_rebootstrap(now_ms)
         self._settle_instants()
 
-    def note_connection_error(self, address: str, reason: str | None) -> None:
-        """Remember why an address cannot be used, or that it can.
-
-        Args:
-            address: `host:port`.
-            reason: None once the address works.
-        """
-        errors = dict(self.connection_errors)
-        errors.pop(address, None)
-        if reason is not None:
-            errors[address] = reason
-        while len(errors) > CONNECTION_ERRORS_MAX:
-            del errors[next(iter(errors))]
-        self.connection_errors = MappingProxyType(errors)
-
-    def _is_old(self, now_ms: int) -> bool:
-        last_ms = self._last_success_ms
-        return last_ms is None or now_ms - last_ms >= self._settings.metadata_max_age_ms
-
     def _settle_instants(self) -> None:
-        """Work out anew when to ask, and when to begin again."""
-        if self._question is not None:
-            self._due_at_ms = NEVER_MS
-        elif self._full_wanted or self._unsettled or self._last_success_ms is None:
-            self._due_at_ms = self._allowed_at_ms
-        else:
-            aged_at_ms = self._last_success_ms + self._settings.metadata_max_age_ms
-            self._due_at_ms = max(aged_at_ms, self._allowed_at_ms)
-        self._rebootstrap_at_ms = NEVER_MS
-        if self.recovers_by_rebootstrap:
-            trigger_ms = self._settings.metadata_recovery_rebootstrap_trigger_ms
-            if self._rebootstrap_asked:
-                self._rebootstrap_at_ms = 0
-            elif self._attempts_since_ms is not None:
-                self._rebootstrap_at_ms = self._attempts_since_ms + trigger_ms
-
-    def _hold_off(self, failures: int, now_ms: int) -> None:
-        self._allowed_at_ms = now_ms + self._backoff.wait_ms(failures, self._source)
+        """Compute again when to ask, and when to begin again."""
+        self._schedule.settle(
+            is_out=self._question is not None,
+            is_wanted=self._full_wanted or bool(self._unsettled),
+        )
 
     def _forget_idle_topics(self, now_ms: int) -> None:
         for topic in [name for name, until_ms in self._topics.items() if until_ms <= now_ms]:
@@ -513,55 +437,6 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
             del self._topics[topic]
             self._unsettled.discard(topic)
             self._topic_errors.pop(topic, None)
-
-    def _merge(self, question: _Question, answer: MetadataAnswer) -> bool:
-        """Make the new snapshot; tell whether anything in it is new."""
-        older = self.snapshot
-        topics: dict[str, TopicSnapshot] = dict(older.topics) if question.is_partial else {}
-        errors = {
-            topic: error
-            for topic, error in self._topic_errors.items()
-            if topic not in question.topics
-        }
-        for topic in question.topics:
-            if topic in answer.topics:
-                topics[topic] = answer.topics[topic].after(older.topics.get(topic))
-            else:
-                topics.pop(topic, None)
-            if topic in answer.errors:
-                errors[topic] = answer.errors[topic]
-        self._unsettled |= {
-            topic for topic in question.topics if _is_unsettled(topic, topics, errors)
-        }
-        self._unsettled &= self._topics.keys()
-        made_progress = (
-            dict(older.nodes) != answer.nodes
-            or older.topics != topics
-            or _codes(errors) != _codes(self._topic_errors)
-        )
-        self._topic_errors = errors
-        self.snapshot = replace(
-            older,
-            nodes=answer.nodes,
-            topics=MappingProxyType(topics),
-            cluster_id=answer.cluster_id,
-            controller_id=answer.controller_id,
-            is_bootstrap=False,
-        )
-        return made_progress
-
-
-def _is_unsettled(
-    topic: str, topics: Mapping[str, TopicSnapshot], errors: Mapping[str, BrokerError]
-) -> bool:
-    """Whether asking again soon may bring more: unknown for now, or a partition without leader."""
-    if topic in topics:
-        return NO_LEADER in topics[topic].leader_ids
-    return topic not in errors or errors[topic].retriable
-
-
-def _codes(errors: Mapping[str, BrokerError]) -> dict[str, int]:
-    return {topic: error.code for topic, error in errors.items()}
 
 
 def _bootstrap_nodes(settings: MetadataSettings) -> list[Node]:

@@ -317,7 +317,7 @@ class NetworkClient:
     def on_connection_ready(self, node: Node) -> None:
         """See `ConnectionListener`."""
         self._recorder.connected()
-        self._metadata.note_connection_error(node.address, None)
+        self._metadata.connection_failures.note(node.address, None)
         self._trouble.calm()
         self._trouble.listener_works(node)
 
@@ -330,7 +330,7 @@ class NetworkClient:
         if node.node_id >= 0:
             self._trouble.listener_failed(node, failures, error)
         self._seen_snapshot = None
-        self._metadata.note_connection_error(node.address, str(error))
+        self._metadata.connection_failures.note(node.address, str(error))
         self._metadata.request_update()
         if isinstance(error, AuthenticationFailed):
             self._metadata.fail_waiters(error)

@@ -8,7 +8,8 @@ Thread-safety: the client's thread, but for `requests_in_flight`, which any thre
 Source: leastLoadedNode and pollDelayMs of Kafka's NetworkClient (clients 4.3.1).
 """
 
-from kprod.cluster.metadata import NEVER_MS, Metadata
+from kprod.cluster.metadata import Metadata
+from kprod.cluster.schedule import NEVER_MS
 from kprod.errors import KprodError
 from kprod.model import Node
 from kprod.network.connection import NodeConnection

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from kprod.cluster.answer import decode_answer
-from kprod.cluster.metadata import NEVER_MS, Metadata
+from kprod.cluster.metadata import Metadata
+from kprod.cluster.schedule import NEVER_MS
 from kprod.errors import AuthenticationFailed, BrokerError, UnsupportedVersion
 from kprod.model import Node
 from kprod.network.connections import Connections

@@ -209,7 +209,7 @@ class Delivery:
         )
         if leader is None:
             reason += f"; {self._why_leaderless(batch.queue)}"
-        elif failure := self._metadata.connection_errors.get(leader.address):
+        elif failure := self._metadata.connection_failures.by_address.get(leader.address):
             reason += f"; {not_reached(leader, failure)}"
         text = (
             f"{queue.topic} partition {queue.partition} did not acknowledge {records} within"

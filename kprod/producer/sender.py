@@ -23,7 +23,8 @@ from kprod._core.append import SendPath
 from kprod.clock import Clock
 from kprod.cluster.backoff import ExponentialBackoff
 from kprod.cluster.leader_changes import leader_changes
-from kprod.cluster.metadata import NEVER_MS, Metadata
+from kprod.cluster.metadata import Metadata
+from kprod.cluster.schedule import NEVER_MS
 from kprod.compression import Buffer, compressor
 from kprod.config import CompressionSettings, SenderSettings
 from kprod.errors import ClosedError, KprodError, own_copy

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from kprod.cluster.metadata import CONNECTION_ERRORS_MAX, NEVER_MS, Metadata
+from kprod.cluster.connection_failures import KEPT_MAX
+from kprod.cluster.metadata import Metadata
+from kprod.cluster.schedule import NEVER_MS
 from kprod.cluster.snapshot import LeaderHint
 from kprod.cluster.waiting import Waiter, WaitingRoom
 from kprod.config import Address, MetadataSettings
@@ -344,11 +346,11 @@ def test_trouble_names_addresses_and_reasons() -> None:
     metadata.add_topic("missing", NOW_MS)
     asked(metadata, NOW_MS)
     metadata.handle_response(metadata_response(topic_entry("missing", [], error_code=3)), NOW_MS)
-    metadata.note_connection_error("first:1", "connection refused")
+    metadata.connection_failures.note("first:1", "connection refused")
 
     assert "UNKNOWN_TOPIC_OR_PARTITION" in metadata.trouble("missing")
     assert "first:1: connection refused" in metadata.trouble("missing")
-    metadata.note_connection_error("first:1", None)
+    metadata.connection_failures.note("first:1", None)
     assert "first:1" not in metadata.trouble("missing")
 
 
@@ -356,10 +358,10 @@ def test_connection_errors_are_bounded() -> None:
     """A hostile list of brokers does not grow the list of reasons; the newest stay."""
     metadata = make()
     for port in range(200):
-        metadata.note_connection_error(f"host:{port}", "refused")
+        metadata.connection_failures.note(f"host:{port}", "refused")
 
-    assert len(metadata.connection_errors) == CONNECTION_ERRORS_MAX
-    assert "host:199" in metadata.connection_errors
+    assert len(metadata.connection_failures.by_address) == KEPT_MAX
+    assert "host:199" in metadata.connection_failures.by_address
 
 
 def test_wait_returns_at_once_when_there_is_news() -> None:
@@ -419,7 +421,7 @@ def test_a_refresh_of_a_new_topic_is_asked_for_at_once() -> None:
 def test_wait_without_news_times_out_with_reasons() -> None:
     """The error says what is wrong, and no waiter stays behind."""
     metadata = make()
-    metadata.note_connection_error("first:1", "connection refused")
+    metadata.connection_failures.note("first:1", "connection refused")
 
     with pytest.raises(MetadataTimeout, match="first:1: connection refused"):
         metadata.wait_for_update(0, 1)

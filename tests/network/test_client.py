@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kprod.cluster.metadata import NEVER_MS
+from kprod.cluster.schedule import NEVER_MS
 from kprod.errors import (
     ClosedError,
     Disconnected,
@@ -417,7 +417,7 @@ def test_idle_connections_are_closed_quietly() -> None:
 
     assert not world.client.can_send(1)
     assert peer.transport.is_closed
-    assert world.metadata.connection_errors == {}
+    assert world.metadata.connection_failures.by_address == {}
     assert world.metadata.update_due_in_ms(world.now_ms) > 0
     assert not world.client.ready(world.metadata.snapshot.nodes[1], world.now_ms)
     assert len(world.transports) == 3

@@ -24,7 +24,7 @@ REFUSED = OSError(errno.ECONNREFUSED, "Connection refused")
 
 def reason(world: World, address: str = "127.0.0.1:9001") -> str:
     """Why an address cannot be used."""
-    return world.metadata.connection_errors[address]
+    return world.metadata.connection_failures.by_address[address]
 
 
 def test_a_cut_at_each_byte_of_a_response() -> None:
@@ -293,7 +293,10 @@ def test_a_refused_bootstrap_address_leads_to_the_next() -> None:
     world.poll()
     world.poll(2)
 
-    assert set(world.metadata.connection_errors) == {"127.0.0.1:9001", "127.0.0.1:9002"}
+    assert set(world.metadata.connection_failures.by_address) == {
+        "127.0.0.1:9001",
+        "127.0.0.1:9002",
+    }
     assert "Connection refused" in reason(world)
 
 
@@ -328,7 +331,7 @@ def test_every_address_of_a_name_is_tried() -> None:
 
     assert str(peer.transport.address) == "10.0.0.3:9092"
     assert world.client.can_send(-1)
-    assert world.metadata.connection_errors == {}
+    assert world.metadata.connection_failures.by_address == {}
 
 
 def test_a_silent_address_is_passed_over_by_the_next_attempt() -> None:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kprod.clock import ManualClock
-from kprod.cluster.metadata import NEVER_MS
+from kprod.cluster.schedule import NEVER_MS
 from kprod.cluster.snapshot import ClusterSnapshot, TopicSnapshot
 from kprod.errors import Disconnected, KprodError
 from kprod.model import Node, RecordMetadata
