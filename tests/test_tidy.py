@@ -43,10 +43,7 @@ KEPT_TOGETHER: dict[str, str] = {
     "kprod/cluster/metadata.py": "one policy: what to ask, and what an answer changes",
     "kprod/_core/wire_reader.pyx": "reading and stepping over are two halves of one format",
     "kprod/network/connection.py": "one connection's life from address to answer",
-    "kprod/producer/accumulator.py": "each event that makes a queue ready, and the rings",
-    "kprod/producer/delivery.py": "every way in which a batch ends, settled in one order",
     "kprod/producer/producer.py": "the public face, with the wiring of what is behind it",
-    "kprod/producer/sender.py": "the steps of one turn, in their order",
 }
 
 # Functions and classes past a limit, each with its reason.

@@ -9,11 +9,13 @@ from kprod.cluster.metadata cimport Metadata
 from kprod.producer.batch cimport ProducerBatch
 from kprod.producer.partition_queue cimport PartitionQueue
 from kprod.producer.partitioner cimport StickyPartitioner
+from kprod.producer.queue_leaders cimport QueueLeaders
 
 
 cdef class RecordAccumulator:
     cdef public SystemClock _clock
     cdef public dict _leaderless
+    cdef public QueueLeaders _leaders
     cdef public Metadata _metadata
     cdef public object _on_due
     cdef public object _on_expired
@@ -22,8 +24,6 @@ cdef class RecordAccumulator:
     cdef public int64_t _batch_bytes_max
     cdef public int64_t _delivery_timeout_ms
     cdef public int64_t _linger_ms
-    cdef public int64_t _picture
-    cdef public object _pictured
     cdef public bint wants_sweep
     cdef public TimingWheel _timer
     cdef public object _unfollowed
@@ -35,7 +35,6 @@ cdef class RecordAccumulator:
     cpdef list ready_nodes(self)
     cpdef bint is_alone(self, PartitionQueue queue) except -1
     cpdef bint wants_routes(self) except -1
-    cpdef int64_t _leader_id_of(self, PartitionQueue queue) except? -1
     cpdef ProducerBatch make_batch(self, object queue, object chain)
 
     @cython.locals(queue=PartitionQueue)

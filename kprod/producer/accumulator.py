@@ -31,6 +31,7 @@ from kprod.config import AccumulatorSettings
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.partition_queue import NO_NODE, PartitionQueue
 from kprod.producer.partitioner import StickyPartitioner
+from kprod.producer.queue_leaders import QueueLeaders
 from kprod.producer.topic_queues import TopicQueues
 from kprod.timer.timer import Timer
 
@@ -46,12 +47,11 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         "_clock",
         "_delivery_timeout_ms",
         "_leaderless",
+        "_leaders",
         "_linger_ms",
         "_metadata",
         "_on_due",
         "_on_expired",
-        "_picture",
-        "_pictured",
         "_rings",
         "_routed_snapshot",
         "_timer",
@@ -95,8 +95,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         self._rings: dict[int, deque[PartitionQueue]] = {}
         self._leaderless: dict[PartitionQueue, None] = {}
         self._routed_snapshot = metadata.snapshot
-        self._pictured = metadata.snapshot  # whose number `_picture` is
-        self._picture = 0
+        self._leaders = QueueLeaders(metadata)
         self.wants_sweep = False
         self.topics: dict[str, TopicHead] = {}
         self.inbox: deque[PartitionQueue] = deque()
@@ -242,7 +241,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         """Put a queue into its leader's ring, or among the leaderless; twice is as good as once."""
         if queue.ring_node_id != NO_NODE or (self._leaderless and queue in self._leaderless):
             return
-        leader_id = self._leader_id_of(queue)
+        leader_id = self._leaders.leader_id_of(queue)
         if leader_id == NO_NODE:
             self._leaderless[queue] = None
             return
@@ -257,18 +256,6 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         for queue in self.queues():
             if queue.sendable_batch() is not None:
                 self.mark_ready(queue)
-
-    def _leader_id_of(self, queue: PartitionQueue) -> int:
-        """Look a leader up once in each picture of the cluster."""
-        snapshot = self._metadata.snapshot
-        if snapshot is not self._pictured:
-            self._pictured = snapshot
-            self._picture += 1
-        if queue.picture != self._picture:
-            leader = snapshot.leader_of(queue.topic, queue.partition)
-            queue.leader_id = NO_NODE if leader is None else leader.node_id
-            queue.picture = self._picture
-        return queue.leader_id
 
     def drain(
         self, node_id: int, size_max_bytes: int, may_send: Callable[[ProducerBatch], bool]

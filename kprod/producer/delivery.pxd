@@ -28,6 +28,7 @@ cdef class Delivery:
 
     @cython.locals(code=int)
     cpdef _settle(self, ProducerBatch batch, object answer)
+    cpdef _rejected(self, ProducerBatch batch, int code, object answer)
     cpdef _acknowledged(self, ProducerBatch batch, int64_t base_offset, int64_t told_ms)
 
     @cython.locals(queue=PartitionQueue)

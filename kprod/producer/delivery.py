@@ -23,22 +23,19 @@ from typing import Any
 from kprod.cluster.backoff import ExponentialBackoff
 from kprod.cluster.metadata import Metadata
 from kprod.config import SenderSettings
-from kprod.errors import (
-    BrokerError,
-    DeliveryTimeout,
-    Disconnected,
-    KprodError,
-    Purged,
-    UnknownPartition,
-    own_copy,
-)
+from kprod.errors import BrokerError, Disconnected, KprodError, Purged, own_copy
 from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Recorder
 from kprod.network.request import Outcome
 from kprod.network.throttle import told_throttle_ms
-from kprod.network.trouble_log import not_reached
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch
+from kprod.producer.delivery_errors import (
+    encoding_error,
+    expired_error,
+    failure_error,
+    gone_error,
+)
 from kprod.producer.partition_queue import PartitionQueue
 from kprod.producer.produce_answer import (
     FATAL_CODES,
@@ -58,7 +55,6 @@ from kprod.producer.split import split
 from kprod.producer.transaction.manager import TransactionManager
 from kprod.protocol.error_table import ErrorCode, error_for
 from kprod.timer.timer import Timer, TimerTask
-from kprod.wording import counted
 
 _logger = guarded_logger(__name__)
 _NO_ERROR = int(ErrorCode.NONE)  # looked up for each batch
@@ -159,9 +155,7 @@ class Delivery:
         _logger.error("A batch for %s could not be encoded", batch.queue.topic, exc_info=cause)
         self._end_attempt(batch)
         if not batch.is_done:
-            error = KprodError(f"the record's batch could not be encoded: {cause!r}")
-            error.__cause__ = cause
-            self._fail_in_turn(batch, error)
+            self._fail_in_turn(batch, encoding_error(cause))
 
     def purge(self) -> int:
         """Fail every record that is certainly not in the log and not on its way.
@@ -188,7 +182,7 @@ class Delivery:
             return
         left_count = self._accumulator.topics[queue.topic].partition_count
         for batch in list(queue.batches):
-            self._fail(batch, _gone_error(queue, left_count))
+            self._fail(batch, gone_error(queue, left_count))
 
     def expire(self, batch: ProducerBatch) -> None:
         """End a batch whose delivery deadline has passed, in flight or not."""
@@ -202,33 +196,13 @@ class Delivery:
 
     def _expire(self, batch: ProducerBatch) -> None:
         queue = batch.queue
-        records = counted(batch.record_count, "record")
-        leader = self._metadata.snapshot.leader_of(batch.queue.topic, batch.queue.partition)
-        reason = (
-            "is in flight" if batch.in_flight else f"was tried {counted(batch.attempts, 'time')}"
-        )
-        if leader is None:
-            reason += f"; {self._why_leaderless(batch.queue)}"
-        elif failure := self._metadata.connection_failures.by_address.get(leader.address):
-            reason += f"; {not_reached(leader, failure)}"
-        text = (
-            f"{queue.topic} partition {queue.partition} did not acknowledge {records} within"
-            f" delivery_timeout_ms={self._settings.delivery_timeout_ms}: the batch {reason}"
-        )
+        error = expired_error(batch, self._metadata, self._settings.delivery_timeout_ms)
         if batch.in_flight:
             # Its bytes may still be read by a socket, and its fate is open: the partition sends
             # nothing until the request is answered or its connection is gone.
             batch.maybe_persisted = True
             queue.rewind_later()
-        self._fail(batch, DeliveryTimeout(text))
-
-    def _why_leaderless(self, queue: PartitionQueue) -> str:
-        count = self._metadata.snapshot.partition_count(queue.topic)
-        if count is not None and queue.partition >= count:
-            return f"the topic has no partition {queue.partition} any more: its last is {count - 1}"
-        is_lost = self._metadata.snapshot.is_bootstrap
-        found = "no broker says who leads it" if is_lost else "the partition has no leader"
-        return f"{found}: {self._metadata.trouble(queue.topic)}"
+        self._fail(batch, error)
 
     def _conclude(self, batch: ProducerBatch, answers: Replies, outcome: Outcome) -> None:
         if outcome.error is not None:
@@ -259,9 +233,7 @@ class Delivery:
         if batch.in_flight:
             self._end_attempt(batch)
         if not batch.is_done:
-            error = KprodError(f"kprod failed on a broker's answer: {cause!r}")
-            error.__cause__ = cause
-            self._fail_in_turn(batch, error)
+            self._fail_in_turn(batch, failure_error(cause))
         elif not batch.is_released:
             self._accumulator.forget(batch)  # else nothing behind it would ever be the oldest
             self._settle_next(batch.queue)
@@ -277,6 +249,10 @@ class Delivery:
         if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._succeed(batch, -1, -1)
             return
+        self._rejected(batch, code, answer)
+
+    def _rejected(self, batch: ProducerBatch, code: int, answer: Mapping[str, Any]) -> None:
+        """The broker refused the oldest batch, or no batch can succeed any more."""
         error = error_for(code, answer.get("error_message") or "")
         batch.maybe_persisted |= leaves_open(code)
         if error.refresh_metadata:
@@ -417,10 +393,3 @@ class Delivery:
         queue.maybe_end_backoffs()
         self._accumulator.mark_ready(queue)
         self._settle_next(queue)
-
-
-def _gone_error(queue: PartitionQueue, left_count: int) -> KprodError:
-    return UnknownPartition(
-        f"partition {queue.partition} of {queue.topic!r} is gone: the topic was deleted and made"
-        f" again; its last partition is now {left_count - 1}"
-    )

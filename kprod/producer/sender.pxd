@@ -17,24 +17,20 @@ from kprod.producer.transaction.manager cimport TransactionManager
 cdef class Sender:
     cdef public RecordAccumulator _accumulator
     cdef public int _attributes
-    cdef public object _backoff
     cdef public object _calls
     cdef public object _client
     cdef public SystemClock _clock
     cdef public object _compress
     cdef public object _delivery
-    cdef public int64_t _id_failures
-    cdef public bint _id_held_back
-    cdef public int64_t _id_wait_ms
     cdef public TransactionManager _identity
     cdef public object _may_send
     cdef public Metadata _metadata
     cdef public SendPath _path
+    cdef public object _producer_id_requests
     cdef public object _recorder
     cdef public object _refuse
     cdef public int64_t _request_bytes_max
     cdef public object _snapshot
-    cdef public object _source
     cdef public object _state_log
     cdef public ProduceTerms _terms
     cdef public TimingWheel _timer

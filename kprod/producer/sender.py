@@ -21,27 +21,23 @@ from functools import partial
 
 from kprod._core.append import SendPath
 from kprod.clock import Clock
-from kprod.cluster.backoff import ExponentialBackoff
 from kprod.cluster.leader_changes import leader_changes
 from kprod.cluster.metadata import Metadata
-from kprod.cluster.schedule import NEVER_MS
 from kprod.compression import Buffer, compressor
 from kprod.config import CompressionSettings, SenderSettings
-from kprod.errors import ClosedError, KprodError, own_copy
+from kprod.errors import KprodError, own_copy
 from kprod.metrics.recorder import Recorder
 from kprod.metrics.state_log import Event, StateLog
-from kprod.model import CODECS, Codec, Node
+from kprod.model import CODECS, Codec
 from kprod.network.client import NetworkClient
-from kprod.network.request import ClientRequest, Outcome
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.delivery import Delivery
 from kprod.producer.produce_call import ProduceCall, ProduceTerms
-from kprod.producer.transaction.manager import TransactionManager, check_producer_id
-from kprod.protocol.api import ApiKey
-from kprod.protocol.error_table import error_for
+from kprod.producer.producer_id_requests import ProducerIdRequests
+from kprod.producer.transaction.manager import TransactionManager
 from kprod.protocol.produce_frame import PartitionRecords, TopicRecords
-from kprod.timer.timer import Timer, TimerTask
+from kprod.timer.timer import Timer
 
 PRODUCE_VERSION_MIN = 3  # the first with record batches
 POLL_MAX_MS = 60_000  # nothing depends on it; a bound on what a lost wake-up could cost
@@ -53,24 +49,20 @@ class Sender:
     __slots__ = (
         "_accumulator",
         "_attributes",
-        "_backoff",
         "_calls",
         "_client",
         "_clock",
         "_compress",
         "_delivery",
-        "_id_failures",
-        "_id_held_back",
-        "_id_wait_ms",
         "_identity",
         "_may_send",
         "_metadata",
         "_path",
+        "_producer_id_requests",
         "_recorder",
         "_refuse",
         "_request_bytes_max",
         "_snapshot",
-        "_source",
         "_state_log",
         "_terms",
         "_timer",
@@ -130,18 +122,19 @@ class Sender:
         self._metadata = metadata
         self._timer = timer
         self._clock = clock
-        self._source = source
         self._path = path
         self._refuse = refuse
         self._recorder = recorder
         self._state_log = state_log
         self._snapshot = metadata.snapshot  # whose leaders were told
-        self._backoff = ExponentialBackoff(
-            initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
+        self._producer_id_requests = ProducerIdRequests(
+            settings,
+            identity,
+            accumulator=accumulator,
+            client=client,
+            timer=timer,
+            source=source,
         )
-        self._id_failures = 0
-        self._id_held_back = False
-        self._id_wait_ms = POLL_MAX_MS
         self._calls: deque[Callable[[], object]] = deque()
 
     def call_soon(self, call: Callable[[], object]) -> None:
@@ -176,13 +169,12 @@ class Sender:
         if identity.fatal_error is not None:
             self._refuse(identity.fatal_error)
             self.abort(identity.fatal_error)
-        self._id_wait_ms = POLL_MAX_MS
+        wait_ms = POLL_MAX_MS
         if identity.wants_attention():
-            self._identify(now_ms)
+            wait_ms = min(wait_ms, self._producer_id_requests.advance(now_ms))
         if accumulator.wants_routes():
             self._ask_for_leaders(now_ms)
         ready_nodes = accumulator.ready_nodes()
-        wait_ms = self._id_wait_ms
         if ready_nodes:
             wait_ms = min(wait_ms, self._drain(ready_nodes, now_ms))
         accumulator.sticky.forget_nodes_but(ready_nodes)
@@ -240,64 +232,6 @@ class Sender:
             if node_id in nodes
         ]
         return max(min(waits, default=POLL_MAX_MS), 0)
-
-    def _wait_for_node_ms(self, node: Node | None, now_ms: int) -> int:
-        """How long until it makes a difference to ask again whom to get a producer id from."""
-        if node is not None and self._client.connections.poll_delay_ms(node, now_ms) >= NEVER_MS:
-            return POLL_MAX_MS  # it is being connected to, and says so by an event
-        return max(self._client.connections.next_attempt_in_ms(now_ms), 1)
-
-    def _identify(self, now_ms: int) -> None:
-        """Get a producer id, or raise the epoch, if it is time."""
-        identity = self._identity
-        if identity.bump_is_pending and identity.maybe_bump(self._accumulator.queues()):
-            self._accumulator.mark_sendable()
-        if not identity.wants_producer_id or self._id_held_back:
-            return
-        node = self._client.connections.least_loaded_node(now_ms)
-        if node is None or not self._client.ready(node, now_ms):
-            self._id_wait_ms = self._wait_for_node_ms(node, now_ms)
-            return
-        identity.producer_id_requested()
-        body = {
-            "transactional_id": None,
-            "transaction_timeout_ms": 60_000,
-            "producer_id": -1,
-            "producer_epoch": -1,
-        }
-        self._client.send(
-            ClientRequest(
-                node_id=node.node_id,
-                api_key=ApiKey.INIT_PRODUCER_ID,
-                body=body,
-                on_complete=self._on_producer_id,
-                check=check_producer_id,
-            ),
-            now_ms,
-        )
-
-    def _on_producer_id(self, outcome: Outcome) -> None:
-        error = outcome.error
-        if outcome.body is not None and outcome.body["error_code"]:
-            error = error_for(outcome.body["error_code"])
-        if error is None and outcome.body is not None:
-            self._id_failures = 0
-            self._identity.producer_id_received(
-                outcome.body["producer_id"], outcome.body["producer_epoch"]
-            )
-            self._accumulator.mark_sendable()
-            return
-        if error is not None and not error.retriable and not isinstance(error, ClosedError):
-            self._identity.fail(error)
-            return
-        self._identity.producer_id_refused()
-        self._id_held_back = True
-        wait_ms = self._backoff.wait_ms(self._id_failures, self._source)
-        self._id_failures += 1
-        self._timer.add(wait_ms, TimerTask(self._release_id_request))
-
-    def _release_id_request(self) -> None:
-        self._id_held_back = False
 
     def _ask_for_leaders(self, now_ms: int) -> None:
         if self._metadata.snapshot is not self._snapshot:

@@ -183,7 +183,9 @@ class Bench:
         )
         self.client = FakeClient(self.clock, self.producer._timer)
         self.producer._client = self.client  # type: ignore[assignment]
-        self.producer._sender._client = self.client  # type: ignore[assignment]
+        sender = self.producer._sender
+        sender._client = self.client  # type: ignore[assignment]
+        sender._producer_id_requests._client = self.client  # type: ignore[assignment]
         self.pool = self.producer._pool
         self.accumulator = self.producer._accumulator
         self.nodes = {

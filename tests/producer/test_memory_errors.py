@@ -14,7 +14,7 @@ import kprod
 from kprod.broker import EmbeddedCluster
 from kprod.errors import KprodError, Persistence
 from kprod.network import metadata_updater, request
-from kprod.producer import delivery, produce_call, sender
+from kprod.producer import delivery_errors, produce_call, sender
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 
@@ -168,7 +168,7 @@ def test_a_deadline_without_memory_for_its_error_leaves_no_record_unsettled(
     def refuse(*_: object) -> KprodError:
         raise MemoryError
 
-    monkeypatch.setattr(delivery, "DeliveryTimeout", refuse)
+    monkeypatch.setattr(delivery_errors, "DeliveryTimeout", refuse)
     cluster.faults.drop(ApiKey.PRODUCE, times=1_000)
     settings = functools.partial(kprod.Producer, bootstrap_servers=cluster.bootstrap_servers)
     short = settings(linger_ms=0, request_timeout_ms=100, delivery_timeout_ms=200)

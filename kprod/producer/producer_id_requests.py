@@ -1,0 +1,132 @@
+"""Asks the cluster for a producer id, and raises the epoch when a partition's sequences broke.
+
+An idempotent producer sends nothing before it has an id. Any node can give one; a request that
+fails is repeated after a back-off.
+
+Thread-safety: the sender's.
+Source: Kafka Sender.maybeSendAndPollTransactionalRequest, for idempotence alone (clients 4.3.1).
+"""
+
+import random
+
+from kprod.cluster.backoff import ExponentialBackoff
+from kprod.cluster.schedule import NEVER_MS
+from kprod.config import SenderSettings
+from kprod.errors import ClosedError
+from kprod.model import Node
+from kprod.network.client import NetworkClient
+from kprod.network.request import ClientRequest, Outcome
+from kprod.producer.accumulator import RecordAccumulator
+from kprod.producer.transaction.manager import TransactionManager, check_producer_id
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import error_for
+from kprod.timer.timer import Timer, TimerTask
+
+
+class ProducerIdRequests:
+    """The InitProducerId requests of one producer, one at a time."""
+
+    __slots__ = (
+        "_accumulator",
+        "_backoff",
+        "_client",
+        "_failures",
+        "_identity",
+        "_is_held_back",
+        "_source",
+        "_timer",
+    )
+
+    def __init__(
+        self,
+        settings: SenderSettings,
+        identity: TransactionManager,
+        *,
+        accumulator: RecordAccumulator,
+        client: NetworkClient,
+        timer: Timer,
+        source: random.Random,
+    ) -> None:
+        """Make a collection without requests.
+
+        Args:
+            settings: Back-off.
+            identity: Says when an id is wanted, and takes it.
+            accumulator: Told when batches may be sent.
+            client: Holds the connections.
+            timer: The sender's, for back-off.
+            source: For jitter.
+        """
+        self._identity = identity
+        self._accumulator = accumulator
+        self._client = client
+        self._timer = timer
+        self._source = source
+        self._backoff = ExponentialBackoff(
+            initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
+        )
+        self._failures = 0
+        self._is_held_back = False
+
+    def advance(self, now_ms: int) -> int:
+        """Raise the epoch, or send a request, if it is time.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            After how many milliseconds to call again; `NEVER_MS` if only an event can change it.
+        """
+        identity = self._identity
+        if identity.bump_is_pending and identity.maybe_bump(self._accumulator.queues()):
+            self._accumulator.mark_sendable()
+        if not identity.wants_producer_id or self._is_held_back:
+            return NEVER_MS
+        node = self._client.connections.least_loaded_node(now_ms)
+        if node is None or not self._client.ready(node, now_ms):
+            return self._wait_for_node_ms(node, now_ms)
+        identity.producer_id_requested()
+        body = {
+            "transactional_id": None,
+            "transaction_timeout_ms": 60_000,
+            "producer_id": -1,
+            "producer_epoch": -1,
+        }
+        request = ClientRequest(
+            node_id=node.node_id,
+            api_key=ApiKey.INIT_PRODUCER_ID,
+            body=body,
+            on_complete=self._on_complete,
+            check=check_producer_id,
+        )
+        self._client.send(request, now_ms)
+        return NEVER_MS
+
+    def _wait_for_node_ms(self, node: Node | None, now_ms: int) -> int:
+        """How long until it makes a difference to ask again which node to ask."""
+        if node is not None and self._client.connections.poll_delay_ms(node, now_ms) >= NEVER_MS:
+            return NEVER_MS  # it is being connected to, and says so by an event
+        return max(self._client.connections.next_attempt_in_ms(now_ms), 1)
+
+    def _on_complete(self, outcome: Outcome) -> None:
+        error = outcome.error
+        if outcome.body is not None and outcome.body["error_code"]:
+            error = error_for(outcome.body["error_code"])
+        if error is None and outcome.body is not None:
+            self._failures = 0
+            self._identity.producer_id_received(
+                outcome.body["producer_id"], outcome.body["producer_epoch"]
+            )
+            self._accumulator.mark_sendable()
+            return
+        if error is not None and not error.retriable and not isinstance(error, ClosedError):
+            self._identity.fail(error)
+            return
+        self._identity.producer_id_refused()
+        self._is_held_back = True
+        wait_ms = self._backoff.wait_ms(self._failures, self._source)
+        self._failures += 1
+        self._timer.add(wait_ms, TimerTask(self._release))
+
+    def _release(self) -> None:
+        self._is_held_back = False
