@@ -40,7 +40,6 @@ KEPT_TOGETHER: dict[str, str] = {
     "kprod/_core/message_set.pyx": "builder and reader of one small format, inline both",
     "kprod/_core/tally.pyx": "an account and its shares read each other's fields",
     "kprod/broker/cluster.py": "the face of the embedded cluster, call by call",
-    "kprod/cluster/metadata.py": "one policy: what to ask, and what an answer changes",
     "kprod/_core/wire_reader.pyx": "reading and stepping over are two halves of one format",
     "kprod/network/connection.py": "one connection's life from address to answer",
     "kprod/producer/producer.py": "the public face, with the wiring of what is behind it",
@@ -51,8 +50,6 @@ KEPT_WHOLE = {
     "kprod/_core/async_send.pyx:send": "as the synchronous one's",
     "kprod/_core/append.pyx:_append": "one loop over the outcomes of one append",
     "kprod/_core/append.pyx:send": "the public signature; its docstring is half of it",
-    "kprod/cluster/metadata.py:Metadata": "one policy of one thread",
-    "kprod/network/connection.py:NodeConnection": "one connection's life from address to answer",
     "kprod/producer/producer.py:Producer": "the public face, with the wiring of what is behind it",
 }
 

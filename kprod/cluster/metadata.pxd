@@ -2,16 +2,15 @@
 
 from libc.stdint cimport int64_t
 
+from kprod.cluster.awaited_version cimport AwaitedVersion
 from kprod.cluster.schedule cimport QuestionSchedule
 
 
-cdef class Metadata:
+cdef class Metadata(AwaitedVersion):
     cdef public object snapshot
     cdef public object _settings
-    cdef public object _room
     cdef public QuestionSchedule _schedule
     cdef public object connection_failures
-    cdef public object _version
     cdef public object _refreshes
     cdef public dict _topics
     cdef public set _unsettled
@@ -19,8 +18,6 @@ cdef class Metadata:
     cdef public bint _full_wanted
     cdef public object _question
     cdef public object _last_error
-    cdef public object _fatal_error
-    cdef public bint _closed
 
     cpdef bint has_noted(self, str topic, int64_t now_ms) except -1
     cpdef add_topic(self, str topic, int64_t now_ms)

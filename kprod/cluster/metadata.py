@@ -25,43 +25,38 @@ Source: Metadata.java and ProducerMetadata.java (clients 4.3.1); KIP-526, KIP-58
 KIP-1102.
 """
 
-import copy
 import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kprod.cluster.answer import MetadataAnswer, read_answer
+from kprod.cluster.awaited_version import AwaitedVersion
 from kprod.cluster.connection_failures import ConnectionFailures
 from kprod.cluster.question import Question
 from kprod.cluster.refreshes import Refreshes
 from kprod.cluster.schedule import NEVER_MS, QuestionSchedule
 from kprod.cluster.snapshot import ClusterSnapshot, LeaderHint
-from kprod.cluster.waiting import SLICE_MS, Waiter, WaitingRoom, Wakeable
 from kprod.config import MetadataSettings
-from kprod.errors import BrokerError, ClosedError, KprodError, MetadataTimeout
+from kprod.errors import BrokerError, KprodError
 from kprod.model import Node
 from kprod.protocol.error_table import ErrorCode
 
 NOTED_EVERY_MS = 100  # how exactly a last use is known; metadata_max_idle_ms is far more
 
 
-class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer changes
+class Metadata(AwaitedVersion):  # noqa: PLR0904 - one policy: what to ask, and what an answer changes
     """The newest snapshot, and the policy that keeps it new."""
 
     __slots__ = (
-        "_closed",
-        "_fatal_error",
         "_full_wanted",
         "_last_error",
         "_question",
         "_refreshes",
-        "_room",
         "_schedule",
         "_settings",
         "_topic_errors",
         "_topics",
         "_unsettled",
-        "_version",
         "connection_failures",
         "snapshot",
     )
@@ -73,12 +68,11 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
             settings: Whom to ask and how often.
             source: For jitter.
         """
+        super().__init__()
         self.snapshot = ClusterSnapshot().rebootstrapped(_bootstrap_nodes(settings))
         self.connection_failures = ConnectionFailures()
         self._settings = settings
         self._schedule = QuestionSchedule(settings, source)
-        self._room = WaitingRoom()
-        self._version = 0
         self._refreshes = Refreshes()
         self._topics: dict[str, int] = {}  # name → monotonic ms at which disuse makes it forgotten
         self._unsettled: set[str] = set()  # topics in use that a partial question would name
@@ -86,16 +80,9 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         self._full_wanted = True
         self._question: Question | None = None
         self._last_error: KprodError | None = None
-        self._fatal_error: KprodError | None = None
-        self._closed = False
         self._settle_instants()
 
     # Any thread.
-
-    @property
-    def version(self) -> int:
-        """How many answers were taken in."""
-        return self._version
 
     @property
     def recovers_by_rebootstrap(self) -> bool:
@@ -141,66 +128,6 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         if not parts and (last_error := self._last_error) is not None:
             parts.append(str(last_error))
         return "; ".join(parts) or "no broker has answered yet"
-
-    def wait_for_update(self, version: int, timeout_ms: int) -> int:
-        """Block an application thread until there is an answer newer than `version`.
-
-        Args:
-            version: The one that was not enough.
-            timeout_ms: Longest wait, at least 0.
-
-        Returns:
-            The version that ended the wait.
-
-        Raises:
-            MetadataTimeout: No answer in time.
-            ClosedError: The client was closed.
-            KprodError: What `fail_waiters` was given.
-        """
-        remaining_ms = timeout_ms
-        waiter = Waiter()
-        try:
-            if not self.enter_room(waiter, version):
-                return self._version
-            while remaining_ms > 0 and not waiter.wait(min(remaining_ms, SLICE_MS)):
-                remaining_ms -= SLICE_MS
-            if self.is_newer_than(version):
-                return self._version
-        finally:
-            self.leave_room(waiter)
-        raise MetadataTimeout(f"no metadata within {timeout_ms} ms: {self.trouble()}")
-
-    def is_newer_than(self, version: int) -> bool:
-        """Whether there is an answer newer than `version`; raises as `wait_for_update` does."""
-        if self._closed:
-            raise ClosedError("the client was closed while metadata was awaited")
-        fatal_error = self._fatal_error
-        if fatal_error is not None:
-            raise copy.copy(fatal_error)  # each thread's traceback on an error of its own
-        return self._version > version
-
-    def enter_room(self, waiter: Wakeable, version: int) -> bool:
-        """Let the next answer wake a waiter, which must leave by `leave_room` on every path.
-
-        Args:
-            waiter: Woken at most once.
-            version: As for `wait_for_update`, which raises the same.
-
-        Returns:
-            False if there is a newer one already: there is nothing to wait for.
-        """
-        self._room.enter(waiter)
-        # Looked at afterwards: an answer that came before has not woken this waiter.
-        return not self.is_newer_than(version)
-
-    def leave_room(self, waiter: Wakeable) -> None:
-        """Give up a place; nothing happens if there is none."""
-        self._room.leave(waiter)
-
-    def close(self) -> None:
-        """End every wait; later waits raise at once."""
-        self._closed = True
-        self._room.wake_all()
 
     def request_refresh(self, topic: str) -> int:
         """Say that a topic is in use, and ask for an answer about it; wake the client afterwards.
@@ -345,7 +272,6 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         self._topic_errors = merged.errors
         self.snapshot = merged.snapshot
         self._last_error = None
-        self._fatal_error = None
         self._schedule.note_answer(
             now_ms, is_partial=question.is_partial, made_progress=merged.made_progress
         )
@@ -353,8 +279,7 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
             self._schedule.allow(now_ms)
         self._settle_instants()
         self._refreshes.finish(question.refreshes)
-        self._version += 1
-        self._room.wake_all()
+        self.publish()
 
     def handle_failure(self, error: KprodError, now_ms: int) -> None:
         """Note that the question that is out will not be answered; it is asked again later.
@@ -374,14 +299,9 @@ class Metadata:  # noqa: PLR0904 - one policy: what to ask, and what an answer c
         self._settle_instants()
 
     def fail_waiters(self, error: KprodError) -> None:
-        """End every wait with an error that time cannot mend, such as refused credentials.
-
-        Args:
-            error: Raised by present and later waits, until an answer arrives.
-        """
-        self._fatal_error = error
+        """See `AwaitedVersion`; the error is also why the newest question failed."""
         self._last_error = error
-        self._room.wake_all()
+        super().fail_waiters(error)
 
     def apply_leader_hints(self, hints: Iterable[LeaderHint], nodes: Iterable[Node] = ()) -> bool:
         """Take over leaders that an answer to another request named.

@@ -486,7 +486,7 @@ def test_an_interrupted_wait_leaves_nothing_behind(monkeypatch: pytest.MonkeyPat
             raise AssertionError
 
     metadata = make()
-    monkeypatch.setattr("kprod.cluster.metadata.Waiter", Interrupting)
+    monkeypatch.setattr("kprod.cluster.awaited_version.Waiter", Interrupting)
 
     with pytest.raises(KeyboardInterrupt):
         metadata.wait_for_update(0, 30_000)

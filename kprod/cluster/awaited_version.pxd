@@ -1,0 +1,8 @@
+# The types of awaited_version.py, which is compiled as it stands.
+
+
+cdef class AwaitedVersion:
+    cdef public object _room
+    cdef public object _version
+    cdef public object _fatal_error
+    cdef public bint _closed

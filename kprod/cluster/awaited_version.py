@@ -1,0 +1,118 @@
+# cython: annotation_typing=False, nonecheck=True
+"""A version that grows with each answer of the cluster, and the threads and tasks that wait for it.
+
+There is no lock: the version is published before the waiters are woken, and a waiter looks at the
+version after it has taken its place, so one of the two notices the other.
+
+Thread-safety: any thread, but for `publish` and `fail_waiters`, which are the client's thread's.
+Source: Metadata.awaitUpdate and ProducerMetadata.awaitUpdate (clients 4.3.1).
+"""
+
+import copy
+
+from kprod.cluster.waiting import SLICE_MS, Waiter, WaitingRoom, Wakeable
+from kprod.errors import ClosedError, KprodError, MetadataTimeout
+
+
+class AwaitedVersion:
+    """How many answers were taken in, to be waited for."""
+
+    __slots__ = ("_closed", "_fatal_error", "_room", "_version")
+
+    def __init__(self) -> None:
+        """Make a version 0 that nothing waits for."""
+        self._room = WaitingRoom()
+        self._version = 0
+        self._fatal_error: KprodError | None = None
+        self._closed = False
+
+    @property
+    def version(self) -> int:
+        """How many answers were taken in."""
+        return self._version
+
+    def trouble(self, topic: str | None = None) -> str:
+        """Say in one line why nothing comes, for the text of an error.
+
+        Args:
+            topic: The topic waited for, if one was.
+
+        Returns:
+            What there is to say.
+        """
+        raise NotImplementedError
+
+    def wait_for_update(self, version: int, timeout_ms: int) -> int:
+        """Block an application thread until there is an answer newer than `version`.
+
+        Args:
+            version: The one that was not enough.
+            timeout_ms: Longest wait, at least 0.
+
+        Returns:
+            The version that ended the wait.
+
+        Raises:
+            MetadataTimeout: No answer in time.
+            ClosedError: The client was closed.
+            KprodError: What `fail_waiters` was given.
+        """
+        remaining_ms = timeout_ms
+        waiter = Waiter()
+        try:
+            if not self.enter_room(waiter, version):
+                return self._version
+            while remaining_ms > 0 and not waiter.wait(min(remaining_ms, SLICE_MS)):
+                remaining_ms -= SLICE_MS
+            if self.is_newer_than(version):
+                return self._version
+        finally:
+            self.leave_room(waiter)
+        raise MetadataTimeout(f"no metadata within {timeout_ms} ms: {self.trouble()}")
+
+    def is_newer_than(self, version: int) -> bool:
+        """Whether there is an answer newer than `version`; raises as `wait_for_update` does."""
+        if self._closed:
+            raise ClosedError("the client was closed while metadata was awaited")
+        fatal_error = self._fatal_error
+        if fatal_error is not None:
+            raise copy.copy(fatal_error)  # each thread's traceback on an error of its own
+        return self._version > version
+
+    def enter_room(self, waiter: Wakeable, version: int) -> bool:
+        """Let the next answer wake a waiter, which must leave by `leave_room` on every path.
+
+        Args:
+            waiter: Woken at most once.
+            version: As for `wait_for_update`, which raises the same.
+
+        Returns:
+            False if there is a newer one already: there is nothing to wait for.
+        """
+        self._room.enter(waiter)
+        # Looked at afterwards: an answer that came before has not woken this waiter.
+        return not self.is_newer_than(version)
+
+    def leave_room(self, waiter: Wakeable) -> None:
+        """Give up a place; nothing happens if there is none."""
+        self._room.leave(waiter)
+
+    def close(self) -> None:
+        """End every wait; later waits raise at once."""
+        self._closed = True
+        self._room.wake_all()
+
+    def publish(self) -> None:
+        """Count an answer, and end every wait."""
+        self._fatal_error = None
+        self._version += 1
+        self._room.wake_all()
+
+    def fail_waiters(self, error: KprodError) -> None:
+        """End every wait with an error that time cannot mend, such as refused credentials.
+
+        Args:
+            error: Raised by present and later waits, until an answer arrives.
+        """
+        self._fatal_error = error
+        self._room.wake_all()
