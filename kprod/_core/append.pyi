@@ -6,7 +6,8 @@ from typing_extensions import Buffer
 
 from kprod._core.batch import BatchBuilder
 from kprod._core.batch_result import BatchResult
-from kprod._core.chunks import Chunk, ChunkPool
+from kprod._core.chunk import Chunk
+from kprod._core.chunks import ChunkPool
 from kprod._core.clock import SystemClock
 from kprod._core.record_future import RecordFuture
 from kprod._core.send_hooks import SendHooks

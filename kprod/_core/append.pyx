@@ -33,9 +33,11 @@ from kprod._core.batch cimport (
     record_size_bound,
 )
 from kprod._core.batch_result cimport BatchResult
-from kprod._core.chunks cimport Chunk, ChunkChain, ChunkPool, MemoryWaiter
+from kprod._core.chunk cimport Chunk
+from kprod._core.chunks cimport ChunkChain, ChunkPool
 from kprod._core.clock cimport SystemClock
 from kprod._core.key_hash cimport KeyHash, hash_key
+from kprod._core.memory_waiter cimport MemoryWaiter
 from kprod._core.record_future cimport RecordFuture
 
 from collections import deque

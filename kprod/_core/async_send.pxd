@@ -1,6 +1,7 @@
 from kprod._core.append cimport ChunkHand, SendPath, TopicHead
-from kprod._core.chunks cimport ChunkPool, MemoryWaiter
+from kprod._core.chunks cimport ChunkPool
 from kprod._core.loop_calls cimport LoopSignal
+from kprod._core.memory_waiter cimport MemoryWaiter
 from kprod._core.record_future cimport RecordFuture
 from kprod._core.steps cimport Steps
 

@@ -4,8 +4,9 @@ from typing import Any, final
 from typing_extensions import Buffer
 
 from kprod._core.append import ChunkHand, SendPath
-from kprod._core.chunks import ChunkPool, MemoryWaiter
+from kprod._core.chunks import ChunkPool
 from kprod._core.loop_calls import LoopSignal
+from kprod._core.memory_waiter import MemoryWaiter
 from kprod._core.record_future import RecordFuture
 from kprod._core.steps import Steps
 from kprod.errors import ClosedError, KprodError

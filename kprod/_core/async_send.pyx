@@ -23,8 +23,9 @@ from cpython.unicode cimport PyUnicode_CheckExact
 
 from kprod._core.append cimport ChunkHand, SendArguments, SendPath, TopicHead, borrow
 from kprod._core.arguments cimport plain_text, whole
-from kprod._core.chunks cimport MemoryWaiter
+
 from kprod._core.loop_calls cimport LoopSignal
+from kprod._core.memory_waiter cimport MemoryWaiter
 from kprod._core.record_future cimport RecordFuture
 from kprod._core.steps cimport Steps, as_error
 

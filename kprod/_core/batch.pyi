@@ -3,7 +3,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from typing_extensions import Buffer
 
-from kprod._core.chunks import Chunk, ChunkChain, ChunkPart
+from kprod._core.chunk import Chunk, ChunkPart
+from kprod._core.chunks import ChunkChain
 
 class AppendResult(enum.IntEnum):
     APPENDED = 0

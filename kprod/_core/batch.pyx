@@ -33,7 +33,8 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
 from kprod._core.arguments cimport expose
-from kprod._core.chunks cimport Chunk, ChunkChain, ChunkPart, Piece, part_of
+from kprod._core.chunk cimport Chunk, ChunkPart, part_of
+from kprod._core.chunks cimport ChunkChain, Piece
 from kprod._core.collector cimport untrack
 from kprod._core.endian cimport store_int16, store_int32, store_int64
 from kprod._core.layout cimport (

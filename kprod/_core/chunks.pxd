@@ -1,23 +1,12 @@
 from libc.stdint cimport int64_t
 
+from kprod._core.chunk cimport Chunk
+from kprod._core.memory_waiter cimport MemoryWaiter
+
 
 cdef struct Piece:
     unsigned char* memory
     Py_ssize_t capacity_bytes
-
-
-cdef class Chunk:
-    cdef unsigned char* memory
-    cdef readonly Py_ssize_t capacity_bytes
-
-
-cdef class ChunkPart:
-    cdef Chunk chunk
-    cdef unsigned char* memory
-    cdef readonly Py_ssize_t size_bytes
-
-
-cdef ChunkPart part_of(Chunk chunk, Py_ssize_t start, Py_ssize_t end)
 
 
 cdef class ChunkPool:
@@ -43,19 +32,6 @@ cdef class ChunkPool:
     cpdef int leave_line(self, MemoryWaiter waiter) except -1
     cpdef list claim(self, MemoryWaiter waiter)
     cdef list _serve_line(self)
-
-
-cdef class MemoryWaiter:
-    cdef readonly Py_ssize_t chunk_count
-    cdef readonly bint large
-    cdef readonly int64_t wanted_bytes
-    cdef readonly int64_t granted_bytes
-    cdef readonly bint settled
-    cdef readonly bint closed
-    cdef object _lock
-    cdef int settle(self, bint closed) except -1
-    cdef int wake(self) except -1
-    cdef bint is_away(self) except -1
 
 
 cdef class ChunkChain:

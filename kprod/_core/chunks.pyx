@@ -22,14 +22,13 @@ Source: Kafka BufferPool (clients 4.3.1); KAFKA-19012 for the holders; KIP-1332 
 """
 
 cimport cython
-from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
+from kprod._core.chunk cimport Chunk
 from kprod._core.collector cimport untrack
-
-from _thread import allocate_lock
+from kprod._core.memory_waiter cimport MemoryWaiter, wake_waiters
 
 from kprod.errors import LocalProtocolError
 
@@ -37,63 +36,6 @@ cdef enum:
     # Seen on the wire or in a log, this byte means that freed memory was sent.
     POISON = 0xDD
     FIRST_PIECE_ROOM = 4
-
-
-@cython.no_gc
-@cython.final
-cdef class Chunk:
-    """One pooled piece of memory. It exposes its whole length as a read-only buffer.
-
-    The memory comes from Python's allocator, so that tracemalloc counts it.
-    """
-
-    def __cinit__(self, Py_ssize_t capacity_bytes):
-        self.memory = <unsigned char*>PyMem_Malloc(capacity_bytes)
-        if self.memory == NULL:
-            raise MemoryError(f"no memory for a chunk of {capacity_bytes} bytes")
-        self.capacity_bytes = capacity_bytes
-
-    def __dealloc__(self):
-        PyMem_Free(self.memory)
-
-    def __len__(self):
-        return self.capacity_bytes
-
-    def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, self.memory, self.capacity_bytes, 1, flags)
-
-    def __releasebuffer__(self, Py_buffer* view):
-        pass
-
-
-@cython.no_gc
-@cython.final
-cdef class ChunkPart:
-    """Consecutive bytes of a chunk, as a read-only buffer; it keeps the chunk alive.
-
-    A `memoryview` of them would be three objects for the cycle collector to walk.
-    """
-
-    def __init__(self):
-        raise TypeError("a ChunkPart is made by a BatchBuilder")
-
-    def __len__(self):
-        return self.size_bytes
-
-    def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, self.memory, self.size_bytes, 1, flags)
-
-    def __releasebuffer__(self, Py_buffer* view):
-        pass
-
-
-cdef ChunkPart part_of(Chunk chunk, Py_ssize_t start, Py_ssize_t end):
-    """The bytes from `start` up to `end`, which lie within the chunk."""
-    cdef ChunkPart part = ChunkPart.__new__(ChunkPart)
-    part.chunk = chunk
-    part.memory = chunk.memory + start
-    part.size_bytes = end - start
-    return part
 
 
 cdef class ChunkPool:
@@ -191,7 +133,7 @@ cdef class ChunkPool:
                 self._line.append(waiter)
                 self.has_waiters = True
                 settled = self._serve_line()
-        return _wake(settled)
+        return wake_waiters(settled)
 
     cpdef int leave_line(self, MemoryWaiter waiter) except -1:
         """Give up the waiter's place, and what it was granted and has not claimed."""
@@ -204,7 +146,7 @@ cdef class ChunkPool:
             self.lent_bytes -= waiter.granted_bytes
             waiter.granted_bytes = 0
             settled = self._serve_line()
-        return _wake(settled)
+        return wake_waiters(settled)
 
     cpdef list claim(self, MemoryWaiter waiter):
         """Turn a satisfied waiter's bytes into chunks, all or none."""
@@ -276,7 +218,7 @@ cdef class ChunkPool:
             self.has_waiters = False
             for waiter in line:
                 (<MemoryWaiter>waiter).settle(True)
-        _wake(line)
+        wake_waiters(line)
 
     def try_chain(self, bint large=False):
         """A chain of one chunk, or None when the total is lent out or someone waits."""
@@ -301,70 +243,8 @@ cdef class ChunkPool:
         if self.has_waiters:
             with cython.critical_section(self):
                 settled = self._serve_line()
-            return _wake(settled)
+            return wake_waiters(settled)
         return 0
-
-
-cdef int _wake(list settled) except -1:
-    """Wake them all, even if a signal handler raises at one: an event loop is woken in Python."""
-    if settled is None:
-        return 0
-    error = None
-    for waiter in settled:
-        try:
-            (<MemoryWaiter>waiter).wake()
-        except BaseException as raised:
-            error = raised
-    if error is not None:
-        raise error
-    return 0
-
-
-cdef class MemoryWaiter:
-    """A place in the line for memory: who waits, for how many chunks, and what it has so far.
-
-    Here a thread waits; a subclass may have another way to be woken.
-
-    Args:
-        chunk_count: At least 1.
-        large: Whether the chunks are large ones.
-        chunk_bytes: Size of one.
-    """
-
-    def __cinit__(self, Py_ssize_t chunk_count, bint large, Py_ssize_t chunk_bytes):
-        self.chunk_count = chunk_count
-        self.large = large
-        self.wanted_bytes = chunk_count * chunk_bytes
-        self._lock = allocate_lock()
-        self._lock.acquire()
-
-    def wait(self, double timeout_s) -> bool:
-        """Wait until satisfied, or until the pool closes.
-
-        A signal handler may raise out of here; the caller then leaves the line.
-
-        Args:
-            timeout_s: Seconds, at least 0.
-
-        Returns:
-            False when the time is over; True at once, however often it is asked, when satisfied.
-        """
-        if self.settled:
-            return True
-        return self._lock.acquire(True, timeout_s)
-
-    cdef int settle(self, bint closed) except -1:
-        self.closed = closed
-        self.settled = True
-        return 0
-
-    cdef int wake(self) except -1:
-        self._lock.release()
-        return 0
-
-    cdef bint is_away(self) except -1:
-        """Whether nobody comes for what is granted, for as long as this is so."""
-        return False
 
 
 @cython.no_gc

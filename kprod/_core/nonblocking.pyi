@@ -1,6 +1,6 @@
 from typing import Final
 
-from kprod._core.chunks import ChunkPart
+from kprod._core.chunk import ChunkPart
 
 PIECES_MAX: Final = 1024
 

@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from kprod._core.chunks import ChunkPart
+from kprod._core.chunk import ChunkPart
 
 def produce_pieces(
     opening: bytes,

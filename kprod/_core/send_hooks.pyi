@@ -1,6 +1,7 @@
 from typing import Any
 
-from kprod._core.chunks import ChunkChain, MemoryWaiter
+from kprod._core.chunks import ChunkChain
+from kprod._core.memory_waiter import MemoryWaiter
 
 def not_initialised() -> RuntimeError: ...
 

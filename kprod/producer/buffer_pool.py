@@ -9,7 +9,8 @@ Source: Kafka BufferPool (clients 4.3.1), KAFKA-3648, KAFKA-3651, KAFKA-9449 for
 import os
 from collections.abc import Callable
 
-from kprod._core.chunks import ChunkPool, MemoryWaiter
+from kprod._core.chunks import ChunkPool
+from kprod._core.memory_waiter import MemoryWaiter
 from kprod.config import AccumulatorSettings
 from kprod.errors import BufferTimeout, ClosedError
 from kprod.wording import counted

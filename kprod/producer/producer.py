@@ -18,8 +18,8 @@ from typing import Any, Self, SupportsIndex
 
 from kprod._core.append import TopicHead
 from kprod._core.batch_result import BatchResult
-from kprod._core.chunks import MemoryWaiter
 from kprod._core.collector import resume_in_child
+from kprod._core.memory_waiter import MemoryWaiter
 from kprod._core.send_hooks import not_initialised
 from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from kprod._core.chunks import ChunkPart
+from kprod._core.chunk import ChunkPart
 from kprod._core.produce_pieces import produce_pieces
 from kprod._core.wire import encode_uvarint
 from kprod.errors import LocalProtocolError

@@ -12,7 +12,8 @@ from typing import TypeAlias
 
 from kprod._core.batch import AppendResult, BatchBuilder
 from kprod._core.batch_rewrite import rewrite_log_append_time, rewrite_offsets
-from kprod._core.chunks import Chunk, ChunkChain, ChunkPool
+from kprod._core.chunk import Chunk
+from kprod._core.chunks import ChunkChain, ChunkPool
 from kprod.compression import compressor
 from kprod.errors import LocalProtocolError
 from kprod.model import Codec

@@ -13,7 +13,8 @@ from kprod._core import batch_result
 from kprod._core.append import PartitionHead, SendPath, TopicHead
 from kprod._core.batch import BatchBuilder
 from kprod._core.batch_result import BatchResult
-from kprod._core.chunks import ChunkChain, ChunkPool, MemoryWaiter
+from kprod._core.chunks import ChunkChain, ChunkPool
+from kprod._core.memory_waiter import MemoryWaiter
 from kprod.clock import ManualClock
 from kprod.errors import ClosedError
 from kprod.model import RecordMetadata

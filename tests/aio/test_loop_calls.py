@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from kprod._core.async_send import LoopMemoryWaiter
-from kprod._core.chunks import ChunkPool, MemoryWaiter
+from kprod._core.chunks import ChunkPool
 from kprod._core.loop_calls import LoopSignal
+from kprod._core.memory_waiter import MemoryWaiter
 from tests.producer.bench import TOPIC, Bench
 
 CHUNK = 16_384

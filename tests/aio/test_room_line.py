@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kprod import AsyncProducer
-from kprod._core.chunks import MemoryWaiter
+from kprod._core.memory_waiter import MemoryWaiter
 from kprod.aio import room_line
 from kprod.broker import EmbeddedCluster
 from kprod.errors import BufferTimeout, ClosedError

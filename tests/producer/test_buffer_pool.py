@@ -9,7 +9,8 @@ import pytest
 from kprod._core.append import PartitionHead, SendPath, TopicHead
 from kprod._core.batch import BatchBuilder
 from kprod._core.batch_result import BatchResult
-from kprod._core.chunks import ChunkChain, MemoryWaiter
+from kprod._core.chunks import ChunkChain
+from kprod._core.memory_waiter import MemoryWaiter
 from kprod.clock import SystemClock
 from kprod.config import AccumulatorSettings
 from kprod.errors import BufferTimeout, ClosedError, LocalProtocolError
