@@ -36,7 +36,6 @@ KEPT_TOGETHER: dict[str, str] = {
     "kprod/_core/batch.pyx": "one builder: size, bytes and header change in one step",
     "kprod/_core/batch_reader.pyx": "batch and record views read the same buffer inline",
     "kprod/_core/bulk.pyx": "one call's loop, from its columns to the open batch",
-    "kprod/_core/message_set.pyx": "builder and reader of one small format, inline both",
     "kprod/_core/tally.pyx": "an account and its shares read each other's fields",
     "kprod/broker/cluster.py": "the face of the embedded cluster, call by call",
     "kprod/_core/wire_reader.pyx": "reading and stepping over are two halves of one format",

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kprod._core.batch_reader import RecordBatch
 from kprod._core.layout import Magic
-from kprod._core.message_set import MessageEntry
+from kprod._core.message_set_reader import MessageEntry
 from kprod.compression import Buffer
 from kprod.errors import LocalProtocolError, UnsupportedCodec
 from kprod.model import CODECS, Codec, Record, TimestampType

@@ -1,6 +1,6 @@
 """Message sets (record formats V0 and V1), with codecs filled in.
 
-`kprod._core.message_set` knows no codec; this module hands it those of `kprod.compression`, which
+`kprod._core` knows no codec; this module hands it those of `kprod.compression`, which
 bound what a wrapper may decompress to.
 
 Thread-safety: a reader belongs to one thread at a time; the functions are pure.
@@ -10,7 +10,8 @@ Source: Kafka LegacyRecord and AbstractLegacyRecordBatch (clients 3.9.1).
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from kprod._core.message_set import MessageSetReader, encode_message_set
+from kprod._core.message_set_builder import encode_message_set
+from kprod._core.message_set_reader import MessageSetReader
 from kprod.compression import Buffer, compress, decompress
 from kprod.model import Codec
 

@@ -5,7 +5,8 @@ from typing import TypeAlias
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprod._core.message_set import MessageSetReader, encode_message_set
+from kprod._core.message_set_builder import encode_message_set
+from kprod._core.message_set_reader import MessageSetReader
 from kprod.errors import CorruptRecord
 from tests.oracle import codecs, message_set
 from tests.record import strategies

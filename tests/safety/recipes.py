@@ -28,7 +28,8 @@ from kprod._core import (
     delivery_wait,
     loop_calls,
     memory_waiter,
-    message_set,
+    message_set_builder,
+    message_set_reader,
     owned_descriptor,
     tally,
     timer_task,
@@ -111,14 +112,14 @@ def _record_batch() -> Any:
 
 
 def _message_bytes(codec: int = 0) -> bytes:
-    return message_set.encode_message_set(
+    return message_set_builder.encode_message_set(
         [(0, 1, b"key", b"value")], magic=1, codec=codec, compress=lambda _, payload, __: payload
     )
 
 
-def _message_entry(codec: int = 0) -> message_set.MessageEntry:
+def _message_entry(codec: int = 0) -> message_set_reader.MessageEntry:
     return next(
-        message_set.MessageSetReader(
+        message_set_reader.MessageSetReader(
             _message_bytes(codec), decompress=lambda _, payload, __: payload
         )
     )
@@ -245,8 +246,8 @@ _MADE: dict[str, Callable[[], Any]] = {
     "LoopCall": loop_calls.LoopCall,
     "LoopCalls": lambda: loop_calls.LoopCalls(asyncio.new_event_loop()),
     "LoopSignal": lambda: asyncio.run(_in_a_loop(loop_calls.LoopSignal)),
-    "Source": lambda: message_set.Source(_message_bytes(), True),
-    "MessageSetReader": lambda: message_set.MessageSetReader(_message_bytes()),
+    "Source": lambda: message_set_reader.Source(_message_bytes(), True),
+    "MessageSetReader": lambda: message_set_reader.MessageSetReader(_message_bytes()),
     "MessageEntry": _message_entry,
     "WrappedRecords": lambda: iter(_message_entry(codec=1)),
     "OwnedDescriptor": lambda: owned_descriptor.OwnedDescriptor(os.eventfd(0)),

@@ -17,7 +17,7 @@ Source: Kafka LogValidator and RecordsUtil.downConvert (3.9.1).
 
 from kprod._core.batch_rewrite import rewrite_offsets
 from kprod._core.layout import BatchLayout, Magic
-from kprod._core.message_set import MessageSetReader
+from kprod._core.message_set_reader import MessageSetReader
 from kprod.broker.refusal import Refused
 from kprod.compression import decompress
 from kprod.errors import CorruptRecord, LocalProtocolError, UnsupportedCodec

@@ -1,15 +1,12 @@
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Self, TypeAlias
 
 from typing_extensions import Buffer
 
-# Offset, timestamp in ms, key, value; whatever follows is not looked at.
-_LegacyRow: TypeAlias = tuple[int, int, bytes | None, bytes | None, *tuple[object, ...]]
-# The same, and no headers.
+# Offset, timestamp in ms, key, value, and no headers.
 _DecodedRow: TypeAlias = tuple[int, int, bytes | None, bytes | None, tuple[()]]
-# Both take codec number, payload, magic.
+# Takes codec number, payload, magic.
 _Decompress: TypeAlias = Callable[[int, memoryview, int], Buffer]
-_Compress: TypeAlias = Callable[[int, bytes, int], Buffer]
 
 class Source:
     def __init__(self, buffer: Buffer, check_crc: bool) -> None: ...
@@ -60,12 +57,3 @@ class WrappedRecords:
     def record_count(self) -> int: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> _DecodedRow: ...
-
-def encode_message_set(
-    rows: Iterable[_LegacyRow],
-    *,
-    magic: int,
-    codec: int = 0,
-    compress: _Compress | None = None,
-    log_append_time_ms: int | None = None,
-) -> bytes: ...

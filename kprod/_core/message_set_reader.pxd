@@ -1,20 +1,8 @@
-# Reading and writing of message sets, the record formats V0 and V1.
+# Reading of message sets, the record formats V0 and V1.
 
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
-cdef struct Message:
-    # One log entry, its fields read once; positions count from the start of the input.
-    int64_t offset
-    int32_t size_bytes
-    uint32_t crc
-    int8_t magic
-    uint8_t attributes
-    int64_t timestamp_ms
-    Py_ssize_t start
-    Py_ssize_t key_start
-    int32_t key_size
-    Py_ssize_t value_start
-    int32_t value_size
+from kprod._core.message_fields cimport Message
 
 cdef class Source:
     # Bytes being read; the memoryview keeps them alive and in place.

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from kprod._core.message_set import MessageSetReader
+from kprod._core.message_set_reader import MessageSetReader
 from kprod.errors import CorruptRecord
 from tests.oracle import codecs, message_set
 
