@@ -29,13 +29,13 @@ from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.arguments cimport expose, plain_text, whole
 from kprod._core.batch cimport (
-    APPENDED, BATCH_FULL, NEED_CHUNKS, BatchBuilder, RecordFields, encode_header_section,
-    record_size_bound,
+    APPENDED, BATCH_FULL, NEED_CHUNKS, BatchBuilder, RecordFields, record_size_bound,
 )
 from kprod._core.batch_result cimport BatchResult
 from kprod._core.chunk cimport Chunk
 from kprod._core.chunks cimport ChunkChain, ChunkPool
 from kprod._core.clock cimport SystemClock
+from kprod._core.header_section cimport encode_header_section
 from kprod._core.key_hash cimport KeyHash, hash_key
 from kprod._core.memory_waiter cimport MemoryWaiter
 from kprod._core.record_future cimport RecordFuture

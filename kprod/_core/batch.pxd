@@ -43,16 +43,11 @@ cdef class BatchBuilder:
     cdef void _put(self, const unsigned char* source, Py_ssize_t size) noexcept nogil
     cdef int extend(self, object chunk) except -1
     cdef unsigned char* _header_memory(self) except NULL
-    cdef int _close_plain(self) except -1
-    cdef int _write_header(self, int attributes) except -1
     cdef int _write_producer(
         self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence
     ) except -1
-    cdef unsigned int _checksum(self) except? 0
 
 
-# None past `bytes_max`.
-cdef bytes encode_header_section(object headers, Py_ssize_t bytes_max)
 cpdef Py_ssize_t record_size_bound(
     Py_ssize_t key_bytes, Py_ssize_t value_bytes, Py_ssize_t headers_bytes
 ) noexcept

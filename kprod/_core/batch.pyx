@@ -20,52 +20,19 @@ Source: Kafka DefaultRecordBatch, DefaultRecord, MemoryRecordsBuilder (clients 4
 
 cimport cython
 from cpython.buffer cimport PyBuffer_Release
-from cpython.bytes cimport (
-    PyBytes_AS_STRING,
-    PyBytes_CheckExact,
-    PyBytes_FromStringAndSize,
-    PyBytes_GET_SIZE,
-)
-from cpython.list cimport PyList_CheckExact, PyList_GET_ITEM, PyList_GetSlice, PyList_GET_SIZE
-from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
-from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_CheckExact
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
 from kprod._core.arguments cimport expose
-from kprod._core.chunk cimport Chunk, ChunkPart, part_of
+from kprod._core.batch_header cimport BatchHeader, put_checksum, put_header, put_producer
+from kprod._core.batch_pieces cimport checksum_of, chunk_parts, copied_records
+from kprod._core.chunk cimport Chunk
 from kprod._core.chunks cimport ChunkChain, Piece
-from kprod._core.collector cimport untrack
-from kprod._core.endian cimport store_int16, store_int32, store_int64
-from kprod._core.layout cimport (
-    ATTRIBUTES_OFFSET,
-    BASE_OFFSET_OFFSET,
-    BASE_SEQUENCE_OFFSET,
-    BASE_TIMESTAMP_OFFSET,
-    BATCH_LENGTH_OFFSET,
-    BATCH_OVERHEAD_BYTES,
-    CODEC_MASK,
-    CRC_OFFSET,
-    LAST_OFFSET_DELTA_OFFSET,
-    LOG_OVERHEAD_BYTES,
-    MAGIC_OFFSET,
-    MAGIC_V2,
-    MAX_TIMESTAMP_OFFSET,
-    PARTITION_LEADER_EPOCH_OFFSET,
-    PRODUCER_EPOCH_OFFSET,
-    PRODUCER_ID_OFFSET,
-    RECORD_COUNT_OFFSET,
-    RECORD_OVERHEAD_BYTES_MAX,
-)
+from kprod._core.header_section cimport encode_header_section
+from kprod._core.layout cimport BATCH_OVERHEAD_BYTES, CODEC_MASK, RECORD_OVERHEAD_BYTES_MAX
 from kprod._core.prefetch cimport prefetch_lines
-from kprod._core.varint cimport (
-    put_varint,
-    put_varlong,
-    varint_size,
-    varlong_size,
-)
-
-from crc32c import crc32c
+from kprod._core.varint cimport put_varint, put_varlong, varint_size, varlong_size
 
 from kprod.errors import LocalProtocolError
 
@@ -85,7 +52,6 @@ cdef enum:
 cdef const unsigned char* NO_HEADERS = b"\x00"
 # The default of `headers`, told from others at once.
 cdef tuple NONE_GIVEN = ()
-cdef object _KEEP_LOCK = 0
 cdef object _APPENDED = AppendResult.APPENDED
 cdef object _NEED_CHUNKS = AppendResult.NEED_CHUNKS
 cdef object _BATCH_FULL = AppendResult.BATCH_FULL
@@ -293,23 +259,7 @@ cdef class BatchBuilder:
 
     def records(self) -> bytes:
         """A copy of the records, uncompressed, without the batch's header."""
-        cdef Py_ssize_t size = self.size_bytes - BATCH_OVERHEAD_BYTES
-        cdef bytes scratch = PyBytes_FromStringAndSize(NULL, size)
-        cdef unsigned char* at = <unsigned char*>PyBytes_AS_STRING(scratch)
-        cdef unsigned char* start
-        cdef Py_ssize_t index
-        cdef Py_ssize_t part
-        for index in range(self._piece_index + 1):
-            start = self.chain.pieces[index].memory
-            part = self.chain.pieces[index].capacity_bytes
-            if index == self._piece_index:
-                part = self._at - start
-            if index == 0:
-                start += BATCH_OVERHEAD_BYTES
-                part -= BATCH_OVERHEAD_BYTES
-            memcpy(at, start, part)
-            at += part
-        return scratch
+        return copied_records(self.chain, self._piece_index + 1, self._at)
 
     def close(
         self, *, int64_t producer_id=-1, int16_t producer_epoch=-1, int32_t base_sequence=-1,
@@ -332,6 +282,7 @@ cdef class BatchBuilder:
         Raises:
             LocalProtocolError: Closed already, or empty, or codec and `compress` do not agree.
         """
+        cdef BatchHeader header
         if self._wire_pieces is not None:
             raise LocalProtocolError("a batch was closed twice")
         if self.record_count == 0:
@@ -340,75 +291,34 @@ cdef class BatchBuilder:
             raise LocalProtocolError(f"attributes {attributes:#x} and the compressor do not agree")
         self.seal()
         if compress is None:
-            self._close_plain()
+            self._wire_pieces = chunk_parts(self.chain, self._at)
+            self.encoded_bytes = self.size_bytes
         else:
             self._header = bytearray(BATCH_OVERHEAD_BYTES)
             packed = compress(self.records())
             self._wire_pieces = [memoryview(self._header).toreadonly(), packed]
             self.encoded_bytes = BATCH_OVERHEAD_BYTES + len(packed)
-        self._write_header(attributes)
+        header.size_bytes = self.encoded_bytes
+        header.attributes = <int16_t>attributes
+        header.record_count = self.record_count
+        header.base_timestamp_ms = self.base_timestamp_ms
+        header.max_timestamp_ms = self.max_timestamp_ms
+        put_header(self._header_memory(), &header)
         self._write_producer(producer_id, producer_epoch, base_sequence)
         return self._wire_pieces
-
-    cdef int _close_plain(self) except -1:
-        """The chunks themselves are the pieces, the last one as far as it is filled."""
-        cdef list pieces = []
-        cdef Chunk chunk
-        # No cycle goes through a part of a chunk: the collector need not walk a list of them.
-        untrack(pieces)
-        for chunk in self.chain._chunks:
-            pieces.append(part_of(chunk, 0, chunk.capacity_bytes))
-        (<ChunkPart>pieces[self._piece_index]).size_bytes = self._at - chunk.memory
-        self._wire_pieces = pieces
-        self.encoded_bytes = self.size_bytes
-        return 0
 
     cdef unsigned char* _header_memory(self) except NULL:
         if self._header is None:
             return self.chain.pieces[0].memory
         return self._header
 
-    cdef int _write_header(self, int attributes) except -1:
-        cdef unsigned char* header = self._header_memory()
-        store_int64(header + <int>BASE_OFFSET_OFFSET, 0)
-        store_int32(
-            header + <int>BATCH_LENGTH_OFFSET, <int32_t>(self.encoded_bytes - LOG_OVERHEAD_BYTES)
-        )
-        store_int32(header + <int>PARTITION_LEADER_EPOCH_OFFSET, -1)
-        header[<int>MAGIC_OFFSET] = MAGIC_V2
-        store_int16(header + <int>ATTRIBUTES_OFFSET, <int16_t>attributes)
-        store_int32(header + <int>LAST_OFFSET_DELTA_OFFSET, self.record_count - 1)
-        store_int64(header + <int>BASE_TIMESTAMP_OFFSET, self.base_timestamp_ms)
-        store_int64(header + <int>MAX_TIMESTAMP_OFFSET, self.max_timestamp_ms)
-        store_int32(header + <int>RECORD_COUNT_OFFSET, self.record_count)
-        return 0
-
     cdef int _write_producer(
         self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence
     ) except -1:
         cdef unsigned char* header = self._header_memory()
-        store_int64(header + <int>PRODUCER_ID_OFFSET, producer_id)
-        store_int16(header + <int>PRODUCER_EPOCH_OFFSET, producer_epoch)
-        store_int32(header + <int>BASE_SEQUENCE_OFFSET, base_sequence)
-        store_int32(header + <int>CRC_OFFSET, <int32_t>self._checksum())
+        put_producer(header, producer_id, producer_epoch, base_sequence)
+        put_checksum(header, checksum_of(self._wire_pieces))
         return 0
-
-    cdef unsigned int _checksum(self) except? 0:
-        """Of everything behind it."""
-        cdef ChunkPart first
-        cdef list pieces = self._wire_pieces
-        cdef object crc
-        cdef Py_ssize_t index
-        # The checksum is computed under the interpreter lock: giving that up for microseconds can
-        # cost milliseconds to get it back behind a busy caller.
-        if self._header is None:
-            first = <ChunkPart>pieces[0]
-            crc = crc32c(part_of(first.chunk, ATTRIBUTES_OFFSET, first.size_bytes), 0, _KEEP_LOCK)
-        else:
-            crc = crc32c(pieces[0][<int>ATTRIBUTES_OFFSET:], 0, _KEEP_LOCK)
-        for index in range(1, PyList_GET_SIZE(pieces)):
-            crc = crc32c(pieces[index], crc, _KEEP_LOCK)
-        return crc
 
     def pieces(self) -> list:
         """The closed batch's pieces, in order.
@@ -450,119 +360,6 @@ cdef inline int _check_size(const RecordFields* record) except -1:
             f"a record of {size} bytes is larger than any batch, {BATCH_BYTES_MAX} bytes"
         )
     return 0
-
-
-cdef bytes encode_header_section(object headers, Py_ssize_t bytes_max):
-    """The header section of a record, count included; the caller's bytes are copied.
-
-    None if it would be longer than `bytes_max`; of an iterator no more is read than shows that.
-    """
-    cdef list pairs
-    cdef Py_ssize_t count
-    cdef Py_ssize_t size
-    cdef Py_ssize_t index
-    cdef Py_ssize_t name_bytes
-    cdef const char* name
-    cdef bytes section
-    cdef unsigned char* at
-    # A copy, in either case: another thread may change the caller's list.
-    if PyList_CheckExact(headers):
-        pairs = PyList_GetSlice(headers, 0, PyList_GET_SIZE(headers))
-    else:
-        pairs = _pairs_of(headers, bytes_max)
-    count = PyList_GET_SIZE(pairs)
-    size = varint_size(<int32_t>count)
-    # Sizes first, so that the section is allocated once. The texts keep their UTF-8 themselves.
-    for index in range(count):
-        if not _is_plain(<object>PyList_GET_ITEM(pairs, index)):
-            pairs[index] = _checked_header(pairs[index])
-        pair = <tuple>PyList_GET_ITEM(pairs, index)
-        PyUnicode_AsUTF8AndSize(<object>PyTuple_GET_ITEM(pair, 0), &name_bytes)
-        size += varint_size(<int32_t>name_bytes) + name_bytes
-        size += _value_size(<object>PyTuple_GET_ITEM(pair, 1))
-        if size > bytes_max:
-            return None
-    section = PyBytes_FromStringAndSize(NULL, size)
-    at = put_varint(<unsigned char*>PyBytes_AS_STRING(section), <int32_t>count)
-    for index in range(count):
-        pair = <tuple>PyList_GET_ITEM(pairs, index)
-        name = PyUnicode_AsUTF8AndSize(<object>PyTuple_GET_ITEM(pair, 0), &name_bytes)
-        at = put_varint(at, <int32_t>name_bytes)
-        memcpy(at, name, name_bytes)
-        at = _put_value(at + name_bytes, <object>PyTuple_GET_ITEM(pair, 1))
-    return section
-
-
-cdef list _pairs_of(object headers, Py_ssize_t bytes_max):
-    """The headers of a mapping, a tuple or any iterable, up to the first that passes the limit."""
-    cdef list pairs = []
-    cdef Py_ssize_t size = 0
-    try:
-        given = iter(headers.items() if hasattr(headers, "items") else headers)
-    except TypeError:
-        raise TypeError(
-            f"headers must be pairs of str and bytes-like, or a mapping of them,"
-            f" got {type(headers).__name__}"
-        ) from None
-    # One by one, without a look at `__len__`: an iterator may never end, and a length may lie.
-    for pair in given:
-        pair = pair if _is_plain(pair) else _checked_header(pair)
-        pairs.append(pair)
-        # Two lengths, each of at least a byte.
-        size += 2 + len((<tuple>pair)[0]) + len((<tuple>pair)[1] or b"")
-        if size > bytes_max:
-            break
-    return pairs
-
-
-cdef inline bint _is_plain(object pair) noexcept:
-    """Whether it is a tuple of a str and bytes or None, which cannot change any more."""
-    if not PyTuple_CheckExact(pair) or PyTuple_GET_SIZE(pair) != 2:
-        return False
-    value = <object>PyTuple_GET_ITEM(pair, 1)
-    if not PyUnicode_CheckExact(<object>PyTuple_GET_ITEM(pair, 0)):
-        return False
-    return value is None or PyBytes_CheckExact(value)
-
-
-cdef inline Py_ssize_t _value_size(object value) noexcept:
-    """Encoded size of a header's value, its length included."""
-    if value is None:
-        return varint_size(-1)
-    return varint_size(<int32_t>PyBytes_GET_SIZE(value)) + PyBytes_GET_SIZE(value)
-
-
-cdef inline unsigned char* _put_value(unsigned char* at, object value) noexcept:
-    if value is None:
-        return put_varint(at, -1)
-    at = put_varint(at, <int32_t>PyBytes_GET_SIZE(value))
-    memcpy(at, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value))
-    return at + PyBytes_GET_SIZE(value)
-
-
-cdef tuple _checked_header(object pair):
-    """A header as a pair of str and bytes or None, or the error that says what is wrong."""
-    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        raise TypeError(
-            f"a header must be a pair (str, bytes-like or None), got {type(pair).__name__}"
-        )
-    name, value = pair
-    if not isinstance(name, str):
-        raise TypeError(f"a header's key must be str, got {type(name).__name__}")
-    if value is not None and not isinstance(value, bytes):
-        if isinstance(value, str):
-            raise TypeError(
-                f"the value of header {name!r:.80} must be bytes-like or None, got str:"
-                " encode it first"
-            )
-        try:
-            value = bytes(memoryview(value))
-        except TypeError:
-            raise TypeError(
-                f"the value of header {name!r:.80} must be bytes-like or None, got"
-                f" {type(value).__name__}"
-            ) from None
-    return name, value
 
 
 cpdef Py_ssize_t record_size_bound(

@@ -40,10 +40,10 @@ from kprod._core.batch cimport (
     APPENDED,
     BatchBuilder,
     RecordFields,
-    encode_header_section,
 )
 from kprod._core.batch_result cimport BatchResult
 from kprod._core.collector cimport track_again
+from kprod._core.header_section cimport encode_header_section
 from kprod._core.record_future cimport RecordFuture
 from kprod._core.tally cimport BatchShare, SendTally
 

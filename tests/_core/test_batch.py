@@ -143,23 +143,6 @@ def test_an_empty_batch_is_not_closed() -> None:
         _builder(_pool()).close()
 
 
-@pytest.mark.parametrize(
-    ("headers", "match"),
-    [
-        ([("h", "text")], "bytes-like or None, got str"),
-        ([(b"h", b"v")], "key must be str"),
-        (["h"], "must be a pair"),
-        ([("h", 5)], "got int"),
-    ],
-)
-def test_bad_headers_are_refused(headers: object, match: str) -> None:
-    """Each wrong shape of a header has its own text, and the batch is as before."""
-    builder = _builder(_pool())
-    with pytest.raises(TypeError, match=match):
-        builder.try_append(BASE_MS, None, b"v", headers)  # type: ignore[arg-type]
-    assert builder.record_count == 0
-
-
 def test_size_bound_of_the_known_example() -> None:
     """(k0, v0) is bounded by 89 bytes; record_formats 3.4."""
     assert record_size_bound(2, 2, 1) == 89
@@ -289,37 +272,6 @@ def test_a_limit_past_the_format_is_refused() -> None:
     assert chain is not None
     with pytest.raises(ValueError, match="at most 2147483647 bytes"):
         BatchBuilder(chain, 2**31)
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        [("h", b"1"), ("h", None), ("", b""), ("ключ", b"x" * 200)],
-        (("h", b"1"),),
-        iter([("h", b"1"), ["n", None]]),
-        {"h": b"1", "n": None},
-        [["h", bytearray(b"1")], ("v", memoryview(b"view"))],
-        [],
-        None,
-    ],
-)
-def test_headers_of_all_shapes(headers: Any) -> None:
-    """Repeated keys, null and empty values, any bytes-like, lists, iterators and mappings."""
-    pairs = list(headers.items()) if isinstance(headers, dict) else list(headers or ())
-    shape = iter(pairs) if isinstance(headers, Iterator) else headers
-    builder = _builder(_pool(small=1024, large=1024))
-    assert builder.try_append(BASE_MS, None, b"v", shape) is AppendResult.APPENDED
-    (record,) = _read_back(builder)
-    expected = [(name, None if value is None else bytes(value)) for name, value in pairs]
-    assert list(record.headers) == expected
-
-
-def test_a_header_key_that_is_no_text_is_refused() -> None:
-    """A lone surrogate has no UTF-8; the batch is as before."""
-    builder = _builder(_pool())
-    with pytest.raises(ValueError, match="surrogates not allowed"):
-        builder.try_append(BASE_MS, None, b"v", [("\ud800", b"v")])
-    assert builder.record_count == 0
 
 
 @pytest.mark.parametrize("role", ["key", "value"])

@@ -1,0 +1,2 @@
+# None past `bytes_max`.
+cdef bytes encode_header_section(object headers, Py_ssize_t bytes_max)

@@ -1,0 +1,138 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
+"""The header section of a record of format V2: the application's headers, checked and encoded.
+
+The bytes are a varint count, then for each header the length and UTF-8 of its key, and the length
+and bytes of its value (length -1 for null). All of it runs before the partition's critical section,
+since an iterator of headers is the application's code.
+
+Thread-safety: each call reads a copy of the caller's list, so another thread may change it.
+Source: Kafka DefaultRecord (clients 4.3.1).
+"""
+
+from cpython.bytes cimport (
+    PyBytes_AS_STRING,
+    PyBytes_CheckExact,
+    PyBytes_FromStringAndSize,
+    PyBytes_GET_SIZE,
+)
+from cpython.list cimport PyList_CheckExact, PyList_GET_ITEM, PyList_GetSlice, PyList_GET_SIZE
+from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_CheckExact
+from libc.stdint cimport int32_t
+from libc.string cimport memcpy
+
+from kprod._core.varint cimport put_varint, varint_size
+
+
+cdef bytes encode_header_section(object headers, Py_ssize_t bytes_max):
+    """The header section of a record, count included; the caller's bytes are copied.
+
+    None if it would be longer than `bytes_max`; of an iterator no more is read than shows that.
+    """
+    cdef list pairs
+    cdef Py_ssize_t count
+    cdef Py_ssize_t size
+    cdef Py_ssize_t index
+    cdef Py_ssize_t name_bytes
+    cdef const char* name
+    cdef bytes section
+    cdef unsigned char* at
+    # A copy, in either case: another thread may change the caller's list.
+    if PyList_CheckExact(headers):
+        pairs = PyList_GetSlice(headers, 0, PyList_GET_SIZE(headers))
+    else:
+        pairs = _pairs_of(headers, bytes_max)
+    count = PyList_GET_SIZE(pairs)
+    size = varint_size(<int32_t>count)
+    # Sizes first, so that the section is allocated once. The texts keep their UTF-8 themselves.
+    for index in range(count):
+        if not _is_plain(<object>PyList_GET_ITEM(pairs, index)):
+            pairs[index] = _checked_header(pairs[index])
+        pair = <tuple>PyList_GET_ITEM(pairs, index)
+        PyUnicode_AsUTF8AndSize(<object>PyTuple_GET_ITEM(pair, 0), &name_bytes)
+        size += varint_size(<int32_t>name_bytes) + name_bytes
+        size += _value_size(<object>PyTuple_GET_ITEM(pair, 1))
+        if size > bytes_max:
+            return None
+    section = PyBytes_FromStringAndSize(NULL, size)
+    at = put_varint(<unsigned char*>PyBytes_AS_STRING(section), <int32_t>count)
+    for index in range(count):
+        pair = <tuple>PyList_GET_ITEM(pairs, index)
+        name = PyUnicode_AsUTF8AndSize(<object>PyTuple_GET_ITEM(pair, 0), &name_bytes)
+        at = put_varint(at, <int32_t>name_bytes)
+        memcpy(at, name, name_bytes)
+        at = _put_value(at + name_bytes, <object>PyTuple_GET_ITEM(pair, 1))
+    return section
+
+
+cdef list _pairs_of(object headers, Py_ssize_t bytes_max):
+    """The headers of a mapping, a tuple or any iterable, up to the first that passes the limit."""
+    cdef list pairs = []
+    cdef Py_ssize_t size = 0
+    try:
+        given = iter(headers.items() if hasattr(headers, "items") else headers)
+    except TypeError:
+        raise TypeError(
+            f"headers must be pairs of str and bytes-like, or a mapping of them,"
+            f" got {type(headers).__name__}"
+        ) from None
+    # One by one, without a look at `__len__`: an iterator may never end, and a length may lie.
+    for pair in given:
+        pair = pair if _is_plain(pair) else _checked_header(pair)
+        pairs.append(pair)
+        # Two lengths, each of at least a byte.
+        size += 2 + len((<tuple>pair)[0]) + len((<tuple>pair)[1] or b"")
+        if size > bytes_max:
+            break
+    return pairs
+
+
+cdef inline bint _is_plain(object pair) noexcept:
+    """Whether it is a tuple of a str and bytes or None, which cannot change any more."""
+    if not PyTuple_CheckExact(pair) or PyTuple_GET_SIZE(pair) != 2:
+        return False
+    value = <object>PyTuple_GET_ITEM(pair, 1)
+    if not PyUnicode_CheckExact(<object>PyTuple_GET_ITEM(pair, 0)):
+        return False
+    return value is None or PyBytes_CheckExact(value)
+
+
+cdef inline Py_ssize_t _value_size(object value) noexcept:
+    """Encoded size of a header's value, its length included."""
+    if value is None:
+        return varint_size(-1)
+    return varint_size(<int32_t>PyBytes_GET_SIZE(value)) + PyBytes_GET_SIZE(value)
+
+
+cdef inline unsigned char* _put_value(unsigned char* at, object value) noexcept:
+    if value is None:
+        return put_varint(at, -1)
+    at = put_varint(at, <int32_t>PyBytes_GET_SIZE(value))
+    memcpy(at, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value))
+    return at + PyBytes_GET_SIZE(value)
+
+
+cdef tuple _checked_header(object pair):
+    """A header as a pair of str and bytes or None, or the error that says what is wrong."""
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise TypeError(
+            f"a header must be a pair (str, bytes-like or None), got {type(pair).__name__}"
+        )
+    name, value = pair
+    if not isinstance(name, str):
+        raise TypeError(f"a header's key must be str, got {type(name).__name__}")
+    if value is not None and not isinstance(value, bytes):
+        if isinstance(value, str):
+            raise TypeError(
+                f"the value of header {name!r:.80} must be bytes-like or None, got str:"
+                " encode it first"
+            )
+        try:
+            value = bytes(memoryview(value))
+        except TypeError:
+            raise TypeError(
+                f"the value of header {name!r:.80} must be bytes-like or None, got"
+                f" {type(value).__name__}"
+            ) from None
+    return name, value
