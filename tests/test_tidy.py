@@ -37,7 +37,6 @@ KEPT_TOGETHER: dict[str, str] = {
     "kprod/_core/bulk.pyx": "one call's loop, from its columns to the open batch",
     "kprod/_core/tally.pyx": "an account and its shares read each other's fields",
     "kprod/broker/cluster.py": "the face of the embedded cluster, call by call",
-    "kprod/_core/wire_reader.pyx": "reading and stepping over are two halves of one format",
     "kprod/network/connection.py": "one connection's life from address to answer",
     "kprod/producer/producer.py": "the public face, with the wiring of what is behind it",
 }

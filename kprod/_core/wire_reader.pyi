@@ -1,32 +1,9 @@
-from collections.abc import Container, Iterable, Mapping
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 from kprod._core.wire import StructPlan
+from kprod._core.wire_bounds import Bounds
 
 _BytesLike: TypeAlias = bytes | bytearray | memoryview
-
-class Bounds:
-    @property
-    def memory_bytes(self) -> int: ...
-    @property
-    def totals(self) -> dict[str, int]: ...
-    @property
-    def chosen(self) -> dict[str, tuple[str, Container[object]]]: ...
-    @property
-    def element_bytes(self) -> dict[str, int]: ...
-    @property
-    def unread(self) -> frozenset[str]: ...
-    def __new__(
-        cls,
-        *,
-        memory_bytes: int = 0,
-        totals: Mapping[str, int] | None = None,
-        chosen: Mapping[str, tuple[str, Container[object]]] | None = None,
-        element_bytes: Mapping[str, int] | None = None,
-        unread: Iterable[str] = (),
-    ) -> Self: ...
-
-class Reader: ...
 
 def decode(
     plan: StructPlan, buffer: _BytesLike, bounds: Bounds | None = None

@@ -31,10 +31,14 @@ from libc.stdint cimport int8_t, int64_t, uint16_t, uint64_t
 from libc.string cimport memcpy
 
 from kprod._core.endian cimport load_int16, load_int32, load_int64
-from kprod._core.varint cimport take_unsigned
 from kprod._core.wire cimport (
     ARRAY, BOOL, BYTES, FLOAT64, INT8, INT16, INT32, INT64, LIST_BYTES, POINTER_BYTES,
     STRING, STRING_BYTES_MAX, STRUCT, UINT16, UUID, UUID_BYTES, FieldPlan, StructPlan,
+)
+from kprod._core.wire_bounds cimport Bounds
+from kprod._core.wire_cursor cimport (
+    Reader, charge, check_count, count_elements, fail, read_length, read_uvarint, skip_rest,
+    skip_value, tag_count, take,
 )
 
 from kprod.errors import RemoteProtocolError
@@ -45,7 +49,6 @@ cdef extern from "Python.h":
 
 
 cdef enum:
-    TAGS_MAX = 1024  # Far above the handful that Kafka defines; bounds the work for hostile input.
     # As in wire.pxd.
     INTEGER_BYTES = 32
     TEXT_BYTES = 80
@@ -61,28 +64,6 @@ cdef enum:
 
 cdef object ZERO_UUID = _UUID(int=0)
 cdef object UNKNOWN_SAFETY = _SafeUUID.unknown
-
-
-cdef class Bounds:
-    """What an answer may hold, by what was asked.
-
-    Args:
-        memory_bytes: Most memory for the decoded fields, beyond as much as the bytes themselves.
-        totals: Most elements of an array in the whole message, by the array's name.
-        chosen: By the name of an array of structures: the name of one of their fields, and the
-            values of it that are wanted. The other elements are skipped.
-        element_bytes: Memory that each element of an array adds, by the array's name.
-        unread: Names of fields that are skipped; they decode to their default, arrays to None.
-    """
-
-    def __cinit__(
-        self, *, int64_t memory_bytes=0, totals=None, chosen=None, element_bytes=None, unread=()
-    ):
-        self.memory_bytes = memory_bytes
-        self.totals = dict(totals or {})
-        self.chosen = dict(chosen or {})
-        self.element_bytes = dict(element_bytes or {})
-        self.unread = frozenset(unread)
 
 
 def decode(StructPlan plan not None, buffer, Bounds bounds=None):
@@ -140,81 +121,30 @@ def decode_prefix(StructPlan plan not None, buffer, Bounds bounds=None):
         PyBuffer_Release(&view)
 
 
-cdef class Reader:
-    """A position in bytes that do not move while it lives."""
-
-
-cdef int _fail(Reader reader, FieldPlan field, str text) except -1:
-    raise RemoteProtocolError(f"{field.path}, at byte {reader.position}: {text}")
-
-
-cdef int _charge(Reader reader, FieldPlan field, int64_t size) except -1:
-    """Count memory before it is used; there are bounds."""
-    reader.memory_left -= size
-    if reader.memory_left < 0:
-        _fail(reader, field, "the fields would take more memory than what was asked for explains")
-    return 0
-
-
-cdef inline const unsigned char *_take(
-        Reader reader, FieldPlan field, Py_ssize_t size) except NULL:
-    """Step over `size` ≥ 0 bytes and return where they begin."""
-    cdef const unsigned char *at = reader.start + reader.position
-    if size > reader.end - reader.position:
-        _fail(reader, field, f"{size} bytes are needed and {reader.end - reader.position} remain")
-    reader.position += size
-    return at
-
-
-cdef int64_t _read_uvarint(Reader reader, FieldPlan field) except -1:
-    """Read an unsigned varint of at most 32 bits."""
-    cdef uint64_t value = 0
-    cdef const unsigned char *at = reader.start + reader.position
-    at = take_unsigned(at, reader.start + reader.end, 32, &value)
-    if at is NULL:
-        _fail(reader, field, "a varint ends early or exceeds 32 bits")
-    reader.position = at - reader.start
-    return <int64_t>value
-
-
-cdef Py_ssize_t _read_length(Reader reader, FieldPlan field) except -2:
-    """Read the length of a string, bytes or array; −1 is null."""
-    cdef int64_t length
-    if field.compact:
-        length = _read_uvarint(reader, field) - 1
-    elif field.kind == STRING:
-        length = load_int16(_take(reader, field, 2))
-    else:
-        length = load_int32(_take(reader, field, 4))
-    if length < 0 and not (length == -1 and field.nullable):
-        _fail(reader, field, "null is not allowed" if length == -1 else f"negative length {length}")
-    return <Py_ssize_t>length
-
-
 cdef object _read_value(FieldPlan field, Reader reader):
     cdef int kind = field.kind
     if kind == INT32:
-        return _integer(reader, field, load_int32(_take(reader, field, 4)))
+        return _integer(reader, field, load_int32(take(reader, field, 4)))
     if kind == INT16:
-        return _integer(reader, field, load_int16(_take(reader, field, 2)))
+        return _integer(reader, field, load_int16(take(reader, field, 2)))
     if kind == STRING:
         return _read_string(field, reader)
     if kind == ARRAY:
         return _read_array(field, reader)
     if kind == STRUCT:
-        if field.nullable and <int8_t>_take(reader, field, 1)[0] < 0:
+        if field.nullable and <int8_t>take(reader, field, 1)[0] < 0:
             return None
         return _read_struct(field.struct, reader, None, None)
     if kind == INT64:
-        return _integer(reader, field, load_int64(_take(reader, field, 8)))
+        return _integer(reader, field, load_int64(take(reader, field, 8)))
     if kind == INT8:
-        return PyLong_FromLong(<int8_t>_take(reader, field, 1)[0])
+        return PyLong_FromLong(<int8_t>take(reader, field, 1)[0])
     if kind == BOOL:
-        return _take(reader, field, 1)[0] != 0
+        return take(reader, field, 1)[0] != 0
     if kind == UUID:
         return _read_uuid(field, reader)
     if kind == UINT16:
-        return _integer(reader, field, <uint16_t>load_int16(_take(reader, field, 2)))
+        return _integer(reader, field, <uint16_t>load_int16(take(reader, field, 2)))
     if kind == FLOAT64:
         return _read_float(field, reader)
     return _read_bytes(field, reader)
@@ -228,7 +158,7 @@ cdef object _integer(Reader reader, FieldPlan field, int64_t value):
     at = value & (INTEGERS_SHARED - 1)
     known = reader.integers[at]
     if known is None or <int64_t>known != value:
-        _charge(reader, field, INTEGER_BYTES)
+        charge(reader, field, INTEGER_BYTES)
         known = reader.integers[at] = PyLong_FromLongLong(value)
     return known
 
@@ -248,30 +178,30 @@ cdef int64_t _text_bytes(const unsigned char *at, Py_ssize_t length) noexcept:
 
 
 cdef object _read_string(FieldPlan field, Reader reader):
-    cdef Py_ssize_t length = _read_length(reader, field)
+    cdef Py_ssize_t length = read_length(reader, field)
     cdef const unsigned char *at
     if length < 0:
         return None
     if length > STRING_BYTES_MAX:
-        _fail(reader, field, f"string of {length} bytes, {STRING_BYTES_MAX} are allowed")
-    at = _take(reader, field, length)
+        fail(reader, field, f"string of {length} bytes, {STRING_BYTES_MAX} are allowed")
+    at = take(reader, field, length)
     if reader.bounds is not None:
-        _charge(reader, field, _text_bytes(at, length))
+        charge(reader, field, _text_bytes(at, length))
     try:
         return PyUnicode_DecodeUTF8(<char *>at, length, NULL)
     except UnicodeDecodeError as error:
         reader.position -= length
-        _fail(reader, field, f"not UTF-8: {error.reason}")
+        fail(reader, field, f"not UTF-8: {error.reason}")
 
 
 cdef object _read_bytes(FieldPlan field, Reader reader):
-    cdef Py_ssize_t length = _read_length(reader, field)
+    cdef Py_ssize_t length = read_length(reader, field)
     cdef const unsigned char *at
     if length < 0:
         return None
-    at = _take(reader, field, length)
+    at = take(reader, field, length)
     if reader.bounds is not None:
-        _charge(reader, field, LIST_BYTES + length if field.kind == BYTES else VIEW_BYTES)
+        charge(reader, field, LIST_BYTES + length if field.kind == BYTES else VIEW_BYTES)
     if field.kind == BYTES:
         return PyBytes_FromStringAndSize(<char *>at, length)
     whole = memoryview(reader.source)
@@ -281,11 +211,11 @@ cdef object _read_bytes(FieldPlan field, Reader reader):
 
 
 cdef object _read_uuid(FieldPlan field, Reader reader):
-    cdef const unsigned char *at = _take(reader, field, UUID_BYTES)
+    cdef const unsigned char *at = take(reader, field, UUID_BYTES)
     if load_int64(at) == 0 and load_int64(at + 8) == 0:
         return ZERO_UUID
     if reader.bounds is not None:
-        _charge(reader, field, UUID_OBJECT_BYTES)
+        charge(reader, field, UUID_OBJECT_BYTES)
     # Its constructor, all Python, would cost more than the rest of a topic. A UUID refuses
     # assignment, so its two slots are filled as its own __setstate__ does.
     value = _UUID.__new__(_UUID)
@@ -295,25 +225,16 @@ cdef object _read_uuid(FieldPlan field, Reader reader):
 
 
 cdef object _read_float(FieldPlan field, Reader reader):
-    cdef int64_t bits = load_int64(_take(reader, field, 8))
+    cdef int64_t bits = load_int64(take(reader, field, 8))
     cdef double value
     memcpy(&value, &bits, sizeof(value))
     if reader.bounds is not None:
-        _charge(reader, field, INTEGER_BYTES)
+        charge(reader, field, INTEGER_BYTES)
     return value
 
 
-cdef int _check_count(Reader reader, FieldPlan field, Py_ssize_t count) except -1:
-    """Compare a count with the bytes that remain."""
-    cdef Py_ssize_t least = field.element.size_min
-    if count > (reader.end - reader.position) // least:
-        _fail(reader, field, f"array count {count}, each element at least {least} bytes, "
-              f"{reader.end - reader.position} bytes remain")
-    return 0
-
-
 cdef object _read_array(FieldPlan field, Reader reader):
-    cdef Py_ssize_t count = _read_length(reader, field)
+    cdef Py_ssize_t count = read_length(reader, field)
     cdef Py_ssize_t i
     cdef FieldPlan element = field.element
     cdef StructPlan plan
@@ -322,15 +243,15 @@ cdef object _read_array(FieldPlan field, Reader reader):
     cdef object item
     if count < 0:
         return None
-    _check_count(reader, field, count)
+    check_count(reader, field, count)
     if reader.bounds is not None:
         wanted = reader.bounds.chosen.get(field.name)
         if wanted is not None:
             return _read_chosen(field, reader, count, wanted[0], wanted[1])
-        _count_elements(reader, field, count)
+        count_elements(reader, field, count)
         if element.kind == INT32:
             return _read_shared(field, reader, count)
-        _charge(reader, field, LIST_BYTES + POINTER_BYTES * count)
+        charge(reader, field, LIST_BYTES + POINTER_BYTES * count)
     result = PyList_New(count)
     if element.kind == STRUCT and not element.nullable:
         plan = element.struct
@@ -340,7 +261,7 @@ cdef object _read_array(FieldPlan field, Reader reader):
             PyList_SET_ITEM(result, i, item)
         return result
     if element.kind == INT32:
-        at = _take(reader, field, 4 * count)
+        at = take(reader, field, 4 * count)
         for i in range(count):
             item = PyLong_FromLong(load_int32(at + 4 * i))
             Py_INCREF(item)
@@ -353,39 +274,24 @@ cdef object _read_array(FieldPlan field, Reader reader):
     return result
 
 
-cdef int _count_elements(Reader reader, FieldPlan field, Py_ssize_t count) except -1:
-    """Compare an array's elements with what was asked for, in all arrays of its name together."""
-    cdef Bounds bounds = reader.bounds
-    cdef object most = bounds.totals.get(field.name)
-    cdef object more = bounds.element_bytes.get(field.name)
-    if most is not None:
-        total = reader.counts.get(field.name, 0) + count
-        reader.counts[field.name] = total
-        if total > most:
-            _fail(reader, field, f"array elements: {total}; the most that can be meant: {most}")
-    if more is not None:
-        reader.memory_left += <int64_t>more * count
-    return 0
-
-
 cdef list _read_chosen(
         FieldPlan field, Reader reader, Py_ssize_t count, str key, object wanted):
     """Read the elements whose `key` is wanted; skip the others."""
     cdef list result = []
     cdef Py_ssize_t _i
-    _charge(reader, field, LIST_BYTES)
+    charge(reader, field, LIST_BYTES)
     for _i in range(count):
         item = _read_struct(field.element.struct, reader, key, wanted)
         if item is not None:
-            _count_elements(reader, field, 1)
-            _charge(reader, field, 2 * POINTER_BYTES)
+            count_elements(reader, field, 1)
+            charge(reader, field, 2 * POINTER_BYTES)
             result.append(item)
     return result
 
 
 cdef tuple _read_shared(FieldPlan field, Reader reader, Py_ssize_t count):
     """Read 32-bit integers as a tuple that equal arrays share."""
-    cdef const unsigned char *at = _take(reader, field, 4 * count)
+    cdef const unsigned char *at = take(reader, field, 4 * count)
     cdef Py_ssize_t slot
     cdef Py_ssize_t i
     cdef uint64_t mixed = 0
@@ -400,7 +306,7 @@ cdef tuple _read_shared(FieldPlan field, Reader reader, Py_ssize_t count):
     if known is not None and _holds(<tuple>known, at, count):
         return <tuple>known
     # The list is there beside the tuple for a moment.
-    _charge(reader, field, LIST_BYTES + TUPLE_BYTES + 2 * POINTER_BYTES * count)
+    charge(reader, field, LIST_BYTES + TUPLE_BYTES + 2 * POINTER_BYTES * count)
     numbers = []
     for i in range(count):
         numbers.append(_integer(reader, field, load_int32(at + 4 * i)))
@@ -429,13 +335,13 @@ cdef dict _read_struct(StructPlan plan, Reader reader, str key, object wanted):
     cdef frozenset unread = None
     cdef int64_t memory_left = reader.memory_left
     if reader.bounds is not None:
-        _charge(reader, plan.tags, plan.dict_bytes)
+        charge(reader, plan.tags, plan.dict_bytes)
         unread = reader.bounds.unread
     result = PyDict_Copy(plan.template)
     for i in range(len(fields)):
         field = <FieldPlan>fields[i]
         if unread and field.name in unread:
-            _skip_value(field, reader)
+            skip_value(field, reader)
             continue
         value = _read_value(field, reader)
         PyDict_SetItem(result, field.name, value)
@@ -443,7 +349,7 @@ cdef dict _read_struct(StructPlan plan, Reader reader, str key, object wanted):
             is_wanted = value in wanted
             if not is_wanted:
                 reader.memory_left = memory_left
-                _skip_rest(plan, reader, i + 1)
+                skip_rest(plan, reader, i + 1)
                 return None
     fields = plan.fresh
     for i in range(len(fields)):
@@ -454,65 +360,16 @@ cdef dict _read_struct(StructPlan plan, Reader reader, str key, object wanted):
     return result
 
 
-cdef int _skip_value(FieldPlan field, Reader reader) except -1:
-    """Step over a value; its lengths are checked as if it were read."""
-    cdef int kind = field.kind
-    cdef Py_ssize_t count
-    cdef Py_ssize_t _i
-    if kind <= FLOAT64 or kind == UUID:
-        _take(reader, field, field.size_min)
-        return 0
-    if kind == STRUCT:
-        if not field.nullable or <int8_t>_take(reader, field, 1)[0] >= 0:
-            _skip_rest(field.struct, reader, 0)
-        return 0
-    count = _read_length(reader, field)
-    if count <= 0:
-        return 0
-    if kind != ARRAY:
-        _take(reader, field, count)
-        return 0
-    _check_count(reader, field, count)
-    if field.element.kind <= FLOAT64 or field.element.kind == UUID:
-        _take(reader, field, count * field.element.size_min)
-        return 0
-    for _i in range(count):
-        _skip_value(field.element, reader)
-    return 0
-
-
-cdef int _skip_rest(StructPlan plan, Reader reader, Py_ssize_t first) except -1:
-    """Step over a structure from one of its fields on."""
-    cdef Py_ssize_t i
-    cdef int64_t count
-    for i in range(first, len(plan.fields)):
-        _skip_value(<FieldPlan>plan.fields[i], reader)
-    if plan.flexible:
-        count = _tag_count(plan, reader)
-        while count > 0:
-            count -= 1
-            _read_uvarint(reader, plan.tags)
-            _take(reader, plan.tags, _read_uvarint(reader, plan.tags))
-    return 0
-
-
-cdef int64_t _tag_count(StructPlan plan, Reader reader) except -1:
-    cdef int64_t count = _read_uvarint(reader, plan.tags)
-    if count > TAGS_MAX:
-        _fail(reader, plan.tags, f"{count} tagged fields, {TAGS_MAX} are allowed")
-    return count
-
-
 cdef int _read_tags(StructPlan plan, Reader reader, dict result) except -1:
-    cdef int64_t count = _tag_count(plan, reader)
+    cdef int64_t count = tag_count(plan, reader)
     cdef int64_t tag, size
     cdef FieldPlan field
     cdef Py_ssize_t end
     while count > 0:
         count -= 1
-        tag = _read_uvarint(reader, plan.tags)
-        size = _read_uvarint(reader, plan.tags)
-        _take(reader, plan.tags, size)
+        tag = read_uvarint(reader, plan.tags)
+        size = read_uvarint(reader, plan.tags)
+        take(reader, plan.tags, size)
         for field in plan.tagged:
             if field.tag == tag:
                 break
@@ -525,6 +382,6 @@ cdef int _read_tags(StructPlan plan, Reader reader, dict result) except -1:
         reader.position -= size
         PyDict_SetItem(result, field.name, _read_value(field, reader))
         if reader.position != reader.end:
-            _fail(reader, field, f"of {size} bytes, {reader.end - reader.position} are left over")
+            fail(reader, field, f"of {size} bytes, {reader.end - reader.position} are left over")
         reader.end = end
     return 0

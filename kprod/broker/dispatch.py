@@ -18,7 +18,7 @@ Source: Kafka RequestContext.parseRequest.
 import struct
 from collections.abc import Callable
 
-from kprod._core.wire_reader import Bounds
+from kprod._core.wire_bounds import Bounds
 from kprod.broker.connection import Connection
 from kprod.broker.faults import Fault, FaultBook
 from kprod.broker.handlers.api_versions import answer_unknown_version

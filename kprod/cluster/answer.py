@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from kprod._core.wire_reader import Bounds
+from kprod._core.wire_bounds import Bounds
 from kprod.cluster.snapshot import NO_EPOCH, NO_LEADER, TopicSnapshot
 from kprod.errors import BrokerError, RemoteProtocolError
 from kprod.model import PORT_MAX, Node

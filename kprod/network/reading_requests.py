@@ -7,7 +7,7 @@ Source: ListOffsetsRequest.json and FetchRequest.json (kafka-clients 4.3.1).
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kprod._core.wire_reader import Bounds
+from kprod._core.wire_bounds import Bounds
 from kprod.errors import RemoteProtocolError
 from kprod.network.reading_position import ReadingPosition
 from kprod.network.request import ANSWER_BYTES

@@ -7,7 +7,7 @@ Thread-safety: immutable values.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kprod._core.wire_reader import Bounds
+from kprod._core.wire_bounds import Bounds
 from kprod.errors import Disconnected, KprodError, LocalProtocolError
 from kprod.network.framing import Frame
 from kprod.network.outgoing import OutgoingFrame

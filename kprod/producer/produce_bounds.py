@@ -9,7 +9,7 @@ Source: Kafka's ProduceResponse definition (kafka-clients 4.3.1), KIP-467 for re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kprod._core.wire_reader import Bounds
+from kprod._core.wire_bounds import Bounds
 from kprod.errors import RemoteProtocolError
 from kprod.network.request import ANSWER_BYTES
 from kprod.producer.batch import ProducerBatch

@@ -21,7 +21,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from kprod._core.wire import FieldPlan, Flag, Kind, StructPlan
-from kprod._core.wire_reader import Bounds, decode, decode_prefix
+from kprod._core.wire_bounds import Bounds
+from kprod._core.wire_reader import decode, decode_prefix
 from kprod._core.wire_writer import default_bytes, encode
 from kprod.errors import UnsupportedVersion
 from kprod.protocol.messages import MESSAGES

@@ -38,7 +38,7 @@ from kprod._core import (
     wheel_level,
 )
 from kprod._core.append import ChunkHand, PartitionHead, TopicHead
-from kprod._core.wire_reader import Bounds
+from kprod._core.wire_bounds import Bounds
 from kprod.model import Acks
 from kprod.network.answer_wait import AnswerWait
 from kprod.network.channel import Channel

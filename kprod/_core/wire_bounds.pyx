@@ -1,0 +1,33 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
+"""What an answer may hold, by what was asked: the limits under which it is read.
+
+Python objects take up to a hundred times the bytes that they are read from, so an answer is read
+under bounds that follow from the question (`wire_reader`).
+
+Thread-safety: bounds are immutable after construction.
+"""
+
+from libc.stdint cimport int64_t
+
+
+cdef class Bounds:
+    """What an answer may hold, by what was asked.
+
+    Args:
+        memory_bytes: Most memory for the decoded fields, beyond as much as the bytes themselves.
+        totals: Most elements of an array in the whole message, by the array's name.
+        chosen: By the name of an array of structures: the name of one of their fields, and the
+            values of it that are wanted. The other elements are skipped.
+        element_bytes: Memory that each element of an array adds, by the array's name.
+        unread: Names of fields that are skipped; they decode to their default, arrays to None.
+    """
+
+    def __cinit__(
+        self, *, int64_t memory_bytes=0, totals=None, chosen=None, element_bytes=None, unread=()
+    ):
+        self.memory_bytes = memory_bytes
+        self.totals = dict(totals or {})
+        self.chosen = dict(chosen or {})
+        self.element_bytes = dict(element_bytes or {})
+        self.unread = frozenset(unread)
