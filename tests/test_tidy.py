@@ -33,7 +33,6 @@ GENERATED = {"kprod/protocol/messages.py", "kprod/protocol/error_table.py"}
 # Modules between the two limits, each with what holds it together. One that shrinks leaves.
 KEPT_TOGETHER: dict[str, str] = {
     "kprod/_core/append.pyx": "heads of queues and the one path that writes into them",
-    "kprod/_core/batch_reader.pyx": "batch and record views read the same buffer inline",
     "kprod/_core/bulk.pyx": "one call's loop, from its columns to the open batch",
     "kprod/_core/tally.pyx": "an account and its shares read each other's fields",
     "kprod/broker/cluster.py": "the face of the embedded cluster, call by call",

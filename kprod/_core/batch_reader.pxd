@@ -1,15 +1,8 @@
-# The reader of record batches, format V2: a buffer of batches, one batch, its records.
+# The reader of record batches, format V2: a buffer of batches, and one batch.
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
-from kprod._core.record_fields cimport Fault, RecordFields
-
-
-# A buffer held open for as long as something points into it.
-cdef class BufferHold:
-    cdef Py_buffer _buffer
-    cdef const uint8_t* start
-    cdef Py_ssize_t size
+from kprod._core.record_iterator cimport BufferHold, RecordIterator
 
 
 cdef class BatchReader:
@@ -43,21 +36,3 @@ cdef class RecordBatch:
     cdef readonly int32_t record_count
     cdef int _load(self) except -1
     cdef RecordIterator _iterate(self, bint as_tuples)
-
-
-cdef class RecordIterator:
-    cdef RecordBatch _batch
-    cdef BufferHold _hold
-    cdef const uint8_t* _at
-    cdef const uint8_t* _limit
-    cdef int32_t _index
-    cdef bint _as_tuples
-    # Of the last record that had some: their keys are used again.
-    cdef tuple _headers
-    cdef int _read(self, RecordFields* fields) except -1
-    cdef int _raise(self, Fault fault) except -1
-    cdef int _check_end(self) except -1
-    cdef int64_t _timestamp_ms(self, const RecordFields* fields) noexcept
-    cdef object _make_tuple(self, const RecordFields* fields)
-    cdef object _make_record(self, const RecordFields* fields)
-    cdef object check(self, bint contiguous)

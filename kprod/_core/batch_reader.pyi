@@ -1,11 +1,9 @@
-from collections.abc import Callable, Iterator
-from typing import Any, Self, TypeAlias, final
+from collections.abc import Callable
+from typing import Self, TypeAlias, final
+
+from kprod._core.record_iterator import RecordIterator
 
 _Buffer: TypeAlias = bytes | bytearray | memoryview
-
-@final
-class BufferHold:
-    def __init__(self, buffer: _Buffer) -> None: ...
 
 @final
 class BatchReader:
@@ -80,12 +78,3 @@ class RecordBatch:
     def check_records(self, *, contiguous: bool = False) -> int: ...
     def tuples(self) -> RecordIterator: ...
     def __iter__(self) -> RecordIterator: ...
-
-@final
-class RecordIterator(Iterator[Any]):
-    def __iter__(self) -> Self: ...
-    def __next__(self) -> Any: ...
-
-def register_types(
-    record_type: type[tuple[Any, ...]], header_type: type[tuple[Any, ...]]
-) -> None: ...

@@ -6,62 +6,29 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kprod._core.batch_reader import BatchReader, RecordBatch, register_types
-from kprod.compression import decompress
+from kprod._core.batch_reader import BatchReader, RecordBatch
 from kprod.errors import CorruptRecord
+from tests._core.batches import (
+    BASE_MS,
+    GOLDEN_IDEMPOTENT,
+    GOLDEN_PLAIN,
+    GOLDEN_RECORDS,
+    NULL,
+    START,
+    batches,
+    encoded_record,
+    only_batch,
+    sealed,
+)
 from tests.oracle import record_v2
-from tests.oracle.crc32c import crc32c
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tests.fuzz.target import Walk
-
-# Decoded and CRC-checked by kafka-python.
-GOLDEN_PLAIN = bytes.fromhex(
-    "00000000000000000000004cffffffff029871a8500000000000010000018bcfe568000000018bcfe56805"
-    "ffffffffffffffffffffffffffff0000000214000000046b30047630001e000a02010476310402680278026e01"
-)
-GOLDEN_IDEMPOTENT = bytes.fromhex(
-    "00000000000000000000004cffffffff0225179f8c0000000000010000018bcfe568000000018bcfe56805"
-    "00000000000010920007000000640000000214000000046b30047630001e000a02010476310402680278026e01"
-)
-BASE_MS = 1_700_000_000_000
-GOLDEN_RECORDS = [
-    (0, BASE_MS, b"k0", b"v0", ()),
-    (1, BASE_MS + 5, None, b"v1", (("h", b"x"), ("n", None))),
-]
-
-
-def _batches(buffer: bytes | bytearray | memoryview, *, check_crc: bool = True) -> BatchReader:
-    return BatchReader(buffer, check_crc=check_crc, decompress=decompress)
-
-
-def _one(buffer: bytes | bytearray, *, check_crc: bool = True) -> RecordBatch:
-    (batch,) = _batches(buffer, check_crc=check_crc)
-    return batch
-
-
-def _sealed(head: bytes, records: bytes, *, count: int, last_delta: int | None = None) -> bytes:
-    """Golden header fields over other records, with a right length and checksum."""
-    fields = struct.pack(">hi", 0, count - 1 if last_delta is None else last_delta)
-    covered = fields + head[27:57] + struct.pack(">i", count) + records
-    return (
-        head[:8]
-        + struct.pack(">i", 9 + len(covered))
-        + head[12:17]
-        + struct.pack(">I", crc32c(covered))
-        + covered
-    )
-
-
-def _record(body: bytes) -> bytes:
-    return record_v2.encode_varint(len(body)) + body
-
 
 def test_golden_batches() -> None:
     """Every field of both golden batches."""
-    plain, idempotent = _batches(GOLDEN_PLAIN + GOLDEN_IDEMPOTENT)
+    plain, idempotent = batches(GOLDEN_PLAIN + GOLDEN_IDEMPOTENT)
     assert list(plain) == list(idempotent) == GOLDEN_RECORDS
     assert list(plain.tuples()) == [record[2:] for record in GOLDEN_RECORDS]
     assert (plain.position, idempotent.position) == (0, 88)
@@ -84,7 +51,7 @@ def test_whole_byte_by_byte_and_with_a_tail() -> None:
     """However the bytes arrive, the same batches come out, and the reader says what it lacks."""
     stream = GOLDEN_PLAIN + GOLDEN_IDEMPOTENT
     for length in range(len(stream) + 1):
-        reader = _batches(stream[:length])
+        reader = batches(stream[:length])
         found = [list(batch) for batch in reader]
         whole, rest = divmod(length, 88)
         assert found == [GOLDEN_RECORDS] * whole
@@ -99,7 +66,7 @@ def test_codecs(codec: int) -> None:
     """Batches of every codec, one after another."""
     rows = [(BASE_MS + index, b"k%d" % index, b"v" * 90, ()) for index in range(50)]
     buffer = record_v2.encode_batch(rows, codec=codec, base_offset=7) * 2
-    for batch in _batches(buffer):
+    for batch in batches(buffer):
         assert batch.codec == codec
         assert [record[2] for record in batch] == [row[1] for row in rows]
         assert batch.check_records(contiguous=True) == BASE_MS + 49
@@ -117,7 +84,7 @@ def test_compressed_without_decompress() -> None:
 def test_flags_and_log_append_time() -> None:
     """The broker's time replaces the records' own; the other bits are told apart."""
     rows = [(BASE_MS, None, b"a", ()), (BASE_MS - 9, None, b"b", ())]
-    batch = _one(
+    batch = only_batch(
         record_v2.encode_batch(
             rows, is_log_append_time=True, is_transactional=True, max_timestamp_ms=99
         )
@@ -125,7 +92,7 @@ def test_flags_and_log_append_time() -> None:
     assert [record[1] for record in batch] == [99, 99]
     assert (batch.timestamp_type, batch.is_transactional, batch.is_control) == (1, True, False)
     assert batch.check_records() == 99
-    control = _one(record_v2.encode_batch(rows, is_control=True))
+    control = only_batch(record_v2.encode_batch(rows, is_control=True))
     assert (control.timestamp_type, control.is_transactional, control.is_control) == (
         0,
         False,
@@ -136,7 +103,7 @@ def test_flags_and_log_append_time() -> None:
 
 def test_delete_horizon() -> None:
     """With the horizon's bit the base timestamp is the horizon, and deltas count from it."""
-    batch = _one(
+    batch = only_batch(
         record_v2.encode_batch(
             [(BASE_MS, b"k", None, ())], has_delete_horizon=True, base_timestamp_ms=BASE_MS + 60
         )
@@ -148,7 +115,7 @@ def test_delete_horizon() -> None:
 def test_extremes() -> None:
     """The largest offsets, deltas, timestamps and sequences; the sequence wraps at 2**31."""
     rows = [(0, b"", b"", ()), (2**63 - 1, None, None, ()), (-(2**63), b"k", b"v", ())]
-    batch = _one(
+    batch = only_batch(
         record_v2.encode_batch(
             rows,
             base_offset=2**62,
@@ -168,11 +135,11 @@ def test_extremes() -> None:
 
 def test_compacted_batch() -> None:
     """A compacted batch has gaps, or no records at all, and keeps its last offset."""
-    gaps = _one(record_v2.encode_batch([(1, b"k", b"v", ())] * 2, offset_deltas=(3, 5)))
+    gaps = only_batch(record_v2.encode_batch([(1, b"k", b"v", ())] * 2, offset_deltas=(3, 5)))
     assert [record[0] for record in gaps] == [3, 5]
     with pytest.raises(CorruptRecord, match="record count 2, last offset delta 5"):
         gaps.check_records(contiguous=True)
-    empty = _one(record_v2.encode_batch([], last_offset_delta=9))
+    empty = only_batch(record_v2.encode_batch([], last_offset_delta=9))
     assert (list(empty), empty.last_offset, empty.check_records()) == ([], 9, -1)
 
 
@@ -184,7 +151,7 @@ def test_every_single_byte_wrong() -> None:
             buffer[place] ^= flip
             outside = place < 8 or 12 <= place < 16
             try:
-                found = list(_batches(buffer))
+                found = list(batches(buffer))
             except CorruptRecord:
                 assert not outside or place < 8
             else:
@@ -199,7 +166,7 @@ def test_without_checksum_only_corrupt_record() -> None:
             buffer = bytearray(GOLDEN_PLAIN)
             buffer[place] = byte
             try:
-                outcomes.update(len(list(batch)) for batch in _batches(buffer, check_crc=False))
+                outcomes.update(len(list(batch)) for batch in batches(buffer, check_crc=False))
             except CorruptRecord:
                 outcomes.add(-1)
     assert outcomes == {-1, 2}
@@ -210,8 +177,8 @@ def test_no_checksum_on_demand() -> None:
     buffer = bytearray(GOLDEN_PLAIN)
     buffer[17] ^= 1
     with pytest.raises(CorruptRecord, match="checksum 0x9971a850 does not match its 88 bytes"):
-        list(_batches(buffer))
-    batch = _one(buffer, check_crc=False)
+        list(batches(buffer))
+    batch = only_batch(buffer, check_crc=False)
     assert not batch.has_valid_crc()
     assert list(batch) == GOLDEN_RECORDS
 
@@ -239,94 +206,25 @@ def test_impossible_headers(offset: int, layout: str, number: int, reason: str) 
     buffer = bytearray(GOLDEN_PLAIN)
     struct.pack_into(layout, buffer, offset, number)
     with pytest.raises(CorruptRecord, match=reason):
-        list(_batches(buffer, check_crc=False))
+        list(batches(buffer, check_crc=False))
 
 
 def test_too_large_a_batch() -> None:
     """A length past the caller's bound is corrupt; without a bound the reader waits for more."""
     buffer = bytearray(GOLDEN_PLAIN)
     struct.pack_into(">i", buffer, 8, 2**31 - 13)
-    reader = _batches(buffer)
+    reader = batches(buffer)
     assert list(reader) == []
     assert reader.needed_bytes == 2**31 - 1
     with pytest.raises(CorruptRecord, match="2147483647 bytes, must be 61 to 1000"):
         list(BatchReader(buffer, batch_bytes_max=1_000))
 
 
-NULL = record_v2.encode_varint(-1)
-START = b"\x00\x00\x00"  # attributes, both deltas
-
-
-@pytest.mark.parametrize(
-    ("records", "reason"),
-    [
-        (b"\xff" * 7, "varint"),
-        (b"\xff\xff\xff\xff\x10" + bytes(9), "varint"),
-        (_record(b"\x00" + b"\xff" * 9 + b"\x02" + bytes(4)), "varint"),
-        (_record(b"\x00" + b"\xff" * 12), "varint"),
-        (b"\x0a" + bytes(6), "length is less than a record's"),
-        (b"\x01" + bytes(7), "length is less than a record's"),
-        (b"\x10" + bytes(7), "length is less than a record's or more"),
-        (b"\xfe\xff\xff\xff\x0f" + bytes(9), "length is less than a record's or more"),
-        (_record(b"\x00\x00\x01" + NULL * 2 + b"\x00"), "offset is outside"),
-        (_record(b"\x00\x00\x02" + NULL * 2 + b"\x00"), "offset is outside"),
-        (_record(START + b"\x03" + NULL + b"\x00"), "key's length"),
-        (_record(START + b"\x08" + NULL + b"\x00"), "key's length"),
-        (_record(START + b"\xfe\xff\xff\xff\x0f" + NULL + b"\x00"), "key's length"),
-        (_record(START + NULL + b"\x03" + b"\x00"), "value's length"),
-        (_record(START + NULL + b"\x04" + b"\x00"), "value's length"),
-        (_record(START + NULL * 2 + b"\x01"), "header count"),
-        (_record(START + NULL * 2 + b"\x02"), "header count"),
-        (_record(START + NULL * 2 + b"\x02" + b"\x00"), "header count"),
-        (_record(START + NULL * 2 + b"\xfe\xff\xff\xff\x0f" + bytes(4)), "header count"),
-        (_record(START + NULL * 2 + b"\x02" + NULL * 2), "header key is null"),
-        (_record(START + NULL * 2 + b"\x02" + b"\x06a\x00"), "header key"),
-        (_record(START + NULL * 2 + b"\x02" + b"\x00\x03"), "header value's length"),
-        (_record(START + NULL * 2 + b"\x02" + b"\x00\x02"), "header value's length"),
-        (_record(START + NULL * 2 + b"\x02" + b"\x02\xff\x00"), "not UTF-8"),
-        (_record(START + NULL * 2 + b"\x02" + b"\x04\xc3\x28\x00"), "not UTF-8"),
-        (_record(START + NULL * 2 + b"\x00" + b"\x00"), "do not end where"),
-        (_record(START + NULL * 2 + b"\x02" + b"\x00\x00" + b"\x00"), "do not end where"),
-        (
-            _record(START + NULL * 2 + b"\x00") + b"\x00",
-            "record count 1, bytes left over after the last record: 1",
-        ),
-    ],
-)
-def test_impossible_records(records: bytes, reason: str) -> None:
-    """Each way in which a record cannot be, on all three paths over it."""
-    batch = _one(_sealed(GOLDEN_PLAIN, records, count=1))
-    paths: list[Walk] = [
-        lambda: list(batch),
-        lambda: list(batch.tuples()),
-        batch.check_records,
-    ]
-    for path in paths:
-        with pytest.raises(CorruptRecord, match=reason):
-            path()
-
-
-def test_fewer_records_than_counted() -> None:
-    """A count above what is there ends in a fault, after the records that are there."""
-    records = _record(START + NULL * 2 + b"\x00")
-    padded = _record(START + b"\x14" + bytes(10) + NULL + b"\x00")
-    batch = _one(_sealed(GOLDEN_PLAIN, records + padded, count=3))
-    found: list[object] = []
-    with pytest.raises(CorruptRecord, match="record 2 of 3: a varint is cut off"):
-        found.extend(batch)
-    assert len(found) == 2
-    iterator = iter(batch)
-    assert [next(iterator)[3], next(iterator)[3]] == [None, None]
-    for _ in range(2):
-        with pytest.raises(CorruptRecord, match="record 2 of 3"):
-            next(iterator)
-
-
 def test_count_that_decompressed_bytes_cannot_hold() -> None:
     """The count is compared with the bytes again once they are decompressed."""
     buffer = bytearray(record_v2.encode_batch([(0, None, b"v", ())], codec=1))
     struct.pack_into(">i", buffer, 57, 1_000_000)
-    batch = _one(buffer, check_crc=False)
+    batch = only_batch(buffer, check_crc=False)
     with pytest.raises(CorruptRecord, match="record count 1000000 in 8 bytes"):
         iter(batch)
 
@@ -336,32 +234,17 @@ def test_corrupt_compressed_block() -> None:
     buffer = bytearray(record_v2.encode_batch([(0, None, b"v" * 99, ())], codec=3))
     buffer[64] ^= 0xFF
     with pytest.raises(CorruptRecord, match="lz4"):
-        iter(_one(buffer, check_crc=False))
+        iter(only_batch(buffer, check_crc=False))
     buffer = bytearray(GOLDEN_PLAIN)
     buffer[22] = 5
     with pytest.raises(CorruptRecord, match="no codec 5"):
-        iter(_one(buffer, check_crc=False))
-
-
-def test_header_keys_are_reused_only_when_equal() -> None:
-    """Keys that differ from the record before, in length, bytes or number, are their own."""
-    headers = [
-        (("trace", b"1"), ("kind", b"2")),
-        (("trace", b"3"), ("king", b"4")),
-        (("trac", b"5"),),
-        (("traces", None), ("kïnd", b""), ("trace", b"6")),
-        (),
-        (("traces", b"7"), ("kïnd", b"8")),
-    ]
-    batch = _one(record_v2.encode_batch([(0, None, None, row) for row in headers]))
-    assert [record[4] for record in batch] == headers
-    assert [row[2] for row in batch.tuples()] == headers
+        iter(only_batch(buffer, check_crc=False))
 
 
 def test_buffer_stays_held() -> None:
     """A batch keeps its buffer from moving; without one the buffer is free again."""
     buffer = bytearray(GOLDEN_PLAIN)
-    batch = _one(buffer)
+    batch = only_batch(buffer)
     with pytest.raises(BufferError):
         buffer.append(0)
     iterator = iter(batch)
@@ -377,7 +260,7 @@ def test_buffer_stays_held() -> None:
 def test_memory_follows_the_bytes() -> None:
     """Counts and lengths that lie cost no memory: less than twice the input and 64 KiB."""
     lies = [
-        _sealed(GOLDEN_PLAIN, _record(START + NULL * 2 + record_v2.encode_varint(n)), count=1)
+        sealed(GOLDEN_PLAIN, encoded_record(START + NULL * 2 + record_v2.encode_varint(n)), count=1)
         for n in (1, 100, 2**20, 2**31 - 1)
     ]
     buffer = bytearray(GOLDEN_PLAIN)
@@ -387,7 +270,7 @@ def test_memory_follows_the_bytes() -> None:
         tracemalloc.start()
         try:
             with pytest.raises(CorruptRecord):
-                list(_one(lie, check_crc=False))
+                list(only_batch(lie, check_crc=False))
             _, peak_bytes = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -430,11 +313,4 @@ def test_only_the_reader_makes_batches() -> None:
     with pytest.raises(TypeError, match="comes from a BatchReader"):
         RecordBatch()
     with pytest.raises(TypeError, match="comes from a RecordBatch"):
-        type(iter(_one(GOLDEN_PLAIN)))()
-
-
-@pytest.mark.parametrize("candidate", [list, 5, type("WithFields", (tuple,), {})])
-def test_registered_types_are_plain_tuples(candidate: type[tuple[object, ...]]) -> None:
-    """Only tuples without further fields can be made as records."""
-    with pytest.raises(TypeError, match=r"tuple|fields"):
-        register_types(candidate, tuple)
+        type(iter(only_batch(GOLDEN_PLAIN)))()

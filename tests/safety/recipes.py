@@ -31,6 +31,7 @@ from kprod._core import (
     message_set_builder,
     message_set_reader,
     owned_descriptor,
+    record_iterator,
     tally,
     timer_task,
     watch,
@@ -214,7 +215,7 @@ _MADE: dict[str, Callable[[], Any]] = {
         _in_a_loop(lambda: async_send.LoopMemoryWaiter(1, False, 2_048))
     ),
     "BatchBuilder": _builder,
-    "BufferHold": lambda: batch_reader.BufferHold(b"abc"),
+    "BufferHold": lambda: record_iterator.BufferHold(b"abc"),
     "Bounds": lambda: Bounds(memory_bytes=1_024, totals={"topics": 1}),
     "BatchReader": lambda: batch_reader.BatchReader(_batch_bytes()),
     "RecordBatch": _record_batch,
