@@ -34,7 +34,6 @@ GENERATED = {"kprod/protocol/messages.py", "kprod/protocol/error_table.py"}
 KEPT_TOGETHER: dict[str, str] = {
     "kprod/_core/append.pyx": "heads of queues and the one path that writes into them",
     "kprod/_core/bulk.pyx": "one call's loop, from its columns to the open batch",
-    "kprod/_core/tally.pyx": "an account and its shares read each other's fields",
     "kprod/broker/cluster.py": "the face of the embedded cluster, call by call",
     "kprod/network/connection.py": "one connection's life from address to answer",
     "kprod/producer/producer.py": "the public face, with the wiring of what is behind it",

@@ -36,8 +36,8 @@ from kprod._core.arrow_rows cimport (
 )
 from kprod._core.batch cimport APPENDED, NEED_CHUNKS, BatchBuilder, RecordFields
 from kprod._core.bulk cimport BulkCall
+from kprod._core.bulk_share cimport BatchShare
 from kprod._core.layout cimport BATCH_OVERHEAD_BYTES
-from kprod._core.tally cimport BatchShare
 
 from kprod._core.bulk import UNENDURED
 from kprod.errors import RecordTooLarge

@@ -3,7 +3,8 @@ from libc.stdint cimport int64_t
 from kprod._core.append cimport PartitionHead, RoomNeed, SendPath, TopicHead
 from kprod._core.batch cimport BatchBuilder, RecordFields
 from kprod._core.batch_result cimport BatchResult
-from kprod._core.tally cimport BatchShare, SendTally
+from kprod._core.bulk_share cimport BatchShare
+from kprod._core.tally cimport SendTally
 
 
 cdef class Column:

@@ -42,10 +42,11 @@ from kprod._core.batch cimport (
     RecordFields,
 )
 from kprod._core.batch_result cimport BatchResult
+from kprod._core.bulk_share cimport BatchShare
 from kprod._core.collector cimport track_again
 from kprod._core.header_section cimport encode_header_section
 from kprod._core.record_future cimport RecordFuture
-from kprod._core.tally cimport BatchShare, SendTally
+from kprod._core.tally cimport SendTally
 
 from kprod.errors import ClosedError, KprodError, KprodTimeout, UnknownPartition
 

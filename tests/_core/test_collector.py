@@ -6,9 +6,10 @@ from typing import Any
 
 from kprod._core.append import PartitionHead
 from kprod._core.batch_result import BatchResult
+from kprod._core.bulk_share import BatchShare
 from kprod._core.chunks import ChunkChain, ChunkPool
 from kprod._core.collector import pause, resume, resume_in_child, untrack
-from kprod._core.tally import BatchShare, SendTally
+from kprod._core.tally import SendTally
 from kprod.errors import KprodError
 from kprod.producer.batch import ProducerBatch
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kprod._core.batch_result import BatchResult
-from kprod._core.tally import BatchShare, SendTally
+from kprod._core.bulk_share import BatchShare
+from kprod._core.tally import SendTally
 from kprod.errors import DeliveryTimeout, KprodError
 from tests.producer.bench import TOPIC, Bench
 
