@@ -23,12 +23,13 @@ import confluent_kafka
 from report import Contestant, Report, main
 from report_values import Metric
 
-from kprod._core.append import PartitionHead, TopicHead
+from kprod._core.append import SendMethod, SendPath
 from kprod._core.batch import BatchBuilder
 from kprod._core.batch_result import BatchResult
 from kprod._core.chunks import ChunkChain, ChunkPool
+from kprod._core.partition_appender import PartitionHead, TopicHead
+from kprod._core.send_hooks import SendHooks
 from kprod.clock import SystemClock
-from kprod.producer.bulk import BulkSendPath
 from kprod.producer.send_rules import SendRules
 
 CALLS = 1_000_000  # a round; five rounds are the five million
@@ -49,14 +50,16 @@ class _Batch:
         self.result = BatchResult(queue.topic, queue.partition)
 
 
-class DiscardingPath(BulkSendPath):
+class DiscardingPath(SendPath, SendHooks):
     """A send path whose full batches give their memory back unsent."""
 
     def __init__(self) -> None:
         queues = [PartitionHead("bench", partition) for partition in range(PARTITION_COUNT)]
         rules = SendRules(max_block_ms=0, record_bytes_max=1 << 20)
         pool = ChunkPool(64 << 20)
-        super().__init__(pool, SystemClock(), deque(), {"bench": TopicHead("bench", queues)}, rules)
+        topics = {"bench": TopicHead("bench", queues)}
+        super().__init__(self, pool, SystemClock(), deque(), topics, rules)
+        self.send = SendMethod(self, None).send
 
     def make_batch(self, queue: PartitionHead, chain: ChunkChain) -> _Batch:
         """Discard what is full, then begin another."""
@@ -70,6 +73,9 @@ class DiscardingPath(BulkSendPath):
     def roll_sticky(self, head: TopicHead) -> None:
         """Go to the next partition."""
         head.sticky = (head.sticky + 1) % PARTITION_COUNT
+
+    def breathe(self) -> None:
+        """Do nothing; a bulk send asks for it."""
 
     def nothing(self, topic: str, value: bytes) -> None:
         """Cost what a call costs."""

@@ -14,12 +14,15 @@ import functools
 import gc
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pyarrow as pa
 from append import VALUE, DiscardingPath
 from report import Contestant, Report, main
 from report_values import Metric
+
+from kprod.producer import bulk
 
 RECORDS = 1_000_000  # a round
 RECORDS_QUICK = 200_000
@@ -47,17 +50,23 @@ def _loop(values: list[bytes], keys: list[bytes] | None, path: DiscardingPath) -
             send("bench", value, key)
 
 
+def _beside(keys: Iterable[bytes] | None) -> dict[str, Iterable[Any] | None]:
+    return {"keys": keys, "headers": None, "partitions": None, "timestamps_ms": None}
+
+
 def _list(values: list[bytes], keys: list[bytes] | None, path: DiscardingPath) -> None:
-    path.send_many("bench", values, keys=keys)
+    bulk.send_many(path, "bench", values, _beside(keys), on_delivery=None)
 
 
 def _generator(values: list[bytes], keys: list[bytes] | None, path: DiscardingPath) -> None:
     more = None if keys is None else (key for key in keys)
-    path.send_many("bench", (value for value in values), keys=more)
+    given = (value for value in values)
+    bulk.send_many(path, "bench", given, _beside(more), on_delivery=None)
 
 
 def _arrow(table: pa.RecordBatch, key: str | None, path: DiscardingPath) -> None:
-    path.send_arrow("bench", table, key=key)
+    names = {"value": "value", "key": key, "headers": None, "partition": None, "timestamp": None}
+    bulk.send_arrow(path, "bench", table, names)
 
 
 def benchmark(report: Report) -> None:

@@ -19,10 +19,12 @@ from report import Contestant, Report, main
 from report_values import Metric
 
 import kprod.producer.future  # registers what futures need of the layers above
-from kprod._core.append import PartitionHead, SendPath, TopicHead
+from kprod._core.append import SendMethod, SendPath
 from kprod._core.batch import AppendResult, BatchBuilder
 from kprod._core.batch_result import BatchResult
 from kprod._core.chunks import ChunkChain, ChunkPool
+from kprod._core.partition_appender import PartitionHead, TopicHead
+from kprod._core.send_hooks import SendHooks
 from kprod.clock import SystemClock
 from kprod.compression import compressor
 from kprod.model import Codec
@@ -241,12 +243,13 @@ class _Batch:
         self.result = BatchResult(queue.topic, queue.partition)
 
 
-class _Discarding(SendPath):
+class _Discarding(SendPath, SendHooks):
     """A send path of one partition whose full batches go nowhere."""
 
     def __init__(self) -> None:
         options = SendRules(max_block_ms=1_000, record_bytes_max=BATCH_BYTES)
-        super().__init__(POOL, SystemClock(), deque(), {}, options)
+        super().__init__(self, POOL, SystemClock(), deque(), {}, options)
+        self.send = SendMethod(self, None).send
         self.topics["orders"] = TopicHead("orders", [PartitionHead("orders", 0)])
 
     def make_batch(self, queue: PartitionHead, chain: ChunkChain) -> _Batch:

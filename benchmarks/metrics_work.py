@@ -9,7 +9,8 @@ from itertools import repeat
 
 import kprod
 from kprod.clock import SystemClock
-from kprod.producer.producer import Environment
+from kprod.producer.producer import engine_of
+from kprod.producer.wiring import Environment
 
 VALUE = b"v" * 100
 WARM_BATCHES = 3
@@ -31,11 +32,12 @@ def work(servers: str, *, has_metrics: bool, batches: int, records: int) -> None
         max_block_ms=0,
         environment=Environment(is_threaded=False, has_metrics=has_metrics),
     )
-    while "bench" not in producer.topics:
+    engine = engine_of(producer)
+    while "bench" not in engine.path.topics:
         try:
             producer.send("bench", VALUE)
         except kprod.errors.KprodError:
-            producer.run_once(clock.now_ms())
+            engine.run_once(clock.now_ms())
     _send(producer, clock, WARM_BATCHES, records)
     _instrument("on")
     _send(producer, clock, batches, records)
@@ -44,11 +46,12 @@ def work(servers: str, *, has_metrics: bool, batches: int, records: int) -> None
 
 
 def _send(producer: kprod.Producer, clock: SystemClock, batches: int, records: int) -> None:
+    engine = engine_of(producer)
     for _ in range(batches):
         for value in repeat(VALUE, records):
             future = producer.send("bench", value)
         while not future.done():
-            producer.run_once(clock.now_ms())
+            engine.run_once(clock.now_ms())
 
 
 def _instrument(state: str) -> None:

@@ -3,9 +3,8 @@
 # distutils: extra_compile_args = -fno-tree-slp-vectorize
 """The send path: from `Producer.send` to the record's future without any Python bytecode.
 
-What blocks, decides or fails is handed to methods that `SendHooks` names and the Python subclass of
-`SendPath` fills in: waiting for metadata or memory, opening a batch, rolling the sticky partition,
-calling serializers and partitioners.
+What blocks, decides or fails is asked of the path's hooks (`SendHooks`): waiting for metadata or
+memory, opening a batch, rolling the sticky partition, calling serializers and partitioners.
 
 A record is appended in two steps. First everything that may run Python code or fail: argument
 checks, buffers, the headers' copy, the future, the chunks. Then, inside the partition's critical
@@ -13,8 +12,7 @@ section, plain stores only. So a signal handler or finalizer that runs in betwee
 whole, and an exception leaves it as it was. After the append nothing runs Python code either: the
 inbox is a deque and the wake-up a built-in, so whoever appended also gets the future.
 
-Thread-safety: `send` any thread. `PartitionHead.builder` and `.result` change together, inside the
-    critical section of the head.
+Thread-safety: any thread.
 Source: Kafka KafkaProducer.doSend (clients 4.3.1).
 """
 
@@ -25,22 +23,22 @@ from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_SIZE
 from cpython.object cimport PyCallable_Check, PyObject
 from cpython.unicode cimport PyUnicode_CheckExact
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
 
 from kprod._core.arguments cimport expose, plain_text, whole
 from kprod._core.batch cimport (
-    APPENDED, BATCH_FULL, NEED_CHUNKS, BatchBuilder, RecordFields, record_size_bound,
+    APPENDED, BatchBuilder, RecordFields, record_size_bound,
 )
 from kprod._core.batch_result cimport BatchResult
 from kprod._core.chunk cimport Chunk
-from kprod._core.chunks cimport ChunkChain, ChunkPool
+from kprod._core.chunks cimport ChunkPool
 from kprod._core.clock cimport SystemClock
 from kprod._core.header_section cimport encode_header_section
 from kprod._core.key_hash cimport KeyHash, hash_key
-from kprod._core.memory_waiter cimport MemoryWaiter
-from kprod._core.record_future cimport RecordFuture
-
-from collections import deque
+from kprod._core.partition_appender cimport (
+    CLOSED, NO_BATCH, BatchOpener, ChunkHand, PartitionHead, RoomNeed, TopicHead, look_ahead,
+)
+from kprod._core.send_hooks cimport SendHooks
 
 from kprod._core.send_hooks import not_initialised
 from kprod.errors import LocalProtocolError, RecordTooLarge
@@ -48,107 +46,11 @@ from kprod.errors import LocalProtocolError, RecordTooLarge
 cdef const unsigned char* NO_HEADERS = b"\x00"
 
 
-cdef class PartitionHead:
-    """One partition's queue as the send path sees it: its batches, the last of them maybe open.
-
-    Attributes:
-        batches: A deque of the batches that are not done, oldest first.
-        builder: The open batch's builder; None when no batch takes records.
-        result: The open batch's shared result.
-    """
-
-    def __init__(self, str topic not None, int32_t partition):
-        self.topic = topic
-        self.partition = partition
-        self.batches = deque()
-
-    def open(self, batch) -> bool:
-        """Put a new batch last in the queue and let records go into it from now on.
-
-        Args:
-            batch: Has a `builder` and a `result`.
-
-        Returns:
-            False when another thread has opened one meanwhile; then nothing changes.
-        """
-        return self.enter(batch, None)
-
-    cdef bint enter(self, object batch, SendPath path) except -1:
-        """As `open`; also False when the path refuses records by now."""
-        cdef BatchBuilder builder = batch.builder
-        cdef BatchResult result = batch.result
-        with cython.critical_section(self):
-            if self.builder is not None or (path is not None and path.refusal is not None):
-                return False
-            if path is not None:
-                result.lane = path.lane
-            self.batches.append(batch)
-            self.builder = builder
-            self.result = result
-        return True
-
-    def seal(self) -> None:
-        """Let no more records go into the open batch."""
-        cdef BatchBuilder builder
-        with cython.critical_section(self):
-            builder = self.builder
-            self.builder = None
-            self.result = None
-        if builder is not None:
-            builder.seal()
-
-
-cdef class TopicHead:
-    """What the send path needs of a topic: its partitions' queues and the sticky partition.
-
-    Attributes:
-        queues: One `PartitionHead` for each partition, by number; never shrinks.
-        partition_count: How many of them the topic has now.
-        sticky: Where records without key and partition go now.
-        turns: Partitions that records go to in turn, where they do; all when empty.
-    """
-
-    def __init__(self, str name not None, list queues not None):
-        self.name = name
-        self.queues = queues
-        self.partition_count = len(queues)
-        self.turns = []
-
-
-cdef class ChunkHand:
-    """What a send that must not wait brings along, and what it misses.
-
-    Attributes:
-        chunks: Lent by the pool; a send that needs memory uses all of them, if they are enough.
-        missing_count: How many chunks the latest send missed that came to nothing.
-        missing_large: Whether large ones.
-    """
-
-    def __init__(self):
-        self.chunks = []
-
-    cdef list fill(self, SendPath path, Py_ssize_t missing_bytes, bint large):
-        """Chunks out of this hand or the pool; None if neither has them, and what is missing."""
-        cdef Py_ssize_t chunk_bytes = (
-            path._pool.large_chunk_bytes if large else path._pool.small_chunk_bytes
-        )
-        cdef Py_ssize_t size_bytes = 0
-        cdef Chunk chunk
-        cdef list chunks = self.chunks
-        for chunk in chunks:
-            size_bytes += chunk.capacity_bytes
-        if size_bytes >= missing_bytes:
-            self.chunks = []
-            return chunks
-        self.missing_count = (missing_bytes + chunk_bytes - 1) // chunk_bytes
-        self.missing_large = large
-        return path._try_take(self.missing_count, large)
-
-
-cdef class SendPath(SendHooks):
-    """The compiled half of a producer: `send` and nothing else.
+cdef class SendPath(BatchOpener):
+    """Takes records one by one, each into the open batch of its partition.
 
     Args:
+        hooks: Asked for whatever blocks, decides or is the application's.
         pool: Lends chunks.
         clock: Stamps records.
         inbox: A deque where partitions with a new or full batch are posted for the sender.
@@ -157,22 +59,18 @@ cdef class SendPath(SendHooks):
     """
 
     def __cinit__(self, *_, **__):
-        # What `send` reads without a look whether it is None. It refuses until `__init__` has run.
+        # What is read without a look whether it is None. It refuses until `__init__` has run.
         self._clock = SystemClock()
         self.topics = {}
-        self.refusal = not_initialised
 
     def __init__(
-        self, ChunkPool pool not None, SystemClock clock not None, inbox, dict topics not None,
-        rules,
+        self, SendHooks hooks not None, ChunkPool pool not None, SystemClock clock not None, inbox,
+        dict topics not None, rules,
     ):
         if self.refusal is not not_initialised:
-            raise RuntimeError("a Producer's __init__ was called twice; make another Producer")
-        self._pool = pool
-        self._clock = clock
-        self.inbox = inbox
+            raise RuntimeError("a SendPath's __init__ was called twice; make another SendPath")
+        BatchOpener.__init__(self, hooks, pool, clock, inbox)
         self.topics = topics
-        self.wake = self.lane = None
         self._max_block_ms = rules.max_block_ms
         self._record_bytes_max = rules.record_bytes_max
         self._has_interceptors = rules.has_interceptors
@@ -183,48 +81,12 @@ cdef class SendPath(SendHooks):
         self._hashed_key_bytes_min = rules.hashed_key_bytes_min
         self.refusal = None
 
-    # The interpreter calls a plain method faster than one that knows its signature, so this one
-    # says in its text what it is called with.
-    @cython.binding(False)
-    @cython.embedsignature(True)
-    @cython.embedsignature.format("clinic")
+    @cython.final
     @cython.nonecheck(False)
-    def send(
-        self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None,
-        on_delivery=None,
+    cdef RecordFuture send(
+        self, topic, value, key, headers, partition, timestamp_ms, on_delivery
     ):
-        """Hand over one record; it is sent in the background.
-
-        The bytes are copied, so a buffer may change after the call. Waits, for at most
-        `max_block_ms` in all, when the topic is new or the buffer is full.
-
-        Args:
-            topic: Name of the topic.
-            value: Bytes-like, or None for a tombstone; anything at all with a `value_serializer`.
-            key: Bytes-like or None; decides the partition when none is given.
-            headers: Pairs of a str and bytes-like or None, or a mapping of them.
-            partition: 0-based; None lets the key or the partitioner decide.
-            timestamp_ms: Milliseconds since 1970; None is the moment of the call, where up to
-                sixteen in a row of more than 64 share one; see `SystemClock.shared_timestamp_ms`.
-            on_delivery: Called as `on_delivery(metadata, error)` on the sender's thread when the
-                record is settled; exactly one of them is None.
-
-        Returns:
-            A `RecordFuture`.
-
-        Raises:
-            TypeError: An argument of a wrong type, such as a value that is not bytes-like.
-            ValueError: A negative partition or timestamp, or an illegal topic name.
-            SerializationError: A serializer raised.
-            RecordTooLarge: The record exceeds `max_request_size` or `buffer_memory`.
-            UnknownTopic: The cluster does not know the topic, and does not create it.
-            UnknownPartition: The topic has no such partition.
-            MetadataTimeout: The topic's partitions could not be learnt within `max_block_ms`.
-            BufferTimeout: No memory came free within `max_block_ms`.
-            ClosedError: The producer is closed, or was made in a parent process.
-
-        Thread-safety: any thread.
-        """
+        """Append one record, as `Producer.send` describes it."""
         cdef SendArguments given
         cdef int64_t waited_ms = 0
         cdef TopicHead head = self._favourite
@@ -248,12 +110,12 @@ cdef class SendPath(SendHooks):
         cdef TopicHead head
         topic, value, key, headers, partition, timestamp_ms = record
         if self._has_interceptors:
-            topic, value, key, headers, partition, timestamp_ms, on_delivery = self.intercept(
+            topic, value, key, headers, partition, timestamp_ms, on_delivery = self.hooks.intercept(
                 record, on_delivery
             )
         head = self._head_of(topic, on_delivery, &waited_ms)
         if self._has_serializers:
-            key, value, headers = self.serialize(head.name, key, value, headers)
+            key, value, headers = self.hooks.serialize(head.name, key, value, headers)
         borrow(&given, value, key, headers, partition, timestamp_ms, on_delivery)
         return self.hand_over(head, &given, waited_ms, None)
 
@@ -275,7 +137,7 @@ cdef class SendPath(SendHooks):
             head = <TopicHead>found
         else:
             started_ms = self._clock.now_ms()
-            head = self.open_topic(name, self._max_block_ms)
+            head = self.hooks.open_topic(name, self._max_block_ms)
             waited_ms[0] = self._clock.now_ms() - started_ms
         with cython.critical_section(self):
             if self._favourite is None:
@@ -324,7 +186,9 @@ cdef class SendPath(SendHooks):
             else:
                 record.timestamp_ms = whole(<object>given.timestamp_ms, "timestamp_ms")
             if self._has_partitioner and partition is None:
-                partition = self.choose_partition(head, <object>given.key, <object>given.value)
+                partition = self.hooks.choose_partition(
+                    head, <object>given.key, <object>given.value
+                )
             index = -1
             if partition is not None or not goes_sticky(self, &record):
                 index = self._partition_index(head, &record, partition, &need.waited_ms)
@@ -357,7 +221,7 @@ cdef class SendPath(SendHooks):
         index = whole(partition, "partition")
         if index >= head.partition_count:
             started_ms = self._clock.now_ms()
-            self.await_partition(head, index, self._max_block_ms - waited_ms[0])
+            self.hooks.await_partition(head, index, self._max_block_ms - waited_ms[0])
             waited_ms[0] += self._clock.now_ms() - started_ms
             if index >= PyList_GET_SIZE(head.queues):
                 raise LocalProtocolError(
@@ -441,38 +305,9 @@ cdef class SendPath(SendHooks):
                 record.timestamp_ms = self._clock.own_timestamp_ms(&self._stamp)
                 future._timestamp_ms = record.timestamp_ms
 
-    cdef bint _make_room(
-        self, TopicHead head, PartitionHead queue, BatchBuilder builder, int outcome, RoomNeed* need
-    ) except -1:
-        """Do what a record that was not appended waits for; then it is tried again.
-
-        False if it must not wait, and there is no memory.
-        """
-        cdef bint is_small
-        cdef list chunks
-        if outcome == NEED_CHUNKS:
-            chunks = self._take_for(need, builder.missing_bytes, True)
-            if chunks is not None:
-                self._extend(queue, chunks)
-            return chunks is not None
-        if outcome == BATCH_FULL:
-            self._seal_full(queue, builder)
-            if queue.partition == head.sticky:
-                self.roll_sticky(head)
-            return True
-        if outcome == NO_BATCH:
-            # Enough for the whole record: who opens a batch and then waits for more would hold
-            # memory that another does not get.
-            is_small = need.bound_bytes <= self._pool.small_chunk_bytes
-            chunks = self._take_for(need, need.bound_bytes, not is_small)
-            if chunks is not None:
-                self._open(queue, chunks)
-            return chunks is not None
-        raise self.refusal()
-
     cdef object headers_too_large(self, TopicHead head):
         """The error for headers of which no more was read, since they pass the limit already."""
-        text = self.too_large_text(head.name, self._record_bytes_max + 1)
+        text = self.hooks.too_large_text(head.name, self._record_bytes_max + 1)
         return RecordTooLarge(f"the headers alone are too large: {text}")
 
     @cython.final
@@ -482,121 +317,73 @@ cdef class SendPath(SendHooks):
             record.key_bytes, record.value_bytes, record.headers_bytes
         )
         if bound_bytes > self._record_bytes_max:
-            raise RecordTooLarge(self.too_large_text(head.name, bound_bytes))
+            raise RecordTooLarge(self.hooks.too_large_text(head.name, bound_bytes))
         return bound_bytes
 
-    cdef int _seal_full(self, PartitionHead queue, BatchBuilder builder) except -1:
-        """Close a full batch for appends, unless another thread has done it, and post it."""
-        with cython.critical_section(queue):
-            if queue.builder is not builder:
-                return 0
-            queue.builder = None
-            queue.result = None
-        builder.seal()
-        self._post(queue)
-        return 0
 
-    cdef int _extend(self, PartitionHead queue, list chunks) except -1:
-        """Lengthen the open batch, by all chunks or none."""
-        cdef BatchBuilder builder
-        cdef Py_ssize_t last
-        try:
-            with cython.critical_section(queue):
-                builder = queue.builder
-                if builder is not None:
-                    for last in range(PyList_GET_SIZE(chunks) - 1, -1, -1):
-                        builder.extend(chunks[last])
-                        del chunks[last]
-                    return 0
-        except MemoryError:
-            self._pool.give_back_chunks(chunks)
-            raise
-        # The batch was drained meanwhile, and another may need more than these. Whoever kept them
-        # and waited for the rest could wait for someone who does the same.
-        self._pool.give_back_chunks(chunks)
-        return 0
+# Of a producer whose `__init__` has not run: it refuses, and says so.
+cdef SendPath _path_of_none = SendPath.__new__(SendPath)
 
-    cdef list _try_take(self, Py_ssize_t chunk_count, bint large):
-        """So many chunks, or None when there are not as many now."""
-        cdef ChunkPool pool = self._pool
-        cdef list chunks = []
-        cdef Chunk chunk
-        while PyList_GET_SIZE(chunks) < chunk_count:
-            chunk = pool.try_take(large)
-            if chunk is None:
-                # Whoever waited with chunks in hand could wait for someone who does the same.
-                pool.give_back_chunks(chunks)
-                return None
-            chunks.append(chunk)
-        return chunks
 
-    cdef list _take(self, Py_ssize_t missing_bytes, bint large, int64_t* waited_ms):
-        """Chunks of at least `missing_bytes` together, all or none; waits in line if it must."""
-        cdef ChunkPool pool = self._pool
-        cdef Py_ssize_t chunk_bytes = pool.large_chunk_bytes if large else pool.small_chunk_bytes
-        cdef Py_ssize_t chunk_count = (missing_bytes + chunk_bytes - 1) // chunk_bytes
-        cdef list chunks = self._try_take(chunk_count, large)
-        cdef MemoryWaiter waiter
-        cdef int64_t started_ms
-        if chunks is not None:
-            return chunks
-        waiter = MemoryWaiter(chunk_count, large, chunk_bytes)
-        started_ms = self._clock.now_ms()
-        try:
-            pool.join_line(waiter)
-            self.wait_for_memory(waiter, self._max_block_ms - waited_ms[0])
-            chunks = pool.claim(waiter)
-        finally:
-            pool.leave_line(waiter)
-        waited_ms[0] += self._clock.now_ms() - started_ms
-        return chunks
+# Not cleared by the cycle collector: `send` does not look whether there is a path.
+@cython.no_gc_clear
+cdef class SendMethod:
+    """The compiled base class of `Producer`: `send`, and what is behind the producer.
 
-    cdef list _take_for(self, RoomNeed* need, Py_ssize_t missing_bytes, bint large):
-        """As `_take` for a send that may wait; None if it must not, and there are none."""
-        if need.hand == NULL:
-            return self._take(missing_bytes, large, &need.waited_ms)
-        return (<ChunkHand>need.hand).fill(self, missing_bytes, large)
+    Args:
+        path: Takes the records.
+        behind: What a producer has beside its public methods, kept as `_kprod`.
+    """
 
-    cdef int _open(self, PartitionHead queue, list chunks) except -1:
-        """Open a batch on these chunks; they go back unless it came to own them."""
-        cdef ChunkChain chain
-        try:
-            chain = ChunkChain(self._pool, chunks)
-        except MemoryError:
-            self._pool.give_back_chunks(chunks)
-            raise
-        try:
-            batch = self.make_batch(queue, chain)
-            if queue.enter(batch, self):
-                return 0
-        except BaseException:
-            chain.release()
-            raise
-        chain.release()
-        return 0
+    def __cinit__(self, *_, **__):
+        self._path = _path_of_none
 
-    cdef int _post(self, PartitionHead queue) except -1:
-        """Tell the sender, and wake it if it sleeps and the lane cannot do without it.
+    def __init__(self, SendPath path not None, behind):
+        if self._path is not _path_of_none:
+            raise RuntimeError("a SendMethod's __init__ was called twice; make another SendMethod")
+        self._path = path
+        self._kprod = behind
 
-        Compiled code and built-ins only, a deque and a socket: no bytecode runs between an append
-        and the return of its future, so no signal handler does.
+    # The interpreter calls a plain method faster than one that knows its signature, so this one
+    # says in its text what it is called with.
+    @cython.binding(False)
+    @cython.embedsignature(True)
+    @cython.embedsignature.format("clinic")
+    @cython.nonecheck(False)
+    def send(
+        self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None,
+        on_delivery=None,
+    ):
+        """Hand over one record; it is sent in the background.
+
+        The bytes are copied, so a buffer may change after the call. Waits, for at most
+        `max_block_ms` in all, when the topic is new or the buffer is full.
+
+        Args:
+            topic: Name of the topic.
+            value: Bytes-like, or None for a tombstone; anything at all with a `value_serializer`.
+            key: Bytes-like or None; decides the partition when none is given.
+            headers: Pairs of a str and bytes-like or None, or a mapping of them.
+            partition: 0-based; None lets the key or the partitioner decide.
+            timestamp_ms: Milliseconds since 1970; None is the moment of the call, where up to
+                sixteen in a row of more than 64 share one; see `SystemClock.shared_timestamp_ms`.
+            on_delivery: Called as `on_delivery(metadata, error)` on the sender's thread when the
+                record is settled; exactly one of them is None.
+
+        Returns:
+            A `RecordFuture`.
+
+        Raises:
+            TypeError: An argument of a wrong type, such as a value that is not bytes-like.
+            ValueError: A negative partition or timestamp, or an illegal topic name.
+            SerializationError: A serializer raised.
+            RecordTooLarge: The record exceeds `max_request_size` or `buffer_memory`.
+            UnknownTopic: The cluster does not know the topic, and does not create it.
+            UnknownPartition: The topic has no such partition.
+            MetadataTimeout: The topic's partitions could not be learnt within `max_block_ms`.
+            BufferTimeout: No memory came free within `max_block_ms`.
+            ClosedError: The producer is closed, or was made in a parent process.
+
+        Thread-safety: any thread.
         """
-        self.inbox.append(queue)
-        if self.sender_sleeps:
-            if self.lane is None or not self.lane.send(queue):
-                self.wake_sender()
-        return 0
-
-    cpdef int wake_sender(self) except -1:
-        """End the sender's sleep, if it sleeps; built-ins only."""
-        # Held here: what it writes to is open for as long as somebody holds it.
-        wake = self.wake
-        # Cleared first: cleared after the call it could undo the sender's next falling asleep.
-        self.sender_sleeps = False
-        if wake is not None:
-            try:
-                wake()
-            except OSError:
-                # Full: it will wake. Closed: there is nobody to wake.
-                pass
-        return 0
+        return self._path.send(topic, value, key, headers, partition, timestamp_ms, on_delivery)

@@ -1,7 +1,8 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
-from kprod._core.append cimport SendPath, TopicHead
+from kprod._core.append cimport SendPath
+from kprod._core.partition_appender cimport TopicHead
 from kprod._core.tally cimport SendTally
 
 

@@ -1,4 +1,5 @@
-from kprod._core.append import SendPath, TopicHead
+from kprod._core.append import SendPath
+from kprod._core.partition_appender import TopicHead
 from kprod._core.tally import SendTally
 
 class ArrowBatches:

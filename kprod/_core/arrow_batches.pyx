@@ -18,11 +18,13 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from kprod._core.append cimport PartitionHead, SendPath, TopicHead
+from kprod._core.append cimport SendPath
 from kprod._core.batch cimport BatchBuilder
 from kprod._core.batch_result cimport BatchResult
 from kprod._core.chunks cimport ChunkChain, ChunkPool
-from kprod._core.tally cimport BatchShare, SendTally
+from kprod._core.partition_appender cimport PartitionHead, TopicHead
+from kprod._core.tally cimport SendTally
+from kprod._core.bulk_share cimport BatchShare
 
 from kprod.errors import Persistence
 
@@ -84,7 +86,7 @@ cdef class ArrowBatches:
             path._pool.give_back_chunks(chunks)
             raise
         try:
-            batch = path.make_batch(self._head.queues[slot - 1], chain)
+            batch = path.hooks.make_batch(self._head.queues[slot - 1], chain)
             share = BatchShare(self._tally, batch.result)
             share.watch()
         except BaseException:
@@ -174,7 +176,7 @@ cdef class ArrowBatches:
         if previous is not None:
             previous.seal()
         if self._head.sticky == queue.partition:
-            path.roll_sticky(self._head)
+            path.hooks.roll_sticky(self._head)
             self.follow_topic()
         return 0
 
@@ -191,7 +193,7 @@ cdef class ArrowBatches:
         try:
             builder.chain.release()
         finally:
-            self._path.note_failed(result.topic, builder.record_count)
+            self._path.hooks.note_failed(result.topic, builder.record_count)
         return 0
 
     cdef int _vacate(self, Py_ssize_t slot) except -1:

@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t, int64_t
 
-from kprod._core.append cimport SendPath, TopicHead
+from kprod._core.append cimport SendPath
+from kprod._core.partition_appender cimport TopicHead
 from kprod._core.arrow_rows cimport ArrowRows
 
 

@@ -15,7 +15,8 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
-from kprod._core.append cimport SendPath, TopicHead
+from kprod._core.append cimport SendPath
+from kprod._core.partition_appender cimport TopicHead
 from kprod._core.arrow_columns cimport OFFSETS_32, OFFSETS_64, bytes_between
 from kprod._core.arrow_rows cimport PARTITION_UNKNOWN, ArrowRows, Columns, RowLook
 from kprod._core.key_hash cimport hash_key

@@ -26,7 +26,7 @@ from libc.stdint cimport int32_t, int64_t
 from kprod._core.append cimport BESIDES_BYTES_MAX, SendPath
 from kprod._core.arrow_batches cimport ArrowBatches, Slot
 from kprod._core.arrow_columns cimport read_number
-from kprod._core.arrow_plan cimport BLOCK_ROWS, STICKY_SLOT, BlockPlan
+from kprod._core.arrow_plan cimport BLOCK_ROWS, BlockPlan, STICKY_SLOT
 from kprod._core.arrow_rows cimport (
     PARTITION_UNKNOWN,
     ROW_CHANGED,
@@ -38,6 +38,7 @@ from kprod._core.batch cimport APPENDED, NEED_CHUNKS, BatchBuilder, RecordFields
 from kprod._core.bulk cimport BulkCall
 from kprod._core.bulk_share cimport BatchShare
 from kprod._core.layout cimport BATCH_OVERHEAD_BYTES
+from kprod._core.partition_appender cimport PartitionHead, try_take
 
 from kprod._core.bulk import UNENDURED
 from kprod.errors import RecordTooLarge
@@ -87,7 +88,7 @@ cdef class ArrowCall(BulkCall):
                 else:
                     self._send_array(row_count)
                 self._batches.splice_all()
-                path.breathe()
+                path.hooks.breathe()
         finally:
             # Rows that were dealt with are sent, whatever ended the call.
             self._batches.splice_all()
@@ -96,7 +97,7 @@ cdef class ArrowCall(BulkCall):
         cdef int64_t row = 0
         while row < row_count:
             row = self._send_block(row, row_count)
-            self._path.breathe()
+            self._path.hooks.breathe()
         return 0
 
     cdef int64_t _send_block(self, int64_t first, int64_t row_count) except -1:
@@ -229,7 +230,7 @@ cdef class ArrowCall(BulkCall):
                     self._planned_bytes(slot) + BATCH_OVERHEAD_BYTES
                     > self._path._pool.small_chunk_bytes
                 )
-                chunks = self._path._try_take(1, large)
+                chunks = try_take(self._path._pool, 1, large)
                 if chunks is None:
                     return 0
                 batches.open_slot(slot, chunks)
@@ -262,7 +263,7 @@ cdef class ArrowCall(BulkCall):
             return 0
         if stop != NO_PRIVATE_BATCH:
             return batches.splice(slot)
-        chunks = path._try_take((size + chunk_bytes - 1) // chunk_bytes, True)
+        chunks = try_take(path._pool, (size + chunk_bytes - 1) // chunk_bytes, True)
         if chunks is None:
             # More than the row needs: batches of one chunk each would make memory short for good.
             wanted_bytes = min(
@@ -294,7 +295,7 @@ cdef class ArrowCall(BulkCall):
                 return False
             if fault == ROW_TOO_LARGE:
                 size = self._rows.size_of(row) + BESIDES_BYTES_MAX
-                error = RecordTooLarge(self._path.too_large_text(self.head.name, size))
+                error = RecordTooLarge(self._path.hooks.too_large_text(self.head.name, size))
             else:
                 error = self._rows.fault_of(row, fault)
         except Exception as raised:
@@ -320,4 +321,4 @@ cdef class ArrowCall(BulkCall):
                 self._is_checking = False
                 self.tally.refuse(error)
             if row % FEW_ROWS == 0:
-                self._path.breathe()
+                self._path.hooks.breathe()

@@ -1,21 +1,27 @@
-from kprod._core.append cimport ChunkHand, SendPath, TopicHead
+from kprod._core.append cimport SendPath
 from kprod._core.chunks cimport ChunkPool
 from kprod._core.loop_calls cimport LoopSignal
 from kprod._core.memory_waiter cimport MemoryWaiter
+from kprod._core.partition_appender cimport ChunkHand, TopicHead
 from kprod._core.record_future cimport RecordFuture
 from kprod._core.steps cimport Steps
 
 
 cdef class AsyncSendPath:
     # None while it is not open.
-    cdef public SendPath engine
+    cdef public SendPath send_path
     cdef int _since_rest
+
+
+cdef class AsyncSendMethod:
+    # None until `__init__` has run.
+    cdef readonly AsyncSendPath _kprod
 
 
 cdef class Sending(Steps):
     cdef AsyncSendPath _path
     # The path's, kept from the first attempt on.
-    cdef SendPath _engine
+    cdef SendPath _send_path
     cdef readonly object topic
     cdef object _value
     cdef object _key
@@ -32,7 +38,7 @@ cdef class Sending(Steps):
     cdef RecordFuture _attempt(self, ChunkHand hand)
     cdef object _go_on(self)
     cdef SendPath _needed(self)
-    cdef int _intercept(self, SendPath engine) except -1
+    cdef int _intercept(self, SendPath path) except -1
 
 
 cdef class LoopMemoryWaiter(MemoryWaiter):

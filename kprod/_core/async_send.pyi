@@ -3,10 +3,11 @@ from typing import Any, final
 
 from typing_extensions import Buffer
 
-from kprod._core.append import ChunkHand, SendPath
+from kprod._core.append import SendPath
 from kprod._core.chunks import ChunkPool
 from kprod._core.loop_calls import LoopSignal
 from kprod._core.memory_waiter import MemoryWaiter
+from kprod._core.partition_appender import ChunkHand
 from kprod._core.record_future import RecordFuture
 from kprod._core.steps import Steps
 from kprod.errors import ClosedError, KprodError
@@ -15,7 +16,12 @@ from kprod.model import RecordMetadata
 def not_open() -> ClosedError: ...
 
 class AsyncSendPath:
-    engine: SendPath | None
+    send_path: SendPath | None
+    def wait_and_send(self, sending: Sending) -> Coroutine[Any, Any, RecordFuture]: ...
+
+class AsyncSendMethod:
+    _kprod: Any
+    def __init__(self, path: AsyncSendPath) -> None: ...
     def send(
         self,
         topic: str,
@@ -26,7 +32,6 @@ class AsyncSendPath:
         timestamp_ms: int | None = None,
         on_delivery: Callable[[RecordMetadata | None, KprodError | None], object] | None = None,
     ) -> Coroutine[Any, Any, RecordFuture]: ...
-    def wait_and_send(self, sending: Sending) -> Coroutine[Any, Any, RecordFuture]: ...
 
 @final
 class Sending(Steps[RecordFuture]):

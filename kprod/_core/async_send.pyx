@@ -21,11 +21,12 @@ from cpython.object cimport PyCallable_Check, PyObject
 from cpython.ref cimport Py_DECREF
 from cpython.unicode cimport PyUnicode_CheckExact
 
-from kprod._core.append cimport ChunkHand, SendArguments, SendPath, TopicHead, borrow
+from kprod._core.append cimport SendArguments, SendPath, borrow
 from kprod._core.arguments cimport plain_text, whole
 
 from kprod._core.loop_calls cimport LoopSignal
 from kprod._core.memory_waiter cimport MemoryWaiter
+from kprod._core.partition_appender cimport ChunkHand, TopicHead
 from kprod._core.record_future cimport RecordFuture
 from kprod._core.steps cimport Steps, as_error
 
@@ -57,11 +58,30 @@ def not_open():
 
 
 cdef class AsyncSendPath:
-    """The compiled half of an asynchronous producer: `send`.
+    """What the sends of an asynchronous producer share; a subclass waits for what they miss.
 
     Attributes:
-        engine: Appends the records; None before the start, and after the end if it is shared.
+        send_path: Appends the records; None before the start, and after the end if it is shared.
     """
+
+    def wait_and_send(self, sending):
+        """A coroutine that waits for what is missing, and returns the record's future."""
+        raise NotImplementedError
+
+
+# Of a producer whose `__init__` has not run: it is not open.
+cdef AsyncSendPath _path_of_none = AsyncSendPath()
+
+
+cdef class AsyncSendMethod:
+    """The compiled base class of `AsyncProducer`: `send`, and what is behind the producer.
+
+    Args:
+        path: Kept as `_kprod`.
+    """
+
+    def __init__(self, AsyncSendPath path not None):
+        self._kprod = path
 
     def send(
         self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None,
@@ -100,7 +120,7 @@ cdef class AsyncSendPath:
         Thread-safety: any thread with a running event loop.
         """
         cdef Sending sending = Sending.__new__(Sending)
-        sending._path = self
+        sending._path = _path_of_none if self._kprod is None else self._kprod
         sending.topic = topic
         sending._value = value
         sending._key = key
@@ -109,10 +129,6 @@ cdef class AsyncSendPath:
         sending._timestamp_ms = timestamp_ms
         sending._on_delivery = on_delivery
         return sending
-
-    def wait_and_send(self, sending):
-        """A coroutine that waits for what is missing, and returns the record's future."""
-        raise NotImplementedError
 
 
 @cython.final
@@ -194,20 +210,20 @@ cdef class Sending(Steps):
         return 0
 
     cdef RecordFuture _attempt(self, ChunkHand hand):
-        cdef SendPath engine = self._needed()
+        cdef SendPath path = self._needed()
         cdef SendArguments given
         cdef PyObject* found
-        if engine.refusal is not None:
-            raise engine.refusal()
+        if path.refusal is not None:
+            raise path.refusal()
         if not self._is_intercepted:
             self._is_intercepted = True
-            self._intercept(engine)
+            self._intercept(path)
         if self._head is None:
-            found = PyDict_GetItem(engine.topics, self.topic)
+            found = PyDict_GetItem(path.topics, self.topic)
             if found == NULL:
                 return None
-            if engine._has_serializers:
-                self._key, self._value, self._headers = engine.serialize(
+            if path._has_serializers:
+                self._key, self._value, self._headers = path.hooks.serialize(
                     self.topic, self._key, self._value, self._headers
                 )
             self._head = <TopicHead>found
@@ -219,21 +235,21 @@ cdef class Sending(Steps):
             self._value, self._key, self._headers, self.partition, self._timestamp_ms,
             self._on_delivery,
         )
-        return engine.hand_over(self._head, &given, 0, hand)
+        return path.hand_over(self._head, &given, 0, hand)
 
     cdef SendPath _needed(self):
-        if self._engine is None:
-            self._engine = self._path.engine
-            if self._engine is None:
+        if self._send_path is None:
+            self._send_path = self._path.send_path
+            if self._send_path is None:
                 raise not_open()
-        return self._engine
+        return self._send_path
 
-    cdef int _intercept(self, SendPath engine) except -1:
-        if engine._has_interceptors:
+    cdef int _intercept(self, SendPath path) except -1:
+        if path._has_interceptors:
             (
                 self.topic, self._value, self._key, self._headers, self.partition,
                 self._timestamp_ms, self._on_delivery,
-            ) = engine.intercept(
+            ) = path.hooks.intercept(
                 (
                     self.topic, self._value, self._key, self._headers, self.partition,
                     self._timestamp_ms,

@@ -1,24 +1,12 @@
 from libc.stdint cimport int64_t
 
-from kprod._core.append cimport PartitionHead, RoomNeed, SendPath, TopicHead
-from kprod._core.batch cimport BatchBuilder, RecordFields
+from kprod._core.append cimport SendPath
+from kprod._core.batch cimport RecordFields
 from kprod._core.batch_result cimport BatchResult
+from kprod._core.bulk_columns cimport Column
 from kprod._core.bulk_share cimport BatchShare
+from kprod._core.partition_appender cimport PartitionHead, RoomNeed, TopicHead
 from kprod._core.tally cimport SendTally
-
-
-cdef class Column:
-    cdef list _list
-    cdef tuple _tuple
-    cdef object _iterator
-    cdef Py_ssize_t _index
-    cdef readonly str role
-    # Whether the next item takes no time and runs no code.
-    cdef readonly bint is_at_hand
-    cdef object take(self)
-    cdef Py_ssize_t append_run(
-        self, BatchBuilder builder, RecordFields* record, Py_ssize_t record_bytes_max
-    ) noexcept
 
 
 cdef class BulkCall:

@@ -1,15 +1,11 @@
-from typing import Any, final
+from typing import Any
 
-from kprod._core.append import SendPath, TopicHead
+from kprod._core.append import SendPath
+from kprod._core.bulk_columns import Column
+from kprod._core.partition_appender import TopicHead
 from kprod._core.tally import SendTally
 
 UNENDURED: tuple[type[Exception], ...]
-
-@final
-class Column:
-    role: str
-    is_at_hand: bool
-    def __init__(self, source: Any, role: str) -> None: ...
 
 class BulkCall:
     head: TopicHead

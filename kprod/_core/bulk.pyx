@@ -19,32 +19,23 @@ Source: Kafka KafkaProducer.doSend (clients 4.3.1).
 
 cimport cython
 from cpython.buffer cimport PyBuffer_Release
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
-from cpython.list cimport PyList_CheckExact, PyList_GET_ITEM, PyList_GET_SIZE
-from cpython.object cimport PyCallable_Check, PyObject
-from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.list cimport PyList_GET_SIZE
+from cpython.object cimport PyCallable_Check
 from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport int32_t, int64_t
 
-from kprod._core.append cimport (
-    CLOSED,
-    NO_BATCH,
-    PartitionHead,
-    RoomNeed,
-    SendPath,
-    TopicHead,
-    future_of,
-)
+from kprod._core.append cimport SendPath, future_of
 from kprod._core.arguments cimport expose, plain_text, whole
 from kprod._core.batch cimport (
-    APPENDED,
-    BatchBuilder,
-    RecordFields,
+    APPENDED, BatchBuilder, RecordFields,
 )
 from kprod._core.batch_result cimport BatchResult
+from kprod._core.bulk_columns cimport Column, END, take
 from kprod._core.bulk_share cimport BatchShare
 from kprod._core.collector cimport track_again
 from kprod._core.header_section cimport encode_header_section
+from kprod._core.partition_appender cimport CLOSED, NO_BATCH, PartitionHead, RoomNeed, TopicHead
 from kprod._core.record_future cimport RecordFuture
 from kprod._core.tally cimport SendTally
 
@@ -57,84 +48,12 @@ cdef enum:
     BREATH_RECORDS = 4096
     # For so many records at hand the clock is read once: a few microseconds' worth.
     STAMP_RECORDS = 64
-    # The longest run of records inside one critical section.
-    RUN_RECORDS = 64
-    # Most of what a batch of one record has beside its value; a bound, so it may be generous.
-    RECORD_BESIDES_BYTES_MAX = 128
     # Beside the values: keys, headers, partitions, timestamps.
     OTHER_COLUMNS = 4
 
 cdef const unsigned char* NO_HEADERS = b"\x00"
-cdef object END = object()
 # What is about the call, whichever record met it.
 UNENDURED = (ClosedError, KprodTimeout, MemoryError)
-
-
-@cython.final
-cdef class Column:
-    """One argument's items, one after the other.
-
-    Args:
-        source: Any iterable; a list or tuple is read in place.
-        role: The argument's name.
-    """
-
-    def __cinit__(self, source, str role not None):
-        self.role = role
-        if PyList_CheckExact(source):
-            self._list = source
-        elif PyTuple_CheckExact(source):
-            self._tuple = source
-        else:
-            self._iterator = iter(source)
-        self.is_at_hand = self._iterator is None
-
-    cdef object take(self):
-        """The next item, or END."""
-        cdef Py_ssize_t index = self._index
-        self._index += 1
-        if self._list is not None:
-            if index >= PyList_GET_SIZE(self._list):
-                return END
-            return <object>PyList_GET_ITEM(self._list, index)
-        if self._tuple is not None:
-            if index >= PyTuple_GET_SIZE(self._tuple):
-                return END
-            return <object>PyTuple_GET_ITEM(self._tuple, index)
-        return next(self._iterator, END)
-
-    cdef Py_ssize_t append_run(
-        self, BatchBuilder builder, RecordFields* record, Py_ssize_t record_bytes_max
-    ) noexcept:
-        """Append items that are bytes and of sound size, until one is not or does not fit.
-
-        Nothing here runs Python code; an item that was not appended comes next.
-        """
-        cdef PyObject* item
-        cdef Py_ssize_t size
-        cdef Py_ssize_t step = 0
-        cdef Py_ssize_t item_count = (
-            PyTuple_GET_SIZE(self._tuple) if self._list is None else PyList_GET_SIZE(self._list)
-        )
-        cdef Py_ssize_t value_bytes_max = record_bytes_max - RECORD_BESIDES_BYTES_MAX
-        cdef Py_ssize_t run = min(<Py_ssize_t>RUN_RECORDS, item_count - self._index)
-        while step < run:
-            if self._list is None:
-                item = PyTuple_GET_ITEM(self._tuple, self._index)
-            else:
-                item = PyList_GET_ITEM(self._list, self._index)
-            if not PyBytes_CheckExact(<object>item):
-                return step
-            size = PyBytes_GET_SIZE(<object>item)
-            if size > value_bytes_max:
-                return step
-            record.value = <const unsigned char*>PyBytes_AS_STRING(<object>item)
-            record.value_bytes = size
-            if builder.append(record) != APPENDED:
-                return step
-            self._index += 1
-            step += 1
-        return step
 
 
 cdef inline PartitionHead queue_at(TopicHead head, Py_ssize_t index):
@@ -167,7 +86,7 @@ cdef class BulkCall:
         self.tally = SendTally()
         self.head = path.topics.get(topic)
         if self.head is None:
-            self.head = path.open_topic(topic, path._max_block_ms)
+            self.head = path.hooks.open_topic(topic, path._max_block_ms)
         self._shares = [None] * PyList_GET_SIZE(self.head.queues)
         self._missing_from = <int64_t>0x7FFFFFFFFFFFFFFF
         self._breath_at = BREATH_RECORDS
@@ -217,7 +136,7 @@ cdef class BulkCall:
         while True:
             if self._is_plain:
                 self._append_run(values)
-            value = values.take()
+            value = take(values)
             if value is END:
                 return 0
             if keys is not None:
@@ -242,7 +161,7 @@ cdef class BulkCall:
         if self.tally.record_count >= self._breath_at or now_ms != self._breath_ms:
             self._breath_at = self.tally.record_count + BREATH_RECORDS
             self._breath_ms = now_ms
-            self._path.breathe()
+            self._path.hooks.breathe()
         return 0
 
     cdef int _append_run(self, Column values) except -1:
@@ -282,7 +201,7 @@ cdef class BulkCall:
 
     cdef object _beside(self, Column column):
         """The next item of a column that must not end before the values do."""
-        item = column.take()
+        item = take(column)
         if item is END:
             raise ValueError(
                 f"{column.role} ended after {self.tally.record_count} items, and values go on;"
@@ -330,7 +249,7 @@ cdef class BulkCall:
             else:
                 record.timestamp_ms = whole(timestamp_ms, "timestamp_ms")
             if path._has_partitioner and partition is None:
-                partition = path.choose_partition(self.head, key, value)
+                partition = path.hooks.choose_partition(self.head, key, value)
             if partition is None:
                 index = path._partition_index(self.head, &record, None, &need.waited_ms)
             else:
@@ -350,7 +269,7 @@ cdef class BulkCall:
         on_delivery = self._on_delivery
         value, key, headers, partition, timestamp_ms = row
         if path._has_interceptors:
-            topic, value, key, headers, partition, timestamp_ms, on_delivery = path.intercept(
+            topic, value, key, headers, partition, timestamp_ms, on_delivery = path.hooks.intercept(
                 (self.head.name, value, key, headers, partition, timestamp_ms), on_delivery
             )
             if topic != self.head.name:
@@ -359,7 +278,7 @@ cdef class BulkCall:
                     " bulk send has one topic: use send()"
                 )
         if self._has_serializers:
-            key, value, headers = path.serialize(self.head.name, key, value, headers)
+            key, value, headers = path.hooks.serialize(self.head.name, key, value, headers)
         return value, key, headers, partition, timestamp_ms, on_delivery
 
     cdef Py_ssize_t _given_index(

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-from kprod._core.future cimport BatchListener, BatchResult
+from kprod._core.batch_result cimport BatchListener, BatchResult
 
 
 cdef class BulkCompletion:

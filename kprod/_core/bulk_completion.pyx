@@ -18,7 +18,7 @@ Source: Kafka ProduceRequestResult (clients 4.3.1), which many records wait for.
 
 cimport cython
 
-from kprod._core.future cimport BatchListener, BatchResult
+from kprod._core.batch_result cimport BatchListener, BatchResult
 
 from _thread import allocate_lock
 

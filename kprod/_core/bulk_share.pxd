@@ -1,7 +1,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.bulk_completion cimport BulkCompletion
-from kprod._core.future cimport BatchListener, BatchResult
+from kprod._core.batch_result cimport BatchListener, BatchResult
 
 
 cdef class BatchShare(BatchListener):

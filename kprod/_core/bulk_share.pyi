@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
+from kprod._core.batch_result import BatchListener, BatchResult
 from kprod._core.bulk_completion import BulkCompletion
-from kprod._core.future import BatchListener, BatchResult
 
 class BatchShare(BatchListener):
     tally: BulkCompletion

@@ -19,7 +19,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from kprod._core.bulk_completion cimport BulkCompletion
 from kprod._core.collector cimport track_again
-from kprod._core.future cimport BatchListener, BatchResult
+from kprod._core.batch_result cimport BatchListener, BatchResult
 from kprod._core.varint cimport put_unsigned, take_unsigned
 
 cdef enum:

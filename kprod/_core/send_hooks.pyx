@@ -15,7 +15,7 @@ def not_initialised():
 
 
 cdef class SendHooks:
-    """Methods that the Python subclass of `SendPath` fills in.
+    """What a `SendPath` asks for; a subclass in Python answers.
 
     Arguments that end in `timeout_ms` may be <= 0: then nothing waits.
     """

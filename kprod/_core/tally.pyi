@@ -1,4 +1,3 @@
-from kprod._core.batch_result import BatchListener, BatchResult
 from kprod._core.bulk_completion import BulkCompletion
 from kprod.errors import KprodError
 

@@ -1,34 +1,24 @@
-"""The producer for asyncio: the same engine, another way to wait.
+"""The producer for asyncio, as an application sees it.
 
-`AsyncProducer` holds no delivery logic. Records are appended by the engine's own compiled path, in
-the task that sends them; whatever a thread would sleep for, a task waits for in its loop: a topic's
-partitions, room in the buffer, a batch's outcome. The engine's sender thread is the same one, so a
-loop is never held up by the network, nor the network by a loop.
+`AsyncProducer` holds no delivery logic: it is the same engine, with another way to wait
+(`kprod.aio.async_engine`). A subclass may use any name but `_kprod` for its own purposes.
 
 Thread-safety: any number of event loops, in as many threads, may share a producer.
-Source: kprod's departure 22; aiokafka 0.14 for the names.
+Source: aiokafka 0.14 for the names.
 """
 
-import asyncio
-import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, NoReturn, Self
-from weakref import WeakValueDictionary
 
-from kprod._core.async_send import AsyncSendPath, Sending, not_open
-from kprod._core.delivery_wait import FinishWait
-from kprod._core.record_future import RecordFuture
-from kprod.aio.room_line import RoomLine
-from kprod.aio.waiting import in_own_thread, wait_through
-from kprod.config import ProducerConfig, given_settings
-from kprod.config.address import shown_addresses
-from kprod.errors import ClosedError
+from kprod._core.async_send import AsyncSendMethod
+from kprod.aio.async_engine import AsyncEngine
+from kprod.config import given_settings
 from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Metrics
 from kprod.model import RecordMetadata
-from kprod.producer.bulk import OnDelivery, stoppable
-from kprod.producer.engine_parts import EngineParts
+from kprod.producer import bulk
+from kprod.producer.interceptors import OnDelivery
 from kprod.producer.producer import Producer
 from kprod.producer.receipt import SendReceipt
 from kprod.wording import plural
@@ -36,7 +26,7 @@ from kprod.wording import plural
 _logger = guarded_logger(__name__)
 
 
-class AsyncProducer(AsyncSendPath):
+class AsyncProducer(AsyncSendMethod):
     """Sends records to Kafka from asyncio, and says of each what became of it.
 
     Args:
@@ -52,8 +42,7 @@ class AsyncProducer(AsyncSendPath):
     Thread-safety: any number of event loops and threads; any event loop of asyncio's kind.
     """
 
-    engine: Producer | None
-    _has_begun = False  # of an object whose `__init__` has not run
+    _kprod: AsyncEngine  # None until `__init__` has run
 
     def __init__(
         self,
@@ -63,35 +52,10 @@ class AsyncProducer(AsyncSendPath):
         engine: Producer | None = None,
         **more_settings: object,
     ) -> None:
-        if self._has_begun:
+        if self._kprod is not None:
             raise RuntimeError("AsyncProducer.__init__ was called twice; make another one")
         given = given_settings("AsyncProducer", settings, more_settings)
-        self._config: ProducerConfig | None = None
-        if engine is None:
-            self._config = ProducerConfig.parse(given)  # what is wrong is said here, not at start
-        elif given:
-            raise TypeError(f"an engine has its own settings; not used: {', '.join(given)}")
-        self._given = given
-        self._shares_engine = engine is not None
-        self._is_closed = False
-        self._start_lock = threading.Lock()  # guards: the change of `engine`, and `_is_closed`
-        self._parts: EngineParts | None = None
-        self._measured = engine  # what counts; unlike `engine` it stays when this is closed
-        # One per loop that has somebody waiting, kept by those who wait.
-        self._lines: WeakValueDictionary[asyncio.AbstractEventLoop, RoomLine] = (
-            WeakValueDictionary()
-        )
-        if engine is not None:
-            self._parts = engine.parts()
-            self.engine = engine
-        self._has_begun = True
-
-    def _check_initialised(self) -> None:
-        if not self._has_begun:
-            raise RuntimeError(
-                "AsyncProducer.__init__ was not called, or it failed; a subclass calls"
-                " super().__init__(...) before anything else"
-            )
+        super().__init__(AsyncEngine(given, engine))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -102,10 +66,7 @@ class AsyncProducer(AsyncSendPath):
     @property
     def client_id(self) -> str:
         """The name that brokers see; before `start` what the settings say, empty if nothing."""
-        measured = self._measured
-        if measured is not None:
-            return measured.client_id
-        return "" if self._config is None else self._config.client_id
+        return _engine_of(self).client_id
 
     def metrics(self) -> Metrics:
         """What the producer has counted of itself, as `Producer.metrics`.
@@ -117,8 +78,7 @@ class AsyncProducer(AsyncSendPath):
 
         Thread-safety: any thread; after `close`, too.
         """
-        measured = self._measured
-        return {} if measured is None else measured.metrics()
+        return _engine_of(self).metrics()
 
     async def start(self) -> None:
         """Begin; a producer that has begun goes on. Does not wait for brokers: sends do.
@@ -126,14 +86,7 @@ class AsyncProducer(AsyncSendPath):
         Raises:
             ClosedError: It was closed.
         """
-        self._check_initialised()
-        with self._start_lock:
-            if self._is_closed:
-                raise ClosedError("the producer is closed; make another")
-            if self.engine is None:
-                engine = Producer(self._given)
-                self._parts = engine.parts()
-                self.engine = self._measured = engine
+        _engine_of(self).start()
 
     async def send_and_wait(
         self,
@@ -191,16 +144,15 @@ class AsyncProducer(AsyncSendPath):
             Exception: As `Producer.send_many`; the attribute `receipt` has what was accepted.
             ClosedError: It is not open.
         """
-        return await self._in_bulk(
-            lambda engine: engine.send_many(
-                topic,
-                values,
-                keys=keys,
-                headers=headers,
-                partitions=partitions,
-                timestamps_ms=timestamps_ms,
-                on_delivery=on_delivery,
-            )
+        engine = _engine_of(self)
+        others = {
+            "keys": keys,
+            "headers": headers,
+            "partitions": partitions,
+            "timestamps_ms": timestamps_ms,
+        }
+        return await engine.in_bulk(
+            lambda path: bulk.send_many(path, topic, values, others, on_delivery=on_delivery)
         )
 
     async def send_arrow(  # noqa: PLR0913 - what a record is made of
@@ -235,17 +187,15 @@ class AsyncProducer(AsyncSendPath):
             Exception: As `Producer.send_arrow`; the attribute `receipt` has what was accepted.
             ClosedError: It is not open.
         """
-        return await self._in_bulk(
-            lambda engine: engine.send_arrow(
-                topic,
-                data,
-                value=value,
-                key=key,
-                headers=headers,
-                partition=partition,
-                timestamp=timestamp,
-            )
-        )
+        engine = _engine_of(self)
+        names = {
+            "value": value,
+            "key": key,
+            "headers": headers,
+            "partition": partition,
+            "timestamp": timestamp,
+        }
+        return await engine.in_bulk(lambda path: bulk.send_arrow(path, topic, data, names))
 
     async def flush(self, timeout: float | None = None) -> int:  # noqa: ASYNC109 - as Producer.flush
         """Send everything that was accepted before this call, without waiting for linger.
@@ -260,18 +210,7 @@ class AsyncProducer(AsyncSendPath):
         Raises:
             ClosedError: It is not started.
         """
-        self._needed()
-        return await self._flush(timeout)
-
-    async def _flush(self, timeout: float | None) -> int:  # noqa: ASYNC109 - as above
-        assert self._parts is not None  # noqa: S101 - the caller knows
-        covered = self._parts.start_flush()
-        try:
-            async with asyncio.timeout(timeout):
-                await FinishWait([result for result, _ in covered])
-        except TimeoutError:
-            pass
-        return sum(result.failed_count(count) for result, count in covered)
+        return await _engine_of(self).flush(timeout)
 
     async def close(self, timeout: float | None = None) -> int:  # noqa: ASYNC109 - as Producer.close
         """Flush, then end the engine, unless it is shared. Later sends raise `ClosedError`.
@@ -284,16 +223,7 @@ class AsyncProducer(AsyncSendPath):
         Returns:
             How many records were not delivered by this call. 0 is success.
         """
-        self._check_initialised()
-        with self._start_lock:
-            engine = self.engine
-            self._is_closed = True
-        if engine is None:
-            return 0
-        if self._shares_engine:
-            self.engine = None
-            return await self._flush(timeout)
-        return await in_own_thread(lambda: engine.close(timeout), f"kprod-close-{engine.client_id}")
+        return await _engine_of(self).close(timeout)
 
     async def purge(self) -> int:
         """Drop every record that is certainly not in the log and not on its way there.
@@ -304,22 +234,14 @@ class AsyncProducer(AsyncSendPath):
         Raises:
             ClosedError: It is not open.
         """
-        self._needed()
-        assert self.engine is not None  # noqa: S101 - needed, and there
-        return await in_own_thread(self.engine.purge, f"kprod-purge-{self.engine.client_id}")
+        return await _engine_of(self).purge()
 
     def __repr__(self) -> str:
         name = type(self).__name__
-        made = self.__dict__
-        if "_measured" not in made:
-            return f"<{name}, not made: its __init__ has not run>"
-        engine, config = made["_measured"], made["_config"]
+        engine: AsyncEngine | None = self._kprod
         if engine is None:
-            servers = shown_addresses(config.bootstrap_servers)
-            state = "closed" if made["_is_closed"] else "not started"
-            return f"<{name} {self.client_id!r}, {state}, bootstrap_servers={servers!r}>"
-        state = "closed" if made["_is_closed"] else "started"
-        return f"<{name}, {state}, {'shares' if made['_shares_engine'] else 'has'} {engine!r}>"
+            return f"<{name}, not made: its __init__ has not run>"
+        return engine.described_as(name)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -334,61 +256,16 @@ class AsyncProducer(AsyncSendPath):
         undelivered = await self.close()
         if undelivered and error is None:
             records = plural(undelivered, "record was", "records were")
-            _logger.warning("%s: %d %s not delivered", self.client_id, undelivered, records)
+            client_id = _engine_of(self).client_id
+            _logger.warning("%s: %d %s not delivered", client_id, undelivered, records)
 
-    # What the compiled path leaves to Python.
 
-    async def wait_and_send(self, sending: Sending) -> RecordFuture:
-        """Wait for what a send misses, as often as something is missing."""
-        assert self._parts is not None  # noqa: S101 - an attempt was made
-        parts = self._parts
-        loop = asyncio.get_running_loop()
-        ends_s = loop.time() + parts.max_block_ms / 1000
-        while True:
-            left_ms = int((ends_s - loop.time()) * 1000)
-            if not sending.knows_topic:
-                await wait_through(parts.opener.opening(sending.topic, left_ms), parts.metadata)
-            elif not sending.knows_partition:
-                await self._find_partition(parts, sending, left_ms)
-            else:
-                future = await self._line(parts).send(sending, left_ms / 1000)
-                if future is not None:
-                    return future
-
-    async def _find_partition(self, parts: EngineParts, sending: Sending, left_ms: int) -> None:
-        assert sending.partition is not None  # noqa: S101 - it is not known
-        head = parts.topics[sending.topic]
-        steps = parts.opener.finding(head, sending.partition, left_ms)
-        await wait_through(steps, parts.metadata)
-
-    async def _in_bulk(self, call: Callable[[Producer], SendReceipt]) -> SendReceipt:
-        self._needed()
-        engine = self.engine
-        assert engine is not None  # noqa: S101 - needed, and there
-        is_wanted = True
-
-        def check() -> None:
-            if not is_wanted:
-                raise asyncio.CancelledError
-
-        def run() -> SendReceipt:
-            with stoppable(check):
-                return call(engine)
-
-        try:
-            return await in_own_thread(run, f"kprod-bulk-{engine.client_id}")
-        finally:
-            is_wanted = False
-
-    def _line(self, parts: EngineParts) -> RoomLine:
-        loop = asyncio.get_running_loop()
-        line = self._lines.get(loop)
-        if line is None:
-            line = self._lines[loop] = RoomLine(parts.pool)
-        return line
-
-    def _needed(self) -> EngineParts:
-        self._check_initialised()
-        if self._parts is None or self.engine is None:
-            raise not_open()
-        return self._parts
+def _engine_of(producer: AsyncProducer) -> AsyncEngine:
+    """What is behind a producer; raises if its `__init__` has not run."""
+    engine: AsyncEngine | None = producer._kprod  # noqa: SLF001 - the one way behind the face
+    if engine is None:
+        raise RuntimeError(
+            "AsyncProducer.__init__ was not called, or it failed; a subclass calls"
+            " super().__init__(...) before anything else"
+        )
+    return engine

@@ -27,8 +27,8 @@ from collections import OrderedDict
 from functools import partial
 from itertools import islice
 
-from kprod._core.append import ChunkHand
 from kprod._core.async_send import LoopMemoryWaiter, Sending
+from kprod._core.partition_appender import ChunkHand
 from kprod._core.record_future import RecordFuture
 from kprod.producer.buffer_pool import LOOK_S, BufferPool
 

@@ -44,7 +44,7 @@ from kprod.protocol.error_table import ErrorCode
 NOTED_EVERY_MS = 100  # how exactly a last use is known; metadata_max_idle_ms is far more
 
 
-class Metadata(AwaitedVersion):  # noqa: PLR0904 - one policy: what to ask, and what an answer changes
+class Metadata(AwaitedVersion):
     """The newest snapshot, and the policy that keeps it new."""
 
     __slots__ = (

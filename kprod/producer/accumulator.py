@@ -36,7 +36,7 @@ from kprod.producer.topic_queues import TopicQueues
 from kprod.timer.timer import Timer
 
 if TYPE_CHECKING:
-    from kprod._core.append import TopicHead
+    from kprod._core.partition_appender import TopicHead
 
 
 class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the send path asks

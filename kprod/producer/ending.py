@@ -164,7 +164,7 @@ class Ending:
         return sum(counts)
 
     def begin_close(self) -> Callable[[], int]:
-        """See `Producer.begin_close`."""
+        """See `ProducerEngine.begin_close`."""
         is_first = self._path.refusal is None
         covered = self._refuse_more()
         self.hurry()

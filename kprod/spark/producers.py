@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 
 from kprod import Producer
+from kprod.producer.producer import engine_of
 
 __all__ = ["PRODUCERS_MAX", "ProducerCache"]
 
@@ -50,7 +51,7 @@ class ProducerCache:
         # A forked child finds its parent's producers here, which are dead in it.
         key = (os.getpid(), frozenset(settings.items()))
         producer = self._producers.pop(key, None)
-        if producer is not None and producer.refusal is not None:
+        if producer is not None and not engine_of(producer).is_open:
             producer.close(0)  # it died between tasks: no reason for this one to fail
             producer = None
         producer = producer or self._make(settings)

@@ -2,22 +2,22 @@
 
 import gc
 import threading
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import kprod.producer.future  # registers what futures need of the layers above
-from kprod._core.append import PartitionHead, SendPath, TopicHead
 from kprod._core.batch import BatchBuilder
 from kprod._core.batch_result import BatchResult
 from kprod._core.chunks import ChunkChain, ChunkPool
 from kprod._core.memory_waiter import MemoryWaiter
+from kprod._core.partition_appender import PartitionHead, TopicHead
 from kprod.clock import ManualClock
 from kprod.errors import BufferTimeout, ClosedError, KprodError, KprodTimeout, RecordTooLarge
 from kprod.model import RecordMetadata
 from kprod.producer.send_rules import SendRules
+from tests._core.plain_path import PlainPath
 from tests.oracle import record_v2
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class _Batch:
         self.result = BatchResult(queue.topic, queue.partition)
 
 
-class _Path(SendPath):
+class _Path(PlainPath):
     """A send path whose batches are never drained but by the test."""
 
     def __init__(
@@ -50,8 +50,6 @@ class _Path(SendPath):
         super().__init__(
             self.pool,
             self.clock,
-            deque(),
-            {},
             SendRules(max_block_ms=1000, record_bytes_max=1 << 16, **options),
         )
         self.wake = self._count_wake

@@ -2,7 +2,6 @@
 
 import enum
 import gc
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,15 +9,16 @@ import pytest
 
 import kprod.producer.future as future_module
 from kprod._core import batch_result
-from kprod._core.append import PartitionHead, SendPath, TopicHead
 from kprod._core.batch import BatchBuilder
 from kprod._core.batch_result import BatchResult
 from kprod._core.chunks import ChunkChain, ChunkPool
 from kprod._core.memory_waiter import MemoryWaiter
+from kprod._core.partition_appender import PartitionHead, TopicHead
 from kprod.clock import ManualClock
 from kprod.errors import ClosedError
 from kprod.model import RecordMetadata
 from kprod.producer.send_rules import SendRules
+from tests._core.plain_path import PlainPath
 
 PARTITION_COUNT = 3
 
@@ -31,7 +31,7 @@ class _Batch:
         self.result = BatchResult(queue.topic, queue.partition)
 
 
-class _Path(SendPath):
+class _Path(PlainPath):
     """A send path over three partitions that nobody drains."""
 
     def __init__(
@@ -46,8 +46,6 @@ class _Path(SendPath):
         super().__init__(
             self.pool,
             self.clock,
-            deque(),
-            {},
             SendRules(max_block_ms=1000, record_bytes_max=1 << 16, **options),
         )
         queues = [PartitionHead("orders", partition) for partition in range(PARTITION_COUNT)]

@@ -5,8 +5,8 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kprod._core.batch_result import BatchResult
 from kprod._core.bulk_share import BatchShare
-from kprod._core.future import BatchResult
 from kprod._core.tally import SendTally
 from kprod.errors import DeliveryTimeout
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from kprod import AsyncProducer, Producer
-from kprod._core.async_send import AsyncSendPath
 from tests.producer.bench import TOPIC, Bench
 
 _opened: list[Producer] = []
@@ -20,12 +19,12 @@ def _close() -> Iterator[None]:
         _opened.pop().close(0)
 
 
-def _path() -> AsyncSendPath:
+def _path() -> AsyncProducer:
     _opened.append(Bench((0, 0, 0), linger_ms=0).producer)
     return AsyncProducer(engine=_opened[-1])
 
 
-def _full_path() -> AsyncSendPath:
+def _full_path() -> AsyncProducer:
     bench = Bench((0, 0, 0), linger_ms=60_000, buffer_memory=32_768, max_block_ms=60_000)
     bench.producer.send(TOPIC, b"v" * 28_000)
     _opened.append(bench.producer)
@@ -108,16 +107,16 @@ def test_closed_it_leaves_its_place() -> None:
 
     async def close() -> None:  # noqa: RUF029 - needs a loop that runs
         path = _full_path()
-        assert isinstance(path, AsyncProducer)
-        assert path.engine is not None
+        engine = path._kprod.engine
+        assert engine is not None
         unbegun = path.send(TOPIC, b"v" * 28_000)
         unbegun.close()
         waiting = path.send(TOPIC, b"v" * 28_000)
         waiting.send(None)
-        assert path.engine.parts().pool.waiter_count == 1
+        assert engine.pool.waiter_count == 1
         waiting.close()
         waiting.close()
-        assert path.engine.parts().pool.waiter_count == 0
+        assert engine.pool.waiter_count == 0
 
     asyncio.run(close())
 

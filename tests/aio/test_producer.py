@@ -170,8 +170,9 @@ def test_a_topic_that_does_not_come_is_an_error(run: Run[None], cluster: Embedde
             with pytest.raises(UnknownTopic, match=r"within max_block_ms=100.*UNKNOWN_TOPIC"):
                 await producer.send("never", b"v")
             assert impatient.cancelled()
-            assert producer.engine is not None
-            assert len(producer.engine.parts().metadata._room) == 0
+            engine = producer._kprod.engine
+            assert engine is not None
+            assert len(engine.metadata._room) == 0
 
     run(deliver())
 

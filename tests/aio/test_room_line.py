@@ -315,8 +315,9 @@ def test_fifty_thousand_tasks_at_a_full_buffer_some_of_them_cancelled(run: Run[s
                 await _turns(20)
             outcomes = await asyncio.gather(*tasks, return_exceptions=True)
             assert await producer.flush() == 0
-            assert producer.engine is not None
-            pool = producer.engine.parts().pool
+            engine = producer._kprod.engine
+            assert engine is not None
+            pool = engine.pool
             assert (pool.waiter_count, pool.lent_bytes) == (0, 0)
             cancelled = {
                 number

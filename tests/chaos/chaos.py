@@ -162,7 +162,7 @@ class Chaos:
     def _await_flight(self, producer: kprod.Producer, victim: int) -> int:
         """Wait until requests are in flight to a broker, and count them."""
         began_ms = self._clock.now_ms()
-        client = producer._client
+        client = producer._kprod.client
         while not (count := client.connections.in_flight_count(victim)):
             if self._seconds_since(began_ms) > WAIT_FOR_FLIGHT_S:
                 break

@@ -2,15 +2,15 @@
 
 import random
 import struct
-from collections import deque
 
-from kprod._core.append import PartitionHead, TopicHead
 from kprod._core.batch import BatchBuilder
 from kprod._core.batch_result import BatchResult
 from kprod._core.chunks import ChunkChain, ChunkPool
-from kprod._core.clock import SystemClock
-from kprod.producer.bulk import BulkSendPath
+from kprod._core.partition_appender import PartitionHead, TopicHead
+from kprod.clock import SystemClock
+from kprod.producer import bulk
 from kprod.producer.send_rules import SendRules
+from tests._core.plain_path import PlainPath
 from tests.fuzz.arrow_arrays import COLUMNS, HEAD, TABLES, Field, NotBuiltError, Table
 from tests.fuzz.target import INTERESTING, FindingError, Target, planted, signature
 from tests.oracle import record_v2
@@ -29,14 +29,14 @@ class _Batch:
         self.result = BatchResult(queue.topic, queue.partition)
 
 
-class _Path(BulkSendPath):
+class _Path(PlainPath):
     """A send path without a sender."""
 
     def __init__(self) -> None:
         queues = [PartitionHead("fuzz", partition) for partition in range(PARTITION_COUNT)]
         rules = SendRules(max_block_ms=0, record_bytes_max=1 << 12)
         head = TopicHead("fuzz", queues)
-        super().__init__(ChunkPool(1 << 20), SystemClock(), deque(), {"fuzz": head}, rules)
+        super().__init__(ChunkPool(1 << 20), SystemClock(), rules, {"fuzz": head})
         self.heads = queues
 
     def make_batch(self, queue: PartitionHead, chain: ChunkChain) -> _Batch:
@@ -156,7 +156,7 @@ def check(content: bytes) -> str:
     path = _Path()
     names = {COLUMNS[field.name]: field.name for field in table.columns}
     try:
-        receipt = path.send_arrow("fuzz", table, **names)
+        receipt = bulk.send_arrow(path, "fuzz", table, {"value": "value", **names})
     except ValueError as error:
         return signature(error)
     sent = [_count(batch) for head in path.heads for batch in head.batches]

@@ -16,7 +16,7 @@ from kprod.errors import BufferTimeout
 from kprod.metrics.export import FAMILIES
 from kprod.metrics.recorder import CALLER_NAMES, NODES_MAX, MetricsRecorder, SilentRecorder
 from kprod.metrics.table import Group
-from kprod.producer.producer import Environment
+from kprod.producer.wiring import Environment
 from kprod.protocol.error_table import ErrorCode
 from tests.producer.stage import Stage
 from tools import generate_metrics

@@ -236,7 +236,7 @@ def _produce(make: Callable[[HeldRequest], Mapping[str, Any]]) -> Iterator[Flood
 
     def turn() -> None:
         stage.selector.horizon_ms = stage.clock.now_ms()
-        stage.producer.run_once(stage.clock.now_ms())
+        stage.producer._kprod.run_once(stage.clock.now_ms())
 
     yield Flood(held.peer.transport, answer, turn, partitions_asked=1)
     Stage.opened.clear()

@@ -69,7 +69,7 @@ class Scene:
         self.producer.send(TOPIC, b"before")
         assert self.producer.flush(WAIT_S) == 0
         self.reference = weakref.ref(self.producer)
-        thread = self.producer._thread._thread
+        thread = self.producer._kprod.thread._thread
         assert thread is not None
         self.sender = thread.ident
 

@@ -19,7 +19,8 @@ from kprod.model import Node, RecordMetadata
 from kprod.network.request import ClientRequest, Outcome
 from kprod.network.surroundings import NetworkDoors
 from kprod.producer.produce_call import ProduceCall
-from kprod.producer.producer import Environment, Producer
+from kprod.producer.producer import Producer
+from kprod.producer.wiring import Environment
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec
 from kprod.protocol.headers import decode_request_header
@@ -181,25 +182,25 @@ class Bench:
         self.producer = Producer(
             bootstrap_servers="bench:1", environment=environment, **{"max_block_ms": 0, **config}
         )
-        self.client = FakeClient(self.clock, self.producer._timer)
-        self.producer._client = self.client  # type: ignore[assignment]
-        sender = self.producer._sender
+        self.client = FakeClient(self.clock, self.producer._kprod.timer)
+        self.producer._kprod.client = self.client  # type: ignore[assignment]
+        sender = self.producer._kprod.sender
         sender._client = self.client  # type: ignore[assignment]
         sender._producer_id_requests._client = self.client  # type: ignore[assignment]
-        self.pool = self.producer._pool
-        self.accumulator = self.producer._accumulator
+        self.pool = self.producer._kprod.pool
+        self.accumulator = self.producer._kprod.accumulator
         self.nodes = {
             node_id: Node(node_id, f"b{node_id}", 9092, rack)
             for node_id, rack in enumerate(racks or [None, None, None])
         }
         self.partitions: list[PartitionModel] = []
         self.lead(*leaders)
-        self.head = self.producer.open_topic(TOPIC, 0)
+        self.head = self.producer._kprod.support.open_topic(TOPIC, 0)
 
     def lead(self, *leaders: int, topic_id: uuid.UUID | None = None) -> None:
         """Let the cluster look like this from now on."""
         topic = topic_snapshot(leaders, topic_id=topic_id)
-        self.producer._metadata.snapshot = ClusterSnapshot(
+        self.producer._kprod.metadata.snapshot = ClusterSnapshot(
             nodes=MappingProxyType(self.nodes), topics=MappingProxyType({TOPIC: topic})
         )
         self.leaders = list(leaders)
@@ -208,7 +209,7 @@ class Bench:
 
     def forget_topic(self) -> None:
         """Let metadata not know the topic."""
-        self.producer._metadata.snapshot = ClusterSnapshot(nodes=MappingProxyType(self.nodes))
+        self.producer._kprod.metadata.snapshot = ClusterSnapshot(nodes=MappingProxyType(self.nodes))
 
     def send(self, partition: int, value: bytes, **more: Any) -> Any:
         """Send, and let the model know."""
@@ -231,7 +232,7 @@ class Bench:
         """Let time pass, then one turn of the sender."""
         if advance_ms:
             self.clock.advance(advance_ms)
-        self.producer.run_once(self.clock.now_ms())
+        self.producer._kprod.run_once(self.clock.now_ms())
 
     def apply(self, carried: Carried) -> dict[int, tuple[int, int]]:
         """Let the brokers act on a request; error code and offset by partition."""
@@ -265,7 +266,7 @@ class Bench:
 
     def timers(self) -> int:
         """How many deadlines are armed."""
-        return len(self.producer._timer)
+        return len(self.producer._kprod.timer)
 
 
 def produce_body(answers: dict[int, tuple[int, int]]) -> dict[str, Any]:

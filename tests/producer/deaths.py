@@ -103,9 +103,9 @@ def _run(
             sys.settrace(None)
             if fault is MemoryError and len(futures) == RECORDS:
                 futures.append(producer.send("orders", b"after", partition=0))
-                producer.hurry()
+                producer._kprod.hurry()
             else:
-                producer._thread.stop_soon()
+                producer._kprod.thread.stop_soon()
 
     futures: list[kprod.RecordFuture] = [
         producer.send("orders", b"x" * 3_000, partition=number % 2) for number in range(RECORDS)
@@ -116,7 +116,7 @@ def _run(
     previous = sys.gettrace()
     sys.settrace(tracer)
     try:
-        producer._thread.run()
+        producer._kprod.thread.run()
     finally:
         sys.settrace(previous)
     return tracer.lines, stage, futures
@@ -138,7 +138,7 @@ def _check_death(fatal: int) -> None:
     with pytest.raises(KprodError, match="died of Planted"):
         stage.producer.send("orders", b"late")
     assert stage.producer.close(0) == 0
-    assert stage.producer._thread.has_ended
+    assert stage.producer._kprod.thread.has_ended
     assert stage.selector.is_closed
     Stage.opened.remove(stage)  # what a request held when it was not yet made is lost with the pool
 
@@ -160,7 +160,7 @@ def _check_shortage(fatal: int) -> None:
     if lines < fatal:
         assert not errors
     assert stage.producer.close(0) == 0
-    assert stage.producer._thread.has_ended
+    assert stage.producer._kprod.thread.has_ended
     Stage.opened.remove(stage)
 
 

@@ -18,7 +18,7 @@ from kprod.clock import ManualClock
 from kprod.errors import KprodError
 from kprod.network.address import SocketAddress
 from kprod.network.surroundings import NetworkDoors
-from kprod.producer.producer import Environment
+from kprod.producer.wiring import Environment
 from kprod.protocol.api import ApiKey
 from tests.network.scripted import (
     ALL_VERSIONS,
@@ -301,7 +301,7 @@ class Stage:
         """Let the sender run until it would sleep past the end; returns the turns it took."""
         self.selector.horizon_ms = self.clock.now_ms() + duration_ms
         for turn in range(TURNS_MAX):
-            self.producer.run_once(self.clock.now_ms())
+            self.producer._kprod.run_once(self.clock.now_ms())
             self.turns += 1
             if not self.selector.is_awake and self.clock.now_ms() >= self.selector.horizon_ms:
                 return turn + 1
@@ -359,7 +359,7 @@ class Stage:
     def close(self) -> int:
         """Close the producer; all its memory must be back."""
         undelivered = self.producer.close(0)
-        pool = self.producer._pool
+        pool = self.producer._kprod.pool
         assert pool.lent_bytes == 0, f"{pool.lent_bytes} bytes were never given back"
         return undelivered
 

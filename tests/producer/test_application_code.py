@@ -101,8 +101,8 @@ class _Scenes:
             assert failed_count <= (scene.inner.exception(WAIT_S) is not None)
         else:
             assert failed_count == 0
-        assert producer._thread.has_ended
-        assert producer._pool.available_bytes == producer._pool.capacity_bytes
+        assert producer._kprod.thread.has_ended
+        assert producer._kprod.pool.available_bytes == producer._kprod.pool.capacity_bytes
         with pytest.raises(KprodError):
             producer.send(TOPIC, b"late")
 

@@ -1,21 +1,21 @@
 """Who waits for memory, how long, and what they are told."""
 
 import threading
-from collections import deque
 from typing import Any
 
 import pytest
 
-from kprod._core.append import PartitionHead, SendPath, TopicHead
 from kprod._core.batch import BatchBuilder
 from kprod._core.batch_result import BatchResult
 from kprod._core.chunks import ChunkChain
 from kprod._core.memory_waiter import MemoryWaiter
+from kprod._core.partition_appender import PartitionHead, TopicHead
 from kprod.clock import SystemClock
 from kprod.config import AccumulatorSettings
 from kprod.errors import BufferTimeout, ClosedError, LocalProtocolError
 from kprod.producer.buffer_pool import DEBUG_VARIABLE, BufferPool
 from kprod.producer.send_rules import SendRules
+from tests._core.plain_path import PlainPath
 
 LARGE = 16_384
 WAIT_S = 30.0  # ends a broken test, never its rhythm
@@ -40,7 +40,7 @@ class _Batch:
         self.result = BatchResult(queue.topic, queue.partition)
 
 
-class _Path(SendPath):
+class _Path(PlainPath):
     """Sends into a real pool; nothing is drained but by `release`."""
 
     def __init__(self, **changes: Any) -> None:
@@ -49,7 +49,7 @@ class _Path(SendPath):
         self.arrived = threading.Semaphore(0)
         self.pool = BufferPool(settings, self._on_shortage)
         rules = SendRules(max_block_ms=settings.max_block_ms, record_bytes_max=1 << 20)
-        super().__init__(self.pool, SystemClock(), deque(), {}, rules)
+        super().__init__(self.pool, SystemClock(), rules)
         queues = [PartitionHead("orders", partition) for partition in range(8)]
         self.topics["orders"] = TopicHead("orders", queues)
 

@@ -109,13 +109,13 @@ def test_a_missing_partition_is_asked_for_once() -> None:
     """Rows for a partition that is not there do not each ask the cluster."""
     bench = Bench()
     asked: list[int] = []
-    opener = bench.producer.await_partition
+    opener = bench.producer._kprod.support.await_partition
 
     def count(head: Any, partition: int, timeout_ms: int) -> None:
         asked.append(partition)
         opener(head, partition, timeout_ms)
 
-    bench.producer.await_partition = count  # type: ignore[method-assign]
+    bench.producer._kprod.support.await_partition = count  # type: ignore[method-assign]
     receipt = bench.producer.send_many(TOPIC, [b""] * 4, partitions=[7, 8, 7, 5])
     assert asked == [7, 5]
     assert receipt.failed_count == 4

@@ -20,8 +20,8 @@ from kprod.errors import (
     UnknownPartition,
 )
 from kprod.model import RecordMetadata
-from kprod.producer.bulk import stoppable
 from kprod.producer.receipt import SendReceipt
+from kprod.producer.send_support import stoppable
 from tests.oracle import record_v2
 from tests.producer.bench import TOPIC, Bench
 
@@ -445,7 +445,7 @@ def _closed_on_the_way(bench: Bench, refusal: Callable[[], KprodError]) -> SendR
 
     def close() -> None:
         bench.producer.close(0)
-        bench.producer.refusal = refusal
+        bench.producer._kprod.path.refusal = refusal
 
     table = pa.table({"value": [b"v"] * 10_000})
     with pytest.raises((ClosedError, KeyboardInterrupt)) as caught, stoppable(close):
@@ -529,7 +529,7 @@ def test_an_empty_open_batch_does_not_block_the_columns() -> None:
     queue = bench.head.queues[1]
     chain = bench.pool.try_chain()
     assert chain is not None
-    assert queue.open(bench.producer.make_batch(queue, chain))
+    assert queue.open(bench.producer._kprod.support.make_batch(queue, chain))
     table = pa.table({"value": [b"1", b"2"], "p": [1, 1]})
     bench.producer.send_arrow(TOPIC, table, partition="p")
     bench.producer.send(TOPIC, b"3", partition=1)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kprod.errors import UnknownPartition
-from kprod.producer.bulk import stoppable
+from kprod.producer.send_support import stoppable
 from tests.producer.bench import TOPIC, Bench
 from tests.producer.test_bulk_arrow import deliver
 
@@ -28,7 +28,7 @@ def test_a_topic_that_grows_in_the_middle_of_a_block() -> None:
         bench.accumulator.topic_queues(TOPIC, count)
         head.sticky = count - 1
 
-    bench.producer.roll_sticky = roll  # type: ignore[method-assign]
+    bench.producer._kprod.support.roll_sticky = roll  # type: ignore[method-assign]
     values = [b"%04d" % n * 25 for n in range(200)]
     receipt = bench.producer.send_arrow(TOPIC, pa.table({"value": values}))
     assert sorted(_values(bench)) == values
@@ -44,11 +44,11 @@ def test_interrupted_again_while_it_hands_over_it_hands_over_all() -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    bench.producer.breathe = interrupt  # type: ignore[method-assign]
-    bench.producer.roll_sticky = interrupt  # type: ignore[method-assign, assignment]
+    bench.producer._kprod.support.breathe = interrupt  # type: ignore[method-assign]
+    bench.producer._kprod.support.roll_sticky = interrupt  # type: ignore[method-assign, assignment]
     with pytest.raises(KeyboardInterrupt) as caught:
         bench.producer.send_arrow(TOPIC, table, partition="p")
-    del bench.producer.roll_sticky
+    del bench.producer._kprod.support.roll_sticky
     receipt = caught.value.receipt  # type: ignore[attr-defined]
     assert 0 < receipt.record_count < len(values)
     assert sorted(_values(bench)) == values[: receipt.record_count]
@@ -67,7 +67,7 @@ def test_a_batch_of_columns_is_as_old_as_its_place_in_the_queue() -> None:
             bench.clock.advance(20_000)
             sent.append(bench.producer.send(TOPIC, b"ahead", partition=0))
 
-    bench.producer.breathe = breathe  # type: ignore[method-assign]
+    bench.producer._kprod.support.breathe = breathe  # type: ignore[method-assign]
     bench.turn()
     table = pa.table({"value": [b"row"] * 10_000, "p": [0] * 10_000})
     receipt = bench.producer.send_arrow(TOPIC, table, partition="p")
@@ -89,7 +89,7 @@ def test_nothing_is_held_back_while_a_partition_is_awaited() -> None:
         lengths.append([len(queue.batches) for queue in bench.head.queues])
         raise UnknownPartition("not there")
 
-    bench.producer.await_partition = wait  # type: ignore[method-assign, assignment]
+    bench.producer._kprod.support.await_partition = wait  # type: ignore[method-assign, assignment]
     table = pa.table({"value": [b"a", b"b", b"c", b"d"], "p": [0, 1, 9, 0]})
     receipt = bench.producer.send_arrow(TOPIC, table, partition="p")
     assert lengths == [[1, 1, 0]]
@@ -101,7 +101,7 @@ def test_refused_records_too_let_others_have_a_turn() -> None:
     """A list of nothing but wrong values can be interrupted, and stops no other thread."""
     bench = Bench()
     turns = []
-    bench.producer.breathe = lambda: turns.append(1)  # type: ignore[method-assign]
+    bench.producer._kprod.support.breathe = lambda: turns.append(1)  # type: ignore[method-assign]
     receipt = bench.producer.send_many(TOPIC, ["text"] * 20_000)
     assert receipt.failed_count == 20_000
     assert len(turns) == 4

@@ -61,7 +61,7 @@ def test_a_flush_gives_its_memory_back() -> None:
     empty = _open_empty(bench)
     bench.head.queues[0].seal()
     future = bench.producer.send(TOPIC, b"behind", partition=0)
-    bench.producer.hurry()
+    bench.producer._kprod.hurry()
     bench.turn()
     assert empty not in bench.head.queues[0].batches
     assert bench.client.in_flight_of(0) == 1
@@ -77,7 +77,7 @@ def test_the_deadline_of_a_batch_that_is_gone_ends_no_other() -> None:
     gone = _open_empty(bench)
     bench.accumulator.forget(gone)
     future = bench.producer.send(TOPIC, b"young", partition=0)
-    bench.producer._delivery.expire(gone)
+    bench.producer._kprod.delivery.expire(gone)
     assert not future.done()
     bench.run()
     assert future.result(0).offset == 0

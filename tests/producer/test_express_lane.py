@@ -60,7 +60,7 @@ def _until_the_lane_opens(producer: kprod.Producer, topic: str) -> None:
     """What is settled before it is asked for, as on a machine that stalls, was not waited for."""
     for _ in range(100):
         producer.send(topic, b"v", partition=0).result(SETTLE_S)
-        if producer.lane.is_awaited:
+        if producer._kprod.path.lane.is_awaited:
             return
     raise AssertionError("no record was waited for")
 
@@ -71,14 +71,14 @@ def _send(producer: kprod.Producer, value: bytes = b"v", partition: int = 0) -> 
 
 def _send_while_it_sleeps(producer: kprod.Producer, value: bytes = b"v") -> kprod.RecordFuture:
     """The sender has just told the record before, and may not be asleep yet."""
-    _until(lambda: not producer.lane._turn.locked())
+    _until(lambda: not producer._kprod.path.lane._turn.locked())
     future = _send(producer, value)
-    assert not producer.lane.is_awaited  # it went, and was not waited for yet
+    assert not producer._kprod.path.lane.is_awaited  # it went, and was not waited for yet
     return future
 
 
 def _turns(producer: kprod.Producer) -> int:
-    recorder = producer._recorder
+    recorder = producer._kprod.recorder
     assert isinstance(recorder, MetricsRecorder)
     turns: int = recorder.producer.selects
     return turns
@@ -141,10 +141,10 @@ def test_no_python_code_runs_on_the_way(producer: kprod.Producer, kind: str) -> 
 
 def test_no_python_code_runs_while_a_refresh_is_requested(producer: kprod.Producer) -> None:
     """What another thread asks about the cluster is left to the sender."""
-    metadata = producer._metadata
+    metadata = producer._kprod.metadata
     for _ in range(5):
         _send(producer).result(SETTLE_S)
-        _until(lambda: not producer.lane._turn.locked())
+        _until(lambda: not producer._kprod.path.lane._turn.locked())
         refresh = metadata.request_refresh(TOPIC)
         assert not _functions_run(lambda: _send(producer).result(SETTLE_S))
         _until(partial(metadata.has_refreshed, TOPIC, refresh))
@@ -156,7 +156,7 @@ def test_a_record_nobody_waits_for_goes_as_ever(
     """The first is a surprise; the answer is the sender's, and the second is its own altogether."""
     futures = [_send(producer, b"first"), _send(producer, b"second")]
     _until(lambda: all(future.done() for future in futures))
-    assert not producer.lane.is_awaited
+    assert not producer._kprod.path.lane.is_awaited
     assert _values(cluster)[-2:] == [b"first", b"second"]
 
 
@@ -216,7 +216,7 @@ def _send_into_a_stall(made: kprod.Producer, cluster: EmbeddedCluster) -> kprod.
     _until_the_lane_opens(made, TOPIC)
     cluster.faults.stall(0)
     future = _send_while_it_sleeps(made)
-    assert made.lane._answer.is_lone()
+    assert made._kprod.path.lane._answer.is_lone()
     return future
 
 
@@ -225,7 +225,7 @@ def _resumed_when_it_is_waited_for(
     made: kprod.Producer, cluster: EmbeddedCluster
 ) -> Generator[None]:
     def resume() -> None:
-        _until(lambda: made.lane._is_fetching)
+        _until(lambda: made._kprod.path.lane._is_fetching)
         cluster.faults.resume(0)
 
     thread = threading.Thread(target=resume)
@@ -249,9 +249,11 @@ def test_an_epoch_that_waits_for_the_answer_begins(cluster: EmbeddedCluster) -> 
         assert made.purge() == 1
         assert refused.exception(0) is not None
         second = made.send("others", b"second")
-        assert made._sender._identity.bump_is_pending
+        assert made._kprod.sender._identity.bump_is_pending
         # The sender has seen it, and sleeps again.
-        _until(lambda: not made._accumulator.inbox and not made.lane._turn.locked())
+        _until(
+            lambda: not made._kprod.accumulator.inbox and not made._kprod.path.lane._turn.locked()
+        )
         with _resumed_when_it_is_waited_for(made, cluster):
             first.result(SETTLE_S)
         assert second.result(SETTLE_S).offset == 1
@@ -265,8 +267,8 @@ def test_a_question_that_waits_for_room_is_asked(cluster: EmbeddedCluster) -> No
         before = _turns(made)
         with ThreadPoolExecutor(1) as thread:
             sending = thread.submit(made.send, "others", b"v")
-            _until(lambda: made._metadata.update_due_in_ms(SystemClock().now_ms()) == 0)
-            _until(lambda: _turns(made) > before and not made.lane._turn.locked())
+            _until(lambda: made._kprod.metadata.update_due_in_ms(SystemClock().now_ms()) == 0)
+            _until(lambda: _turns(made) > before and not made._kprod.path.lane._turn.locked())
             with _resumed_when_it_is_waited_for(made, cluster):
                 first.result(SETTLE_S)
             assert sending.result(SETTLE_S).result(SETTLE_S).offset == 0
@@ -424,7 +426,7 @@ def test_callbacks_stay_with_the_sender(producer: kprod.Producer, cluster: Embed
     threads: list[str] = []
 
     def add(future: kprod.RecordFuture) -> None:
-        _until(lambda: producer.lane.is_awaited)
+        _until(lambda: producer._kprod.path.lane.is_awaited)
         future.add_done_callback(lambda _: threads.append(threading.current_thread().name))
 
     with ThreadPoolExecutor(1) as pool:
@@ -483,7 +485,7 @@ def test_closing_ends_a_wait(producer: kprod.Producer, cluster: EmbeddedCluster)
     future = _send_while_it_sleeps(producer)
     with ThreadPoolExecutor(1) as pool:
         waits = pool.submit(future.exception, SETTLE_S)
-        _until(lambda: producer.lane.is_awaited)
+        _until(lambda: producer._kprod.path.lane.is_awaited)
         assert producer.close(0.05) == 1
         assert isinstance(waits.result(SETTLE_S), ClosedError)
     cluster.faults.resume(0)
@@ -491,7 +493,7 @@ def test_closing_ends_a_wait(producer: kprod.Producer, cluster: EmbeddedCluster)
 
 def test_what_breaks_on_the_way_ends_the_sender(producer: kprod.Producer) -> None:
     """As in a turn of its own: every future fails with the cause, and nothing more is taken."""
-    producer.lane._client = None
+    producer._kprod.path.lane._client = None
     error = _send(producer).exception(SETTLE_S)
     assert isinstance(error, KprodError)
     assert "the sender thread died of" in str(error)
@@ -522,5 +524,5 @@ def test_others_have_no_lane(cluster: EmbeddedCluster, settings: dict[str, Any])
     with kprod.Producer(
         {"linger_ms": 0, **settings}, bootstrap_servers=cluster.bootstrap_servers
     ) as made:
-        assert made.lane is None
+        assert made._kprod.path.lane is None
         assert _send(made).result(SETTLE_S).partition == 0

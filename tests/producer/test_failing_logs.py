@@ -19,7 +19,7 @@ from kprod.broker import EmbeddedCluster
 from kprod.config import NetworkSettings
 from kprod.errors import KprodError
 from kprod.network.surroundings import NetworkDoors, system_doors
-from kprod.producer.producer import Environment
+from kprod.producer.wiring import Environment
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 
@@ -178,7 +178,7 @@ class _Life:
         with pytest.raises(KprodError):
             self.producer.send("orders", b"late")
         assert self.producer.flush(WAIT_S) == 0
-        assert self.producer._thread.has_ended
+        assert self.producer._kprod.thread.has_ended
 
 
 def _live(cluster: EmbeddedCluster, ending: str) -> None:
@@ -253,7 +253,7 @@ def test_close_returns_though_its_last_line_raises(
     assert producer.send("orders", b"").exception(WAIT_S) is None
     kprod_logger.handlers[:] = [Failing()]
     assert producer.close(WAIT_S) == 0
-    assert producer._thread.has_ended
+    assert producer._kprod.thread.has_ended
 
 
 class _FailingFilter(logging.Filter):
@@ -385,7 +385,7 @@ def test_a_signal_during_the_line_of_closing_is_passed_on_and_close_goes_on_when
     kprod_logger.handlers[:] = []
     assert future.exception(WAIT_S) is None  # linger was cut short before the line
     assert producer.close(WAIT_S) == 0
-    assert producer._thread.has_ended
+    assert producer._kprod.thread.has_ended
 
 
 def test_an_error_of_logging_on_the_caller_s_thread_keeps_close_from_nothing(
@@ -402,7 +402,7 @@ def test_an_error_of_logging_on_the_caller_s_thread_keeps_close_from_nothing(
     kprod_logger.handlers[:] = [Failing()]
     assert producer.close(WAIT_S) == 0
     assert future.exception(0) is None
-    assert producer._thread.has_ended
+    assert producer._kprod.thread.has_ended
 
 
 class _ClosingHandler(logging.Handler):

@@ -143,7 +143,7 @@ def _flush(producer: kprod.Producer) -> int:
 
 def _close(producer: kprod.Producer) -> int:
     undelivered = producer.close(WAIT_S)
-    return undelivered if producer._thread.has_ended else -1
+    return undelivered if producer._kprod.thread.has_ended else -1
 
 
 @pytest.mark.slow

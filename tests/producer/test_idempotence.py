@@ -288,7 +288,7 @@ def test_sequences_wrap_to_zero(retries: int) -> None:
     stage.put(b"warm")
     stage.run(10)
     stage.answer()
-    stage.producer.topics["orders"].queues[0].next_sequence = SEQUENCE_COUNT - 3
+    stage.producer._kprod.path.topics["orders"].queues[0].next_sequence = SEQUENCE_COUNT - 3
     seen = []
     for number in range(4):
         stage.put(b"%d" % number)
@@ -314,7 +314,7 @@ def test_the_parts_of_a_split_batch_share_its_sequences_over_the_wrap() -> None:
     stage.put(b"warm")
     stage.run(10)
     stage.answer()
-    stage.producer.topics["orders"].queues[0].next_sequence = SEQUENCE_COUNT - 2
+    stage.producer._kprod.path.topics["orders"].queues[0].next_sequence = SEQUENCE_COUNT - 2
     for number in range(8):
         stage.put(b"%d" % number * 50)
     stage.run(10)

@@ -18,7 +18,7 @@ from kprod.config import NetworkSettings
 from kprod.errors import KprodError
 from kprod.network.surroundings import NetworkDoors, system_doors
 from kprod.producer import lifetime
-from kprod.producer.producer import Environment
+from kprod.producer.wiring import Environment
 from kprod.protocol.api import ApiKey
 
 TIMEOUT_S = 60

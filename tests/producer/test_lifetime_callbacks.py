@@ -78,7 +78,7 @@ def test_a_callback_may_raise_anything(
     assert all(future.done() for future in futures)
     reports = [record for record in caplog.records if "callback raised" in record.message]
     assert len(reports) == count // 2
-    assert producer.refusal is None
+    assert producer._kprod.path.refusal is None
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -121,8 +121,8 @@ def test_a_receipt_s_callback_may_raise_anything(
     with caplog.at_level(logging.CRITICAL):
         producer.send_many("orders", [b"1", b"2"]).add_done_callback(fail)
         producer.flush(WAIT_S)
-    assert producer.refusal is None
-    assert not producer._thread.has_ended
+    assert producer._kprod.path.refusal is None
+    assert not producer._kprod.thread.has_ended
 
 
 def test_a_callback_may_send(producer: kprod.Producer) -> None:
@@ -213,7 +213,7 @@ def test_no_lock_is_held_while_a_callback_runs(producer: kprod.Producer) -> None
         def call() -> None:
             producer.send("orders", b"from another thread")
             producer.flush(0)
-            producer.hurry()
+            producer._kprod.hurry()
 
         thread = threading.Thread(target=call)
         thread.start()

@@ -98,7 +98,7 @@ ENDINGS = {
             sys.exit(9)
         producer.send("orders", b"{count}", on_delivery=stop)
         note({count} + 1)
-        producer.hurry()
+        producer._kprod.hurry()
         try:
             threading.Event().wait({limit_s})
         except KeyboardInterrupt:
@@ -305,7 +305,7 @@ def test_a_name_is_looked_up_though_no_thread_is_given() -> None:
             def deny(*_, **__):
                 raise RuntimeError("can't create new thread at interpreter shutdown")
             threading.Thread.start = deny
-            producer._sender.call_soon(lambda: producer._client.disconnect(0))
+            producer._kprod.sender.call_soon(lambda: producer._kprod.client.disconnect(0))
             producer.send("orders", b"second").add_done_callback(lambda _: None)
             """,
             20.0,

@@ -64,7 +64,7 @@ signal.signal(signal.SIGUSR1, fork)
 {before}
 cluster.faults.stall(0)
 made = {send}
-((result, _),) = producer._accumulator.incomplete()
+((result, _),) = producer._kprod.accumulator.incomplete()
 is_waiting = lambda: {is_waiting}
 if {uses_signal}:
     threading.Thread(target=interrupt, daemon=True).start()
@@ -86,16 +86,16 @@ class Wait(NamedTuple):
     in_parent: str
     is_waiting: str = "not result.is_unheard()"
     send: str = 'producer.send("orders", b"a")'
-    before: str = 'producer.open_topic("orders", 60_000)'
+    before: str = 'producer._kprod.support.open_topic("orders", 60_000)'
 
 
 _RECEIPT = 'producer.send_many("orders", [b"a"])'
 _UNTIL_THE_LANE_OPENS = """for _ in range(1_000):
     producer.send("orders", b"v").result(60)
-    if producer.lane.is_awaited and not producer.lane._turn.locked():
+    if producer._kprod.path.lane.is_awaited and not producer._kprod.path.lane._turn.locked():
         break"""
 # A receipt listens to its batch before it is waited for, so that does not tell.
-_RECEIPT_WAITS = 'main_thread_is_in("_wait")'
+_RECEIPT_WAITS = 'main_thread_is_in("wait_settled")'
 
 WAITS = {
     "result": Wait("made.result().offset", "ProducerForked", "0"),
@@ -109,7 +109,7 @@ WAITS = {
         "made.result().partition",
         "ProducerForked",
         "0",
-        "producer.lane._is_fetching",
+        "producer._kprod.path.lane._is_fetching",
         before=_UNTIL_THE_LANE_OPENS,
     ),
 }

@@ -108,7 +108,7 @@ def _interrupt_close(cluster: EmbeddedCluster, values: list[bytes], interval_s: 
                 producer.send("orders", b"late")
     assert producer.close(0) == 0
     assert all(future.result(0).offset >= 0 for future in futures)
-    assert (producer._thread.has_ended, producer._pool.lent_bytes) == (True, 0)
+    assert (producer._kprod.thread.has_ended, producer._kprod.pool.lent_bytes) == (True, 0)
     return interrupts
 
 
@@ -134,7 +134,7 @@ def test_an_interrupted_close_leaves_the_rest_to_the_next(cluster: EmbeddedClust
     future = producer.send("orders", b"goes on")
     with _storm(0.02) as interrupted:
         assert interrupted(producer.close) is None
-    assert not producer._thread.has_ended
+    assert not producer._kprod.thread.has_ended
     assert producer.close(SETTLE_S) == 0
     assert future.result(0).offset == 0
 
@@ -151,4 +151,4 @@ def test_the_body_s_exception_is_not_hidden(cluster: EmbeddedCluster) -> None:
     with pytest.raises(LookupError, match="the body's"):
         _fail_inside(producer)
     assert _values(cluster) == [b"sent all the same"]
-    assert producer._thread.has_ended
+    assert producer._kprod.thread.has_ended

@@ -44,9 +44,9 @@ for codec in codecs:
         left() - before,
         threading.active_count() - threads,
         descriptors() - opened,
-        producer._pool.lent_bytes,
-        producer._pool.cached_bytes,
-        producer._timer.next_expiry_ms,
+        producer._kprod.pool.lent_bytes,
+        producer._kprod.pool.cached_bytes,
+        producer._kprod.timer.next_expiry_ms,
     )
     del producer
 """

@@ -91,7 +91,7 @@ def _check_alive(producer: kprod.Producer, cluster: EmbeddedCluster) -> None:
     assert [future.exception(0) for future in futures] == [None] * 5
     assert _values(cluster)[-5:] == [b"%d" % number for number in range(5)]
     assert producer.close(WAIT_S) == 0
-    pool = producer._pool
+    pool = producer._kprod.pool
     assert pool.available_bytes == pool.capacity_bytes
 
 

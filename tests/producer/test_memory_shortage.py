@@ -61,11 +61,11 @@ def _answer(bench: Bench, *partitions: int) -> None:
 
 def _send_one_by_one(bench: Bench) -> None:
     """Let what is ready go, in a request for each partition."""
-    limit = bench.producer._sender._request_bytes_max
-    bench.producer._sender._request_bytes_max = 1
+    limit = bench.producer._kprod.sender._request_bytes_max
+    bench.producer._kprod.sender._request_bytes_max = 1
     bench.turn()
     bench.turn()
-    bench.producer._sender._request_bytes_max = limit
+    bench.producer._kprod.sender._request_bytes_max = limit
 
 
 def test_a_batch_begun_while_a_send_waits_does_not_linger() -> None:
@@ -144,7 +144,7 @@ def test_an_empty_batch_gives_its_memory_to_a_send_that_waits(method: str) -> No
         head.sticky = 1  # as the sender does when it closes the sticky batch
         return batch
 
-    producer.make_batch = make_and_roll  # type: ignore[method-assign]
+    producer._kprod.support.make_batch = make_and_roll  # type: ignore[method-assign]
     value = VALUE[:3_000] if method == "send" else [VALUE[:3_000]]
     thread = threading.Thread(target=getattr(producer, method), args=(TOPIC, value))
     thread.start()

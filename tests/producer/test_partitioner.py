@@ -14,7 +14,7 @@ from tests.producer.bench import TOPIC, Bench
 def _drawn(bench: Bench, count: int = 3_000) -> Counter[int]:
     drawn: Counter[int] = Counter()
     for _ in range(count):
-        bench.producer.roll_sticky(bench.head)
+        bench.producer._kprod.support.roll_sticky(bench.head)
         drawn[bench.head.sticky] += 1
     return drawn
 

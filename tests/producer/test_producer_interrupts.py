@@ -97,7 +97,7 @@ def _run_interrupts(cluster: EmbeddedCluster, wanted: int) -> None:
     with producer:
         producer.send("orders", b"warm").result(SETTLE_S)
         accepted, refused = _interrupt_sends(producer, wanted)
-        assert (producer._pool.lent_bytes, producer._pool.waiter_count) == (0, 0)
+        assert (producer._kprod.pool.lent_bytes, producer._kprod.pool.waiter_count) == (0, 0)
         assert producer.send("orders", b"after").result(SETTLE_S).offset >= 0
     counts = Counter(_values(cluster))
     assert max(counts.values()) == 1
@@ -148,7 +148,7 @@ def _run_threads(cluster: EmbeddedCluster, seconds: float) -> None:
         assert producer.flush(SETTLE_S) == 0
     finally:
         sys.setswitchinterval(interval)
-    assert (producer._pool.lent_bytes, producer._pool.waiter_count) == (0, 0)
+    assert (producer._kprod.pool.lent_bytes, producer._kprod.pool.waiter_count) == (0, 0)
     assert producer.close(SETTLE_S) == 0
 
     log = cluster.records("orders")

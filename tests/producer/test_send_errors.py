@@ -88,9 +88,9 @@ def test_a_callback_never_waits_for_what_only_its_own_thread_brings() -> None:
         except KprodError as error:
             refused.append(type(error))
 
-    bench.producer._thread._thread = threading.current_thread()
+    bench.producer._kprod.thread._thread = threading.current_thread()
     bench.producer.send(TOPIC, b"v", partition=0, on_delivery=again)
     bench.run(turns=5)
-    bench.producer._thread._thread = None
+    bench.producer._kprod.thread._thread = None
     assert refused == [MetadataTimeout]
     bench.producer.close()

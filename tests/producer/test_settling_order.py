@@ -99,7 +99,7 @@ def test_a_batch_that_cannot_be_encoded_waits_for_those_before_it(
     stage.answer()
     stage.settled.clear()
     stage.send(b"0")
-    sender = stage.producer._sender
+    sender = stage.producer._kprod.sender
     compress = sender._compress
 
     def fail(_: bytes) -> Any:
@@ -266,7 +266,7 @@ class SettlingMachine(RuleBasedStateMachine):
             retries=2,
             compression_type="gzip",
         )
-        sender = self.bench.producer._sender
+        sender = self.bench.producer._kprod.sender
         self.compress = sender._compress
         sender._compress = self.encode
         self.codec_fails = False

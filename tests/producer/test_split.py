@@ -1,13 +1,11 @@
 """A batch too large for the broker, cut in two: records, sequences, bytes and futures follow."""
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import kprod.producer.future  # registers what futures need of the layers above
-from kprod._core.append import SendPath
 from kprod._core.chunks import ChunkChain, ChunkPool
 from kprod._core.record_future import RecordFuture
 from kprod.clock import ManualClock
@@ -19,6 +17,7 @@ from kprod.producer.partition_queue import PartitionQueue
 from kprod.producer.send_rules import SendRules
 from kprod.producer.split import split
 from kprod.producer.topic_queues import TopicQueues
+from tests._core.plain_path import PlainPath
 from tests.oracle import record_v2
 
 assert kprod.producer.future is not None
@@ -28,13 +27,13 @@ PARTITION = 2
 Row = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
 
-class _Path(SendPath):
+class _Path(PlainPath):
     """A send path into one topic whose batches the test takes out."""
 
     def __init__(self) -> None:
         self.pool = ChunkPool(1 << 22, small_chunk_bytes=128, large_chunk_bytes=512)
         options = SendRules(max_block_ms=0, record_bytes_max=1 << 20)
-        super().__init__(self.pool, ManualClock(), deque(), {}, options)
+        super().__init__(self.pool, ManualClock(), options)
         self.head = TopicQueues("orders", PARTITION + 1)
         self.topics["orders"] = self.head
 

@@ -34,7 +34,7 @@ def _lines_of_routing(bench: Bench) -> int:
 
 
 def _show(bench: Bench, topics: dict[str, TopicSnapshot]) -> None:
-    bench.producer._metadata.snapshot = ClusterSnapshot(
+    bench.producer._kprod.metadata.snapshot = ClusterSnapshot(
         nodes=MappingProxyType(bench.nodes), topics=MappingProxyType(topics)
     )
 
@@ -47,7 +47,7 @@ def test_a_new_picture_costs_what_has_changed() -> None:
         for name in (f"topic-{number}" for number in range(TOPICS))
     }
     _show(bench, topics)
-    heads = [bench.producer.open_topic(name, 0) for name in topics]
+    heads = [bench.producer._kprod.support.open_topic(name, 0) for name in topics]
     bench.accumulator.route()
 
     _show(bench, {**topics, "topic-7": topic_snapshot([1] * PARTITIONS, name="topic-7")})

@@ -54,7 +54,7 @@ def test_a_response_that_arrived_while_a_call_ran_is_not_late() -> None:
         stage.take().answer(0, 1)
         stage.clock.advance(REQUEST_MS + 1)
 
-    stage.producer._sender.call_soon(run_long)
+    stage.producer._kprod.sender.call_soon(run_long)
     stage.run(3 * REQUEST_MS)
     assert future.done(), "its response was taken for late"
     assert future.result(0).offset == 1
@@ -127,7 +127,7 @@ def test_a_delivery_that_expires_while_a_call_runs_is_not_sent() -> None:
     stage.send(b"first")
     stage.answer()
     future = stage.put(b"v")
-    stage.producer._sender.call_soon(lambda: stage.clock.advance(3 * REQUEST_MS))
+    stage.producer._kprod.sender.call_soon(lambda: stage.clock.advance(3 * REQUEST_MS))
     stage.run()
     error = future.exception(0)
     assert isinstance(error, DeliveryTimeout)
@@ -140,7 +140,7 @@ def test_a_request_s_timeout_begins_when_it_is_sent(monkeypatch: pytest.MonkeyPa
     stage = Stage(request_timeout_ms=REQUEST_MS, compression_type="gzip", **ACKS_OF_THE_LEADER)
     stage.send(b"first")
     stage.answer()
-    sender = stage.producer._sender
+    sender = stage.producer._kprod.sender
     compress = sender._compress
     assert compress is not None
 
@@ -160,14 +160,14 @@ def test_a_request_s_timeout_begins_when_it_is_sent(monkeypatch: pytest.MonkeyPa
 def test_a_wakeup_that_is_consumed_before_the_drain_is_not_lost() -> None:
     """Told to stop while it takes in responses before deadlines, the sender does not sleep."""
     stage = Stage()
-    thread, selector = stage.producer._thread, stage.selector
+    thread, selector = stage.producer._kprod.thread, stage.selector
 
     def stop_once() -> None:
         selector.before_select = None
         thread.stop_soon()
-        stage.producer._client.wakeup()
+        stage.producer._kprod.client.wakeup()
 
-    stage.producer._timer.schedule(10, lambda: None)
+    stage.producer._kprod.timer.schedule(10, lambda: None)
     stage.clock.advance(10)
     began_ms = stage.clock.now_ms()
     selector.before_select = stop_once

@@ -21,6 +21,7 @@ from kprod._core import (
     batch_reader,
     batch_result,
     bulk,
+    bulk_columns,
     bulk_completion,
     bulk_share,
     chunk,
@@ -40,7 +41,7 @@ from kprod._core import (
     wheel,
     wheel_level,
 )
-from kprod._core.append import ChunkHand, PartitionHead, TopicHead
+from kprod._core.partition_appender import ChunkHand, PartitionHead, TopicHead
 from kprod._core.wire_bounds import Bounds
 from kprod.model import Acks
 from kprod.network.answer_wait import AnswerWait
@@ -142,7 +143,7 @@ def _rows() -> arrow_rows.ArrowRows:
 
 def _arrow_batches() -> arrow_batches.ArrowBatches:
     head = TopicHead("orders", [])
-    return arrow_batches.ArrowBatches(_stage().producer, head, tally.SendTally())
+    return arrow_batches.ArrowBatches(_stage().producer._kprod.path, head, tally.SendTally())
 
 
 def _result() -> batch_result.BatchResult:
@@ -160,8 +161,8 @@ async def _in_a_loop(make: Callable[[], Any]) -> Any:
 
 def _sending() -> Any:
     path = async_send.AsyncSendPath()
-    path.engine = _stage().producer
-    return path.send("orders", b"x")
+    path.send_path = _stage().producer._kprod.path
+    return async_send.AsyncSendMethod(path).send("orders", b"x")
 
 
 def _socket() -> socket.socket:
@@ -171,18 +172,18 @@ def _socket() -> socket.socket:
 def _lane() -> ExpressLane:
     producer = _stage().producer
     return ExpressLane(
-        producer._sender,
-        producer._client,
-        producer._accumulator,
+        producer._kprod.sender,
+        producer._kprod.client,
+        producer._kprod.accumulator,
         clock=clock.ManualClock(),
-        path=producer,
+        path=producer._kprod.path,
         patience_ms=10,
     )
 
 
 def _sender_thread() -> SenderThread:
     return SenderThread(
-        _stage().producer._sender,
+        _stage().producer._kprod.sender,
         clock.ManualClock(),
         owns=lambda _: True,
         on_death=lambda _: None,
@@ -204,14 +205,19 @@ _MADE: dict[str, Callable[[], Any]] = {
     "ChunkHand": ChunkHand,
     "PartitionHead": lambda: PartitionHead("orders", 0),
     "TopicHead": lambda: TopicHead("orders", [PartitionHead("orders", 0)]),
-    "SendPath": lambda: _stage().producer,
-    "SendHooks": lambda: _stage().producer,
+    "SendPath": lambda: _stage().producer._kprod.path,
+    "BatchOpener": lambda: _stage().producer._kprod.path,
+    "SendMethod": lambda: _stage().producer,
+    "SendHooks": lambda: _stage().producer._kprod.support,
     "ArrowRows": _rows,
     "ArrowBatches": _arrow_batches,
-    "BlockPlan": lambda: arrow_plan.BlockPlan(_stage().producer, TopicHead("orders", []), _rows()),
-    "ArrowCall": lambda: arrow_send.ArrowCall(_stage().producer, "orders", _rows()),
+    "BlockPlan": lambda: arrow_plan.BlockPlan(
+        _stage().producer._kprod.path, TopicHead("orders", []), _rows()
+    ),
+    "ArrowCall": lambda: arrow_send.ArrowCall(_stage().producer._kprod.path, "orders", _rows()),
     "ArrowSource": _source,
     "AsyncSendPath": async_send.AsyncSendPath,
+    "AsyncSendMethod": lambda: async_send.AsyncSendMethod(async_send.AsyncSendPath()),
     "Sending": _sending,
     "LoopMemoryWaiter": lambda: asyncio.run(
         _in_a_loop(lambda: async_send.LoopMemoryWaiter(1, False, 2_048))
@@ -222,8 +228,8 @@ _MADE: dict[str, Callable[[], Any]] = {
     "BatchReader": lambda: batch_reader.BatchReader(_batch_bytes()),
     "RecordBatch": _record_batch,
     "RecordIterator": lambda: iter(_record_batch()),
-    "Column": lambda: bulk.Column([b"a", b"b"], "values"),
-    "BulkCall": lambda: bulk.BulkCall(_stage().producer, "orders"),
+    "Column": lambda: bulk_columns.Column([b"a", b"b"], "values"),
+    "BulkCall": lambda: bulk.BulkCall(_stage().producer._kprod.path, "orders"),
     "Chunk": lambda: chunk.Chunk(64),
     "ChunkPart": lambda: next(
         p for p in itertools.chain(_builder().close()) if type(p) is chunk.ChunkPart
@@ -285,7 +291,7 @@ _MADE: dict[str, Callable[[], Any]] = {
         topics=[],
     ),
     "ProduceTerms": lambda: ProduceTerms(
-        _stage().producer._delivery, acks=Acks.ALL, timeout_ms=1, first=9
+        _stage().producer._kprod.delivery, acks=Acks.ALL, timeout_ms=1, first=9
     ),
     "SenderThread": _sender_thread,
     "ThreadResolver": lambda: ThreadResolver(lambda: None),

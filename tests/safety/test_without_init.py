@@ -162,7 +162,7 @@ def test_wrong_positions_of_a_topic_end_in_an_error() -> None:
 
         stage = Stage({"orders": [1]})
         stage.send(b"x")
-        head = stage.producer.topics["orders"]
+        head = stage.producer._kprod.path.topics["orders"]
         for attribute, value in (("sticky", 1 << 40), ("sticky", -5), ("partition_count", 1 << 20)):
             before = getattr(head, attribute)
             setattr(head, attribute, value)

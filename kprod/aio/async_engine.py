@@ -1,0 +1,205 @@
+"""How a producer's engine is used from asyncio: the same engine, another way to wait.
+
+Records are appended by the engine's own compiled path, in the task that sends them; whatever a
+thread would sleep for, a task waits for in its loop: a topic's partitions, room in the buffer, a
+batch's outcome. The engine's sender thread is the same one, so a loop is never held up by the
+network, nor the network by a loop.
+
+Thread-safety: any number of event loops, in as many threads.
+Source: kprod's departure 22.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from weakref import WeakValueDictionary
+
+from kprod._core.append import SendPath
+from kprod._core.async_send import AsyncSendPath, Sending, not_open
+from kprod._core.delivery_wait import FinishWait
+from kprod._core.record_future import RecordFuture
+from kprod.aio.room_line import RoomLine
+from kprod.aio.waiting import in_own_thread, wait_through
+from kprod.config import ProducerConfig
+from kprod.config.address import shown_addresses
+from kprod.errors import ClosedError
+from kprod.metrics.recorder import Metrics
+from kprod.producer.producer import Producer, engine_of
+from kprod.producer.producer_engine import ProducerEngine
+from kprod.producer.receipt import SendReceipt
+from kprod.producer.send_support import stoppable
+
+
+class AsyncEngine(AsyncSendPath):
+    """One asynchronous producer without its public face.
+
+    Attributes:
+        engine: Takes the records; None before the start. It stays when this is closed, to tell
+            what it has counted.
+    """
+
+    def __init__(self, given: Mapping[str, object], shared: Producer | None) -> None:
+        """Check what was given; nothing runs yet.
+
+        Args:
+            given: Settings by any of their names.
+            shared: Its engine is used; then there are no settings.
+
+        Raises:
+            TypeError: Settings beside an engine that has its own.
+        """
+        self._config: ProducerConfig | None = None
+        if shared is None:
+            self._config = ProducerConfig.parse(given)  # what is wrong is said here, not at start
+        elif given:
+            raise TypeError(f"an engine has its own settings; not used: {', '.join(given)}")
+        self._given = given
+        self._is_shared = shared is not None
+        self._owner_name = Producer.__name__  # whose engine it is, for `repr`
+        self._is_closed = False
+        self._start_lock = threading.Lock()  # guards: the change of `engine`, and `_is_closed`
+        self.engine: ProducerEngine | None = None
+        # One per loop that has somebody waiting, kept by those who wait.
+        self._lines: WeakValueDictionary[asyncio.AbstractEventLoop, RoomLine] = (
+            WeakValueDictionary()
+        )
+        if shared is not None:
+            self._adopt(shared)
+
+    def _adopt(self, producer: Producer) -> None:
+        """Open, with a producer's engine."""
+        self._owner_name = type(producer).__name__
+        self.engine = engine_of(producer)
+        self.send_path = self.engine.path
+
+    @property
+    def client_id(self) -> str:
+        """See `AsyncProducer.client_id`."""
+        if self.engine is not None:
+            return self.engine.client_id
+        return "" if self._config is None else self._config.client_id
+
+    def metrics(self) -> Metrics:
+        """See `AsyncProducer.metrics`."""
+        return {} if self.engine is None else self.engine.metrics()
+
+    def start(self) -> None:
+        """See `AsyncProducer.start`."""
+        with self._start_lock:
+            if self._is_closed:
+                raise ClosedError("the producer is closed; make another")
+            if self.engine is None:
+                self._adopt(Producer(self._given))
+
+    async def flush(self, timeout: float | None) -> int:  # noqa: ASYNC109 - as Producer.flush
+        """See `AsyncProducer.flush`."""
+        return await _flush(self._open_engine(), timeout)
+
+    async def close(self, timeout: float | None) -> int:  # noqa: ASYNC109 - as Producer.close
+        """See `AsyncProducer.close`."""
+        with self._start_lock:
+            engine, self._is_closed = self.engine, True
+            is_open = self.send_path is not None
+        if engine is None or not is_open:
+            return 0
+        if self._is_shared:
+            self.send_path = None
+            return await _flush(engine, timeout)
+        return await in_own_thread(lambda: engine.close(timeout), f"kprod-close-{engine.client_id}")
+
+    async def purge(self) -> int:
+        """See `AsyncProducer.purge`."""
+        engine = self._open_engine()
+        return await in_own_thread(engine.purge, f"kprod-purge-{engine.client_id}")
+
+    async def in_bulk(self, call: Callable[[SendPath], SendReceipt]) -> SendReceipt:
+        """Make a bulk call in a thread of its own; cancelled, it ends soon.
+
+        Args:
+            call: Given the path that takes the records.
+
+        Returns:
+            What it returned; what it raises is raised.
+
+        Raises:
+            ClosedError: It is not open.
+        """
+        engine = self._open_engine()
+        is_wanted = True
+
+        def check() -> None:
+            if not is_wanted:
+                raise asyncio.CancelledError
+
+        def run() -> SendReceipt:
+            with stoppable(check):
+                return call(engine.path)
+
+        try:
+            return await in_own_thread(run, f"kprod-bulk-{engine.client_id}")
+        finally:
+            is_wanted = False
+
+    def described_as(self, name: str) -> str:
+        """Say for people which producer it is, and what it does.
+
+        Args:
+            name: Of the public class.
+
+        Returns:
+            What `repr` of the public object says.
+        """
+        if self.engine is None:
+            assert self._config is not None  # noqa: S101 - settings, or an engine from the first
+            servers = shown_addresses(self._config.bootstrap_servers)
+            state = "closed" if self._is_closed else "not started"
+            return f"<{name} {self.client_id!r}, {state}, bootstrap_servers={servers!r}>"
+        state = "closed" if self._is_closed else "started"
+        has = "shares" if self._is_shared else "has"
+        return f"<{name}, {state}, {has} {self.engine.described_as(self._owner_name)}>"
+
+    async def wait_and_send(self, sending: Sending) -> RecordFuture:
+        """Wait for what a send misses, as often as something is missing."""
+        engine = self.engine
+        assert engine is not None  # noqa: S101 - an attempt was made
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + engine.config.max_block_ms / 1000
+        while True:
+            left_ms = int((ends_s - loop.time()) * 1000)
+            if not sending.knows_topic:
+                await wait_through(engine.opener.opening(sending.topic, left_ms), engine.metadata)
+            elif not sending.knows_partition:
+                await _find_partition(engine, sending, left_ms)
+            else:
+                future = await self._line(engine).send(sending, left_ms / 1000)
+                if future is not None:
+                    return future
+
+    def _line(self, engine: ProducerEngine) -> RoomLine:
+        loop = asyncio.get_running_loop()
+        line = self._lines.get(loop)
+        if line is None:
+            line = self._lines[loop] = RoomLine(engine.pool)
+        return line
+
+    def _open_engine(self) -> ProducerEngine:
+        if self.engine is None or self.send_path is None:
+            raise not_open()
+        return self.engine
+
+
+async def _flush(engine: ProducerEngine, timeout: float | None) -> int:  # noqa: ASYNC109 - as above
+    covered = engine.start_flush()
+    try:
+        async with asyncio.timeout(timeout):
+            await FinishWait([result for result, _ in covered])
+    except TimeoutError:
+        pass
+    return sum(result.failed_count(count) for result, count in covered)
+
+
+async def _find_partition(engine: ProducerEngine, sending: Sending, left_ms: int) -> None:
+    assert sending.partition is not None  # noqa: S101 - it is not known
+    head = engine.path.topics[sending.topic]
+    steps = engine.opener.finding(head, sending.partition, left_ms)
+    await wait_through(steps, engine.metadata)

@@ -1,0 +1,249 @@
+"""The parts of one producer, and what may be asked of all of them together.
+
+Public classes hold it as their `_kprod`: no attribute of it is in the name space that an
+application's subclass shares. `kprod.producer.wiring` makes it.
+
+Thread-safety: any thread, apart from `run_once`; each part says its own.
+Source: Kafka KafkaProducer (clients 4.3.1); kprod's departures 19 to 21.
+"""
+
+import os
+from collections.abc import Callable
+from functools import partial
+
+from kprod._core.append import SendPath
+from kprod._core.batch_result import BatchResult
+from kprod._core.collector import resume_in_child
+from kprod.clock import SystemClock
+from kprod.cluster.metadata import Metadata
+from kprod.config import ProducerConfig
+from kprod.config.address import shown_addresses
+from kprod.errors import KprodError, ProducerForked, own_copy
+from kprod.metrics.recorder import Metrics, Recorder
+from kprod.metrics.state_log import StateLog
+from kprod.metrics.table import NAN
+from kprod.network.client import NetworkClient
+from kprod.producer import lifetime
+from kprod.producer.accumulator import RecordAccumulator
+from kprod.producer.batch import ProducerBatch
+from kprod.producer.buffer_pool import BufferPool
+from kprod.producer.delivery import Delivery
+from kprod.producer.ending import Ending
+from kprod.producer.send_support import SendSupport
+from kprod.producer.sender import Sender
+from kprod.producer.sender_thread import SenderThread
+from kprod.producer.topic_opener import TopicOpener
+from kprod.producer.transaction.manager import TransactionManager
+from kprod.timer.timer import Timer
+
+
+class ProducerEngine:
+    """One producer without its public face.
+
+    Attributes:
+        config: The settings.
+        clock: Both instants.
+        client_id: The name that brokers see, and log lines.
+        state_log: Told of changes that an operator should know.
+        recorder: Counts.
+        timer: All deadlines.
+        metadata: What is known of the cluster.
+        pool: The memory of batches.
+        accumulator: Holds the batches.
+        opener: Finds topics and partitions.
+        support: Does what the send path leaves to Python.
+        path: Takes records.
+        client: Holds the connections.
+        identity: Gives producer id and sequences.
+        delivery: Settles batches.
+        sender: Takes turns.
+        ending: Flushes and closes.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "accumulator",
+        "client",
+        "client_id",
+        "clock",
+        "config",
+        "delivery",
+        "ending",
+        "identity",
+        "metadata",
+        "opener",
+        "path",
+        "pool",
+        "recorder",
+        "sender",
+        "state_log",
+        "support",
+        "timer",
+    )
+
+    accumulator: RecordAccumulator
+    client: NetworkClient
+    delivery: Delivery
+    ending: Ending
+    identity: TransactionManager
+    metadata: Metadata
+    opener: TopicOpener
+    path: SendPath
+    pool: BufferPool
+    recorder: Recorder
+    sender: Sender
+    support: SendSupport
+    timer: Timer
+
+    def __init__(self, config: ProducerConfig, clock: SystemClock, client_id: str) -> None:
+        """Keep what the parts have in common; `kprod.producer.wiring` adds the parts.
+
+        Args:
+            config: The settings.
+            clock: Both instants.
+            client_id: Not empty.
+        """
+        self.config = config
+        self.clock = clock
+        self.client_id = client_id
+        self.state_log = StateLog(client_id)
+
+    @property
+    def thread(self) -> SenderThread:
+        """The thread that takes the sender's turns."""
+        return self.ending.thread
+
+    @property
+    def is_open(self) -> bool:
+        """Whether records are taken."""
+        return self.path.refusal is None
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a copy in a forked child, which does nothing."""
+        return self.path.refusal is _forked_error
+
+    def start(self, *, is_threaded: bool) -> None:
+        """Take the sender's turns on a thread, and close at the interpreter's end.
+
+        Args:
+            is_threaded: Else somebody calls `run_once`.
+        """
+        lifetime.watch(self)
+        if is_threaded:
+            self.ending.start()
+
+    def run_once(self, now_ms: int) -> None:
+        """Take one turn of the sender; only where there is no thread."""
+        self.sender.run_once(now_ms)
+
+    def flush(self, timeout: float | None) -> int:
+        """See `Producer.flush`."""
+        if self.is_forked:
+            raise _forked_error()
+        started_ns = self.clock.now_ns()
+        try:
+            return self.ending.flush(timeout)
+        finally:
+            self.recorder.flushed(self.clock.now_ns() - started_ns)
+
+    def start_flush(self) -> list[tuple[BatchResult, int]]:
+        """Make everything due; never blocks.
+
+        Returns:
+            The results to wait for, with the number of records in each.
+        """
+        covered = self.accumulator.incomplete()
+        self.ending.hurry()
+        return covered
+
+    def hurry(self) -> None:
+        """Let the sender send what lingers; never blocks. `flush` also waits."""
+        self.ending.hurry()
+
+    def purge(self) -> int:
+        """See `Producer.purge`."""
+        if self.path.refusal is not None:
+            raise self.path.refusal()
+        return self.ending.call(self.delivery.purge)
+
+    def begin_close(self) -> Callable[[], int]:
+        """Take no more records, and send what there is without linger; never blocks.
+
+        Returns:
+            A function that tells how many of them are not delivered, now or later.
+        """
+        if self.is_forked:
+            return lambda: 0
+        return self.ending.begin_close()
+
+    def close(self, timeout: float | None = None) -> int:
+        """See `Producer.close`."""
+        if self.is_forked:
+            lifetime.unwatch(self)
+            return 0
+        return self.ending.close(timeout)
+
+    def refuse_in_child(self) -> None:
+        """Take no more records, settle the futures, leave the parent alone; in a forked child."""
+        resume_in_child()
+        self.path.refusal = _forked_error
+        self.ending.forsake(_forked_error())
+
+    def metrics(self) -> Metrics:
+        """See `Producer.metrics`."""
+        pool, now_ms = self.pool, self.clock.now_ms()
+        age_ms = self.metadata.age_ms(now_ms)
+        return self.recorder.read(
+            now_ms,
+            {
+                "requests-in-flight": float(self.client.requests_in_flight),
+                "buffer-total-bytes": float(pool.capacity_bytes),
+                "buffer-available-bytes": float(pool.available_bytes),
+                "waiting-threads": float(pool.waiter_count),
+                "metadata-age": NAN if age_ms is None else age_ms / 1_000,
+            },
+        )
+
+    def described_as(self, name: str) -> str:
+        """Say for people which producer it is, and what it does.
+
+        Args:
+            name: Of the public class.
+
+        Returns:
+            What `repr` of the public object says.
+        """
+        servers = shown_addresses(self.config.bootstrap_servers)
+        return f"<{name} {self.client_id!r}, {self.ending.state}, bootstrap_servers={servers!r}>"
+
+    # What the parts ask of each other, past those that are made later.
+
+    def is_on_sender(self) -> bool:
+        """Whether the calling thread is the sender's."""
+        return self.ending.thread.is_current
+
+    def expire(self, batch: ProducerBatch) -> None:
+        """Fail a batch whose time is over; the sender's."""
+        self.delivery.expire(batch)
+
+    def relieve(self) -> None:
+        """Let the sender send what there is, since somebody waits for memory."""
+        self.accumulator.ask_for_sweep()
+        self.wake()
+
+    def refuse(self, error: KprodError) -> None:
+        """Take no more records, because of this."""
+        if self.path.refusal is None:
+            self.path.refusal = partial(own_copy, error)
+
+    def wake(self) -> None:
+        """End the sender's sleep."""
+        self.client.wakeup()
+
+
+def _forked_error() -> KprodError:
+    return ProducerForked(
+        f"this producer was made in a parent of process {os.getpid()}; threads and connections do"
+        " not survive a fork: make a producer in the child"
+    )

@@ -1,0 +1,160 @@
+"""What the compiled send path leaves to Python, for one producer.
+
+That is whatever blocks (a new topic, a full buffer), decides (partitions), or is the application's
+(serializers, interceptors, its partitioner).
+
+Thread-safety: each method is called by whichever thread sends.
+Source: Kafka KafkaProducer.doSend (clients 4.3.1); kprod's departures 11, 14 and 20.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, SupportsIndex
+
+from kprod._core.memory_waiter import MemoryWaiter
+from kprod._core.partition_appender import TopicHead
+from kprod._core.send_hooks import SendHooks
+from kprod.clock import Clock
+from kprod.cluster.metadata import Metadata
+from kprod.config import ProducerConfig
+from kprod.errors import UnknownPartition
+from kprod.metrics.recorder import Recorder
+from kprod.producer.accumulator import RecordAccumulator
+from kprod.producer.buffer_pool import BufferPool
+from kprod.producer.interceptors import Interceptors, OnDelivery
+from kprod.producer.topic_opener import TopicOpener
+from kprod.producer.topic_queues import TopicQueues
+from kprod.serialization import RecordSerializers
+
+_call = threading.local()
+
+
+@contextlib.contextmanager
+def stoppable(check: Callable[[], object]) -> Generator[None, None, None]:
+    """Let a bulk send of this thread be ended from elsewhere, between two of its records.
+
+    Args:
+        check: Called every some thousand records; what it raises ends the call.
+
+    Yields:
+        Nothing.
+    """
+    _call.check = check
+    try:
+        yield
+    finally:
+        del _call.check
+
+
+@dataclass(kw_only=True, eq=False)
+class SendSupport(SendHooks):
+    """The hooks of one producer's send path.
+
+    Attributes:
+        config: The producer's settings.
+        clock: Measures waits.
+        accumulator: Makes batches and rolls sticky partitions.
+        metadata: Knows which partitions have a leader.
+        opener: Finds topics and partitions.
+        pool: The memory that sends wait for.
+        recorder: Told how long sends have waited, and of records that failed.
+        serializers: The application's.
+        interceptors: The application's.
+        is_on_sender: Tells whether the calling thread is the sender's.
+    """
+
+    config: ProducerConfig
+    clock: Clock
+    accumulator: RecordAccumulator
+    metadata: Metadata
+    opener: TopicOpener
+    pool: BufferPool
+    recorder: Recorder
+    serializers: RecordSerializers
+    interceptors: Interceptors
+    is_on_sender: Callable[[], bool]
+
+    def __post_init__(self) -> None:
+        """Take the accumulator's own method: no bytecode runs on a single record's way."""
+        self.make_batch = self.accumulator.make_batch  # type: ignore[method-assign]
+
+    def open_topic(self, topic: str, timeout_ms: int) -> TopicHead:
+        """Wait until the topic's partitions are known."""
+        started_ns = self.clock.now_ns()
+        try:
+            return self.opener.open(topic, self._patience_ms(timeout_ms))
+        finally:
+            self.recorder.waited_for_metadata(self.clock.now_ns() - started_ns)
+
+    def await_partition(self, head: TopicHead, partition: int, timeout_ms: int) -> None:
+        """Refresh once; the partition may be new."""
+        self.opener.await_partition(head, partition, self._patience_ms(timeout_ms))
+
+    def wait_for_memory(self, waiter: MemoryWaiter, timeout_ms: int) -> None:
+        """Wait in the pool's line."""
+        started_ns = self.clock.now_ns()
+        in_vain = True
+        try:
+            self.pool.wait_for(waiter, self._patience_ms(timeout_ms))
+            in_vain = False
+        finally:
+            waited_ns = self.clock.now_ns() - started_ns
+            self.recorder.waited_for_memory(waited_ns, in_vain=in_vain)
+
+    def roll_sticky(self, head: TopicHead) -> None:
+        """Draw another partition for records without key."""
+        assert isinstance(head, TopicQueues)  # noqa: S101 - the accumulator makes no other
+        self.accumulator.roll_sticky(head)
+
+    def choose_partition(self, head: TopicHead, key: Any, value: Any) -> int:  # noqa: ANN401, ARG002
+        """Ask the configured partitioner."""
+        snapshot = self.metadata.snapshot
+        everyone = range(head.partition_count)
+        available = [p for p in everyone if snapshot.leader_of(head.name, p) is not None]
+        partitioner = self.config.partitioner
+        assert callable(partitioner)  # noqa: S101 - has_partitioner says so
+        partition = partitioner(key, everyone, available)
+        if not isinstance(partition, SupportsIndex) or partition not in everyone:
+            raise UnknownPartition(
+                f"the partitioner chose {partition!r} for topic {head.name!r}, which has partitions"
+                f" 0 to {len(everyone) - 1}"
+            )
+        return partition
+
+    def serialize(self, topic: str, key: Any, value: Any, headers: Any) -> tuple[Any, Any, Any]:  # noqa: ANN401
+        """Run the configured serializers."""
+        return self.serializers.run(topic, key, value, headers)
+
+    def intercept(self, record: tuple[Any, ...], on_delivery: OnDelivery | None) -> tuple[Any, ...]:
+        """Show a record to the interceptors."""
+        return *self.interceptors.on_send(record), self.interceptors.watching(on_delivery)
+
+    def too_large_text(self, topic: str, size_bytes: int) -> str:
+        """Name both sizes and the setting."""
+        setting, limit_bytes = "max_request_size", self.config.max_request_size
+        if self.pool.usable_bytes < limit_bytes:
+            setting, limit_bytes = "buffer_memory", self.config.buffer_memory
+        return (
+            f"a record for {topic!r} takes up to {size_bytes} bytes encoded, and"
+            f" {setting}={limit_bytes} allows no more; raise it, and the topic's max.message.bytes"
+            " with it, or send less in one record"
+        )
+
+    def note_failed(self, topic: str, record_count: int) -> None:
+        """Count them as the sender counts those that it fails."""
+        self.recorder.failed(topic, record_count)
+
+    def breathe(self) -> None:
+        """Let signal handlers and other threads have a turn, as entering any function does.
+
+        A call that was made `stoppable` may end here.
+        """
+        check = getattr(_call, "check", None)
+        if check is not None:
+            check()
+
+    def _patience_ms(self, timeout_ms: int) -> int:
+        """On the sender's own thread nothing waits for what only that thread can bring."""
+        return 0 if self.is_on_sender() else timeout_ms

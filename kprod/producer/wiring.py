@@ -1,0 +1,241 @@
+"""Makes the parts of a producer, and connects them.
+
+Each function makes a few parts, and asks only for parts that were made before it; what comes later
+is reached through methods of the engine.
+
+Thread-safety: `wired` any thread.
+"""
+
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from kprod._core.append import SendPath
+from kprod.clock import SystemClock
+from kprod.cluster.metadata import Metadata
+from kprod.config import NetworkSettings, ProducerConfig
+from kprod.metrics.recorder import MetricsRecorder, SilentRecorder
+from kprod.model import Acks, Codec
+from kprod.network.client import NetworkClient
+from kprod.network.epoll_selector import EpollSelector
+from kprod.network.surroundings import NetworkDoors, system_doors
+from kprod.producer import lifetime
+from kprod.producer.accumulator import RecordAccumulator
+from kprod.producer.buffer_pool import BufferPool
+from kprod.producer.delivery import Delivery
+from kprod.producer.ending import Ending, Engine
+from kprod.producer.express_lane import ExpressLane
+from kprod.producer.interceptors import Interceptors
+from kprod.producer.partitioner import ROUND_ROBIN, StickyPartitioner, key_rule
+from kprod.producer.producer_engine import ProducerEngine
+from kprod.producer.send_rules import SendRules
+from kprod.producer.send_support import SendSupport
+from kprod.producer.sender import Sender
+from kprod.producer.topic_opener import TopicOpener
+from kprod.producer.transaction.manager import TransactionManager
+from kprod.serialization import RecordSerializers
+from kprod.timer.timer import Timer
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """The world a producer runs in; tests and simulations bring another.
+
+    Attributes:
+        clock: Both instants.
+        source: Of chance: jitter, sticky partitions.
+        doors: Opens selector, resolver and sockets.
+        is_threaded: Whether to start the sender's thread; else somebody calls `run_once`.
+        has_metrics: Whether to count; without, the cost of counting can be measured.
+    """
+
+    clock: SystemClock = field(default_factory=SystemClock)
+    source: random.Random = field(default_factory=random.Random)  # noqa: S311 - jitter
+    doors: Callable[[NetworkSettings], NetworkDoors] = system_doors
+    is_threaded: bool = True
+    has_metrics: bool = True
+
+
+def wired(config: ProducerConfig, world: Environment) -> ProducerEngine:
+    """Make a producer's engine; nothing of it runs yet.
+
+    Args:
+        config: The settings.
+        world: What it runs in.
+
+    Returns:
+        An engine that takes records as soon as it is started.
+    """
+    client_id = config.client_id or f"producer-{next(_numbers)}"
+    engine = ProducerEngine(config, world.clock, client_id)
+    engine.recorder = MetricsRecorder(world.clock) if world.has_metrics else SilentRecorder()
+    # Vital: a task that is cut off may leave a record unsettled; the sender then settles all.
+    engine.timer = Timer(world.clock.now_ms(), is_vital=True)
+    _add_memory(engine, world)
+    _add_path(engine)
+    _add_network(engine, world)
+    _add_delivery(engine, world)
+    _add_sender(engine, world)
+    if world.is_threaded:
+        _add_lane(engine)
+    _add_ending(engine)
+    return engine
+
+
+def _add_memory(engine: ProducerEngine, world: Environment) -> None:
+    """Add what holds records, and knows where they go."""
+    config = engine.config
+    engine.metadata = Metadata(config.metadata_settings(), source=world.source)
+    engine.pool = BufferPool(config.accumulator_settings(), engine.relieve)
+    engine.accumulator = RecordAccumulator(
+        config.accumulator_settings(),
+        engine.metadata,
+        clock=world.clock,
+        timer=engine.timer,
+        sticky=StickyPartitioner(
+            config.partitioner_settings(), engine.metadata, clock=world.clock, source=world.source
+        ),
+        on_expired=engine.expire,
+    )
+    engine.opener = TopicOpener(
+        engine.metadata,
+        engine.accumulator,
+        clock=world.clock,
+        wake=engine.wake,
+        max_block_ms=config.max_block_ms,
+    )
+
+
+def _add_path(engine: ProducerEngine) -> None:
+    """Add what takes records, and what it leaves to Python."""
+    config = engine.config
+    engine.support = SendSupport(
+        config=config,
+        clock=engine.clock,
+        accumulator=engine.accumulator,
+        metadata=engine.metadata,
+        opener=engine.opener,
+        pool=engine.pool,
+        recorder=engine.recorder,
+        serializers=RecordSerializers(config.key_serializer, config.value_serializer),
+        interceptors=Interceptors(config.interceptors),
+        is_on_sender=engine.is_on_sender,
+    )
+    engine.path = SendPath(
+        engine.support,
+        engine.pool,
+        engine.clock,
+        engine.accumulator.inbox,
+        engine.accumulator.topics,
+        _send_rules(config, engine.pool),
+    )
+
+
+def _send_rules(config: ProducerConfig, pool: BufferPool) -> SendRules:
+    rule = key_rule(config.partitioner_settings())
+    return SendRules(
+        max_block_ms=config.max_block_ms,
+        # A record must fit whole chunks (`usable_bytes`), or it would wait for memory for ever.
+        record_bytes_max=min(config.max_request_size, pool.usable_bytes),
+        has_interceptors=bool(config.interceptors),
+        has_serializers=bool(config.key_serializer or config.value_serializer),
+        has_partitioner=callable(config.partitioner),
+        takes_turns=config.partitioner == ROUND_ROBIN,
+        key_hash=rule.key_hash,
+        hashed_key_bytes_min=rule.bytes_min,
+    )
+
+
+def _add_network(engine: ProducerEngine, world: Environment) -> None:
+    """Add the connections."""
+    network = replace(engine.config.network_settings(), client_id=engine.client_id)
+    engine.client = NetworkClient(
+        network,
+        engine.metadata,
+        world.doors(network),
+        clock=world.clock,
+        timer=engine.timer,
+        source=world.source,
+        recorder=engine.recorder,
+    )
+    engine.path.wake = engine.client.waker
+
+
+def _add_delivery(engine: ProducerEngine, world: Environment) -> None:
+    """Add what gives batches their sequences, and what settles them."""
+    engine.identity = TransactionManager(
+        is_idempotent=engine.config.enable_idempotence, state_log=engine.state_log
+    )
+    engine.delivery = Delivery(
+        engine.config.sender_settings(),
+        accumulator=engine.accumulator,
+        identity=engine.identity,
+        metadata=engine.metadata,
+        timer=engine.timer,
+        source=world.source,
+        recorder=engine.recorder,
+    )
+
+
+def _add_sender(engine: ProducerEngine, world: Environment) -> None:
+    """Add what sends batches."""
+    config = engine.config
+    engine.sender = Sender(
+        config.sender_settings(),
+        config.compression_settings(),
+        accumulator=engine.accumulator,
+        client=engine.client,
+        delivery=engine.delivery,
+        identity=engine.identity,
+        metadata=engine.metadata,
+        timer=engine.timer,
+        clock=world.clock,
+        source=world.source,
+        path=engine.path,
+        refuse=engine.refuse,
+        recorder=engine.recorder,
+        state_log=engine.state_log,
+    )
+
+
+def _add_lane(engine: ProducerEngine) -> None:
+    """Open the lane for single records, where all of its way is compiled code."""
+    config = engine.config
+    if (
+        config.linger_ms
+        or config.acks is Acks.NONE
+        or config.compression_type is not Codec.NONE
+        or not isinstance(engine.client.selector, EpollSelector)
+    ):
+        return
+    lane = ExpressLane(
+        engine.sender,
+        engine.client,
+        engine.accumulator,
+        clock=engine.clock,
+        path=engine.path,
+        patience_ms=min(config.request_timeout_ms, config.delivery_timeout_ms),
+    )
+    engine.client.lane = engine.path.lane = lane
+
+
+def _add_ending(engine: ProducerEngine) -> None:
+    """Add what flushes and closes, and the sender's thread with it."""
+    engine.ending = Ending(
+        engine.path,
+        Engine(
+            clock=engine.clock,
+            metadata=engine.metadata,
+            pool=engine.pool,
+            accumulator=engine.accumulator,
+            client=engine.client,
+            sender=engine.sender,
+        ),
+        client_id=engine.client_id,
+        state_log=engine.state_log,
+        last_steps=(engine.support.interceptors.close, partial(lifetime.unwatch, engine)),
+    )
