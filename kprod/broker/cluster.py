@@ -16,20 +16,18 @@ Thread-safety: any thread after `start`; before it and without a thread, one thr
 Source: kprod's own; kfake and librdkafka's mock cluster for the idea.
 """
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import NoReturn, Self, TypeVar
 
+from kprod.broker.cluster_runner import ClusterRunner
 from kprod.broker.config import EmbeddedConfig
-from kprod.broker.engine import Engine
 from kprod.broker.faults import FaultControl
-from kprod.broker.inbox import Inbox
 from kprod.broker.refusal import Refused
 from kprod.broker.replication import PartitionView
-from kprod.broker.sockets import Network, SocketNetwork
+from kprod.broker.sockets import Network
 from kprod.clock import Clock, SystemClock
-from kprod.errors import ClosedError, ConfigError
+from kprod.errors import ConfigError
 from kprod.model import Record
 from kprod.protocol.error_table import ErrorCode
 from kprod.record.reader import read_records
@@ -46,19 +44,7 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
         faults: Arms faults.
     """
 
-    __slots__ = (
-        "_clock",
-        "_config",
-        "_engine",
-        "_inbox",
-        "_is_closed",
-        "_is_open",
-        "_network",
-        "_stopping",
-        "_thread",
-        "_topics",
-        "faults",
-    )
+    __slots__ = ("_kprod", "faults")
 
     def __init__(
         self,
@@ -84,17 +70,15 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
             TypeError: An argument is of another type; the text has the call that was meant.
         """
         _check_types(brokers, topics, config)
-        self._config = config or EmbeddedConfig()
-        self._clock = clock or SystemClock()
-        self._network = network
-        self._topics = dict(topics or {})
-        self._engine = Engine(self._config, self._clock, _node_ids(brokers))
-        self._inbox = Inbox(self._engine.wake)
-        self._thread: threading.Thread | None = None
-        self._stopping = False
-        self._is_open = False
-        self._is_closed = False
-        self.faults = FaultControl(self._engine.faults, call=self.call, stall=self._engine.stall)
+        self._kprod = ClusterRunner(
+            _node_ids(brokers),
+            topics=dict(topics or {}),
+            config=config or EmbeddedConfig(),
+            clock=clock or SystemClock(),
+            network=network,
+        )
+        engine = self._kprod.engine
+        self.faults = FaultControl(engine.faults, call=self._kprod.call, stall=engine.stall)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -109,24 +93,12 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
             ClosedError: The cluster was closed.
             OSError: A port cannot be had.
         """
-        if self._is_closed:
-            message = "the embedded cluster is closed"
-            raise ClosedError(message)
-        if self._is_open:
-            return
-        self._is_open = True
-        self._engine.open(self._network or SocketNetwork(), self._topics)
+        self._kprod.open()
 
     def start(self) -> None:
         """Open and run in a thread of its own."""
-        self.open()
-        if self._thread is None:
-            started = threading.Event()
-            self._thread = threading.Thread(
-                target=self._run, args=(started,), name="kprod-broker", daemon=True
-            )
-            self._thread.start()
-            started.wait()
+        self._kprod.open()
+        self._kprod.start()
 
     def step(self, now_ms: int) -> int | None:
         """Do what there is to do, once, without waiting.
@@ -137,10 +109,7 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
         Returns:
             When to step again at the latest; None: when something arrives.
         """
-        self._engine.step(now_ms)
-        # After the network's wake-up was taken note of, else a call could sleep through it.
-        self._inbox.run_waiting()
-        return self._engine.next_step_ms(now_ms)
+        return self._kprod.step(now_ms)
 
     def close(self) -> None:
         """End the thread, close every connection, give up the ports; a second call is nothing.
@@ -149,28 +118,18 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
             Exception: The first failure inside the brokers, if there was one: it would else be
                 taken for a client's.
         """
-        if self._is_closed:
-            return
-        self._is_closed = True
-        if self._thread is not None:
-            self._stopping = True
-            self._engine.wake()
-            self._thread.join()
-        self._inbox.close()
-        self._engine.close()
-        if self._engine.failures:
-            raise self._engine.failures[0]
+        self._kprod.close()
 
     def __repr__(self) -> str:
         """Say how many brokers there are, and where they listen."""
         name = type(self).__name__
-        engine = getattr(self, "_engine", None)
-        if engine is None or not hasattr(self, "faults"):
+        runner = getattr(self, "_kprod", None)
+        if runner is None or not hasattr(self, "faults"):
             return f"<{name}, not made: its __init__ has not run to the end>"
-        brokers = counted(len(engine.state.topics.node_ids), "broker")
-        if self._is_closed:
+        brokers = counted(len(runner.engine.state.topics.node_ids), "broker")
+        if runner.is_closed:
             return f"<{name} of {brokers}, closed>"
-        if not self._is_open:
+        if not runner.is_open:
             return f"<{name} of {brokers}, not started>"
         return f"<{name} of {brokers}, bootstrap_servers={self.bootstrap_servers!r}>"
 
@@ -191,12 +150,12 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
     @property
     def failures(self) -> Sequence[Exception]:
         """What went wrong inside the brokers themselves, at most ten; `close` raises the first."""
-        return tuple(self._engine.failures)
+        return tuple(self._kprod.engine.failures)
 
     @property
     def bootstrap_servers(self) -> str:
         """Addresses of all brokers, host and port of each, with commas between."""
-        return ",".join(broker.node.address for broker in self._engine.brokers.values())
+        return ",".join(broker.node.address for broker in self._kprod.engine.brokers.values())
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function on the broker's thread.
@@ -210,7 +169,7 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
         Raises:
             ClosedError: The cluster is closed.
         """
-        return self._inbox.call(function)
+        return self._kprod.call(function)
 
     def create_topic(
         self,
@@ -231,8 +190,8 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
         Raises:
             Refused: It cannot be made.
         """
-        self.call(
-            lambda: self._engine.state.create_topic(
+        self._kprod.call(
+            lambda: self._kprod.engine.state.create_topic(
                 name,
                 partition_count=partitions,
                 replication_factor=replication_factor,
@@ -242,7 +201,7 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
 
     def delete_topic(self, name: str) -> None:
         """Take a topic out; made again, it has another id."""
-        self.call(lambda: self._engine.state.delete_topic(name))
+        self._kprod.call(lambda: self._kprod.engine.state.delete_topic(name))
 
     def records(self, topic: str) -> dict[int, list[Record]]:
         """All records that the log holds, by partition, those not yet replicated too.
@@ -261,16 +220,18 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
 
     def batches(self, topic: str) -> dict[int, list[bytes]]:
         """The batches of a topic as they are stored, by partition."""
-        return self.call(
+        return self._kprod.call(
             lambda: {
                 partition.name.partition: [bytes(it.encoded) for it in partition.log.batches()]
-                for partition in self._engine.topic(topic).partitions
+                for partition in self._kprod.engine.topic(topic).partitions
             }
         )
 
     def describe(self, topic: str, partition: int) -> PartitionView:
         """A partition's leader, replicas and offsets."""
-        return self.call(lambda: PartitionView.of(self._engine.partition(topic, partition)))
+        return self._kprod.call(
+            lambda: PartitionView.of(self._kprod.engine.partition(topic, partition))
+        )
 
     def move_leader(self, topic: str, partition: int, *, to: int) -> None:
         """Let another broker lead.
@@ -286,78 +247,66 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
         """
 
         def move() -> None:
-            if not self._engine.state.is_alive(to):
+            if not self._kprod.engine.state.is_alive(to):
                 message = f"broker {to} does not run"
                 raise Refused(ErrorCode.BROKER_NOT_AVAILABLE, message)
-            self._engine.partition(topic, partition).lead(to)
-            self._engine.state.recount()
+            self._kprod.engine.partition(topic, partition).lead(to)
+            self._kprod.engine.state.recount()
 
-        self.call(move)
+        self._kprod.call(move)
 
     def truncate(self, topic: str, partition: int, to_offset: int) -> None:
         """Lose every batch that reaches `to_offset`, acknowledged or not, on all replicas."""
 
         def cut() -> None:
-            self._engine.partition(topic, partition).truncate(to_offset)
-            self._engine.state.recount()
+            self._kprod.engine.partition(topic, partition).truncate(to_offset)
+            self._kprod.engine.state.recount()
 
-        self.call(cut)
+        self._kprod.call(cut)
 
     def set_follower_lag(self, topic: str, partition: int, broker: int, lag_ms: int | None) -> None:
         """Let a follower copy `lag_ms` after each append; 0 at once, None not at all."""
-        self.call(lambda: self._engine.partition(topic, partition).set_lag(broker, lag_ms))
+        self._kprod.call(
+            lambda: self._kprod.engine.partition(topic, partition).set_lag(broker, lag_ms)
+        )
 
     def catch_up(self, topic: str, partition: int, broker: int) -> None:
         """Let a held follower copy everything, once."""
-        self.call(lambda: self._engine.partition(topic, partition).catch_up(broker))
+        self._kprod.call(lambda: self._kprod.engine.partition(topic, partition).catch_up(broker))
 
     def stop_broker(self, broker: int) -> None:
         """Close a broker's connections and refuse new ones; its leaderships move."""
 
         def stop() -> None:
-            self._engine.brokers[broker].stop()
-            self._engine.state.broker_stopped(broker)
+            self._kprod.engine.brokers[broker].stop()
+            self._kprod.engine.state.broker_stopped(broker)
 
-        self.call(stop)
+        self._kprod.call(stop)
 
     def start_broker(self, broker: int) -> None:
         """Let a stopped broker run again, on the same port; it catches up and joins."""
 
         def start() -> None:
-            self._engine.brokers[broker].start()
-            self._engine.state.broker_started(broker)
+            self._kprod.engine.brokers[broker].start()
+            self._kprod.engine.state.broker_started(broker)
 
-        self.call(start)
+        self._kprod.call(start)
 
     def disconnect_clients(self, broker: int) -> None:
         """Close every connection of a broker; it goes on running."""
-        self.call(lambda: self._engine.brokers[broker].disconnect_all("on demand"))
+        self._kprod.call(lambda: self._kprod.engine.brokers[broker].disconnect_all("on demand"))
 
     def forget_topic(self, topic: str) -> None:
         """Let Metadata deny a topic that is there."""
-        self.call(lambda: self._engine.state.forgotten_topics.add(topic))
+        self._kprod.call(lambda: self._kprod.engine.state.forgotten_topics.add(topic))
 
     def remember_topic(self, topic: str) -> None:
         """Let Metadata tell of a forgotten topic again."""
-        self.call(lambda: self._engine.state.forgotten_topics.discard(topic))
+        self._kprod.call(lambda: self._kprod.engine.state.forgotten_topics.discard(topic))
 
     def throttle(self, api: int, throttle_time_ms: int) -> None:
         """Tell clients of an API to wait, and take nothing from them meanwhile; 0 ends it."""
-        self.call(lambda: self._engine.throttles.update({int(api): throttle_time_ms}))
-
-    def _run(self, started: threading.Event) -> None:
-        self._inbox.adopt()
-        started.set()
-        try:
-            self.step(self._clock.now_ms())
-            # Asked after the step: it may have taken the wake-up of `close` off the network.
-            while not self._stopping:
-                self._engine.wait(self._clock.now_ms())
-                self.step(self._clock.now_ms())
-        except Exception as error:  # noqa: BLE001  # `close` raises it in the caller's thread
-            self._engine.report(error)
-        finally:
-            self._inbox.close()
+        self._kprod.call(lambda: self._kprod.engine.throttles.update({int(api): throttle_time_ms}))
 
 
 def _node_ids(brokers: int | Sequence[int]) -> list[int]:

@@ -63,36 +63,81 @@ class SendFailure(NamedTuple):
     error: Exception
 
 
+class ReceiptAccount:
+    """What a receipt knows of its call, and the wait for it.
+
+    Attributes:
+        tally: The call's account.
+    """
+
+    __slots__ = ("_made_in", "_topic", "tally")
+
+    def __init__(self, topic: str, tally: SendTally) -> None:
+        self._topic = topic
+        self._made_in = os.getpid()
+        self.tally = tally
+
+    def records_text(self) -> str:
+        """How many records there are, for people."""
+        return counted(self.tally.record_count, "record")
+
+    def wait_settled(self, timeout: float | None) -> None:
+        """Wait until all records are settled; raises what `SendReceipt.exception` names."""
+        if self.tally.done:
+            return
+        self.refuse_in_child()
+        seconds = _FOREVER_S
+        if timeout is not None:
+            seconds = bounded_s(timeout)
+        if seconds != 0 and is_sender():
+            raise KprodError(
+                f"a delivery callback asked for the outcome of a bulk send for {self._topic!r},"
+                " which is not settled, and would wait for itself: ask done() first, or give the"
+                " receipt a callback of its own"
+            )
+        settled_or_forked = self.tally.wait(seconds)
+        if not self.tally.done:
+            self.refuse_in_child()  # a signal handler may have forked this process meanwhile
+        if not settled_or_forked:
+            raise KprodTimeout(
+                f"not all of {self.records_text()} for {self._topic!r} settled within"
+                f" {timeout} s; they go on until delivery_timeout_ms ends them"
+            )
+
+    def refuse_in_child(self) -> None:
+        """Raise in a forked child, where nothing is settled any more."""
+        if os.getpid() != self._made_in:
+            raise ProducerForked(
+                f"this receipt was made in a parent of process {os.getpid()}, whose sender does not"
+                " run here: wait for it in the parent"
+            )
+
+
 class SendReceipt:
     """The outcome of `send_many` or `send_arrow`: offsets by partition, and what failed.
 
     Thread-safety: any thread.
     """
 
-    __slots__ = ("_made_in", "_tally", "topic")
+    __slots__ = ("_kprod", "topic")
 
     def __init__(self, topic: str, tally: SendTally) -> None:
         self.topic = topic
-        self._tally = tally
-        self._made_in = os.getpid()
+        self._kprod = ReceiptAccount(topic, tally)
 
     @property
     def record_count(self) -> int:
         """How many records of the call were dealt with, those included that were refused."""
-        return self._tally.record_count
+        return self._kprod.tally.record_count
 
     @property
     def failed_count(self) -> int:
         """How many of them have failed so far."""
-        return self._tally.failed_count
-
-    def seal(self) -> None:
-        """Note that no more records come; the call that fills the receipt does it."""
-        self._tally.seal()
+        return self._kprod.tally.failed_count
 
     def done(self) -> bool:
         """Whether every record's fate is settled."""
-        return self._tally.done
+        return self._kprod.tally.done
 
     def result(self, timeout: float | None = None) -> dict[int, PartitionOffsets]:
         """Wait until all records are settled. Waiting does not cut linger short.
@@ -133,20 +178,20 @@ class SendReceipt:
             ProducerForked: Waited for in a forked child, where nothing is settled any more.
             ValueError: Not settled, and the timeout is NaN.
         """
-        self._wait(timeout)
-        failed_count = self._tally.failed_count
+        self._kprod.wait_settled(timeout)
+        failed_count = self._kprod.tally.failed_count
         if not failed_count:
             return None
-        index, first = self._tally.first_failure()
+        index, first = self._kprod.tally.first_failure()
         error = RecordsFailed(
-            f"{failed_count} of {self._records()} for {self.topic!r} failed;"
+            f"{failed_count} of {self._kprod.records_text()} for {self.topic!r} failed;"
             f" the first, at index {index}: {type(first).__name__}: {first}. failures() names each,"
             " delivered() has the others"
         )
         error.failed_count = failed_count
         error.persistence = (
             _MAYBE
-            if any(e.persistence is _MAYBE for e in self._tally.batch_errors())
+            if any(e.persistence is _MAYBE for e in self._kprod.tally.batch_errors())
             else Persistence.NOT_PERSISTED
         )
         error.__cause__ = first
@@ -156,12 +201,12 @@ class SendReceipt:
         """What is acknowledged so far, by partition; does not wait."""
         return {
             partition: PartitionOffsets(count, tuple(starmap(OffsetRange, ranges)))
-            for partition, (count, ranges) in sorted(self._tally.delivered().items())
+            for partition, (count, ranges) in sorted(self._kprod.tally.delivered().items())
         }
 
     def failures(self) -> list[SendFailure]:
         """Index and error of each record that has failed so far, ascending; does not wait."""
-        return list(starmap(SendFailure, self._tally.failures()))
+        return list(starmap(SendFailure, self._kprod.tally.failures()))
 
     def add_done_callback(
         self, callback: Callable[["SendReceipt"], object], context: Context | None = None
@@ -183,7 +228,7 @@ class SendReceipt:
         else:
             call = _LoopCall(loop, callback)
             call.future.add_done_callback(lambda _: callback(self), context=context)
-        if not self._tally.add_done_call(call):
+        if not self._kprod.tally.add_done_call(call):
             call()
 
     def remove_done_callback(self, callback: Callable[["SendReceipt"], object]) -> int:
@@ -198,10 +243,10 @@ class SendReceipt:
         loop = _running_loop()
         found = [
             call
-            for call in self._tally.done_calls()
+            for call in self._kprod.tally.done_calls()
             if call.loop is loop and call.callback == callback
         ]
-        return sum(self._tally.remove_done_call(call) for call in found)
+        return sum(self._kprod.tally.remove_done_call(call) for call in found)
 
     def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 - as asyncio's futures have it
         """Do nothing and return False: accepted records are taken back by `purge` only."""
@@ -213,13 +258,13 @@ class SendReceipt:
 
     def __await__(self) -> Generator[Any, None, dict[int, PartitionOffsets]]:
         if not self.done():
-            self._refuse_in_child()
+            self._kprod.refuse_in_child()
             call = _LoopCall(asyncio.get_running_loop())
-            if self._tally.add_done_call(call):
+            if self._kprod.tally.add_done_call(call):
                 try:
                     yield from call.future.__await__()
                 finally:
-                    self._tally.remove_done_call(call)
+                    self._kprod.tally.remove_done_call(call)
         return self.result(0)
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
@@ -232,15 +277,12 @@ class SendReceipt:
     def __deepcopy__(self, _: object) -> NoReturn:
         self.__copy__()
 
-    def _records(self) -> str:
-        return counted(self.record_count, "record")
-
     def __repr__(self) -> str:
         failed_count = self.failed_count
         state = "settled" if self.done() else "on its way"
-        parts = [f"{self._records()}, {state}, {failed_count} failed"]
+        parts = [f"{self._kprod.records_text()}, {state}, {failed_count} failed"]
         if failed_count:
-            index, error = self._tally.first_failure()
+            index, error = self._kprod.tally.first_failure()
             parts.append(f"the first, at index {index}: {error!r}")
         delivered = self.delivered()
         for partition, (count, ranges) in islice(delivered.items(), _SHOWN_MAX):
@@ -249,35 +291,6 @@ class SendReceipt:
         if len(delivered) > _SHOWN_MAX:
             parts.append(f"and {len(delivered) - _SHOWN_MAX} more partitions")
         return f"<SendReceipt for {self.topic!r}: {'; '.join(parts)}>"
-
-    def _wait(self, timeout: float | None) -> None:
-        if self.done():
-            return
-        self._refuse_in_child()
-        seconds = _FOREVER_S
-        if timeout is not None:
-            seconds = bounded_s(timeout)
-        if seconds != 0 and is_sender():
-            raise KprodError(
-                f"a delivery callback asked for the outcome of a bulk send for {self.topic!r},"
-                " which is not settled, and would wait for itself: ask done() first, or give the"
-                " receipt a callback of its own"
-            )
-        settled_or_forked = self._tally.wait(seconds)
-        if not self.done():
-            self._refuse_in_child()  # a signal handler may have forked this process meanwhile
-        if not settled_or_forked:
-            raise KprodTimeout(
-                f"not all of {self._records()} for {self.topic!r} settled within"
-                f" {timeout} s; they go on until delivery_timeout_ms ends them"
-            )
-
-    def _refuse_in_child(self) -> None:
-        if os.getpid() != self._made_in:
-            raise ProducerForked(
-                f"this receipt was made in a parent of process {os.getpid()}, whose sender does not"
-                " run here: wait for it in the parent"
-            )
 
 
 def _left_behind() -> None:

@@ -232,7 +232,7 @@ def test_without_a_descriptor_the_broker_does_not_spin() -> None:
             cluster.step(clock.now_ms())
 
         assert accept_count == 1
-        assert cluster._engine.connection_count == 1
+        assert cluster._kprod.engine.connection_count == 1
 
 
 def test_ten_thousand_connections_too_many_are_two_lines(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,130 @@
+"""Runs the brokers of a cluster: in a thread of its own, or step by step.
+
+Invariants.
+    All state of the engine is touched by the one thread that steps.
+    After `close` no thread, socket or port is left.
+
+Thread-safety: any thread after `start`; before it and without a thread, one thread.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from kprod.broker.config import EmbeddedConfig
+from kprod.broker.engine import Engine
+from kprod.broker.inbox import Inbox
+from kprod.broker.sockets import Network, SocketNetwork
+from kprod.clock import Clock
+from kprod.errors import ClosedError
+
+T = TypeVar("T")
+
+
+class ClusterRunner:
+    """What an `EmbeddedCluster` has behind its public methods.
+
+    Attributes:
+        engine: The brokers and their state.
+        is_open: Whether the ports were bound; it stays True.
+        is_closed: Whether `close` was called.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_inbox",
+        "_network",
+        "_stopping",
+        "_thread",
+        "_topics",
+        "engine",
+        "is_closed",
+        "is_open",
+    )
+
+    def __init__(
+        self,
+        node_ids: list[int],
+        *,
+        topics: Mapping[str, int],
+        config: EmbeddedConfig,
+        clock: Clock,
+        network: Network | None,
+    ) -> None:
+        """Make the brokers; nothing is bound yet.
+
+        Args:
+            node_ids: At least one.
+            topics: Partitions by topic, made when it is opened.
+            config: Settings.
+            clock: Both instants.
+            network: TCP if not given.
+        """
+        self._clock = clock
+        self._network = network
+        self._topics = topics
+        self.engine = Engine(config, clock, node_ids)
+        self._inbox = Inbox(self.engine.wake)
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self.is_open = False
+        self.is_closed = False
+
+    def open(self) -> None:
+        """See `EmbeddedCluster.open`."""
+        if self.is_closed:
+            message = "the embedded cluster is closed"
+            raise ClosedError(message)
+        if self.is_open:
+            return
+        self.is_open = True
+        self.engine.open(self._network or SocketNetwork(), self._topics)
+
+    def start(self) -> None:
+        """Run in a thread of its own, unless it does."""
+        if self._thread is None:
+            started = threading.Event()
+            self._thread = threading.Thread(
+                target=self._run, args=(started,), name="kprod-broker", daemon=True
+            )
+            self._thread.start()
+            started.wait()
+
+    def step(self, now_ms: int) -> int | None:
+        """See `EmbeddedCluster.step`."""
+        self.engine.step(now_ms)
+        # After the network's wake-up was taken note of, else a call could sleep through it.
+        self._inbox.run_waiting()
+        return self.engine.next_step_ms(now_ms)
+
+    def call(self, function: Callable[[], T]) -> T:
+        """See `EmbeddedCluster.call`."""
+        return self._inbox.call(function)
+
+    def close(self) -> None:
+        """See `EmbeddedCluster.close`."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if self._thread is not None:
+            self._stopping = True
+            self.engine.wake()
+            self._thread.join()
+        self._inbox.close()
+        self.engine.close()
+        if self.engine.failures:
+            raise self.engine.failures[0]
+
+    def _run(self, started: threading.Event) -> None:
+        self._inbox.adopt()
+        started.set()
+        try:
+            self.step(self._clock.now_ms())
+            # Asked after the step: it may have taken the wake-up of `close` off the network.
+            while not self._stopping:
+                self.engine.wait(self._clock.now_ms())
+                self.step(self._clock.now_ms())
+        except Exception as error:  # noqa: BLE001  # `close` raises it in the caller's thread
+            self.engine.report(error)
+        finally:
+            self._inbox.close()
