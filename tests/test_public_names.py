@@ -2,7 +2,10 @@
 
 import inspect
 
+import pytest
+
 import kprod
+from kprod.broker import EmbeddedCluster
 
 PUBLIC = {
     "AsyncProducer",
@@ -39,3 +42,49 @@ def test_every_public_name_is_documented() -> None:
             if not (getattr(member, "__doc__", None) or "").strip()
         ]
     assert undocumented == []
+
+
+PRODUCER = {"client_id", "close", "flush", "metrics", "purge", "send", "send_arrow", "send_many"}
+FUTURE = {
+    *("add_done_callback", "cancel", "cancelled", "done", "exception", "remove_done_callback"),
+    *("result", "to_concurrent"),
+}
+MEMBERS: dict[type, set[str]] = {
+    kprod.Producer: PRODUCER | {"_kprod"},
+    kprod.AsyncProducer: PRODUCER | {"_kprod", "send_and_wait", "start"},
+    kprod.RecordFuture: FUTURE,
+    kprod.SendReceipt: (FUTURE - {"to_concurrent"})
+    | {"_kprod", "delivered", "failed_count", "failures", "record_count", "topic"},
+    EmbeddedCluster: {
+        *("_kprod", "batches", "bootstrap_servers", "call", "catch_up", "close", "create_topic"),
+        *("delete_topic", "describe", "disconnect_clients", "failures", "faults", "forget_topic"),
+        *("move_leader", "open", "records", "remember_topic", "set_follower_lag", "start"),
+        *("start_broker", "step", "stop_broker", "throttle", "truncate"),
+    },
+}
+
+
+def _own_names(subject: object) -> set[str]:
+    """All that `dir` tells, but for names with two underscores and those of every object."""
+    return {name for name in dir(subject) if not (name.startswith("__") and name.endswith("__"))}
+
+
+@pytest.mark.parametrize("kind", MEMBERS, ids=lambda kind: kind.__name__)
+def test_a_class_has_documented_names_and_one_more(kind: type) -> None:
+    """What is behind `_kprod` shares no name space with an application's subclass."""
+    assert _own_names(kind) == MEMBERS[kind]
+
+
+def test_live_objects_have_no_names_more() -> None:
+    """Nothing is added to an instance, before or after it is used."""
+    with EmbeddedCluster(brokers=1, topics={"orders": 1}) as cluster:
+        with kprod.Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+            future = producer.send("orders", b"x")
+            receipt = producer.send_many("orders", [b"x"])
+            assert producer.client_id
+            shared = kprod.AsyncProducer(engine=producer)
+            receipt.result(10)
+            future.result(10)
+        for it in (cluster, producer, shared, future, receipt):
+            assert _own_names(it) == MEMBERS[type(it)], it
+            assert set(getattr(it, "__dict__", {})) <= {"client_id"}

@@ -32,11 +32,7 @@ GENERATED = {"kprod/protocol/messages.py", "kprod/protocol/error_table.py"}
 
 # Modules between the two limits, each with what holds it together. One that shrinks leaves.
 KEPT_TOGETHER: dict[str, str] = {
-    "kprod/_core/append.pyx": "heads of queues and the one path that writes into them",
-    "kprod/_core/bulk.pyx": "one call's loop, from its columns to the open batch",
-    "kprod/broker/cluster.py": "the face of the embedded cluster, call by call",
     "kprod/network/connection.py": "one connection's life from address to answer",
-    "kprod/producer/producer.py": "the public face, with the wiring of what is behind it",
 }
 
 # Functions and classes past a limit, each with its reason.
@@ -44,7 +40,6 @@ KEPT_WHOLE = {
     "kprod/_core/async_send.pyx:send": "as the synchronous one's",
     "kprod/_core/append.pyx:_append": "one loop over the outcomes of one append",
     "kprod/_core/append.pyx:send": "the public signature; its docstring is half of it",
-    "kprod/producer/producer.py:Producer": "the public face, with the wiring of what is behind it",
 }
 
 # Names in backticks that belong to the system, or to the project that a comment cites.
@@ -58,7 +53,7 @@ FORBIDDEN_STARTS = ("do_", "process_")
 ALLOWED_NAMES = {"TransactionManager", "transaction_manager"}
 # What other libraries' users look for.
 ALLOWED_THERE = {
-    "kprod/producer/bulk.py": {"data"},
+    "kprod/producer/producer.py": {"data"},
     "kprod/aio/producer.py": {"data"},
     "kprod/guarded_log.py": {"info", "exc_info"},  # the library's names
 }
