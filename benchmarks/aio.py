@@ -83,7 +83,7 @@ def benchmark(report: Report) -> None:
 def _in_loop(given: argparse.Namespace) -> Mapping[str, float]:
     factory = None
     if given.loop == "uvloop":
-        import uvloop  # ruff: ignore[import-outside-top-level] - only where it is asked for
+        import uvloop  # noqa: PLC0415 - only where it is asked for
 
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
@@ -128,7 +128,7 @@ async def _alone(send: Send, topic: str, count: int) -> Mapping[str, float]:
 
 @contextlib.asynccontextmanager
 async def _kprod(address: str, linger_ms: int) -> AsyncGenerator[Send]:
-    import kprod  # ruff: ignore[import-outside-top-level] - each child has one client only
+    import kprod  # noqa: PLC0415 - each child has one client only
 
     async with kprod.AsyncProducer(bootstrap_servers=address, linger_ms=linger_ms) as producer:
         yield producer.send
@@ -136,7 +136,7 @@ async def _kprod(address: str, linger_ms: int) -> AsyncGenerator[Send]:
 
 @contextlib.asynccontextmanager
 async def _aiokafka(address: str, linger_ms: int) -> AsyncGenerator[Send]:
-    import aiokafka  # ruff: ignore[import-outside-top-level] - as above
+    import aiokafka  # noqa: PLC0415 - as above
 
     producer = aiokafka.AIOKafkaProducer(
         bootstrap_servers=address,

@@ -9,7 +9,7 @@ The figure is CPU time of the calling thread, so that a busy machine does not co
 100-byte values, with and without a key of 16 bytes. kprod makes a future for each record; it is
 dropped at once, or all of a batch's worth are kept.
 
-Thread rule: one thread, the caller's.
+Thread-safety: one thread, the caller's.
 """
 
 import functools

@@ -7,7 +7,7 @@ the calling thread.
 100-byte values without compression: from a list and from a generator, from an Arrow array, and
 scattered by keys of 16 bytes over six partitions.
 
-Thread rule: one thread, the caller's.
+Thread-safety: one thread, the caller's.
 """
 
 import functools

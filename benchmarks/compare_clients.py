@@ -132,8 +132,9 @@ def _measure(
             )
         end_offset = broker.end_offset(topic)
     if not math.isclose(end_offset, figures["offset"], abs_tol=0.5):
-        message = f"{name} sent {figures['offset']:,.0f} records, {broker.name} has {end_offset:,}"
-        raise RuntimeError(message)
+        raise RuntimeError(
+            f"{name} sent {figures['offset']:,.0f} records, {broker.name} has {end_offset:,}"
+        )
     return {
         f"{broker.name}: rate": figures["count"] / figures["elapsed_s"],
         f"{broker.name}: CPU per record": figures["cpu_s"] * 1e6 / figures["count"],
@@ -144,7 +145,7 @@ def _measure(
 def _run_child(given: argparse.Namespace) -> Mapping[str, float]:
     load = Load(given.kafka, given.topic, given.seconds, given.bytes)
     if given.child == LIMIT:
-        from race_limit import replay  # ruff: ignore[import-outside-top-level] - kprod, which its peers do without
+        from race_limit import replay  # noqa: PLC0415 - kprod, which its peers do without
 
         replay(load)
     else:

@@ -82,7 +82,7 @@ def _measured(client: str, address: str, count: int) -> Mapping[str, float]:
 
 @contextlib.contextmanager
 def _kprod(address: str) -> Generator[Callable[[], object]]:
-    import kprod  # ruff: ignore[import-outside-top-level] - each child has one client only
+    import kprod  # noqa: PLC0415 - each child has one client only
 
     with kprod.Producer(bootstrap_servers=address, linger_ms=0) as producer:
         yield lambda: producer.send(TOPIC, VALUE, partition=0).result()
@@ -90,7 +90,7 @@ def _kprod(address: str) -> Generator[Callable[[], object]]:
 
 @contextlib.contextmanager
 def _confluent(address: str) -> Generator[Callable[[], object]]:
-    import confluent_kafka  # ruff: ignore[import-outside-top-level] - as above
+    import confluent_kafka  # noqa: PLC0415 - as above
 
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": address, "linger.ms": 0, "enable.idempotence": True}
@@ -120,10 +120,10 @@ _senders = {"kprod": _kprod, "confluent-kafka": _confluent}
 def _kafka(address: str | None) -> Generator[str]:
     """The broker to use, with the topic made."""
     sys.path.insert(0, str(ROOT))
-    from tests.plugins import kafka_wire  # ruff: ignore[import-outside-top-level] - of the source tree
-    from tests.plugins.kafka import artifacts_or_reason  # ruff: ignore[import-outside-top-level]
-    from tests.plugins.kafka_nodes import KafkaNodes  # ruff: ignore[import-outside-top-level]
-    from tests.plugins.kafka_settings import STRONG_JAVA  # ruff: ignore[import-outside-top-level]
+    from tests.plugins import kafka_wire  # noqa: PLC0415 - of the source tree
+    from tests.plugins.kafka import artifacts_or_reason  # noqa: PLC0415
+    from tests.plugins.kafka_nodes import KafkaNodes  # noqa: PLC0415
+    from tests.plugins.kafka_settings import STRONG_JAVA  # noqa: PLC0415
 
     if address is not None:
         kafka_wire.create_topic(

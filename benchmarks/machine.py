@@ -1,6 +1,6 @@
 """What a reader must know of the machine to judge a benchmark's figures.
 
-Thread rule: any thread; nothing is kept.
+Thread-safety: any thread; nothing is kept.
 """
 
 import importlib.metadata

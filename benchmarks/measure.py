@@ -1,6 +1,6 @@
 """Ways to measure one round of one contestant: a rate, a cost, a process of its own.
 
-Thread rule: one thread, the caller's.
+Thread-safety: one thread, the caller's.
 """
 
 import gc
@@ -74,11 +74,10 @@ def child_figures(command: Sequence[str], *, timeout_s: float) -> Mapping[str, f
     except ValueError:
         figures = None
     if child.returncode != 0 or not isinstance(figures, dict):
-        message = (
+        raise RuntimeError(
             f"{' '.join(command)}: exit code {child.returncode}; it wrote:\n"
             f"{child.stdout[-1000:]}\n{child.stderr[-3000:]}"
         )
-        raise RuntimeError(message)
     return {name: float(value) for name, value in figures.items()}
 
 

@@ -8,7 +8,7 @@ little.
 The points of the curve are records in a batch: one is the worst case, where a batch's whole cost is
 that record's; 9,000 are a full batch of 1 MB.
 
-Thread rule: one thread, and the broker's.
+Thread-safety: one thread, and the broker's.
 """
 
 import functools

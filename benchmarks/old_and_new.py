@@ -19,7 +19,7 @@ Every run but `append` counts only if the topic's end offset equals what was sen
 1 when the whole interval of a case's rate lies below 0.97, and 2 when a run fails. With fewer than
 six pairs there is no interval of 95 %, and nothing is judged.
 
-Thread rule: one thread, the caller's.
+Thread-safety: one thread, the caller's.
 """
 
 import argparse
@@ -248,8 +248,9 @@ def _run(plan: Plan, case: str, side: str, broker: RaceBroker) -> Figures:
         figures = child_figures(command, timeout_s=timeout_s)
         end_offset = broker.end_offset(topic)
     if end_offset != round(figures["offset"]):
-        message = f"{case}, {side}: {figures['offset']:,.0f} sent, the broker has {end_offset:,}"
-        raise RuntimeError(message)
+        raise RuntimeError(
+            f"{case}, {side}: {figures['offset']:,.0f} sent, the broker has {end_offset:,}"
+        )
     return figures
 
 

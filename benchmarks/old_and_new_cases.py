@@ -5,7 +5,7 @@
 kprod is imported from the tree that is named, and nowhere else. Appending alone is measured by that
 tree's own `benchmarks/append.py`, for it is made of parts that have no public name.
 
-Thread rule: one client a process, on the main thread.
+Thread-safety: one client a process, on the main thread.
 """
 
 import argparse
@@ -47,11 +47,10 @@ def use_tree(tree: Path) -> None:
         RuntimeError: Another kprod is imported all the same.
     """
     sys.path[:0] = [str(tree), str(tree / "benchmarks")]
-    import kprod  # ruff: ignore[import-outside-top-level] - from the path just given
+    import kprod  # noqa: PLC0415 - from the path just given
 
     if not Path(kprod.__file__).is_relative_to(tree):
-        message = f"kprod is imported from {kprod.__file__}, not from {tree}"
-        raise RuntimeError(message)
+        raise RuntimeError(f"kprod is imported from {kprod.__file__}, not from {tree}")
 
 
 def run_lone(load: Load, side: str) -> Mapping[str, float]:
@@ -87,7 +86,7 @@ class _Kprod:
     """Sends a record and waits for its future."""
 
     def __init__(self, load: Load) -> None:
-        import kprod  # ruff: ignore[import-outside-top-level] - each process has one client only
+        import kprod  # noqa: PLC0415 - each process has one client only
 
         self._producer = kprod.Producer(bootstrap_servers=load.address, linger_ms=0)
         self._load = load
@@ -104,7 +103,7 @@ class _Peer:
     """Produces a message and polls until its report is there."""
 
     def __init__(self, load: Load) -> None:
-        import confluent_kafka  # ruff: ignore[import-outside-top-level] - as above
+        import confluent_kafka  # noqa: PLC0415 - as above
 
         settings = {"bootstrap.servers": load.address, "linger.ms": 0, "enable.idempotence": True}
         self._producer = confluent_kafka.Producer(settings)
@@ -159,14 +158,14 @@ Append = tuple[Callable[[int], object], Callable[[], object]]
 
 
 def _kprod_append(value: bytes) -> Append:
-    import append  # ruff: ignore[import-outside-top-level] - of the tree that is measured
+    import append  # noqa: PLC0415 - of the tree that is measured
 
     send = append.DiscardingPath().send
     return lambda count: _repeat(send, value, count), lambda: None
 
 
 def _peer_append(value: bytes) -> Append:
-    import confluent_kafka  # ruff: ignore[import-outside-top-level] - each process has one client only
+    import confluent_kafka  # noqa: PLC0415 - each process has one client only
 
     producer = confluent_kafka.Producer(
         {

@@ -2,7 +2,7 @@
 
 The figure is time per partition, for one topic with all partitions and for many small topics.
 
-Thread rule: one thread, the caller's.
+Thread-safety: one thread, the caller's.
 """
 
 import functools

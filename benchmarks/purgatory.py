@@ -9,7 +9,7 @@ millisecond that has work.
 A second part holds the rate and lets the timeout be 200 ms or 30 s: what is held, and at what cost.
 Held counts requests that the purgatory keeps alive, live those that are not completed.
 
-Thread rule: one thread.
+Thread-safety: one thread.
 Source: Kafka's TestPurgatoryPerformance.java for the method (sigma = ln(p75 / p50) / 0.67449).
 """
 

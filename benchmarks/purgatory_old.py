@@ -7,7 +7,7 @@ that purge.
 It is made for threads, as Kafka's is and as kprod's is: each request and each list has its lock,
 and a request is tried before and after it is added to its lists.
 
-Thread rule: any thread, but for `advance`, which is the reaper's.
+Thread-safety: any thread, but for `advance`, which is the reaper's.
 Source: Kafka 0.8.2's RequestPurgatory.scala, and Y. Matsuda's account of it (Confluent's blog,
 2015).
 """

@@ -8,7 +8,7 @@ that no round finds caches or disks as another left them.
 The process of `mock` and `embedded` prints its address, then obeys lines: `create NAME PARTITIONS`
 and `delete NAME`; it ends with its standard input.
 
-Thread rule: one thread, the caller's.
+Thread-safety: one thread, the caller's.
 Source: librdkafka 2.16, rdkafka_mock.h; the layout of confluent-kafka's Producer object (a Python
 object's head, then the `rd_kafka_t*`), through which its mock cluster is reached.
 """
@@ -126,8 +126,7 @@ def _served(name: str) -> Generator[RaceBroker]:
         asked.write(f"{line}\n")
         asked.flush()
         if answered.readline().strip() != "done":
-            message = f"the {name} broker's process ended at {line!r}"
-            raise RuntimeError(message)
+            raise RuntimeError(f"the {name} broker's process ended at {line!r}")
 
     try:
         yield RaceBroker(
@@ -145,10 +144,10 @@ def _served(name: str) -> Generator[RaceBroker]:
 @contextlib.contextmanager
 def _kafka(address: str | None) -> Generator[RaceBroker]:
     sys.path.insert(0, str(ROOT))
-    from tests.plugins import kafka_wire  # ruff: ignore[import-outside-top-level] - of the source tree
-    from tests.plugins.kafka import artifacts_or_reason  # ruff: ignore[import-outside-top-level]
-    from tests.plugins.kafka_nodes import KafkaNodes  # ruff: ignore[import-outside-top-level]
-    from tests.plugins.kafka_settings import STRONG_JAVA  # ruff: ignore[import-outside-top-level]
+    from tests.plugins import kafka_wire  # noqa: PLC0415 - of the source tree
+    from tests.plugins.kafka import artifacts_or_reason  # noqa: PLC0415
+    from tests.plugins.kafka_nodes import KafkaNodes  # noqa: PLC0415
+    from tests.plugins.kafka_settings import STRONG_JAVA  # noqa: PLC0415
 
     with contextlib.ExitStack() as stack:
         if address is None:
@@ -201,7 +200,7 @@ def serve_mock(brokers: int = 1) -> None:
 def serve_embedded() -> None:
     """Run kprod's embedded broker until standard input ends."""
     sys.path.insert(0, str(ROOT))
-    from kprod.broker import EmbeddedCluster, EmbeddedConfig  # ruff: ignore[import-outside-top-level] - of the source tree
+    from kprod.broker import EmbeddedCluster, EmbeddedConfig  # noqa: PLC0415 - of the source tree
 
     config = EmbeddedConfig(retention_bytes=RETAINED_BYTES, default_replication_factor=1)
     with EmbeddedCluster(brokers=1, config=config) as cluster:

@@ -12,7 +12,7 @@ The clock runs from the first record after a warm-up record (so that connections
 id are there) until everything is acknowledged. CPU time is of the whole process in that time, user
 and system.
 
-Thread rule: one client a process, on the main thread.
+Thread-safety: one client a process, on the main thread.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ class Load:
 
 def kprod_futures(load: Load) -> None:
     """As it comes: no setting but the address."""
-    import kprod  # ruff: ignore[import-outside-top-level] - each process has one client only
+    import kprod  # noqa: PLC0415 - each process has one client only
 
     topic, value = load.topic, load.value
     with kprod.Producer(bootstrap_servers=load.address) as producer:
@@ -112,7 +112,7 @@ def kprod_futures(load: Load) -> None:
 
 def kprod_callbacks(load: Load) -> None:
     """As it comes, with a Python function called for each record."""
-    import kprod  # ruff: ignore[import-outside-top-level] - as above
+    import kprod  # noqa: PLC0415 - as above
 
     topic, value = load.topic, load.value
     count = 0
@@ -145,7 +145,7 @@ def kprod_many(load: Load) -> None:
 
 def kprod_arrow(load: Load) -> None:
     """As it comes, ten thousand rows of an Arrow table a call: `send_arrow`."""
-    import pyarrow as pa  # ruff: ignore[import-outside-top-level] - as above
+    import pyarrow as pa  # noqa: PLC0415 - as above
 
     rows = pa.record_batch({"value": pa.array([load.value] * BLOCK, pa.binary())})
     _kprod_bulk(load, lambda producer: producer.send_arrow(load.topic, rows))
@@ -153,7 +153,7 @@ def kprod_arrow(load: Load) -> None:
 
 def _kprod_bulk(load: Load, send_block: Callable[[Any], Any]) -> None:
     """Send by blocks; the receipts of the last 100,000 records are kept and each is checked."""
-    import kprod  # ruff: ignore[import-outside-top-level] - as above
+    import kprod  # noqa: PLC0415 - as above
 
     with kprod.Producer(bootstrap_servers=load.address) as producer:
         producer.send(load.topic, load.value).result()
@@ -193,7 +193,7 @@ def confluent(load: Load) -> None:
 
     `delivery.report.only.error` spares it the reports that nobody reads.
     """
-    import confluent_kafka  # ruff: ignore[import-outside-top-level] - as above
+    import confluent_kafka  # noqa: PLC0415 - as above
 
     settings = _confluent_settings(load) | {"delivery.report.only.error": True}
     producer = confluent_kafka.Producer(settings)
@@ -202,7 +202,7 @@ def confluent(load: Load) -> None:
 
 def confluent_callbacks(load: Load) -> None:
     """confluent-kafka, `produce` with `on_delivery`; `poll(0)` after every thousand records."""
-    import confluent_kafka  # ruff: ignore[import-outside-top-level] - as above
+    import confluent_kafka  # noqa: PLC0415 - as above
 
     count = 0
     failures: list[object] = []
@@ -221,7 +221,7 @@ def confluent_callbacks(load: Load) -> None:
 
 def confluent_batches(load: Load) -> None:
     """confluent-kafka, `produce_batch` with one list of messages again and again."""
-    import confluent_kafka  # ruff: ignore[import-outside-top-level] - as above
+    import confluent_kafka  # noqa: PLC0415 - as above
 
     settings = _confluent_settings(load) | {"delivery.report.only.error": True}
     producer = confluent_kafka.Producer(settings)
@@ -270,14 +270,14 @@ def _confluent_when_full(producer: Any, produce: Callable[[], None]) -> None:  #
 
 def aiokafka(load: Load) -> None:
     """aiokafka, `await send()`: idempotent, batches of 1 MB, its compiled parts, uvloop."""
-    import uvloop  # ruff: ignore[import-outside-top-level] - as above
+    import uvloop  # noqa: PLC0415 - as above
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_aiokafka(load))
 
 
 async def _aiokafka(load: Load) -> None:
-    import aiokafka as client  # ruff: ignore[import-outside-top-level] - as above
+    import aiokafka as client  # noqa: PLC0415 - as above
 
     topic, value = load.topic, load.value
     producer = client.AIOKafkaProducer(
@@ -310,8 +310,8 @@ async def _all(futures: list[Any]) -> None:
 
 def kafka_python(load: Load) -> None:
     """kafka-python, `send()`: idempotent (its default), batches of 1 MB, the native checksum."""
-    import crc32c as _native  # noqa: F401  # ruff: ignore[import-outside-top-level] - it must be there
-    import kafka  # ruff: ignore[import-outside-top-level] - as above
+    import crc32c as _native  # noqa: F401, PLC0415 - it must be there
+    import kafka  # noqa: PLC0415 - as above
 
     topic, value = load.topic, load.value
     producer = kafka.KafkaProducer(

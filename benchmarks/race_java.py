@@ -7,7 +7,7 @@ Its rate and CPU time are taken after the warm-up: between the first and the las
 the tool prints every second. A run too short for that counts as a whole. The tool sends so many
 records, not for so long: a run that took less than was asked for is done again, with more.
 
-Thread rule: one thread, the caller's.
+Thread-safety: one thread, the caller's.
 Source: Kafka 4.3.1, org.apache.kafka.tools.ProducerPerformance; bin/kafka-run-class.sh.
 """
 
@@ -79,8 +79,7 @@ def race_java(address: str, topic: str, seconds: float) -> Mapping[str, float]:
         if figures["elapsed_s"] >= seconds:
             return {**figures, "offset": offset}
         rate = max(rate, figures["count"] / figures["elapsed_s"]) * GROWTH
-    message = f"{TRIES} runs of kafka-producer-perf-test took less than {seconds} s each"
-    raise RuntimeError(message)
+    raise RuntimeError(f"{TRIES} runs of kafka-producer-perf-test took less than {seconds} s each")
 
 
 def _run(address: str, topic: str, total: int) -> dict[str, float]:
@@ -95,8 +94,7 @@ def _run(address: str, topic: str, total: int) -> dict[str, float]:
     _, status, usage = os.wait4(tool.pid, 0)
     tool.returncode = os.waitstatus_to_exitcode(status)
     if tool.returncode or "99.9th" not in said:
-        message = f"kafka-producer-perf-test ended with {tool.returncode}: {said}"
-        raise RuntimeError(message)
+        raise RuntimeError(f"kafka-producer-perf-test ended with {tool.returncode}: {said}")
     peak_bytes = max((moment.peak_bytes for moment in moments), default=0.0)
     warm = [moment for moment in moments if moment.at_s >= began_s + WARM_UP_S]
     if len(warm) < LINES_MIN:
@@ -141,8 +139,8 @@ def _load(total: int) -> list[str]:
 
 def _command() -> list[str]:
     sys.path.insert(0, str(ROOT))
-    from tests.plugins.kafka import artifacts_or_reason  # ruff: ignore[import-outside-top-level] - of the source tree
-    from tests.plugins.kafka_tools import KafkaTools  # ruff: ignore[import-outside-top-level]
+    from tests.plugins.kafka import artifacts_or_reason  # noqa: PLC0415 - of the source tree
+    from tests.plugins.kafka_tools import KafkaTools  # noqa: PLC0415
 
     found = artifacts_or_reason()
     if isinstance(found, str):

@@ -3,7 +3,7 @@
 Five requests are in flight, as for an idempotent producer; nothing is encoded, checked or kept, so
 no client can be faster with batches of this size on one connection.
 
-Thread rule: one thread, the caller's.
+Thread-safety: one thread, the caller's.
 """
 
 import socket
@@ -84,5 +84,4 @@ def _check(answers: Any, topic: str) -> None:  # noqa: ANN401 - a buffered reade
     # Correlation id, one topic, its name, one partition, its index, then the code.
     (code,) = struct.unpack_from(">h", answer, 4 + 4 + 2 + len(topic) + 4 + 4)
     if code:
-        message = f"the broker refused the batch with code {code}"
-        raise RuntimeError(message)
+        raise RuntimeError(f"the broker refused the batch with code {code}")

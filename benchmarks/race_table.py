@@ -3,7 +3,7 @@
 Between two marks of the page everything is replaced, so that the figures there are always those of
 one race, with its date and its machine.
 
-Thread rule: one thread, the caller's.
+Thread-safety: one thread, the caller's.
 """
 
 import datetime as dt

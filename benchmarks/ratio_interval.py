@@ -5,7 +5,7 @@ of those below is binomial. Between the k-th smallest and the k-th largest of n 
 true median with probability 1 − 2·P(Binomial(n, 1/2) < k): nothing is assumed of the samples but
 that they are independent. No library is needed for it.
 
-Thread rule: any thread; nothing is kept.
+Thread-safety: any thread; nothing is kept.
 Source: the sign test's interval, such as Conover, Practical Nonparametric Statistics, 3.2; the same
 ranks as scipy.stats.quantile_test(…, p=0.5).confidence_interval.
 """

@@ -20,7 +20,7 @@ Invariants.
     A row's `value` is the median of its samples, its `ratio` that of the ratios round by round.
     Nothing of this file runs while a contestant is measured: no thread, no drawing.
 
-Thread rule: one thread, the caller's.
+Thread-safety: one thread, the caller's.
 """
 
 import argparse
@@ -315,6 +315,6 @@ def main(
     if given.json:
         report.write_json(given.json)
     if given.plot:
-        from report_plot import draw  # ruff: ignore[import-outside-top-level] - matplotlib takes a second to import
+        from report_plot import draw  # noqa: PLC0415 - matplotlib takes a second to import
 
         draw(report.title, list(report.metrics.values()), report.rows, given.plot)

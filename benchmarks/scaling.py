@@ -69,13 +69,14 @@ def _run(
         command += ["--seconds", str(seconds), *["--idle"] * idle]
         figures = child_figures(command, timeout_s=FLUSH_S * 2 + seconds * 4)
         if broker.end_offset(topic, partitions) != figures["count"]:
-            message = f"{figures['count']:,.0f} records were sent, and the broker has others"
-            raise RuntimeError(message)
+            raise RuntimeError(
+                f"{figures['count']:,.0f} records were sent, and the broker has others"
+            )
     return figures
 
 
 def _child(given: argparse.Namespace) -> Mapping[str, float]:
-    import kprod  # ruff: ignore[import-outside-top-level] - the parent does without
+    import kprod  # noqa: PLC0415 - the parent does without
 
     topic, partitions = given.topic, range(given.partitions)
     with kprod.Producer(
@@ -112,8 +113,7 @@ def _child(given: argparse.Namespace) -> Mapping[str, float]:
 def _flush(producer: Any) -> None:  # noqa: ANN401 - kprod is imported by the child alone
     undelivered = producer.flush(FLUSH_S)
     if undelivered:
-        message = f"{undelivered:,} records were not delivered"
-        raise RuntimeError(message)
+        raise RuntimeError(f"{undelivered:,} records were not delivered")
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ its time instead of being compiled again, so that a commit not far away costs a 
 
 Both trees run on this interpreter, beside the same libraries, built by the same compilers.
 
-Thread rule: one thread, the caller's.
+Thread-safety: one thread, the caller's.
 Source: git-worktree(1).
 """
 

@@ -92,7 +92,7 @@ def _noop(rows: "DataFrame", servers: str, topic: str) -> None:
 
 def _confluent(rows: "DataFrame", servers: str, topic: str) -> None:
     def produce(batches: Iterable[Any]) -> Iterable[Any]:
-        import confluent_kafka  # ruff: ignore[import-outside-top-level] - in the worker
+        import confluent_kafka  # noqa: PLC0415 - in the worker
 
         settings = {**TUNED, "bootstrap.servers": servers, "enable.idempotence": True}
         producer = confluent_kafka.Producer({**settings, "queue.buffering.max.messages": 1_000_000})
@@ -119,12 +119,12 @@ def _surroundings() -> Generator[tuple[Any, str]]:
     os.environ["PYTHONPATH"] = os.pathsep.join(
         filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))
     )
-    from pyspark.sql import SparkSession  # ruff: ignore[import-outside-top-level] - after its path
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - after its path
 
-    from tests.plugins.kafka import artifacts_or_reason  # ruff: ignore[import-outside-top-level]
-    from tests.plugins.kafka_nodes import KafkaNodes  # ruff: ignore[import-outside-top-level]
-    from tests.plugins.kafka_settings import STRONG_JAVA  # ruff: ignore[import-outside-top-level]
-    from tests.plugins.spark_artifacts import spark_kafka_jars  # ruff: ignore[import-outside-top-level]
+    from tests.plugins.kafka import artifacts_or_reason  # noqa: PLC0415
+    from tests.plugins.kafka_nodes import KafkaNodes  # noqa: PLC0415
+    from tests.plugins.kafka_settings import STRONG_JAVA  # noqa: PLC0415
+    from tests.plugins.spark_artifacts import spark_kafka_jars  # noqa: PLC0415
 
     found = artifacts_or_reason()
     if isinstance(found, str):
@@ -144,9 +144,9 @@ def _surroundings() -> Generator[tuple[Any, str]]:
 @contextlib.contextmanager
 def _topic(servers: str) -> Generator[str]:
     """A topic of its own for each write, so that none is slower for what was before."""
-    from confluent_kafka.admin import AdminClient  # ruff: ignore[import-outside-top-level]
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
-    from tests.plugins import kafka_wire  # ruff: ignore[import-outside-top-level]
+    from tests.plugins import kafka_wire  # noqa: PLC0415
 
     topic = f"rows-{time.monotonic_ns()}"
     kafka_wire.create_topic(

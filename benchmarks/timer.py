@@ -6,7 +6,7 @@ the cost is cache misses, the loop's own two included (list slot and handle), wh
 
 Costs are CPU time, so that other load on the machine counts less.
 
-Thread rule: one thread.
+Thread-safety: one thread.
 """
 
 import gc

@@ -4,7 +4,7 @@ Each is set up at its best: no wrapper around what is C already, and time that s
 a C call. `add` takes a delay in its own unit and a callback, `cancel` what `add` gave, `turn` moves
 the time and fires.
 
-Thread rule: one thread, the caller's.
+Thread-safety: one thread, the caller's.
 """
 
 import asyncio

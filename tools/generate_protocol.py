@@ -218,8 +218,7 @@ def _union(old: Range | None, new: Range | None) -> Range | None:
     if old is None or new is None:
         return new or old
     if old[1] + 1 != new[0]:
-        message = f"ranges {old} and {new} leave a gap"
-        raise ValueError(message)
+        raise ValueError(f"ranges {old} and {new} leave a gap")
     return old[0], new[1]
 
 
@@ -228,8 +227,7 @@ def _same_on_the_wire(
 ) -> None:
     for version in range(versions[0], versions[1] + 1):
         if list(_wire(ours, version)) != list(_wire(theirs, version)):
-            message = f"{name} v{version}: the releases cannot be joined"
-            raise ValueError(message)
+            raise ValueError(f"{name} v{version}: the releases cannot be joined")
 
 
 def _wire(fields: Iterable[Field], version: int) -> Iterator[tuple[object, ...]]:

@@ -18,7 +18,7 @@ Invariants.
     who wait has been woken and will try; `_pass_on` sees to it after every try and every leave.
     Nobody holds chunks from one turn of the loop to the next.
 
-Thread rule: the event loop's.
+Thread-safety: the event loop's.
 Source: kprod's departure 22, for what asyncio does about a full buffer.
 """
 

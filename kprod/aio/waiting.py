@@ -1,6 +1,6 @@
 """How a task waits: for a future with a limit, for a thread of its own, for metadata.
 
-Thread rule: the event loop's.
+Thread-safety: the event loop's.
 """
 
 import asyncio

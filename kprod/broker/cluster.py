@@ -37,7 +37,7 @@ T = TypeVar("T")
 BROKERS_MAX = 100
 
 
-class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test may do to it
+class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test may do to it
     """Brokers, their topics, and the means to misbehave.
 
     Attributes:
@@ -248,8 +248,7 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
 
         def move() -> None:
             if not self._kprod.engine.state.is_alive(to):
-                message = f"broker {to} does not run"
-                raise Refused(ErrorCode.BROKER_NOT_AVAILABLE, message)
+                raise Refused(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {to} does not run")
             self._kprod.engine.partition(topic, partition).lead(to)
             self._kprod.engine.state.recount()
 
@@ -312,11 +311,9 @@ class EmbeddedCluster:  # noqa: PLR0904  # a method for each thing that a test m
 def _node_ids(brokers: int | Sequence[int]) -> list[int]:
     node_ids = range(brokers) if isinstance(brokers, int) else brokers
     if not 1 <= len(node_ids) <= BROKERS_MAX:
-        message = f"brokers={brokers!r} is not a number of brokers from 1 to {BROKERS_MAX}"
-        raise ConfigError(message)
+        raise ConfigError(f"brokers={brokers!r} is not a number of brokers from 1 to {BROKERS_MAX}")
     if len(set(node_ids)) != len(node_ids) or not all(0 <= it < 2**31 for it in node_ids):
-        message = f"brokers={brokers!r} are not different ids from 0 to {2**31 - 1}"
-        raise ConfigError(message)
+        raise ConfigError(f"brokers={brokers!r} are not different ids from 0 to {2**31 - 1}")
     return list(node_ids)
 
 

@@ -73,8 +73,7 @@ class ClusterRunner:
     def open(self) -> None:
         """See `EmbeddedCluster.open`."""
         if self.is_closed:
-            message = "the embedded cluster is closed"
-            raise ClosedError(message)
+            raise ClosedError("the embedded cluster is closed")
         if self.is_open:
             return
         self.is_open = True
@@ -124,7 +123,7 @@ class ClusterRunner:
             while not self._stopping:
                 self.engine.wait(self._clock.now_ms())
                 self.step(self._clock.now_ms())
-        except Exception as error:  # noqa: BLE001  # `close` raises it in the caller's thread
+        except Exception as error:  # noqa: BLE001 - `close` raises it in the caller's thread
             self.engine.report(error)
         finally:
             self._inbox.close()

@@ -105,26 +105,24 @@ class EmbeddedConfig:
                 lowest, highest = field.metadata["bounds"]
                 value = getattr(self, field.name)
                 if not lowest <= value <= highest:
-                    message = f"{field.name}={value!r} is not within {lowest} and {highest}"
-                    raise ConfigError(message)
+                    raise ConfigError(
+                        f"{field.name}={value!r} is not within {lowest} and {highest}"
+                    )
         if self.queued_max_request_bytes < self.frame_bytes_max:
-            message = (
+            raise ConfigError(
                 f"queued_max_request_bytes={self.queued_max_request_bytes} is below "
                 f"frame_bytes_max={self.frame_bytes_max}: the largest request would never fit"
             )
-            raise ConfigError(message)
         if self.message_timestamp_type not in TIMESTAMP_TYPES:
-            message = (
+            raise ConfigError(
                 f"message_timestamp_type={self.message_timestamp_type!r} is not one of "
                 f"{', '.join(TIMESTAMP_TYPES)}"
             )
-            raise ConfigError(message)
         if self.host not in _LOOPBACK_HOSTS and not self.unsafe:
-            message = (
+            raise ConfigError(
                 f"host={self.host!r} would open a broker without authentication to the network; "
                 "bind 127.0.0.1, or set unsafe=True if that is what you want"
             )
-            raise ConfigError(message)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,16 +172,14 @@ class TopicConfig:
         changes: dict[str, int | str] = {}
         for dotted, text in overrides.items():
             if dotted not in TOPIC_SETTINGS:
-                message = f"there is no setting {dotted!r} of a topic"
-                raise ConfigError(message)
+                raise ConfigError(f"there is no setting {dotted!r} of a topic")
             name = dotted.replace(".", "_")
             if text is None or name not in known:
                 continue
             changes[name] = text if name == "message_timestamp_type" else _integer(dotted, text)
         chosen = changes.get("message_timestamp_type", self.message_timestamp_type)
         if chosen not in TIMESTAMP_TYPES:
-            message = f"message.timestamp.type={chosen!r} is not one of {TIMESTAMP_TYPES}"
-            raise ConfigError(message)
+            raise ConfigError(f"message.timestamp.type={chosen!r} is not one of {TIMESTAMP_TYPES}")
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]  # checked above
 
     def described(self) -> dict[str, str]:
@@ -199,9 +195,7 @@ def _integer(name: str, text: str) -> int:
     try:
         value = int(text)
     except ValueError:
-        message = f"{name}={text!r} is not an integer"
-        raise ConfigError(message) from None
+        raise ConfigError(f"{name}={text!r} is not an integer") from None
     if not lowest <= value <= highest:
-        message = f"{name}={value} is not within {lowest} and {highest}"
-        raise ConfigError(message)
+        raise ConfigError(f"{name}={value} is not within {lowest} and {highest}")
     return value

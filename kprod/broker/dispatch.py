@@ -79,13 +79,12 @@ class Dispatcher:
             text = shortened(str(error))
             self._notices.warn(_MALFORMED, "%s from %s: %s", _MALFORMED, connection.peer, text)
             connection.close()  # case B
-        except Exception as error:  # noqa: BLE001  # whatever it is, one request must not end all
+        except Exception as error:  # noqa: BLE001 - whatever it is, one request must not end all
             connection.fail(error)
 
     def _dispatch(self, frame: bytearray, connection: Connection, node_id: int) -> None:
         if len(frame) < _API_KEY.size:
-            message = f"a request of {len(frame)} bytes"
-            raise RemoteProtocolError(message)
+            raise RemoteProtocolError(f"a request of {len(frame)} bytes")
         faults = self._faults.take(_API_KEY.unpack_from(frame)[0], node_id)
         if faults:
             frame = rewritten(frame, faults)
@@ -130,8 +129,7 @@ class Dispatcher:
             answer_unknown_version(request)  # case A
             return
         client_id = (request.client_id or "")[:_CLIENT_ID_SHOWN]
-        message = (
+        raise RemoteProtocolError(
             f"client {client_id!r} sent API key {request.api_key} version "
             f"{request.api_version}, which is not served"
         )
-        raise RemoteProtocolError(message)

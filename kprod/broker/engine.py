@@ -23,7 +23,7 @@ from kprod.clock import Clock
 from kprod.guarded_log import guarded_logger
 from kprod.protocol.error_table import ErrorCode
 
-_LOG = guarded_logger(__name__)
+_logger = guarded_logger(__name__)
 _FAILURES_MAX = 10
 
 
@@ -166,8 +166,7 @@ class Engine:
         """
         topic = self.state.topics.get(name)
         if topic is None:
-            message = f"there is no topic {name!r}"
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
         return topic
 
     def partition(self, topic: str, index: int) -> Partition:
@@ -181,11 +180,12 @@ class Engine:
         """
         partition = self.state.topics.partition(topic, index)
         if partition is None:
-            message = f"there is no partition {topic}-{index}"
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+            raise Refused(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{index}"
+            )
         return partition
 
-    def stall(self, node_id: int, stalled: bool) -> None:  # noqa: FBT001  # a callback's argument
+    def stall(self, node_id: int, stalled: bool) -> None:  # noqa: FBT001 - a callback's argument
         """Let a broker stand still, or go on."""
         if stalled:
             self.brokers[node_id].stall()
@@ -194,6 +194,6 @@ class Engine:
 
     def report(self, error: Exception) -> None:
         """Keep a failure of the brokers' own; brokers call it."""
-        _LOG.error("the embedded broker failed", exc_info=error)
+        _logger.error("the embedded broker failed", exc_info=error)
         if len(self.failures) < _FAILURES_MAX:
             self.failures.append(error)

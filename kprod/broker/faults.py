@@ -227,11 +227,11 @@ class FaultControl:
 
     def stall(self, broker: int) -> None:
         """Let a broker stand still: its connections stay open and nothing moves on them."""
-        self._call(lambda: self._stall(broker, True))  # noqa: FBT003  # stalled or not
+        self._call(lambda: self._stall(broker, True))  # noqa: FBT003 - stalled or not
 
     def resume(self, broker: int) -> None:
         """Let a stalled broker go on."""
-        self._call(lambda: self._stall(broker, False))  # noqa: FBT003  # stalled or not
+        self._call(lambda: self._stall(broker, False))  # noqa: FBT003 - stalled or not
 
     def clear(self) -> None:
         """Disarm every fault; a stalled broker stays so."""

@@ -89,10 +89,9 @@ class FrameReader:
     def _checked_size(self) -> int:
         size = int.from_bytes(self._head, "big", signed=True)
         if not 0 < size <= self._frame_bytes_max:
-            message = (
+            raise RemoteProtocolError(
                 f"a frame of {size} bytes was announced (first bytes {self._head!r}); "
                 f"the limit is {self._frame_bytes_max} (frame_bytes_max)"
             )
-            raise RemoteProtocolError(message)
         self._head = b""
         return size

@@ -34,7 +34,7 @@ class _Call(Generic[T]):
     def run(self) -> None:
         try:
             self.result = self.function()
-        except Exception as error:  # noqa: BLE001  # it belongs to the caller, who gets it
+        except Exception as error:  # noqa: BLE001 - it belongs to the caller, who gets it
             self.error = error
         self.done.set()
 
@@ -76,8 +76,7 @@ class Inbox:
         waiting: _Call[T] = _Call(function)
         with self._lock:
             if self._closed:
-                message = "the embedded cluster is closed"
-                raise ClosedError(message)
+                raise ClosedError("the embedded cluster is closed")
             direct = self._owner_ident in {None, threading.get_ident()}
             if not direct:
                 self._calls.append(waiting)  # type: ignore[arg-type]  # results are not looked at

@@ -100,7 +100,7 @@ class _Unheard:
     def __init__(self, when_done: Callable[[], None] = lambda: None) -> None:
         self._when_done = when_done
 
-    def send(self, frame: bytes) -> None:  # noqa: ARG002  # nobody reads it
+    def send(self, frame: bytes) -> None:  # noqa: ARG002 - nobody reads it
         self._when_done()
 
     def skip(self) -> None:

@@ -10,7 +10,7 @@ from kprod.broker.scheduler import After
 from kprod.guarded_log import guarded_logger
 
 QUIET_MS = 10_000
-_LOG = guarded_logger("kprod.broker")
+_logger = guarded_logger("kprod.broker")
 
 
 class Notices:
@@ -39,12 +39,12 @@ class Notices:
             self._counts[kind] += 1
             return
         self._counts[kind] = 0
-        _LOG.warning(text, *values)
+        _logger.warning(text, *values)
         self._after(QUIET_MS, lambda: self._sum_up(kind))
 
     def _sum_up(self, kind: str) -> None:
         count = self._counts.pop(kind)
         if count:
-            _LOG.warning("%s: %d more within %d s", kind, count, QUIET_MS // 1_000)
+            _logger.warning("%s: %d more within %d s", kind, count, QUIET_MS // 1_000)
             self._counts[kind] = 0
             self._after(QUIET_MS, lambda: self._sum_up(kind))

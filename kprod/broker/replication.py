@@ -139,11 +139,11 @@ class Partition:
             RefusedByLog: Too few in-sync replicas, or a wrong epoch or sequence.
         """
         if acks == -1 and not self.has_enough_in_sync:
-            message = (
+            raise RefusedByLog(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{len(self.isr)} in-sync replicas of {self.name}, "
-                f"{self.config.min_insync_replicas} needed (min.insync.replicas)"
+                f"{self.config.min_insync_replicas} needed (min.insync.replicas)",
             )
-            raise RefusedByLog(ErrorCode.NOT_ENOUGH_REPLICAS, message)
         if batch.producer_id >= 0:
             known = self.producers.duplicate_of(batch)
             if known is not None:
@@ -309,8 +309,10 @@ class Partition:
 
     def _hand_over(self, node_id: int) -> None:
         if self.leader_id == NO_LEADER:
-            message = f"{self.name} has no leader that broker {node_id} could take over from"
-            raise Refused(ErrorCode.LEADER_NOT_AVAILABLE, message)
+            raise Refused(
+                ErrorCode.LEADER_NOT_AVAILABLE,
+                f"{self.name} has no leader that broker {node_id} could take over from",
+            )
         old = self.replicas.pop(self.leader_id)
         old.node_id = node_id
         self.replicas = {node_id: old, **self.replicas}

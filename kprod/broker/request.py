@@ -121,7 +121,7 @@ class Request:
         """Do a part of what was asked; if that fails inside, the request fails."""
         try:
             action()
-        except Exception as error:  # noqa: BLE001  # whatever it is, one request must not end all
+        except Exception as error:  # noqa: BLE001 - whatever it is, one request must not end all
             self.fail(error)
 
     def fail(self, error: Exception) -> None:
@@ -140,7 +140,7 @@ class Request:
         try:
             body = self.refusal(self, ErrorCode.UNKNOWN_SERVER_ERROR)
             frame = self._encoded(body, self.api_version)
-        except Exception:  # noqa: BLE001  # the first failure is the one to report
+        except Exception:  # noqa: BLE001 - the first failure is the one to report
             self.is_done = True
             self._reply.fail(error)
             return

@@ -19,7 +19,7 @@ from kprod.broker.sockets import Listener, Network
 from kprod.guarded_log import guarded_logger
 from kprod.model import Node
 
-_LOG = guarded_logger(__name__)
+_logger = guarded_logger(__name__)
 _ACCEPTS_PER_TURN = 64
 ACCEPT_PAUSE_MS = 250
 
@@ -88,7 +88,7 @@ class EmbeddedBroker:
     @property
     def node(self) -> Node:
         """Where clients find this broker."""
-        open_to_all = self._config.host in {"0.0.0.0", "::"}  # noqa: S104  # compared, not bound
+        open_to_all = self._config.host in {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
         host = "127.0.0.1" if open_to_all else self._config.host
         return Node(self.node_id, host, self._listener.port)
 
@@ -97,7 +97,7 @@ class EmbeddedBroker:
         """Open connections."""
         return len(self._connections)
 
-    def on_ready(self, *, readable: bool, writable: bool) -> None:  # noqa: ARG002  # a Watcher's
+    def on_ready(self, *, readable: bool, writable: bool) -> None:  # noqa: ARG002 - a Watcher's
         """Accept what waits."""
         if not readable or not self.is_running or self.is_stalled:
             return
@@ -135,7 +135,7 @@ class EmbeddedBroker:
         if self._connections.pop(connection, None) is None:
             return
         self.host.connection_count -= 1
-        _LOG.debug("broker %d: %s: %s", self.node_id, connection.peer, reason)
+        _logger.debug("broker %d: %s: %s", self.node_id, connection.peer, reason)
         self._go_on_accepting()
 
     def stall(self) -> None:

@@ -54,11 +54,11 @@ def check_additions(addition_count: int) -> None:
         Refused: With POLICY_VIOLATION, as Kafka does.
     """
     if addition_count > REQUEST_ADDITIONS_MAX:
-        message = (
+        raise Refused(
+            ErrorCode.POLICY_VIOLATION,
             f"topics and partitions that the request adds: {addition_count}; "
-            f"{REQUEST_ADDITIONS_MAX} are allowed in one request"
+            f"{REQUEST_ADDITIONS_MAX} are allowed in one request",
         )
-        raise Refused(ErrorCode.POLICY_VIOLATION, message)
 
 
 class Topic:
@@ -173,7 +173,7 @@ class TopicRegistry:
         for topic in self._by_name.values():
             yield from topic.partitions
 
-    def create(  # noqa: PLR0913  # a topic's own facts, all but the name by keyword
+    def create(  # noqa: PLR0913 - a topic's own facts, all but the name by keyword
         self,
         name: str,
         *,
@@ -204,11 +204,11 @@ class TopicRegistry:
         self.check_new(name, partition_count, replication_factor)
         settings_bytes = _settings_bytes(overrides or {})
         if self._settings_bytes + settings_bytes > self._config.topic_settings_bytes_max:
-            message = (
+            raise Refused(
+                ErrorCode.POLICY_VIOLATION,
                 f"{settings_bytes} bytes of settings; all topics have {self._settings_bytes} and "
-                f"may have {self._config.topic_settings_bytes_max} (topic_settings_bytes_max)"
+                f"may have {self._config.topic_settings_bytes_max} (topic_settings_bytes_max)",
             )
-            raise Refused(ErrorCode.POLICY_VIOLATION, message)
         topic = Topic(
             name,
             uuid.uuid5(_TOPIC_ID_SPACE, f"{self._created_count + 1}/{name}"),
@@ -234,20 +234,23 @@ class TopicRegistry:
         """
         check_name(name)
         if name in self._by_name:
-            message = f"topic {name!r} exists"
-            raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, message)
+            raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists")
         if not 1 <= partition_count <= PARTITIONS_MAX:
-            message = f"{partition_count} partitions; 1 to {PARTITIONS_MAX} are possible"
-            raise Refused(ErrorCode.INVALID_PARTITIONS, message)
-        if not 1 <= replication_factor <= len(self.node_ids):
-            message = (
-                f"replication factor {replication_factor}; 1 to {len(self.node_ids)}, the number of"
-                " brokers, are possible"
+            raise Refused(
+                ErrorCode.INVALID_PARTITIONS,
+                f"{partition_count} partitions; 1 to {PARTITIONS_MAX} are possible",
             )
-            raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+        if not 1 <= replication_factor <= len(self.node_ids):
+            raise Refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"replication factor {replication_factor}; 1 to {len(self.node_ids)}, the number of"
+                " brokers, are possible",
+            )
         if len(self._by_name) >= self._config.topics_max:
-            message = f"there are as many topics as may be: {len(self._by_name)} (topics_max)"
-            raise Refused(ErrorCode.POLICY_VIOLATION, message)
+            raise Refused(
+                ErrorCode.POLICY_VIOLATION,
+                f"there are as many topics as may be: {len(self._by_name)} (topics_max)",
+            )
         self._check_room(partition_count)
 
     def grow(
@@ -272,22 +275,23 @@ class TopicRegistry:
         """
         topic = self._by_name.get(name)
         if topic is None:
-            message = f"there is no topic {name!r}"
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
         present = len(topic.partitions)
         if not present < partition_count <= PARTITIONS_MAX:
             partitions = counted(present, "partition")
-            message = f"topic {name!r} has {partitions}; {partition_count} is no growth"
-            raise Refused(ErrorCode.INVALID_PARTITIONS, message)
+            raise Refused(
+                ErrorCode.INVALID_PARTITIONS,
+                f"topic {name!r} has {partitions}; {partition_count} is no growth",
+            )
         self._check_room(partition_count - present)
         if assignment is not None:
             self.check_assignment(assignment, topic.replication_factor)
             if len(assignment) != partition_count - present:
-                message = (
+                raise Refused(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                     f"{partition_count - present} partitions are to be added, and "
-                    f"{len(assignment)} are assigned"
+                    f"{len(assignment)} are assigned",
                 )
-                raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         if not dry_run:
             self._grow(topic, partition_count, assignment)
 
@@ -304,11 +308,11 @@ class TopicRegistry:
         for nodes in assignment:
             unknown = sorted(set(nodes).difference(self.node_ids))
             if len(nodes) != replication_factor or len(set(nodes)) != len(nodes) or unknown:
-                message = (
+                raise Refused(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                     f"an assignment names brokers {nodes[:_BROKERS_SHOWN]}; each partition needs "
-                    f"{replication_factor} different ones of {self.node_ids[:_BROKERS_SHOWN]}"
+                    f"{replication_factor} different ones of {self.node_ids[:_BROKERS_SHOWN]}",
                 )
-                raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
     def delete(self, name: str) -> Topic:
         """Take a topic out.
@@ -321,8 +325,7 @@ class TopicRegistry:
         """
         topic = self._by_name.pop(name, None)
         if topic is None:
-            message = f"there is no topic {name!r}"
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
         del self._by_id[topic.topic_id]
         self.partition_count -= len(topic.partitions)
         self._settings_bytes -= _settings_bytes(topic.overrides)
@@ -330,12 +333,12 @@ class TopicRegistry:
 
     def _check_room(self, addition_count: int) -> None:
         if self.partition_count + addition_count > self._config.partitions_max:
-            message = (
+            raise Refused(
+                ErrorCode.POLICY_VIOLATION,
                 f"{addition_count} more partitions; all topics together have "
                 f"{self.partition_count} and may have {self._config.partitions_max} "
-                "(partitions_max)"
+                "(partitions_max)",
             )
-            raise Refused(ErrorCode.POLICY_VIOLATION, message)
 
     def _grow(self, topic: Topic, partition_count: int, assignment: list[list[int]] | None) -> None:
         present = len(topic.partitions)

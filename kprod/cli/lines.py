@@ -76,8 +76,9 @@ def split_lines(read: Callable[[int], bytes], delimiter: bytes) -> Iterator[byte
         # The delimiter may be cut by the end of the piece.
         searched = max(len(rest) - len(delimiter) + 1, 0)
         if len(rest) > LINE_BYTES_MAX:
-            msg = f"a line of more than {LINE_BYTES_MAX} bytes, and no {delimiter!r} yet"
-            raise RecordTooLarge(msg)
+            raise RecordTooLarge(
+                f"a line of more than {LINE_BYTES_MAX} bytes, and no {delimiter!r} yet"
+            )
     if rest:
         yield bytes(rest)
 

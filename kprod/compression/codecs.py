@@ -94,8 +94,9 @@ def compressor(
     """
     facts = CODECS[codec]
     if magic < facts.first_magic:
-        msg = f"{facts.name} needs record format V{facts.first_magic} or newer, not V{magic}"
-        raise UnsupportedCodec(msg)
+        raise UnsupportedCodec(
+            f"{facts.name} needs record format V{facts.first_magic} or newer, not V{magic}"
+        )
     return _CODERS[codec].bind(_checked_level(facts, level), magic)
 
 
@@ -145,8 +146,7 @@ def decompress(
     """
     read = _READERS[magic].get(codec)
     if read is None:
-        msg = f"record format V{magic} has no codec {codec}"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(f"record format V{magic} has no codec {codec}")
     return read(payload, limit_bytes)
 
 
@@ -156,14 +156,12 @@ def _checked_level(facts: CodecFacts, level: int | None) -> int:
     if level is None:
         return levels.default
     if not levels:
-        msg = f"compression {facts.name} has no levels, got level {level}"
-        raise ConfigError(msg)
+        raise ConfigError(f"compression {facts.name} has no levels, got level {level}")
     if not levels.allows(level):
-        msg = (
+        raise ConfigError(
             f"{facts.level_setting}={level}: must be {levels.minimum} to {levels.maximum}, "
             f"or the default {levels.default}"
         )
-        raise ConfigError(msg)
     return level
 
 

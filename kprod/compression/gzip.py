@@ -58,8 +58,7 @@ def decompress(payload: Buffer, limit_bytes: int) -> bytes:
         position = _read_member(view, position, output)
         if position == len(view):
             return output.joined()
-    msg = f"gzip: more than {_MEMBERS_MAX} members in one block"
-    raise CorruptRecord(msg)
+    raise CorruptRecord(f"gzip: more than {_MEMBERS_MAX} members in one block")
 
 
 def _read_only_member(payload: Buffer, bound_bytes: int) -> bytes | None:
@@ -82,13 +81,11 @@ def _read_member(view: memoryview, position: int, output: BoundedOutput) -> int:
     while not member.eof:
         piece = view[position : position + _SLICE_BYTES]
         if not piece:
-            msg = f"gzip: the block ends inside a member, after {len(view)} bytes"
-            raise CorruptRecord(msg)
+            raise CorruptRecord(f"gzip: the block ends inside a member, after {len(view)} bytes")
         try:
             # One byte over the bound is enough to know; 0 would mean "no bound".
             output.add(member.decompress(piece, output.remaining_bytes + 1))
         except zlib.error as error:
-            msg = f"gzip: {error}"
-            raise CorruptRecord(msg) from error
+            raise CorruptRecord(f"gzip: {error}") from error
         position += len(piece) - len(member.unused_data)
     return position

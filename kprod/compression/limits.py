@@ -41,11 +41,10 @@ def allowed_bytes(input_bytes: int, limit_bytes: int) -> int:
 
 def refuse_output(codec_name: str, input_bytes: int, bound_bytes: int) -> NoReturn:
     """Say that a block's output would pass its bound."""
-    msg = (
+    raise CorruptRecord(
         f"{codec_name}: {input_bytes} compressed bytes grow past {bound_bytes} bytes, "
         "the most that is read for a block of this size"
     )
-    raise CorruptRecord(msg)
 
 
 class BoundedOutput:

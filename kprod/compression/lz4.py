@@ -126,8 +126,7 @@ def decompress(payload: Buffer, limit_bytes: int, *, check_header: bool = True) 
         try:
             return lz4.frame.decompress(payload)  # type: ignore[no-any-return]
         except RuntimeError as error:
-            msg = f"lz4: {error}"
-            raise CorruptRecord(msg) from error
+            raise CorruptRecord(f"lz4: {error}") from error
     view = memoryview(payload)
     is_small = len(view) * _EXPANSION_MAX <= limit_bytes
     output = BoundedOutput(NAME, len(view), limit_bytes)
@@ -141,11 +140,9 @@ def decompress(payload: Buffer, limit_bytes: int, *, check_header: bool = True) 
         _feed(context, header, output)
         end = len(header) + _feed(context, view[len(header) :], output)
     except RuntimeError as error:
-        msg = f"lz4: {error}"
-        raise CorruptRecord(msg) from error
+        raise CorruptRecord(f"lz4: {error}") from error
     if end != len(view):
-        msg = f"lz4: {len(view) - end} bytes follow the end of the frame"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(f"lz4: {len(view) - end} bytes follow the end of the frame")
     return output.joined()
 
 
@@ -155,11 +152,9 @@ def _read_whole(payload: Buffer) -> bytes:
     try:
         whole, read_bytes = lz4.frame.decompress(payload, return_bytes_read=True)
     except RuntimeError as error:
-        msg = f"lz4: {error}"
-        raise CorruptRecord(msg) from error
+        raise CorruptRecord(f"lz4: {error}") from error
     if read_bytes != len(payload):
-        msg = f"lz4: {len(payload) - read_bytes} bytes follow the end of the frame"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(f"lz4: {len(payload) - read_bytes} bytes follow the end of the frame")
     return whole
 
 
@@ -172,30 +167,23 @@ def _header_checksum(covered: Buffer) -> int:
 def _checked_header(view: memoryview) -> bytearray:
     """Copy the frame's header after refusing what Kafka's readers refuse."""
     if len(view) < _HEADER_BYTES_MIN:
-        msg = f"lz4: the frame's header has {len(view)} of {_HEADER_BYTES_MIN} bytes"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(f"lz4: the frame's header has {len(view)} of {_HEADER_BYTES_MIN} bytes")
     if view[:_FLG_OFFSET] != _FRAME_MAGIC:
-        msg = f"lz4: a frame begins with {_FRAME_MAGIC.hex()}, not {view[:4].hex()}"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(f"lz4: a frame begins with {_FRAME_MAGIC.hex()}, not {view[:4].hex()}")
     flags, block_descriptor = view[_FLG_OFFSET], view[_BD_OFFSET]
     if flags & _FLG_VERSION_MASK != _FLG_VERSION:
-        msg = f"lz4: frame version {flags >> 6}, only 1 is known"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(f"lz4: frame version {flags >> 6}, only 1 is known")
     if flags & _FLG_RESERVED_MASK or block_descriptor & _BD_RESERVED_MASK:
-        msg = f"lz4: reserved bits are set: FLG {flags:#x}, BD {block_descriptor:#x}"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(f"lz4: reserved bits are set: FLG {flags:#x}, BD {block_descriptor:#x}")
     if not flags & _FLG_INDEPENDENT:
-        msg = "lz4: the blocks depend on one another, which Kafka's format forbids"
-        raise CorruptRecord(msg)
+        raise CorruptRecord("lz4: the blocks depend on one another, which Kafka's format forbids")
     if block_descriptor >> _BD_SIZE_SHIFT < _BD_SIZE_MIN:
-        msg = f"lz4: unknown block size in BD {block_descriptor:#x}"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(f"lz4: unknown block size in BD {block_descriptor:#x}")
     header_bytes = _HEADER_BYTES_MIN
     if flags & _FLG_CONTENT_SIZE:
         header_bytes += _CONTENT_SIZE_BYTES
     if len(view) < header_bytes:
-        msg = f"lz4: the frame's header has {len(view)} of {header_bytes} bytes"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(f"lz4: the frame's header has {len(view)} of {header_bytes} bytes")
     return bytearray(view[:header_bytes])
 
 
@@ -216,5 +204,4 @@ def _feed(context: object, source: Buffer, output: BoundedOutput) -> int:
         if at_end or (is_header and position == len(view)):
             return int(position)
         if not piece and not read_bytes:
-            msg = f"lz4: the frame ends after {position} bytes, without its end mark"
-            raise CorruptRecord(msg)
+            raise CorruptRecord(f"lz4: the frame ends after {position} bytes, without its end mark")

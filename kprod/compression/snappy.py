@@ -74,8 +74,7 @@ def decompress(payload: Buffer, limit_bytes: int) -> bytes:
         return _read_block(view)
     position = len(_XERIAL_HEADER)
     if len(view) < position:
-        msg = f"snappy: the stream's header has {len(view)} of {position} bytes"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(f"snappy: the stream's header has {len(view)} of {position} bytes")
     # The two version numbers are not looked at: some producers write them little endian.
     pieces: list[bytes] = []
     remaining_bytes = limit_bytes
@@ -94,12 +93,12 @@ def _block_end(view: memoryview, position: int) -> int:
     """Where the block whose length stands at `position` ends."""
     remaining_bytes = len(view) - position - _LENGTH.size
     if remaining_bytes < 0:
-        msg = f"snappy: the stream ends inside a block's length, at byte {position}"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(f"snappy: the stream ends inside a block's length, at byte {position}")
     length = _LENGTH.unpack_from(view, position)[0]
     if not 0 <= length <= remaining_bytes:
-        msg = f"snappy: a block of {length} bytes at byte {position}, with {remaining_bytes} left"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(
+            f"snappy: a block of {length} bytes at byte {position}, with {remaining_bytes} left"
+        )
     return position + _LENGTH.size + int(length)
 
 
@@ -112,11 +111,9 @@ def _declared_bytes(block: memoryview) -> int:
             break
         shift += 7
     else:
-        msg = f"snappy: a block of {len(block)} bytes has no declared length"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(f"snappy: a block of {len(block)} bytes has no declared length")
     if declared_bytes > _EXPANSION_MAX * len(block):
-        msg = f"snappy: a block of {len(block)} bytes declares {declared_bytes}"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(f"snappy: a block of {len(block)} bytes declares {declared_bytes}")
     return declared_bytes
 
 
@@ -125,5 +122,4 @@ def _read_block(block: memoryview) -> bytes:
     try:
         return snappy.uncompress(block)  # type: ignore[no-any-return]
     except snappy.UncompressError as error:
-        msg = f"snappy: {error.__cause__ or error}"
-        raise CorruptRecord(msg) from error
+        raise CorruptRecord(f"snappy: {error.__cause__ or error}") from error

@@ -94,8 +94,7 @@ def decompress(payload: Buffer, limit_bytes: int) -> bytes:
                 return whole
         return _read_frames(payload, BoundedOutput(NAME, len(payload), limit_bytes))
     except zstandard.ZstdError as error:
-        msg = f"zstd: {error}"
-        raise CorruptRecord(msg) from error
+        raise CorruptRecord(f"zstd: {error}") from error
 
 
 def _is_plausible(payload: Buffer, limit_bytes: int) -> bool:
@@ -129,8 +128,7 @@ def _read_frames(payload: Buffer, output: BoundedOutput) -> bytes:
         position = _read_frame(context, view, position, output)
         if position == len(view):
             return output.joined()
-    msg = f"zstd: more than {_FRAMES_MAX} frames in one block"
-    raise CorruptRecord(msg)
+    raise CorruptRecord(f"zstd: more than {_FRAMES_MAX} frames in one block")
 
 
 def _read_frame(
@@ -143,8 +141,7 @@ def _read_frame(
     while not frame.eof:
         piece = view[position : position + _SLICE_BYTES]
         if not piece:
-            msg = f"zstd: the block ends inside a frame, after {len(view)} bytes"
-            raise CorruptRecord(msg)
+            raise CorruptRecord(f"zstd: the block ends inside a frame, after {len(view)} bytes")
         output.add(frame.decompress(piece))
         position += len(piece) - len(frame.unused_data)
     # The library lets a wrong size pass when the last block is empty. A skippable frame, which has
@@ -153,6 +150,5 @@ def _read_frame(
     declared_bytes = parameters.content_size
     is_declared = parameters.window_size and declared_bytes != zstandard.CONTENTSIZE_UNKNOWN
     if is_declared and declared_bytes != frame_bytes:
-        msg = f"zstd: a frame of {frame_bytes} bytes declares {declared_bytes}"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(f"zstd: a frame of {frame_bytes} bytes declares {declared_bytes}")
     return position

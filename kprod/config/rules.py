@@ -17,7 +17,7 @@ from kprod.errors import ConfigError
 from kprod.guarded_log import guarded_logger
 from kprod.model import Acks
 
-_LOG = guarded_logger(__name__)
+_logger = guarded_logger(__name__)
 
 # (first wait, longest wait): they double from the one to the other.
 _BACKOFFS = (
@@ -81,7 +81,7 @@ def _settle_delivery_timeout(values: dict[str, Any], given: Mapping[str, object]
             f"request_timeout_ms ({linger_ms} + {request_timeout_ms} = {least_ms}), or no request "
             "would be given its time; raise it or lower one of those"
         )
-    _LOG.warning(
+    _logger.warning(
         "delivery_timeout_ms raised from its default %d to %d = linger_ms (%d) + "
         "request_timeout_ms (%d); set it to say otherwise",
         values["delivery_timeout_ms"],
@@ -100,7 +100,7 @@ def _shorten_attempts(values: dict[str, Any], given: Mapping[str, object]) -> No
     ):
         fitting_ms = max(least_ms, values["delivery_timeout_ms"] - values[other])
         if name not in given and values[name] > fitting_ms:
-            _LOG.warning(
+            _logger.warning(
                 "%s lowered from its default %d to %d, to fit delivery_timeout_ms (%d); set it to"
                 " say otherwise",
                 name,
@@ -123,7 +123,7 @@ def _settle_backoff(
             "one up to the other"
         )
     yielding, wanted_ms = (longest, first_ms) if first in given else (first, longest_ms)
-    _LOG.warning("%s set to %d, not its default %d", yielding, wanted_ms, values[yielding])
+    _logger.warning("%s set to %d, not its default %d", yielding, wanted_ms, values[yielding])
     values[yielding] = wanted_ms
 
 
@@ -143,5 +143,5 @@ def _settle_idempotence(values: dict[str, Any], given: Mapping[str, object]) -> 
             f"enable_idempotence=True contradicts {obstacle}: it needs {remedy}, because a batch "
             "must be acknowledged and retried to be known as written once"
         )
-    _LOG.info("idempotence is off because of %s: a retry may write a record twice", obstacle)
+    _logger.info("idempotence is off because of %s: a retry may write a record twice", obstacle)
     values["enable_idempotence"] = False

@@ -201,8 +201,9 @@ def _string(field: str, text: str | None, *, flexible: bool) -> bytes:
     encoded = text.encode()
     size = len(encoded)
     if size > _STRING_BYTES_MAX:
-        message = f"Produce {field} is {size} bytes, {_STRING_BYTES_MAX} are allowed"
-        raise LocalProtocolError(message)
+        raise LocalProtocolError(
+            f"Produce {field} is {size} bytes, {_STRING_BYTES_MAX} are allowed"
+        )
     return (encode_uvarint(size + 1) if flexible else size.to_bytes(2)) + encoded
 
 

@@ -62,21 +62,21 @@ def decode_marker(record: Record) -> EndMarker | None:
         CorruptRecord: Key or value are too short, or their version is negative.
     """
     if record.key is None or len(record.key) < _KEY.size:
-        msg = f"a control record's key has {len(record.key or b'')} of {_KEY.size} bytes"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(
+            f"a control record's key has {len(record.key or b'')} of {_KEY.size} bytes"
+        )
     version, number = _KEY.unpack_from(record.key)
     if version < 0:
-        msg = f"control record of version {version}"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(f"control record of version {version}")
     if number not in set(ControlType):
         return None
     if record.value is None or len(record.value) < _VALUE.size:
-        msg = f"a transaction marker's value has {len(record.value or b'')} of {_VALUE.size} bytes"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(
+            f"a transaction marker's value has {len(record.value or b'')} of {_VALUE.size} bytes"
+        )
     version, coordinator_epoch = _VALUE.unpack_from(record.value)
     if version < 0:
-        msg = f"transaction marker of version {version}"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(f"transaction marker of version {version}")
     return EndMarker(ControlType(number), coordinator_epoch)
 
 

@@ -81,16 +81,18 @@ def up_convert(
             batches += raised
             continue
         if base_offset is not None:
-            msg = "asked to number records that are in V2 batches; use rewrite_offsets"
-            raise LocalProtocolError(msg)
+            raise LocalProtocolError(
+                "asked to number records that are in V2 batches; use rewrite_offsets"
+            )
         batches += [_raw(run, entry) for entry in run.entries(check_crc=check_crc)]
     return batches
 
 
 def _check_magic(magic: int) -> None:
     if not Magic.MAGIC_V0 <= magic <= Magic.MAGIC_V2:
-        msg = f"asked for records of magic {magic}, there are 0 to {Magic.MAGIC_V2}"
-        raise LocalProtocolError(msg)
+        raise LocalProtocolError(
+            f"asked for records of magic {magic}, there are 0 to {Magic.MAGIC_V2}"
+        )
 
 
 def _raw(run: Run, entry: LogEntry) -> bytes:
@@ -107,8 +109,9 @@ def _lowered(run: Run, entry: LogEntry, magic: int) -> bytes:
     facts = CODECS.get(entry.codec)
     if facts is not None and magic < facts.first_magic:
         place = run.start + entry.position
-        msg = f"{facts.name} batch at byte {place} cannot be sent as magic {magic}"
-        raise UnsupportedCodec(msg)
+        raise UnsupportedCodec(
+            f"{facts.name} batch at byte {place} cannot be sent as magic {magic}"
+        )
     records = list(entry)  # an unknown codec raises here
     return write_message_set(
         records,

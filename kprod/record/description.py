@@ -168,8 +168,7 @@ def _control_fields(record: Record) -> Fields:
             "coordinatorEpoch": marker.coordinator_epoch,
         }
     if record.key is None:
-        msg = f"control record at offset {record.offset} has no key"
-        raise CorruptRecord(msg)
+        raise CorruptRecord(f"control record at offset {record.offset} has no key")
     return {"controlType": int(_CONTROL_TYPE.unpack_from(record.key)[1])}
 
 

@@ -71,8 +71,10 @@ class LogScanner:
                     self._position = position + entry.size_bytes
                     yield LocatedEntry(position, entry)
         except CorruptRecord as error:
-            msg = f"at position {self._position} of the log (bytes below count from {start}): "
-            raise CorruptRecord(msg + str(error)) from error
+            raise CorruptRecord(
+                f"at position {self._position} of the log (bytes below count from {start}): "
+                + str(error)
+            ) from error
         self._hold(buffer[self._position - start :])
 
     def _hold(self, rest: bytes) -> None:

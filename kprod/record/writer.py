@@ -46,14 +46,14 @@ def write_batch(
         LocalProtocolError: No records, or their offsets are not contiguous.
     """
     if not records:
-        msg = "a batch needs at least one record"
-        raise LocalProtocolError(msg)
+        raise LocalProtocolError("a batch needs at least one record")
     builder = _builder()
     base_offset = records[0][0]
     for index, record in enumerate(records):
         if record[0] != base_offset + index:
-            msg = f"offset {record[0]} where {base_offset + index} comes next in the batch"
-            raise LocalProtocolError(msg)
+            raise LocalProtocolError(
+                f"offset {record[0]} where {base_offset + index} comes next in the batch"
+            )
         _append(builder, record)
     compress = None if codec is Codec.NONE else compressor(codec)
     batch = bytearray().join(builder.close(attributes=codec, compress=compress))
@@ -75,6 +75,5 @@ def _append(builder: BatchBuilder, record: Row) -> None:
         AppendResult.APPENDED
     ):
         if result is AppendResult.BATCH_FULL:
-            msg = f"the batch would exceed {_SIZE_BYTES_MAX} bytes"
-            raise LocalProtocolError(msg)
+            raise LocalProtocolError(f"the batch would exceed {_SIZE_BYTES_MAX} bytes")
         builder.add_chunk(Chunk(max(builder.missing_bytes, _CHUNK_BYTES)))

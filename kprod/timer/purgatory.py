@@ -78,10 +78,9 @@ class Purgatory(Generic[Operation]):
     ) -> None:
         """Start empty."""
         if purge_interval < 1:
-            message = (
+            raise ValueError(
                 f"purge_interval of purgatory {name!r} must be at least 1, got {purge_interval}"
             )
-            raise ValueError(message)
         self.name = name
         self._timer = timer
         self._purge_interval = purge_interval
@@ -167,8 +166,7 @@ class Purgatory(Generic[Operation]):
         self._beat.cancel()
 
     def _refuse_no_key(self) -> NoReturn:
-        message = f"an operation watched in purgatory {self.name!r} needs at least one key"
-        raise ValueError(message)
+        raise ValueError(f"an operation watched in purgatory {self.name!r} needs at least one key")
 
     def _delay(self, operation: Operation) -> None:
         """Add a watched operation to the timer."""

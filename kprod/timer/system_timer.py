@@ -120,8 +120,9 @@ class SystemTimer:
         """
         with self._lock:
             if self._closed:
-                message = f"the timer was shut down: cannot add a task for {deadline_ms} ms"
-                raise ClosedError(message)
+                raise ClosedError(
+                    f"the timer was shut down: cannot add a task for {deadline_ms} ms"
+                )
             self._wheel.add_at(deadline_ms, task)
             self._maybe_wake_locked(task)
 

@@ -97,7 +97,7 @@ def test_a_failed_child_says_why() -> None:
 def test_json_and_plot_hold_the_rows(tmp_path: Path) -> None:
     """Rows are found again in the JSON, and a plot is drawn of bars and of curves."""
     pytest.importorskip("matplotlib")
-    from report_plot import draw  # ruff: ignore[import-outside-top-level] - only where matplotlib is installed
+    from report_plot import draw  # noqa: PLC0415 - only where matplotlib is installed
 
     report = _report()
     report.add(RATE, "oracle", [10.0, 12.0])

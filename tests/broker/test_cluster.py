@@ -146,9 +146,9 @@ def test_a_forgotten_topic_is_unknown_to_metadata_only() -> None:
 def test_it_binds_loopback_only() -> None:
     """Any other address needs `unsafe`."""
     with pytest.raises(ConfigError, match="unsafe"):
-        EmbeddedConfig(host="0.0.0.0")  # noqa: S104  # refused, which is the point
+        EmbeddedConfig(host="0.0.0.0")  # noqa: S104 - refused, which is the point
 
-    assert EmbeddedConfig(host="0.0.0.0", unsafe=True).unsafe  # noqa: S104  # nothing is bound
+    assert EmbeddedConfig(host="0.0.0.0", unsafe=True).unsafe  # noqa: S104 - nothing is bound
 
 
 @pytest.mark.parametrize("brokers", [0, -1, 101])

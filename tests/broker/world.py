@@ -88,7 +88,7 @@ class Client:
         correlation_id = self.produce(records, **options)
         return part(self.answers()[correlation_id])
 
-    def fetch(  # noqa: PLR0913  # a request's own fields, by keyword
+    def fetch(  # noqa: PLR0913 - a request's own fields, by keyword
         self,
         offset: int,
         *,

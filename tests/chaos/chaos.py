@@ -175,7 +175,7 @@ class Chaos:
         try:
             while not self._stop.is_set():
                 self._send_for_a_second(producer, source, source.randint(*self._plan.rates))
-        except BaseException as error:  # ruff: ignore[blind-except] - told by the main thread
+        except BaseException as error:  # noqa: BLE001 - told by the main thread
             self._errors.append(error)
 
     def _send_for_a_second(

@@ -161,11 +161,11 @@ def check(content: bytes) -> str:
         return signature(error)
     sent = [_count(batch) for head in path.heads for batch in head.batches]
     if receipt.record_count != table.array.length:
-        msg = f"{receipt.record_count} of {table.array.length} rows"
-        raise FindingError(msg)
+        raise FindingError(f"{receipt.record_count} of {table.array.length} rows")
     if sum(sent) + receipt.failed_count != receipt.record_count:
-        msg = f"{sent} sent and {receipt.failed_count} refused of {receipt.record_count}"
-        raise FindingError(msg)
+        raise FindingError(
+            f"{sent} sent and {receipt.failed_count} refused of {receipt.record_count}"
+        )
     faults = {signature(failure.error) for failure in receipt.failures()}
     return f"{len(table.columns)} columns, {min(sum(sent), 3)} sent, {sorted(faults)}"
 

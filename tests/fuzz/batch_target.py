@@ -115,8 +115,7 @@ def check(content: bytes) -> str:
     except CorruptRecord as error:
         outcomes.append(signature(error))
     if not 0 <= reader.position <= len(content):
-        msg = f"position {reader.position} in {len(content)} bytes"
-        raise FindingError(msg)
+        raise FindingError(f"position {reader.position} in {len(content)} bytes")
     return " | ".join([_rewrite(content), *outcomes[:2]])
 
 
@@ -136,8 +135,7 @@ def _read(batch: RecordBatch) -> str:
         else:
             outcomes.append(f"codec {batch.codec}, {min(batch.record_count, 3)} records")
     if len(set(outcomes)) != 1:
-        msg = f"three ways to read one batch: {outcomes}"
-        raise FindingError(msg)
+        raise FindingError(f"three ways to read one batch: {outcomes}")
     return outcomes[0]
 
 

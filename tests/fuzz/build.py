@@ -66,8 +66,7 @@ def environment(tree: Path) -> dict[str, str]:
 def _runtime_library() -> str:
     found = _call([os.environ.get("CC", "gcc"), "-print-file-name=libasan.so"], cwd=ROOT).strip()
     if not Path(found).is_absolute():
-        msg = "the compiler has no libasan.so; install its sanitizer runtime"
-        raise BuildError(msg)
+        raise BuildError("the compiler has no libasan.so; install its sanitizer runtime")
     return str(Path(found).resolve())
 
 
@@ -147,6 +146,7 @@ def _call(command: list[str], *, cwd: Path, **variables: str) -> str:
         timeout=900,
     )
     if done.returncode:
-        msg = f"{' '.join(command[:3])} … failed in {cwd}:\n{(done.stdout + done.stderr)[-3000:]}"
-        raise BuildError(msg)
+        raise BuildError(
+            f"{' '.join(command[:3])} … failed in {cwd}:\n{(done.stdout + done.stderr)[-3000:]}"
+        )
     return done.stdout

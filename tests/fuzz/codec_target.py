@@ -107,19 +107,18 @@ def check(content: bytes) -> str:
     except CorruptRecord as error:
         return signature(error)
     if len(out) > OUTPUT_BYTES_MAX:
-        msg = f"{len(out)} bytes, the bound is {OUTPUT_BYTES_MAX}"
-        raise FindingError(msg)
+        raise FindingError(f"{len(out)} bytes, the bound is {OUTPUT_BYTES_MAX}")
     reference = REFERENCES.get(codec)
     # In V0 the header's checksum may be wrong, which the library refuses.
     if reference is not None and (codec != Codec.LZ4 or magic):
         try:
             expected = reference(block)
         except Exception as error:
-            msg = f"codec {codec}: accepted what the library refuses: {error!r}"
-            raise FindingError(msg) from error
+            raise FindingError(
+                f"codec {codec}: accepted what the library refuses: {error!r}"
+            ) from error
         if expected != out:
-            msg = f"codec {codec}: {len(out)} bytes, the library says {len(expected)}"
-            raise FindingError(msg)
+            raise FindingError(f"codec {codec}: {len(out)} bytes, the library says {len(expected)}")
     return f"codec {codec}, {len(out).bit_length()} bits of bytes"
 
 
@@ -156,8 +155,7 @@ def _read_snappy(block: bytes) -> bytes:
         (length,) = struct.unpack(">i", head)
         piece = stream.read(length) if length >= 0 else b""
         if len(piece) != length:
-            msg = f"block of {length} bytes has {len(piece)}"
-            raise ValueError(msg)
+            raise ValueError(f"block of {length} bytes has {len(piece)}")
         out += snappy.decompress(piece)
     return out
 

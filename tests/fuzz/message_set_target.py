@@ -68,8 +68,7 @@ def check(content: bytes) -> str:
     except CorruptRecord as error:
         outcomes.append(signature(error))
     if not 0 <= reader.position <= len(content):
-        msg = f"position {reader.position} in {len(content)} bytes"
-        raise FindingError(msg)
+        raise FindingError(f"position {reader.position} in {len(content)} bytes")
     return " | ".join(outcomes[:4])
 
 

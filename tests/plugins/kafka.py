@@ -77,8 +77,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("kafka")
             if "kafka" not in item.path.name:
-                message = f"{item.nodeid} uses Apache Kafka: its file's name must contain kafka"
-                raise pytest.UsageError(message)
+                raise pytest.UsageError(
+                    f"{item.nodeid} uses Apache Kafka: its file's name must contain kafka"
+                )
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -90,7 +91,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
     """
     if config.getoption("dist") != "loadgroup":
         return None
-    from tests.plugins.kafka_together import KafkaTogether  # ruff: ignore[import-outside-top-level] - only under xdist
+    from tests.plugins.kafka_together import KafkaTogether  # noqa: PLC0415 - only under xdist
 
     return KafkaTogether(config, log)
 

@@ -108,15 +108,15 @@ def find_java(environment: Mapping[str, str] = os.environ) -> str:
         else shutil.which("java", path=environment.get("PATH"))
     )
     if not found or not Path(found).exists():
-        msg = f"no java at {found or 'PATH'}: a JDK of {JAVA_MAJOR_MIN} or later is needed"
-        raise KafkaUnavailableError(msg)
+        raise KafkaUnavailableError(
+            f"no java at {found or 'PATH'}: a JDK of {JAVA_MAJOR_MIN} or later is needed"
+        )
     answer = subprocess.run(
         [found, "-version"], capture_output=True, text=True, timeout=60, check=False
     )
     problem = java_problem(answer.returncode, answer.stdout + answer.stderr)
     if problem:
-        msg = f"{found}: {problem}"
-        raise KafkaUnavailableError(msg)
+        raise KafkaUnavailableError(f"{found}: {problem}")
     return found
 
 
@@ -185,8 +185,9 @@ def is_whole(directory: Path) -> bool:
 def _fetch_into(directory: Path, environment: Mapping[str, str]) -> None:
     maven = shutil.which("mvn", path=environment.get("PATH"))
     if maven is None:
-        msg = f"Kafka {KAFKA_VERSION} is not in {directory} and there is no mvn to fetch it"
-        raise KafkaUnavailableError(msg)
+        raise KafkaUnavailableError(
+            f"Kafka {KAFKA_VERSION} is not in {directory} and there is no mvn to fetch it"
+        )
     fresh = Path(tempfile.mkdtemp(prefix=f"{directory.name}.", dir=directory.parent))
     try:
         _run_maven(maven, fresh, environment)
@@ -211,12 +212,10 @@ def _run_maven(maven: str, output: Path, environment: Mapping[str, str]) -> None
             env=dict(environment),
         )
     except subprocess.TimeoutExpired as late:
-        msg = f"mvn did not end within {FETCH_TIMEOUT_S:g} s"
-        raise KafkaUnavailableError(msg) from late
+        raise KafkaUnavailableError(f"mvn did not end within {FETCH_TIMEOUT_S:g} s") from late
     if run.returncode != 0 or not (output / "protocol").is_dir():
         said = (run.stdout + run.stderr)[-2000:]
-        msg = f"mvn gave exit code {run.returncode}: {said}"
-        raise KafkaUnavailableError(msg)
+        raise KafkaUnavailableError(f"mvn gave exit code {run.returncode}: {said}")
 
 
 def _manifest(directory: Path) -> dict[str, object]:

@@ -378,7 +378,7 @@ class KafkaNodes:
 
     def _await_view(self, broker: int, wanted: _Wanted, timeout_s: float) -> None:
         address, node = self.address_of(broker), self._nodes[broker]
-        deadline_s = time.monotonic() + timeout_s  # ruff: ignore[banned-api] - processes live in real time
+        deadline_s = time.monotonic() + timeout_s  # noqa: TID251 - processes live in real time
         last: object = "nothing"
         while True:
             try:
@@ -389,13 +389,12 @@ class KafkaNodes:
                     return
             except (OSError, kafka_wire.BrokerAnswerError) as error:
                 last = error
-            if not node.pause_while_alive(PAUSE_S) or time.monotonic() > deadline_s:  # ruff: ignore[banned-api] - as above
+            if not node.pause_while_alive(PAUSE_S) or time.monotonic() > deadline_s:  # noqa: TID251 - as above
                 break
-        message = (
+        raise KafkaFailedError(
             f"waited up to {timeout_s:g} s until broker {broker} at {address} {wanted.text}; "
             f"{'it runs' if node.pid else 'it has ended'}; last answer: {last}\n{node.log_tail()}"
         )
-        raise KafkaFailedError(message)
 
 
 def _random_id() -> str:

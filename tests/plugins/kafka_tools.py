@@ -65,8 +65,7 @@ class KafkaTools:
         )
         if run.returncode != 0:
             said = (run.stdout + run.stderr)[-3000:]
-            message = f"{class_name} gave exit code {run.returncode}:\n{said}"
-            raise KafkaFailedError(message)
+            raise KafkaFailedError(f"{class_name} gave exit code {run.returncode}:\n{said}")
         return run.stdout
 
     def dump_log_segments(self, paths: Sequence[Path]) -> str:

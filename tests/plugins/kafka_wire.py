@@ -199,15 +199,13 @@ def _ask(address: str, api: tuple[int, int], body: bytes, *, timeout_s: float) -
         with connection.makefile("rb") as stream:
             size_bytes, correlation_id = struct.unpack(">ii", _exactly(stream.read(8), 8))
             if correlation_id != 1 or not 4 <= size_bytes <= ANSWER_BYTES_MAX:
-                msg = f"{address} answered with {size_bytes=} {correlation_id=}"
-                raise BrokerAnswerError(msg)
+                raise BrokerAnswerError(f"{address} answered with {size_bytes=} {correlation_id=}")
             return _Answer(_exactly(stream.read(size_bytes - 4), size_bytes - 4))
 
 
 def _exactly(received: bytes, size_bytes: int) -> bytes:
     if len(received) != size_bytes:
-        msg = f"closed after {len(received)} of {size_bytes} bytes"
-        raise ConnectionError(msg)
+        raise ConnectionError(f"closed after {len(received)} of {size_bytes} bytes")
     return received
 
 
@@ -221,5 +219,4 @@ def _array(items: Sequence[bytes]) -> bytes:
 
 def _check(code: int, asked: str, reason: str | None) -> None:
     if code:
-        msg = f"{asked}: error code {code}{f', {reason}' if reason else ''}"
-        raise BrokerAnswerError(msg)
+        raise BrokerAnswerError(f"{asked}: error code {code}{f', {reason}' if reason else ''}")

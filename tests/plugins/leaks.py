@@ -10,7 +10,7 @@ Threads that are just ending are joined, not slept for. A server that lives on, 
 own, closes its end of a connection when it comes to it, so descriptors get a moment to go. They are
 read from /proc or /dev/fd; where there is neither, threads alone are checked.
 
-Thread rule: runs in the thread of the tests.
+Thread-safety: runs in the thread of the tests.
 """
 
 import gc

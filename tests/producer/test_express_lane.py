@@ -306,7 +306,7 @@ def test_an_interrupted_wait_leaves_it_too(
     cluster.faults.delay(ApiKey.PRODUCE, 200)
     future = _send_while_it_sleeps(producer)
     try:
-        with pytest.raises(Interrupt):  # ruff: ignore[pytest-raises-with-multiple-statements]
+        with pytest.raises(Interrupt):  # noqa: PT012
             signal.setitimer(signal.ITIMER_REAL, 0.02)
             future.result(SETTLE_S)
     finally:
@@ -436,7 +436,7 @@ def test_callbacks_stay_with_the_sender(producer: kprod.Producer, cluster: Embed
             added = pool.submit(add, future)
             assert future.result(SETTLE_S).offset == 20 + n
             added.result(SETTLE_S)
-            _until(lambda: len(threads) > n)  # ruff: ignore[function-uses-loop-variable] - it is over by then
+            _until(lambda: len(threads) > n)  # noqa: B023 - it is over by then
     assert threads == [f"kprod-sender-{producer.client_id}"] * 5
 
 

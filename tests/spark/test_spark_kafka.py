@@ -48,7 +48,7 @@ def servers(kafka: KafkaNodes) -> Generator[str]:
 
 def delete_topics(servers: str, *topics: str) -> None:
     """Delete topics, so that the next test finds them empty."""
-    from confluent_kafka.admin import AdminClient  # ruff: ignore[import-outside-top-level]
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
     admin = AdminClient({"bootstrap.servers": servers})
     for future in admin.delete_topics(list(topics), operation_timeout=30).values():

@@ -185,8 +185,7 @@ class Failing(Waiting):
         """Fail."""
         self.tries += 1
         if self.tries == 2:
-            message = "second try"
-            raise RuntimeError(message)
+            raise RuntimeError("second try")
         return False
 
 
@@ -204,8 +203,7 @@ def test_keys_that_fail_leave_nothing_behind() -> None:
 
     def keys() -> Iterator[str]:
         yield "a"
-        message = "no more"
-        raise RuntimeError(message)
+        raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
         purgatory.try_complete_or_watch(Waiting(), keys())

@@ -31,7 +31,7 @@ class ApiVersionsHandler(Handler):
     versions = (0, 4)
     advertised = versions
 
-    def __init__(self, state: ClusterState) -> None:  # noqa: ARG002  # every handler takes it
+    def __init__(self, state: ClusterState) -> None:  # noqa: ARG002 - every handler takes it
         """Serve a cluster."""
         self._ranges: list[dict[str, int]] = []
 
@@ -56,7 +56,7 @@ class ApiVersionsHandler(Handler):
             return
         request.answer({"error_code": ErrorCode.NONE, "api_keys": self._ranges})
 
-    def refuse(self, request: Request, code: int) -> Body:  # noqa: ARG002  # a Handler's
+    def refuse(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
         """An answer without ranges."""
         return {"error_code": code, "api_keys": []}
 

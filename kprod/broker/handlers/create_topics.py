@@ -119,8 +119,7 @@ def _overrides(entry: Mapping[str, Any]) -> dict[str, str | None]:
     overrides: dict[str, str | None] = {it["name"]: it["value"] for it in entry["configs"]}
     for name, value in overrides.items():
         if value is None:
-            message = f"the setting {name!r} is null"
-            raise Refused(ErrorCode.INVALID_CONFIG, message)  # case E
+            raise Refused(ErrorCode.INVALID_CONFIG, f"the setting {name!r} is null")  # case E
     return overrides
 
 
@@ -129,12 +128,16 @@ def _assignment(entry: Mapping[str, Any]) -> list[list[int]] | None:
     if not assignments:
         return None
     if entry["num_partitions"] != -1 or entry["replication_factor"] != -1:
-        message = "an assignment excludes partition count and replication factor"
-        raise Refused(ErrorCode.INVALID_REQUEST, message)
+        raise Refused(
+            ErrorCode.INVALID_REQUEST,
+            "an assignment excludes partition count and replication factor",
+        )
     nodes = {it["partition_index"]: list(it["broker_ids"]) for it in assignments}
     if sorted(nodes) != list(range(len(assignments))):
-        message = f"the partitions assigned are not 0 to {len(assignments) - 1}, each once"
-        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"the partitions assigned are not 0 to {len(assignments) - 1}, each once",
+        )
     return [nodes[index] for index in range(len(nodes))]
 
 

@@ -44,6 +44,6 @@ class DescribeClusterHandler(Handler):
             }
         )
 
-    def refuse(self, request: Request, code: int) -> Body:  # noqa: ARG002  # a Handler's
+    def refuse(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
         """Nothing but the code."""
         return {"error_code": code, "cluster_id": CLUSTER_ID, "brokers": []}

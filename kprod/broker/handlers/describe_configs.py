@@ -72,12 +72,16 @@ class DescribeConfigsHandler(Handler):
             if not name:
                 return []  # case C
             if name != str(request.node_id):
-                message = f"broker {request.node_id} was asked for the settings of {name!r}"
-                raise Refused(ErrorCode.INVALID_REQUEST, message)  # case C
+                raise Refused(
+                    ErrorCode.INVALID_REQUEST,
+                    f"broker {request.node_id} was asked for the settings of {name!r}",
+                )  # case C
             return broker_settings(self._state.config, self._state.nodes[request.node_id])
         if entry["resource_type"] != _TOPIC:
-            message = f"resources of type {entry['resource_type']} have no settings here"
-            raise Refused(ErrorCode.INVALID_REQUEST, message)  # case D
+            raise Refused(
+                ErrorCode.INVALID_REQUEST,
+                f"resources of type {entry['resource_type']} have no settings here",
+            )  # case D
         topic = self._state.topics.get(name)
         if topic is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # case B

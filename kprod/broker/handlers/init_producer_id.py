@@ -47,6 +47,6 @@ class InitProducerIdHandler(Handler):
             code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             request.answer(self.refuse(request, code))  # case C
 
-    def refuse(self, request: Request, code: int) -> Body:  # noqa: ARG002  # a Handler's
+    def refuse(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
         """No id."""
         return {"error_code": code, "producer_id": -1, "producer_epoch": -1}

@@ -166,21 +166,25 @@ class ProduceHandler(Handler):
         if request.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
             known = self._state.topics.get_by_id(topic["topic_id"])
             if known is None:
-                message = f"there is no topic with id {topic['topic_id']}"
-                raise Refused(ErrorCode.UNKNOWN_TOPIC_ID, message)  # case B
+                raise Refused(
+                    ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic['topic_id']}"
+                )  # case B
             name = known.name
         partition = self._state.topics.partition(name, index)
         if partition is None:
-            message = f"there is no partition {name}-{index}"
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)  # case B
+            raise Refused(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{index}"
+            )  # case B
         return partition
 
     def _appended(
         self, request: Request, partition: Partition, records: memoryview | None
     ) -> _Part:
         if partition.leader_id != request.node_id:
-            message = f"broker {request.node_id} does not lead {partition.name}"
-            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, message)  # case C
+            raise Refused(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"broker {request.node_id} does not lead {partition.name}",
+            )  # case C
         if request.api_version < _FIRST_VERSION_WITH_BATCHES:
             batches = raised_batches(
                 records,
@@ -213,8 +217,10 @@ class ProduceHandler(Handler):
         )
         encoded = encoded[: batch.size_bytes]  # without a cut-off batch behind it
         if state.log_bytes + batch.size_bytes > state.config.log_bytes_max:
-            message = f"the logs have {state.log_bytes} bytes; the limit is log_bytes_max"
-            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, message)  # case H
+            raise Refused(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"the logs have {state.log_bytes} bytes; the limit is log_bytes_max",
+            )  # case H
         size_before = partition.log.size_bytes
         appended = partition.append(batch, encoded, timestamp_ms, acks=request.body["acks"])
         state.log_bytes += partition.log.size_bytes - size_before

@@ -50,21 +50,21 @@ def raised_batches(
         Refused: The bytes are no message set that this version may bring.
     """
     if not records or len(records) <= BatchLayout.MAGIC_OFFSET:
-        message = "there is no message"
-        raise Refused(ErrorCode.INVALID_RECORD, message)
+        raise Refused(ErrorCode.INVALID_RECORD, "there is no message")
     magic = records[BatchLayout.MAGIC_OFFSET]
     newest = Magic.MAGIC_V1 if api_version >= PRODUCE_VERSION_WITH_MAGIC_1 else Magic.MAGIC_V0
     if magic > newest:
-        message = f"Produce version {api_version} takes magic {newest:d} at most, not {magic}"
-        raise Refused(ErrorCode.INVALID_RECORD, message)
+        raise Refused(
+            ErrorCode.INVALID_RECORD,
+            f"Produce version {api_version} takes magic {newest:d} at most, not {magic}",
+        )
     try:
         _check_sizes(records, bytes_max)
         raised = [memoryview(bytearray(it)) for it in up_convert(records, base_offset=0)]
     except (CorruptRecord, LocalProtocolError) as error:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     if not raised:
-        message = f"{len(records)} bytes hold no whole message"
-        raise Refused(ErrorCode.INVALID_RECORD, message)
+        raise Refused(ErrorCode.INVALID_RECORD, f"{len(records)} bytes hold no whole message")
     for batch in raised:
         rewrite_offsets(batch, 0, -1)
     return raised

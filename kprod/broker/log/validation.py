@@ -68,8 +68,10 @@ def validated_batch(
     batch = _only_batch(records, api_version)
     _check_envelope(batch, config)
     if not batch.has_valid_crc():
-        message = f"the batch's checksum is {batch.crc:#010x}, its bytes have another"
-        raise Refused(ErrorCode.CORRUPT_MESSAGE, message)
+        raise Refused(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"the batch's checksum is {batch.crc:#010x}, its bytes have another",
+        )
     _check_header(batch)
     _check_timestamp_type(batch, config)
     try:
@@ -85,12 +87,13 @@ def validated_batch(
 
 def _only_batch(records: memoryview | None, api_version: int) -> RecordBatch:
     if not records:
-        message = "there is no record batch"
-        raise Refused(ErrorCode.INVALID_RECORD, message)
+        raise Refused(ErrorCode.INVALID_RECORD, "there is no record batch")
     magic = records[BatchLayout.MAGIC_OFFSET] if len(records) > BatchLayout.MAGIC_OFFSET else None
     if magic is not None and magic < Magic.MAGIC_V2:
-        message = f"Produce version {api_version} takes magic 2 only, not {magic}"
-        raise Refused(ErrorCode.INVALID_RECORD, message)
+        raise Refused(
+            ErrorCode.INVALID_RECORD,
+            f"Produce version {api_version} takes magic 2 only, not {magic}",
+        )
     reader = read_batches(records, check_crc=False)
     batch = another = None
     try:
@@ -103,17 +106,22 @@ def _only_batch(records: memoryview | None, api_version: int) -> RecordBatch:
             raise Refused(code, str(error)) from error
         if batch is None:
             raise _senseless(rest, error) from error
-        message = f"{len(records)} bytes are more than one record batch"
-        raise Refused(ErrorCode.INVALID_RECORD, message) from error
+        raise Refused(
+            ErrorCode.INVALID_RECORD, f"{len(records)} bytes are more than one record batch"
+        ) from error
     if batch is None or another is not None:
         whole = 0 if batch is None else batch.size_bytes
-        message = f"{len(records)} bytes are not one record batch ({whole} bytes are)"
-        raise Refused(ErrorCode.INVALID_RECORD, message)
+        raise Refused(
+            ErrorCode.INVALID_RECORD,
+            f"{len(records)} bytes are not one record batch ({whole} bytes are)",
+        )
     codec = CODECS.get(batch.codec)
     if codec is not None and api_version < codec.first_produce_version:
         needed = codec.first_produce_version
-        message = f"{codec.name} needs Produce version {needed}, not {api_version}"
-        raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message)
+        raise Refused(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"{codec.name} needs Produce version {needed}, not {api_version}",
+        )
     return batch
 
 
@@ -148,43 +156,45 @@ def _senseless(records: memoryview, error: CorruptRecord) -> Refused:
 
 def _check_envelope(batch: RecordBatch, config: TopicConfig) -> None:
     if batch.base_offset != 0:
-        message = f"the batch's base offset is {batch.base_offset}, a client's must be 0"
-        raise RefusedByLog(ErrorCode.INVALID_RECORD, message)
-    if batch.size_bytes > config.max_message_bytes:
-        message = (
-            f"the batch has {batch.size_bytes} bytes; {config.max_message_bytes} are allowed "
-            "(max.message.bytes)"
+        raise RefusedByLog(
+            ErrorCode.INVALID_RECORD,
+            f"the batch's base offset is {batch.base_offset}, a client's must be 0",
         )
-        raise Refused(ErrorCode.MESSAGE_TOO_LARGE, message)
+    if batch.size_bytes > config.max_message_bytes:
+        raise Refused(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {batch.size_bytes} bytes; {config.max_message_bytes} are allowed "
+            "(max.message.bytes)",
+        )
 
 
 def _check_header(batch: RecordBatch) -> None:
     if batch.codec > _LAST_CODEC:
-        message = f"there is no codec {batch.codec}"
-        raise RefusedByLog(_UNREADABLE, message)
+        raise RefusedByLog(_UNREADABLE, f"there is no codec {batch.codec}")
     if batch.record_count <= 0 or batch.last_offset_delta != batch.record_count - 1:
-        message = (
+        raise RefusedByLog(
+            ErrorCode.INVALID_RECORD,
             f"a record count of {batch.record_count} does not go with a last offset delta of "
-            f"{batch.last_offset_delta}"
+            f"{batch.last_offset_delta}",
         )
-        raise RefusedByLog(ErrorCode.INVALID_RECORD, message)
     if batch.is_control:
-        message = "a client may not write markers"
-        raise RefusedByLog(ErrorCode.INVALID_RECORD, message)
+        raise RefusedByLog(ErrorCode.INVALID_RECORD, "a client may not write markers")
     if batch.producer_id >= 0 and (batch.producer_epoch < 0 or batch.base_sequence < 0):
-        message = (
+        raise RefusedByLog(
+            ErrorCode.INVALID_RECORD,
             f"producer id {batch.producer_id} with epoch {batch.producer_epoch} and sequence "
-            f"{batch.base_sequence}"
+            f"{batch.base_sequence}",
         )
-        raise RefusedByLog(ErrorCode.INVALID_RECORD, message)
 
 
 def _check_timestamp_type(batch: RecordBatch, config: TopicConfig) -> None:
     if config.message_timestamp_type != "CreateTime":
         return
     if batch.timestamp_type == TimestampType.LOG_APPEND_TIME:
-        message = "the timestamp type is LogAppendTime, which is the broker's to set"
-        raise RefusedByLog(ErrorCode.INVALID_TIMESTAMP, message)
+        raise RefusedByLog(
+            ErrorCode.INVALID_TIMESTAMP,
+            "the timestamp type is LogAppendTime, which is the broker's to set",
+        )
 
 
 def _refuse_late(batch: RecordBatch, config: TopicConfig, timestamp_ms: int) -> NoReturn:
@@ -198,10 +208,11 @@ def _refuse_late(batch: RecordBatch, config: TopicConfig, timestamp_ms: int) -> 
         index: f"the timestamp is {ms} ms ahead; {limit_ms} are allowed"
         for index, ms in itertools.islice(late, _RECORDS_NAMED_MAX)
     }
-    message = (
-        f"records have timestamps more than {limit_ms} ms ahead (message.timestamp.after.max.ms)"
+    raise RefusedByLog(
+        ErrorCode.INVALID_TIMESTAMP,
+        f"records have timestamps more than {limit_ms} ms ahead (message.timestamp.after.max.ms)",
+        texts,
     )
-    raise RefusedByLog(ErrorCode.INVALID_TIMESTAMP, message, texts)
 
 
 def _can_decompress(batch: RecordBatch) -> bool:
