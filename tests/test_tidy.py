@@ -8,6 +8,7 @@ import ast
 import builtins
 import functools
 import io
+import itertools
 import keyword
 import re
 import subprocess
@@ -321,6 +322,44 @@ def test_lines_of_the_log_are_guarded() -> None:
         if re.search(r"\bgetLogger\b|\blogging\.(debug|info|warning|error|exception|log)\(", line)
     ]
     assert not found, "\n" + "\n".join(found)
+
+
+# One form for what could be written in two.
+
+_UNEVEN = re.compile(
+    "|".join(
+        (
+            r"\b_LO" + r"G\b",  # _logger
+            r"Thread " + r"rule:",  # Thread-safety:
+            r"# no" + r"qa: [A-Z0-9, ]+  #",  # a dash before the reason
+        )
+    )
+)
+
+
+def test_one_thing_is_written_in_one_way() -> None:
+    """Loggers, suppressions, sections of docstrings, and texts of errors, which stand inline."""
+    found = []
+    for name in sources(".py", ".pyx", ".pxd"):
+        text = text_of(name)
+        found += [
+            f"{name}:{text.count(chr(10), 0, match.start()) + 1} {match[0]}"
+            for match in _UNEVEN.finditer(text)
+        ]
+    for name in sources(".py"):
+        found += [f"{name}:{line} text not inline" for line in _texts_beside(tree_of(name))]
+    assert not found, "\n" + "\n".join(found)
+
+
+def _texts_beside(tree: ast.Module) -> Iterator[int]:
+    """Yield the line of each text that is named only for the `raise` behind it."""
+    for node in ast.walk(tree):
+        bodies = [getattr(node, field, None) for field in ("body", "orelse", "finalbody")]
+        statements = itertools.chain(*(it for it in bodies if isinstance(it, list)))
+        for text, raised in itertools.pairwise(statements):
+            match text, raised:
+                case ast.Assign(targets=[ast.Name(id="message" | "msg")]), ast.Raise():
+                    yield text.lineno
 
 
 # Comments.
