@@ -43,6 +43,7 @@ from kprod._core import (
 )
 from kprod._core.partition_appender import ChunkHand, PartitionHead, TopicHead
 from kprod._core.wire_bounds import Bounds
+from kprod.cluster.awaited_version import AwaitedVersion
 from kprod.model import Acks
 from kprod.network.answer_wait import AnswerWait
 from kprod.network.channel import Channel
@@ -204,6 +205,7 @@ class _Watched(watch.WatchedTask):
 _MADE: dict[str, Callable[[], Any]] = {
     "ChunkHand": ChunkHand,
     "PartitionHead": lambda: PartitionHead("orders", 0),
+    "AwaitedVersion": AwaitedVersion,
     "TopicHead": lambda: TopicHead("orders", [PartitionHead("orders", 0)]),
     "SendPath": lambda: _stage().producer._kprod.path,
     "BatchOpener": lambda: _stage().producer._kprod.path,
