@@ -198,16 +198,17 @@ cdef class RecordBatch:
                 f"last offset delta {self.last_offset_delta}")
         if self.record_count < 0:
             raise CorruptRecord(f"batch at byte {self.position}: record count {self.record_count}")
-        if self.codec == 0:
+        if not self.attributes & CODEC_MASK:
             self._check_count(self.length + LOG_OVERHEAD_BYTES - BATCH_OVERHEAD_BYTES)
         return 0
 
-    def _check_count(self, Py_ssize_t records_bytes):
+    cdef int _check_count(self, Py_ssize_t records_bytes) except -1:
         """Refuse a count that the bytes cannot hold."""
         if self.record_count > records_bytes // RECORD_BYTES_MIN:
             raise CorruptRecord(
                 f"batch at byte {self.position}: record count {self.record_count} in "
                 f"{records_bytes} bytes, of which each takes at least {<int>RECORD_BYTES_MIN}")
+        return 0
 
     @property
     def size_bytes(self):
@@ -304,7 +305,7 @@ cdef class RecordBatch:
         iterator._as_tuples = as_tuples
         iterator._index = 0
         iterator._headers = ()
-        if self.codec == 0:
+        if not self.attributes & CODEC_MASK:
             iterator._hold = self._hold
             iterator._at = self._start + BATCH_OVERHEAD_BYTES
         else:
