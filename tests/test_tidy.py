@@ -157,12 +157,14 @@ def test_faults_can_be_planted() -> None:
     """Every patch fits the code as it is and has its row; whether tests find it is for later."""
     rows = tomllib.loads(text_of("tests/mutants/mutants.toml"))["mutant"]
     patches = sorted((ROOT / "tests/mutants").glob("*.patch"))
+    fuzzed = sorted((ROOT / "tests/fuzz/planted").glob("*.patch"))
     check = ["git", "apply", "--check", "--unsafe-paths"]
     unfit = [
         patch.name
-        for patch in patches
+        for patch in [*patches, *fuzzed]
         if subprocess.run([*check, str(patch)], cwd=ROOT, check=False).returncode
     ]
+    assert {patch.stem for patch in fuzzed} == {row["fuzz"] for row in rows if "fuzz" in row}
     assert {patch.stem for patch in patches} == {row["name"] for row in rows if "fuzz" not in row}
     assert not unfit
 
