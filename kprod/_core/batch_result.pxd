@@ -1,4 +1,3 @@
-from cpython.list cimport PyList_GET_SIZE
 from libc.stdint cimport int32_t, int64_t
 
 
@@ -58,11 +57,4 @@ ctypedef int32_t (*CallbackIndex)(object entry) except? -1
 cdef void register_callbacks(CallbackRunner run, CallbackIndex index_of) noexcept
 cdef int report_raised(object raised) except -1
 cdef bint wait_once(BatchResult result, object seconds, bint until_finished) except -1
-
-
-# The part of a split batch that has the record of this index in the first batch.
-cdef inline BatchResult part_with(list parts, int32_t index):
-    cdef Py_ssize_t place = PyList_GET_SIZE(parts) - 1
-    while place > 0 and (<BatchResult>parts[place])._first_index > index:
-        place -= 1
-    return <BatchResult>parts[place]
+cdef BatchResult part_with(list parts, int32_t index)

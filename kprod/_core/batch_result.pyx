@@ -20,6 +20,7 @@ Source: Kafka ProduceRequestResult (clients 4.3.1).
 """
 
 cimport cython
+from cpython.list cimport PyList_GET_SIZE
 from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.clock cimport Deadline
@@ -342,6 +343,14 @@ cdef int _put_in_order(list callbacks) except -1:
         # Better out of order than not at all.
         pass
     return 0
+
+
+cdef BatchResult part_with(list parts, int32_t index):
+    """The part of a split batch that has the record of this index in the first batch."""
+    cdef Py_ssize_t place = PyList_GET_SIZE(parts) - 1
+    while place > 0 and (<BatchResult>parts[place])._first_index > index:
+        place -= 1
+    return <BatchResult>parts[place]
 
 
 cdef int _wake_in_child(object waiter) except -1:
