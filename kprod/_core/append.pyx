@@ -30,7 +30,6 @@ from kprod._core.batch cimport (
     APPENDED, BatchBuilder, RecordFields, record_size_bound,
 )
 from kprod._core.batch_result cimport BatchResult
-from kprod._core.chunk cimport Chunk
 from kprod._core.chunks cimport ChunkPool
 from kprod._core.clock cimport SystemClock
 from kprod._core.header_section cimport encode_header_section

@@ -38,7 +38,7 @@ from kprod._core.batch cimport APPENDED, NEED_CHUNKS, BatchBuilder, RecordFields
 from kprod._core.bulk cimport BulkCall
 from kprod._core.bulk_share cimport BatchShare
 from kprod._core.layout cimport BATCH_OVERHEAD_BYTES
-from kprod._core.partition_appender cimport PartitionHead, try_take
+from kprod._core.partition_appender cimport try_take
 
 from kprod._core.bulk import UNENDURED
 from kprod.errors import RecordTooLarge

@@ -10,7 +10,6 @@ Thread-safety: the fields change inside the pool's critical section; one thread 
 Source: Kafka BufferPool (clients 4.3.1), whose waiters are conditions of one lock.
 """
 
-from libc.stdint cimport int64_t
 
 from _thread import allocate_lock
 

@@ -213,7 +213,6 @@ cdef class RecordFuture:
         return _to_concurrent(self)
 
 
-
 cdef inline RecordFuture _future_of(object entry):
     """Of a future with `on_delivery`, or of a triple of a future and what was added later."""
     return <RecordFuture>(entry[0] if isinstance(entry, tuple) else entry)
