@@ -84,7 +84,7 @@ long: $(VENV)/.built  ## run the tests that are too long for make test, and 5,00
 	  $(LONG_PROPERTIES)
 # Tests that draw 5,000 examples there, new ones each time; the observers' test draws 20,000.
 LONG_PROPERTIES := tests/record $(wildcard tests/_core/test_batch*_properties.py) \
-  tests/_core/test_message_set_properties.py tests/producer/test_observers_properties.py
+  tests/_core/record/test_message_set_properties.py tests/producer/test_observers_properties.py
 
 mutants: $(VENV)/.built  ## plant faults and see that the tests find each (MUTANTS="--fresh --jobs 4")
 	$(PY) tests/mutants/run.py $(MUTANTS)

@@ -19,12 +19,12 @@ from report import Contestant, Report, main
 from report_values import Metric
 
 import kprod.producer.future  # registers what futures need of the layers above
-from kprod._core.append import SendMethod, SendPath
-from kprod._core.batch import AppendResult, BatchBuilder
-from kprod._core.batch_result import BatchResult
-from kprod._core.chunks import ChunkChain, ChunkPool
-from kprod._core.partition_appender import PartitionHead, TopicHead
-from kprod._core.send_hooks import SendHooks
+from kprod._core.memory.chunk_pool import ChunkChain, ChunkPool
+from kprod._core.outcome.batch_result import BatchResult
+from kprod._core.record.batch_builder import AppendResult, BatchBuilder
+from kprod._core.send.partition_appender import PartitionHead, TopicHead
+from kprod._core.send.send_hooks import SendHooks
+from kprod._core.send.send_path import SendMethod, SendPath
 from kprod.clock import SystemClock
 from kprod.compression import compressor
 from kprod.model import Codec

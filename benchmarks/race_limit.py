@@ -14,8 +14,8 @@ from typing import Any
 
 from race_clients import BATCH_BYTES, Load
 
-from kprod._core.batch import AppendResult, BatchBuilder
-from kprod._core.chunks import ChunkPool
+from kprod._core.memory.chunk_pool import ChunkPool
+from kprod._core.record.batch_builder import AppendResult, BatchBuilder
 from kprod.protocol.produce_frame import (
     ProduceRequest,
     TopicRecords,

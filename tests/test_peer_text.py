@@ -9,7 +9,7 @@ import pytest
 
 from kprod.errors import KprodError
 from kprod.model import Node
-from kprod.network.address import literal_address
+from kprod.network.address_cursor import literal_address
 from kprod.network.resolver import look_up
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import response_codec

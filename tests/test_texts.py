@@ -34,11 +34,14 @@ _COUNT_AND_NOUN = re.compile(rf"(?:\{{[^{{}}]*\}}|%d) (?:{'|'.join(NOUNS)})\b")
 
 # Counts that are never 1 there.
 NEVER_ONE = {
-    ("kprod/_core/arrow_columns.pyx", "columns"),  # of one name: 1 is what is wanted
-    ("kprod/_core/batch.pyx", "times"),  # held by others beside the one that may rewrite it
-    ("kprod/_core/nonblocking.pyx", "pieces"),  # more than fit the stack
+    ("kprod/_core/arrow/arrow_columns.pyx", "columns"),  # of one name: 1 is what is wanted
+    (
+        "kprod/_core/record/batch_builder.pyx",
+        "times",
+    ),  # held by others beside the one that may rewrite it
+    ("kprod/_core/socket_io/socket_calls.pyx", "pieces"),  # more than fit the stack
     ("kprod/broker/topics.py", "partitions"),  # 1 is within the bounds
-    ("kprod/cluster/answer.py", "partitions"),  # a limit
+    ("kprod/cluster/metadata_response.py", "partitions"),  # a limit
     ("kprod/producer/delivery.py", "records"),  # a batch of one is not split
 }
 

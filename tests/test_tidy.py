@@ -38,9 +38,9 @@ KEPT_TOGETHER: dict[str, str] = {
 
 # Functions and classes past a limit, each with its reason.
 KEPT_WHOLE = {
-    "kprod/_core/async_send.pyx:send": "as the synchronous one's",
-    "kprod/_core/append.pyx:_append": "one loop over the outcomes of one append",
-    "kprod/_core/append.pyx:send": "the public signature; its docstring is half of it",
+    "kprod/_core/aio/async_send.pyx:send": "as the synchronous one's",
+    "kprod/_core/send/send_path.pyx:_append": "one loop over the outcomes of one append",
+    "kprod/_core/send/send_path.pyx:send": "the public signature; its docstring is half of it",
 }
 
 # Names in backticks that belong to the system, or to the project that a comment cites.
@@ -55,7 +55,7 @@ ALLOWED_NAMES = {"TransactionManager", "transaction_manager"}
 # What other libraries' users look for.
 ALLOWED_THERE = {
     "kprod/producer/producer.py": {"data"},
-    "kprod/aio/producer.py": {"data"},
+    "kprod/aio/async_producer.py": {"data"},
     "kprod/guarded_log.py": {"info", "exc_info"},  # the library's names
 }
 

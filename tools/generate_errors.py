@@ -8,7 +8,7 @@ import itertools
 from pathlib import Path
 
 from kprod import errors
-from kprod.producer.produce_answer import (
+from kprod.producer.produce_response import (
     FATAL_CODES,
     MAYBE_PERSISTED_CODES,
     SEQUENCE_CODES,

@@ -7,9 +7,9 @@ import logging
 from pathlib import Path
 
 from kprod.metrics.export import FAMILIES, Family
+from kprod.metrics.metric_windows import WINDOW_MS
 from kprod.metrics.state_log import Event
 from kprod.metrics.table import Group
-from kprod.metrics.tally import WINDOW_MS
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 

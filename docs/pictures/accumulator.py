@@ -17,7 +17,7 @@ from docs.pictures.drawing import (
     Drawing,
     Point,
 )
-from kprod._core.chunks import ChunkPool
+from kprod._core.memory.chunk_pool import ChunkPool
 from kprod.config import ProducerConfig
 
 _QUEUE_LEFT = 230.0

@@ -7,8 +7,8 @@ deadlines from the producer's own defaults.
 from typing import NamedTuple
 
 from docs.pictures.drawing import HAIR, MIST, SKY, Drawing, Point, on_circle
-from kprod._core.wheel import TimingWheel
-from kprod._core.wheel_level import WheelLevel
+from kprod._core.timer.wheel import TimingWheel
+from kprod._core.timer.wheel_level import WheelLevel
 from kprod.config import ProducerConfig
 
 _CENTRE: Point = (262.0, 318.0)

@@ -1,5 +1,5 @@
 """The producer for asyncio: `AsyncProducer`."""
 
-from kprod.aio.producer import AsyncProducer
+from kprod.aio.async_producer import AsyncProducer
 
 __all__ = ["AsyncProducer"]

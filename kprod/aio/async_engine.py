@@ -14,12 +14,12 @@ import threading
 from collections.abc import Callable, Mapping
 from weakref import WeakValueDictionary
 
-from kprod._core.append import SendPath
-from kprod._core.async_send import AsyncSendPath, Sending, not_open
-from kprod._core.delivery_wait import FinishWait
-from kprod._core.record_future import RecordFuture
-from kprod.aio.room_line import RoomLine
-from kprod.aio.waiting import in_own_thread, wait_through
+from kprod._core.aio.async_send import AsyncSendPath, Sending, not_open
+from kprod._core.aio.loop_batch_waiters import FinishWait
+from kprod._core.outcome.record_future import RecordFuture
+from kprod._core.send.send_path import SendPath
+from kprod.aio.memory_wait_queue import RoomLine
+from kprod.aio.task_waits import in_own_thread, wait_through
 from kprod.config import ProducerConfig
 from kprod.config.address import shown_addresses
 from kprod.errors import ClosedError

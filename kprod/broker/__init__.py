@@ -7,7 +7,7 @@ them. It is strict, and it misbehaves on demand. It is no production broker.
 from kprod.broker.cluster import EmbeddedCluster
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.faults import Fault, FaultControl, FaultKind
-from kprod.broker.refusal import Refused
+from kprod.broker.rejection import Refused
 from kprod.broker.replication import PartitionView
 
 __all__ = [

@@ -23,7 +23,7 @@ from typing import NoReturn, Self, TypeVar
 from kprod.broker.cluster_runner import ClusterRunner
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.faults import FaultControl
-from kprod.broker.refusal import Refused
+from kprod.broker.rejection import Refused
 from kprod.broker.replication import PartitionView
 from kprod.broker.sockets import Network
 from kprod.clock import Clock, SystemClock

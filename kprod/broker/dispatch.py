@@ -18,16 +18,16 @@ Source: Kafka RequestContext.parseRequest.
 import struct
 from collections.abc import Callable
 
-from kprod._core.wire_bounds import Bounds
-from kprod.broker.connection import Connection
+from kprod._core.wire.wire_bounds import Bounds
+from kprod.broker.client_connection import Connection
+from kprod.broker.cluster_state import ClusterState
 from kprod.broker.faults import Fault, FaultBook
-from kprod.broker.handlers.api_versions import answer_unknown_version
+from kprod.broker.handlers.api_versions_handler import answer_unknown_version
 from kprod.broker.handlers.registry import made_handlers
 from kprod.broker.misbehaviour import SpoiledReply, handle_with_faults, rewritten
 from kprod.broker.notices import Notices
-from kprod.broker.refusal import shortened
+from kprod.broker.rejection import shortened
 from kprod.broker.request import Request
-from kprod.broker.state import ClusterState
 from kprod.errors import RemoteProtocolError
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec

@@ -8,16 +8,16 @@ Thread-safety: the thread that steps.
 from collections.abc import Mapping
 
 from kprod.broker.budget import MemoryBudget
+from kprod.broker.cluster_state import ClusterState
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.dispatch import Dispatcher
 from kprod.broker.faults import FaultBook
-from kprod.broker.framing import SCRATCH_BYTES
 from kprod.broker.notices import Notices
-from kprod.broker.refusal import Refused
+from kprod.broker.rejection import Refused
 from kprod.broker.replication import Partition
+from kprod.broker.request_frames import SCRATCH_BYTES
 from kprod.broker.server import EmbeddedBroker
 from kprod.broker.sockets import Network
-from kprod.broker.state import ClusterState
 from kprod.broker.topics import Topic
 from kprod.clock import Clock
 from kprod.guarded_log import guarded_logger

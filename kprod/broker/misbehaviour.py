@@ -10,9 +10,9 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kprod.broker.connection import Connection
+from kprod.broker.client_connection import Connection
 from kprod.broker.faults import Fault, FaultKind
-from kprod.broker.handlers.handler import Handler
+from kprod.broker.handlers.request_handler import Handler
 from kprod.broker.request import Request
 from kprod.broker.scheduler import After
 

@@ -21,13 +21,13 @@ Source: Kafka Partition.scala and KIP-101 for leader epochs; the follower model 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from kprod._core.batch_reader import RecordBatch
-from kprod._core.batch_rewrite import rewrite_log_append_time, rewrite_offsets
+from kprod._core.record.batch_reader import RecordBatch
+from kprod._core.record.batch_rewrite import rewrite_log_append_time, rewrite_offsets
 from kprod.broker.config import TopicConfig
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.log.producer_state import ProducerStates
 from kprod.broker.log.stored_batch import StoredBatch
-from kprod.broker.refusal import Refused, RefusedByLog
+from kprod.broker.rejection import Refused, RefusedByLog
 from kprod.broker.scheduler import Scheduler
 from kprod.model import TopicPartition
 from kprod.protocol.error_table import ErrorCode

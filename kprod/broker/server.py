@@ -12,9 +12,9 @@ Thread-safety: the broker's thread.
 
 from collections import OrderedDict
 
+from kprod.broker.client_connection import Connection, Host
 from kprod.broker.config import EmbeddedConfig
-from kprod.broker.connection import Connection, Host
-from kprod.broker.framing import FrameReader
+from kprod.broker.request_frames import FrameReader
 from kprod.broker.sockets import Listener, Network
 from kprod.guarded_log import guarded_logger
 from kprod.model import Node

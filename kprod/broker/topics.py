@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 
 from kprod.broker.config import EmbeddedConfig, TopicConfig
-from kprod.broker.refusal import Refused
+from kprod.broker.rejection import Refused
 from kprod.broker.replication import Partition
 from kprod.model import TopicPartition
 from kprod.protocol.error_table import ErrorCode

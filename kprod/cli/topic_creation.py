@@ -12,8 +12,8 @@ from kprod.config import ProducerConfig
 from kprod.errors import KprodTimeout
 from kprod.model import Node
 from kprod.network.client import NetworkClient
-from kprod.network.request import ClientRequest, Outcome
-from kprod.network.surroundings import system_doors
+from kprod.network.client_request import ClientRequest, Outcome
+from kprod.network.connection_context import system_doors
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode, error_for
 from kprod.timer.timer import Timer

@@ -10,7 +10,7 @@ Source: Metadata.awaitUpdate and ProducerMetadata.awaitUpdate (clients 4.3.1).
 
 import copy
 
-from kprod.cluster.waiting import SLICE_MS, Waiter, WaitingRoom, Wakeable
+from kprod.cluster.metadata_waiters import SLICE_MS, Waiter, WaitingRoom, Wakeable
 from kprod.errors import ClosedError, KprodError, MetadataTimeout
 
 

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 from kprod.cluster.awaited_version cimport AwaitedVersion
-from kprod.cluster.schedule cimport QuestionSchedule
+from kprod.cluster.refresh_schedule cimport QuestionSchedule
 
 
 cdef class Metadata(AwaitedVersion):

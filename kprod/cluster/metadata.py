@@ -29,12 +29,12 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kprod.cluster.answer import MetadataAnswer, read_answer
 from kprod.cluster.awaited_version import AwaitedVersion
 from kprod.cluster.connection_failures import ConnectionFailures
-from kprod.cluster.question import Question
+from kprod.cluster.metadata_question import Question
+from kprod.cluster.metadata_response import MetadataAnswer, read_answer
+from kprod.cluster.refresh_schedule import NEVER_MS, QuestionSchedule
 from kprod.cluster.refreshes import Refreshes
-from kprod.cluster.schedule import NEVER_MS, QuestionSchedule
 from kprod.cluster.snapshot import ClusterSnapshot, LeaderHint
 from kprod.config import MetadataSettings
 from kprod.errors import BrokerError, KprodError

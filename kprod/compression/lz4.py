@@ -18,7 +18,7 @@ import struct
 import lz4.frame
 import xxhash
 
-from kprod._core.block_frames import lz4_frame_bytes_max
+from kprod._core.record.block_frames import lz4_frame_bytes_max
 from kprod.compression.limits import BoundedOutput, Buffer
 from kprod.errors import CorruptRecord
 from kprod.model import CODECS, Codec

@@ -16,7 +16,7 @@ import struct
 
 import snappy
 
-from kprod._core.block_frames import snappy_block_bytes
+from kprod._core.record.block_frames import snappy_block_bytes
 from kprod.compression.limits import Buffer, refuse_output
 from kprod.errors import CorruptRecord
 

@@ -13,7 +13,7 @@ from kprod.config.client_config import ClientConfig
 from kprod.config.producer_config import ProducerConfig
 from kprod.config.reading import given_settings
 from kprod.config.secret import Secret
-from kprod.config.slices import (
+from kprod.config.settings_slices import (
     AccumulatorSettings,
     CompressionSettings,
     MetadataSettings,

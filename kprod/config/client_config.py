@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kprod.config.address import Address
 from kprod.config.kinds import AddressList, Choice, ClientId, Flag, Level, Whole
 from kprod.config.setting import Group, row
-from kprod.config.slices import MetadataSettings, NetworkSettings
+from kprod.config.settings_slices import MetadataSettings, NetworkSettings
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

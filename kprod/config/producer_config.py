@@ -28,7 +28,7 @@ from kprod.config.kinds import (
 from kprod.config.reading import read_settings
 from kprod.config.rules import settle
 from kprod.config.setting import Group, row, rows
-from kprod.config.slices import (
+from kprod.config.settings_slices import (
     AccumulatorSettings,
     CompressionSettings,
     PartitionerSettings,

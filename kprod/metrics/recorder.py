@@ -15,7 +15,7 @@ Source: Kafka BufferPool, KafkaProducerMetrics (clients 4.3.1) for what callers'
 from collections.abc import Mapping, Sequence
 
 from kprod._core.clock import SystemClock
-from kprod._core.counting import (
+from kprod._core.metrics.counters import (
     CallerCounters,
     Counting,
     NodeCounters,
@@ -23,8 +23,8 @@ from kprod._core.counting import (
     ProducerCounters,
     TopicCounters,
 )
+from kprod.metrics.metric_windows import WINDOW_MS, Tally
 from kprod.metrics.table import CALLER_ROWS, NODE_ROWS, SENDER_ROWS, TOPIC_ROWS, Group, Row
-from kprod.metrics.tally import WINDOW_MS, Tally
 
 NODES_MAX = 1_024
 

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kprod.metrics.tally import Span
+from kprod.metrics.metric_windows import Span
 
 NAN = math.nan
 

@@ -20,7 +20,7 @@ import random
 from collections import deque
 
 from kprod.cluster.backoff import ExponentialBackoff
-from kprod.cluster.schedule import NEVER_MS
+from kprod.cluster.refresh_schedule import NEVER_MS
 from kprod.config import NetworkSettings
 from kprod.model import Node
 

@@ -11,7 +11,7 @@ Source: performance notes on sendmsg; Kafka's KafkaChannel (clients 4.3.1) for t
 
 from collections import deque
 
-from kprod._core.nonblocking import PIECES_MAX
+from kprod._core.socket_io.socket_calls import PIECES_MAX
 from kprod.errors import Disconnected
 from kprod.network.framing import Frame, FrameReader
 from kprod.network.outgoing import OutgoingFrame, iov_max

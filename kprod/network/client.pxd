@@ -4,12 +4,12 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from kprod._core.clock cimport SystemClock
-from kprod._core.wheel cimport TimingWheel
+from kprod._core.timer.wheel cimport TimingWheel
 from kprod.cluster.metadata cimport Metadata
 from kprod.network.connection cimport NodeConnection
 from kprod.network.connections cimport Connections
-from kprod.network.request cimport ClientRequest
-from kprod.network.surroundings cimport Surroundings
+from kprod.network.client_request cimport ClientRequest
+from kprod.network.connection_context cimport Surroundings
 
 
 cdef class NetworkClient:

@@ -32,13 +32,13 @@ from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Recorder, SilentRecorder
 from kprod.metrics.state_log import Event
 from kprod.model import Node
+from kprod.network.client_request import ClientRequest, encoding_error, unsent_outcome
 from kprod.network.connection import NodeConnection
+from kprod.network.connection_context import NetworkDoors, Surroundings
 from kprod.network.connections import Connections
 from kprod.network.metadata_updater import MetadataUpdater
 from kprod.network.rebootstraps import Rebootstraps, all_failed
-from kprod.network.request import ClientRequest, encoding_error, unsent_outcome
 from kprod.network.selector import Selector
-from kprod.network.surroundings import NetworkDoors, Surroundings
 from kprod.network.trouble_log import TroubleLog
 from kprod.protocol.api import ApiKey
 from kprod.protocol.api_versions import choose_version

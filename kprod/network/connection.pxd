@@ -6,8 +6,8 @@ from libc.stdint cimport int64_t
 from kprod.network.channel cimport Channel
 from kprod.network.in_flight cimport InFlightRequest, InFlightRequests
 from kprod.network.node_state cimport NodeState
-from kprod.network.request cimport ClientRequest
-from kprod.network.surroundings cimport Surroundings
+from kprod.network.client_request cimport ClientRequest
+from kprod.network.connection_context cimport Surroundings
 
 
 cdef class NodeConnection:

@@ -23,8 +23,8 @@ KIP-302, KIP-601.
 import functools
 from typing import TYPE_CHECKING, Any
 
-from kprod._core.frames import correlation_id_of
-from kprod.cluster.answer import MetadataAnswer
+from kprod._core.wire.frames import correlation_id_of
+from kprod.cluster.metadata_response import MetadataAnswer
 from kprod.errors import (
     AuthenticationFailed,
     ConnectionFailed,
@@ -35,8 +35,10 @@ from kprod.errors import (
 from kprod.guarded_log import guarded_logger
 from kprod.metrics.state_log import Event
 from kprod.model import Node
-from kprod.network.address import AddressCursor, literal_address
+from kprod.network.address_cursor import AddressCursor, literal_address
 from kprod.network.channel import Channel
+from kprod.network.client_request import ClientRequest, Outcome
+from kprod.network.connection_context import Surroundings
 from kprod.network.connection_errors import (
     connect_error,
     early_close_error,
@@ -51,11 +53,9 @@ from kprod.network.framing import Frame, FrameReader
 from kprod.network.handshake import Handshake
 from kprod.network.in_flight import InFlightRequest, InFlightRequests
 from kprod.network.node_state import ConnectionState, NodeState
-from kprod.network.request import ClientRequest, Outcome
 from kprod.network.request_task import RequestTask
 from kprod.network.resolver import Resolution
 from kprod.network.selector import EVENT_READ, EVENT_WRITE
-from kprod.network.surroundings import Surroundings
 from kprod.network.throttle import THROTTLE_MS_MAX, requested_throttle_ms
 from kprod.protocol.headers import decode_response_header
 from kprod.timer.timer import TimerTask

@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 from kprod.cluster.metadata cimport Metadata
 from kprod.network.attempts cimport ConnectionAttempts
 from kprod.network.connection cimport NodeConnection
-from kprod.network.surroundings cimport Surroundings
+from kprod.network.connection_context cimport Surroundings
 
 
 cdef class Connections:

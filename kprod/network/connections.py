@@ -9,13 +9,13 @@ Source: leastLoadedNode and pollDelayMs of Kafka's NetworkClient (clients 4.3.1)
 """
 
 from kprod.cluster.metadata import Metadata
-from kprod.cluster.schedule import NEVER_MS
+from kprod.cluster.refresh_schedule import NEVER_MS
 from kprod.errors import KprodError
 from kprod.model import Node
 from kprod.network.connection import NodeConnection
+from kprod.network.connection_context import Surroundings
 from kprod.network.negotiation import BrokerFeatures
 from kprod.network.resolver import Resolution
-from kprod.network.surroundings import Surroundings
 
 # Ranks of nodes for a request that any can answer; the least is chosen.
 _SENDABLE = 0

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-from kprod._core.owned_descriptor import OwnedDescriptor
+from kprod._core.socket_io.owned_descriptor import OwnedDescriptor
 from kprod.errors import ClosedError
 from kprod.network.selector import EVENT_NONE, EVENT_READ, EVENT_WRITE, Watched
 

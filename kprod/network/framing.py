@@ -15,7 +15,7 @@ what other servers say first.
 
 import struct
 
-from kprod._core.frames import whole_frame
+from kprod._core.wire.frames import whole_frame
 from kprod.errors import RemoteProtocolError
 
 LENGTH_BYTES = 4

@@ -11,8 +11,8 @@ Source: Kafka's NetworkClient.handleInitiateApiVersionRequests (clients 4.3.1); 
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from kprod.network.client_request import ClientRequest, Outcome
 from kprod.network.negotiation import BrokerFeatures, Negotiation
-from kprod.network.request import ClientRequest, Outcome
 from kprod.network.throttle import requested_throttle_ms
 from kprod.protocol.api import ApiKey
 

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 from kprod.network.outgoing cimport OutgoingFrame
-from kprod.network.request cimport ClientRequest
+from kprod.network.client_request cimport ClientRequest
 
 
 cdef class InFlightRequest:

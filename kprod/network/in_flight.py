@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kprod.errors import RemoteProtocolError
+from kprod.network.client_request import ClientRequest
 from kprod.network.outgoing import OutgoingFrame
-from kprod.network.request import ClientRequest
 
 if TYPE_CHECKING:
     from kprod.timer.timer import TimerTask

@@ -7,14 +7,14 @@ Source: DefaultMetadataUpdater in NetworkClient.java (clients 4.3.1); KIP-899.
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from kprod.cluster.answer import decode_answer
 from kprod.cluster.metadata import Metadata
-from kprod.cluster.schedule import NEVER_MS
+from kprod.cluster.metadata_response import decode_answer
+from kprod.cluster.refresh_schedule import NEVER_MS
 from kprod.errors import AuthenticationFailed, BrokerError, UnsupportedVersion
 from kprod.model import Node
+from kprod.network.client_request import ClientRequest, Outcome
 from kprod.network.connections import Connections
 from kprod.network.framing import Frame
-from kprod.network.request import ClientRequest, Outcome
 from kprod.protocol.api import ApiKey
 from kprod.protocol.api_versions import SUPPORTED
 from kprod.protocol.codec import response_codec

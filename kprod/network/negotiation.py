@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kprod._core.wire_bounds import Bounds
+from kprod._core.wire.wire_bounds import Bounds
 from kprod.errors import RemoteProtocolError, UnsupportedVersion
 from kprod.protocol.api import ApiKey
 from kprod.protocol.api_versions import SUPPORTED, advertised_ranges

@@ -15,7 +15,7 @@ Source: sendmsg(2); KAFKA-19012 for why pieces are held.
 
 import os
 
-from kprod._core.chunk import ChunkPart
+from kprod._core.memory.chunk import ChunkPart
 
 Piece = bytes | bytearray | memoryview | ChunkPart
 

@@ -12,7 +12,7 @@ Source: Kafka's protocol guide for ListOffsets' special timestamps.
 import itertools
 from collections.abc import Iterator
 
-from kprod._core.message_set_reader import MessageEntry
+from kprod._core.record.message_set_reader import MessageEntry
 from kprod.cluster.backoff import ExponentialBackoff
 from kprod.model import Record
 from kprod.record.entries import LogEntry

@@ -7,10 +7,10 @@ Source: ListOffsetsRequest.json and FetchRequest.json (kafka-clients 4.3.1).
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kprod._core.wire_bounds import Bounds
+from kprod._core.wire.wire_bounds import Bounds
 from kprod.errors import RemoteProtocolError
+from kprod.network.client_request import ANSWER_BYTES
 from kprod.network.reading_position import ReadingPosition
-from kprod.network.request import ANSWER_BYTES
 
 _NO_REPLICA = -1  # an ordinary client asks, not a follower
 _NO_FETCH_SESSION = -1  # each request stands alone

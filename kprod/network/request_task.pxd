@@ -1,6 +1,6 @@
 # The types of request_task.py, which is compiled as it stands.
 
-from kprod._core.timer_task cimport TimerTask
+from kprod._core.timer.timer_task cimport TimerTask
 from kprod.network.in_flight cimport InFlightRequest
 
 

@@ -8,7 +8,7 @@ Thread-safety: the client's.
 
 from collections.abc import Callable
 
-from kprod._core.timer_task import TimerTask
+from kprod._core.timer.timer_task import TimerTask
 from kprod.network.in_flight import InFlightRequest
 
 

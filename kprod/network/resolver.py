@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from kprod.network.address import SocketAddress
+from kprod.network.address_cursor import SocketAddress
 from kprod.peer_text import peer_text
 
 THREADS_MAX = 4  # one name that times out must not hold up the others; brokers are few

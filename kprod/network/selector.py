@@ -22,7 +22,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from kprod._core.owned_descriptor import OwnedDescriptor
+from kprod._core.socket_io.owned_descriptor import OwnedDescriptor
 from kprod.errors import ClosedError
 
 EVENT_READ = selectors.EVENT_READ

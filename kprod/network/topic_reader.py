@@ -36,10 +36,10 @@ from kprod.errors import (
 )
 from kprod.model import Node, Record
 from kprod.network.client import NetworkClient
+from kprod.network.client_request import ClientRequest, Outcome
+from kprod.network.connection_context import NetworkDoors, system_doors
 from kprod.network.reading_position import BACKOFF, ReadingPosition, last_offset_of
 from kprod.network.reading_requests import fetch_body, list_offsets_body, reading_terms
-from kprod.network.request import ClientRequest, Outcome
-from kprod.network.surroundings import NetworkDoors, system_doors
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode, error_for
 from kprod.record.entries import LogEntry, read_entries

@@ -16,8 +16,8 @@ import sys
 from collections.abc import Callable
 from typing import Protocol
 
-from kprod._core import nonblocking
-from kprod.network.address import SocketAddress
+from kprod._core.socket_io import socket_calls as nonblocking
+from kprod.network.address_cursor import SocketAddress
 from kprod.network.outgoing import Piece
 
 _IN_PROGRESS = frozenset({0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY})

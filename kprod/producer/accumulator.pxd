@@ -4,7 +4,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from kprod._core.clock cimport SystemClock
-from kprod._core.wheel cimport TimingWheel
+from kprod._core.timer.wheel cimport TimingWheel
 from kprod.cluster.metadata cimport Metadata
 from kprod.producer.batch cimport ProducerBatch
 from kprod.producer.partition_queue cimport PartitionQueue

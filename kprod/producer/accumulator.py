@@ -4,10 +4,9 @@
 Sending threads post a queue to the inbox when its first record of a batch, or its last, has come.
 The sender takes the inbox, arms each new batch's timer (linger, then delivery deadline), and puts a
 queue into its leader's ready ring when a batch of it becomes sendable: full, lingered, flushed, or
-because a send waits for memory. That holds as long as any send waits: the beginning of a wait makes
-all batches due, and a batch that is begun during a wait is due at once. A queue that may not send
-now leaves its ring, and comes back with the event that ends the reason. So a turn of the sender
-costs what is ready, not what exists.
+because a send waits for memory. The beginning of such a wait makes all batches due, and a batch
+that is begun during it is due at once. A queue that may not send now leaves its ring, and comes
+back with the event that ends the reason. So a turn costs what is ready, not what exists.
 
 Invariants.
     A queue stands in at most one ring, or among the leaderless.
@@ -22,8 +21,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from kprod._core.batch_result import BatchResult
-from kprod._core.chunks import ChunkChain
+from kprod._core.memory.chunk_pool import ChunkChain
+from kprod._core.outcome.batch_result import BatchResult
 from kprod.clock import Clock
 from kprod.cluster.metadata import Metadata
 from kprod.cluster.snapshot import ClusterSnapshot
@@ -36,7 +35,7 @@ from kprod.producer.topic_queues import TopicQueues
 from kprod.timer.timer import Timer
 
 if TYPE_CHECKING:
-    from kprod._core.partition_appender import TopicHead
+    from kprod._core.send.partition_appender import TopicHead
 
 
 class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the send path asks

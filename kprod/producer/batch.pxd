@@ -2,9 +2,9 @@
 
 from libc.stdint cimport int64_t
 
-from kprod._core.batch cimport BatchBuilder
-from kprod._core.batch_result cimport BatchResult
-from kprod._core.timer_task cimport TimerTask
+from kprod._core.record.batch_builder cimport BatchBuilder
+from kprod._core.outcome.batch_result cimport BatchResult
+from kprod._core.timer.timer_task cimport TimerTask
 
 
 cdef class ProducerBatch(TimerTask):

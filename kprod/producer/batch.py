@@ -13,11 +13,11 @@ Source: Kafka ProducerBatch (clients 4.3.1); KAFKA-19012; kprod's departures 1, 
 
 from typing import TYPE_CHECKING
 
-from kprod._core.batch import BatchBuilder
-from kprod._core.batch_result import BatchResult
-from kprod._core.chunks import ChunkChain
 from kprod._core.collector import untrack
-from kprod._core.timer_task import TimerTask
+from kprod._core.memory.chunk_pool import ChunkChain
+from kprod._core.outcome.batch_result import BatchResult
+from kprod._core.record.batch_builder import BatchBuilder
+from kprod._core.timer.timer_task import TimerTask
 from kprod.errors import KprodError, Persistence
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """Bounded memory for batches: who must wait for it, how long, and what they are told.
 
-The pool's arithmetic and its line are compiled (`kprod._core.chunks`); this is the policy above.
+The pool's arithmetic and its line are compiled (`kprod._core.memory.chunk_pool`); this is the
+policy above.
 
 Thread-safety: any thread.
 Source: Kafka BufferPool (clients 4.3.1), KAFKA-3648, KAFKA-3651, KAFKA-9449 for what must hold.
@@ -9,8 +10,8 @@ Source: Kafka BufferPool (clients 4.3.1), KAFKA-3648, KAFKA-3651, KAFKA-9449 for
 import os
 from collections.abc import Callable
 
-from kprod._core.chunks import ChunkPool
-from kprod._core.memory_waiter import MemoryWaiter
+from kprod._core.memory.chunk_pool import ChunkPool
+from kprod._core.memory.memory_waiter import MemoryWaiter
 from kprod.config import AccumulatorSettings
 from kprod.errors import BufferTimeout, ClosedError
 from kprod.wording import counted

@@ -1,6 +1,6 @@
 """Many records in one call: what is refused before anything is sent, and the receipt.
 
-The loop is compiled (`kprod._core.bulk`); every record goes the way of `send`.
+The loop is compiled (`kprod._core.send.bulk_send`); every record goes the way of `send`.
 
 Thread-safety: any thread.
 Source: kafka-python's `send` for the names of what a record is made of.
@@ -10,12 +10,12 @@ import contextlib
 from collections.abc import Generator, Iterable, Mapping, Sized
 from typing import Any
 
-from kprod._core.append import SendPath
-from kprod._core.arrow_rows import ArrowRows
-from kprod._core.arrow_send import ArrowCall
-from kprod._core.arrow_source import ArrowSource
-from kprod._core.bulk import BulkCall
-from kprod._core.bulk_columns import Column
+from kprod._core.arrow.arrow_rows import ArrowRows
+from kprod._core.arrow.arrow_send import ArrowCall
+from kprod._core.arrow.arrow_source import ArrowSource
+from kprod._core.send.bulk_columns import Column
+from kprod._core.send.bulk_send import BulkCall
+from kprod._core.send.send_path import SendPath
 from kprod.producer.interceptors import OnDelivery
 from kprod.producer.receipt import SendReceipt
 

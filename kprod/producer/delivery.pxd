@@ -4,7 +4,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from kprod.cluster.metadata cimport Metadata
-from kprod.network.request cimport Outcome
+from kprod.network.client_request cimport Outcome
 from kprod.producer.accumulator cimport RecordAccumulator
 from kprod.producer.batch cimport ProducerBatch
 from kprod.producer.partition_queue cimport PartitionQueue

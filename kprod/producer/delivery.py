@@ -26,7 +26,7 @@ from kprod.config import SenderSettings
 from kprod.errors import BrokerError, Disconnected, KprodError, Purged, own_copy
 from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Recorder
-from kprod.network.request import Outcome
+from kprod.network.client_request import Outcome
 from kprod.network.throttle import told_throttle_ms
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch
@@ -37,7 +37,7 @@ from kprod.producer.delivery_errors import (
     gone_error,
 )
 from kprod.producer.partition_queue import PartitionQueue
-from kprod.producer.produce_answer import (
+from kprod.producer.produce_response import (
     FATAL_CODES,
     SEQUENCE_CODES,
     TAKEN_CODES,

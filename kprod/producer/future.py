@@ -1,7 +1,7 @@
 """Waiting for many futures, and their bridges to asyncio and `concurrent.futures`.
 
-The future itself is compiled (`kprod._core.record_future`), as are awaiting it and `failures_of`
-many; what needs a lock is here, and all is registered with it.
+The future itself is compiled (`kprod._core.outcome.record_future`), as are awaiting it and
+`failures_of` many; what needs a lock is here, and all is registered with it.
 
 Thread-safety: any thread.
 Source: `concurrent.futures.wait` and `as_completed` for the shapes.
@@ -13,13 +13,14 @@ import queue
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kprod._core import batch_result, done_calls, record_future
+from kprod._core.aio import done_calls
+from kprod._core.aio.done_calls import call_when_done
+from kprod._core.aio.loop_batch_waiters import DeliveryWait
 from kprod._core.clock import Deadline, bounded_s
-from kprod._core.delivery_wait import DeliveryWait
-from kprod._core.done_calls import call_when_done
-from kprod._core.failures import failures_of
-from kprod._core.own_wait import is_sender
-from kprod._core.record_future import RecordFuture
+from kprod._core.outcome import batch_result, record_future
+from kprod._core.outcome.failures import failures_of
+from kprod._core.outcome.record_future import RecordFuture
+from kprod._core.outcome.self_wait import is_sender
 from kprod.errors import KprodTimeout, without_frames
 from kprod.guarded_log import guarded_logger
 from kprod.model import RecordMetadata

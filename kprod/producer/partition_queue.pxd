@@ -3,7 +3,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from kprod._core.partition_appender cimport PartitionHead
+from kprod._core.send.partition_appender cimport PartitionHead
 from kprod.producer.batch cimport ProducerBatch
 
 

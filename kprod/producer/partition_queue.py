@@ -19,7 +19,7 @@ Source: franz-go's recBuf and batchDrainIdx for the idea, its issue 223 for the 
 
 from typing import TYPE_CHECKING
 
-from kprod._core.partition_appender import PartitionHead
+from kprod._core.send.partition_appender import PartitionHead
 
 if TYPE_CHECKING:
     from collections import deque

@@ -20,7 +20,7 @@ import random
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kprod._core.key_hash import KeyHash
+from kprod._core.send.key_hash import KeyHash
 from kprod.clock import Clock
 from kprod.cluster.metadata import Metadata
 from kprod.config import PartitionerSettings

@@ -9,9 +9,9 @@ Source: Kafka's ProduceResponse definition (kafka-clients 4.3.1), KIP-467 for re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kprod._core.wire_bounds import Bounds
+from kprod._core.wire.wire_bounds import Bounds
 from kprod.errors import RemoteProtocolError
-from kprod.network.request import ANSWER_BYTES
+from kprod.network.client_request import ANSWER_BYTES
 from kprod.producer.batch import ProducerBatch
 
 BASE_OFFSET_MAX = 2**63 - 2**31  # a record's offset is below 2⁶³, however long its batch

@@ -12,8 +12,8 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from kprod._core.append import SendMethod
-from kprod._core.send_hooks import not_initialised
+from kprod._core.send.send_hooks import not_initialised
+from kprod._core.send.send_path import SendMethod
 from kprod.config import ProducerConfig, given_settings
 from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Metrics

@@ -11,9 +11,9 @@ import os
 from collections.abc import Callable
 from functools import partial
 
-from kprod._core.append import SendPath
-from kprod._core.batch_result import BatchResult
 from kprod._core.collector import resume_in_child
+from kprod._core.outcome.batch_result import BatchResult
+from kprod._core.send.send_path import SendPath
 from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config import ProducerConfig
@@ -27,8 +27,8 @@ from kprod.producer import lifetime
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.buffer_pool import BufferPool
+from kprod.producer.closing import Ending
 from kprod.producer.delivery import Delivery
-from kprod.producer.ending import Ending
 from kprod.producer.send_support import SendSupport
 from kprod.producer.sender import Sender
 from kprod.producer.sender_thread import SenderThread

@@ -10,12 +10,12 @@ Source: Kafka Sender.maybeSendAndPollTransactionalRequest, for idempotence alone
 import random
 
 from kprod.cluster.backoff import ExponentialBackoff
-from kprod.cluster.schedule import NEVER_MS
+from kprod.cluster.refresh_schedule import NEVER_MS
 from kprod.config import SenderSettings
 from kprod.errors import ClosedError
 from kprod.model import Node
 from kprod.network.client import NetworkClient
-from kprod.network.request import ClientRequest, Outcome
+from kprod.network.client_request import ClientRequest, Outcome
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.transaction.manager import TransactionManager, check_producer_id
 from kprod.protocol.api import ApiKey

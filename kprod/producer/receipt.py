@@ -15,10 +15,10 @@ from contextvars import Context
 from itertools import islice, starmap
 from typing import Any, NamedTuple, NoReturn
 
+from kprod._core.aio.loop_mailbox import LoopSignal
 from kprod._core.clock import bounded_s
-from kprod._core.loop_calls import LoopSignal
-from kprod._core.own_wait import is_sender
-from kprod._core.tally import SendTally
+from kprod._core.outcome.self_wait import is_sender
+from kprod._core.send.bulk_account import SendTally
 from kprod.errors import KprodError, KprodTimeout, Persistence, ProducerForked, RecordsFailed
 from kprod.guarded_log import guarded_logger
 from kprod.wording import counted

@@ -5,7 +5,7 @@ Thread-safety: immutable.
 
 from dataclasses import dataclass
 
-from kprod._core.key_hash import KeyHash
+from kprod._core.send.key_hash import KeyHash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

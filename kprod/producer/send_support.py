@@ -13,9 +13,9 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
-from kprod._core.memory_waiter import MemoryWaiter
-from kprod._core.partition_appender import TopicHead
-from kprod._core.send_hooks import SendHooks
+from kprod._core.memory.memory_waiter import MemoryWaiter
+from kprod._core.send.partition_appender import TopicHead
+from kprod._core.send.send_hooks import SendHooks
 from kprod.clock import Clock
 from kprod.cluster.metadata import Metadata
 from kprod.config import ProducerConfig

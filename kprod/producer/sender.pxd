@@ -3,14 +3,14 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from kprod._core.append cimport SendPath
+from kprod._core.send.send_path cimport SendPath
 from kprod._core.clock cimport SystemClock
-from kprod._core.wheel cimport TimingWheel
+from kprod._core.timer.wheel cimport TimingWheel
 from kprod.cluster.metadata cimport Metadata
 from kprod.producer.accumulator cimport RecordAccumulator
 from kprod.producer.batch cimport ProducerBatch
 from kprod.producer.partition_queue cimport PartitionQueue
-from kprod.producer.produce_call cimport ProduceTerms
+from kprod.producer.produce_request cimport ProduceTerms
 from kprod.producer.transaction.manager cimport TransactionManager
 
 

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from kprod._core.append import SendPath
+from kprod._core.send.send_path import SendPath
 from kprod.clock import Clock
 from kprod.cluster.leader_changes import leader_changes
 from kprod.cluster.metadata import Metadata
@@ -33,7 +33,7 @@ from kprod.network.client import NetworkClient
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.delivery import Delivery
-from kprod.producer.produce_call import ProduceCall, ProduceTerms
+from kprod.producer.produce_request import ProduceCall, ProduceTerms
 from kprod.producer.producer_id_requests import ProducerIdRequests
 from kprod.producer.transaction.manager import TransactionManager
 from kprod.protocol.produce_frame import PartitionRecords, TopicRecords

@@ -15,8 +15,8 @@ Source: aiokafka #1017, kafka-python #1543 for what happens to callers when a se
 import threading
 from collections.abc import Callable, Sequence
 
-from kprod._core.batch_result import BatchResult
-from kprod._core.own_wait import enter_sender, leave_sender
+from kprod._core.outcome.batch_result import BatchResult
+from kprod._core.outcome.self_wait import enter_sender, leave_sender
 from kprod.clock import Clock
 from kprod.errors import KprodError
 from kprod.guarded_log import guarded_logger

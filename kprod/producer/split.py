@@ -8,9 +8,9 @@ Thread-safety: the sender's.
 Source: KIP-126; Kafka ProducerBatch.split (clients 4.3.1), KAFKA-5340, KAFKA-5700.
 """
 
-from kprod._core.batch import AppendResult
-from kprod._core.chunks import ChunkChain, ChunkPool
 from kprod._core.layout import BatchLayout
+from kprod._core.memory.chunk_pool import ChunkChain, ChunkPool
+from kprod._core.record.batch_builder import AppendResult
 from kprod.errors import LocalProtocolError
 from kprod.model import Record
 from kprod.producer.batch import NO_SEQUENCE, ProducerBatch

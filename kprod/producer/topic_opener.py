@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import NamedTuple, NoReturn, TypeVar
 
-from kprod._core.partition_appender import TopicHead
+from kprod._core.send.partition_appender import TopicHead
 from kprod.clock import Clock
 from kprod.cluster.metadata import Metadata
 from kprod.errors import KprodError, MetadataTimeout, UnknownPartition, UnknownTopic

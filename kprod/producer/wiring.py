@@ -12,21 +12,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from kprod._core.append import SendPath
+from kprod._core.send.send_path import SendPath
 from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config import NetworkSettings, ProducerConfig
 from kprod.metrics.recorder import MetricsRecorder, SilentRecorder
 from kprod.model import Acks, Codec
 from kprod.network.client import NetworkClient
+from kprod.network.connection_context import NetworkDoors, system_doors
 from kprod.network.epoll_selector import EpollSelector
-from kprod.network.surroundings import NetworkDoors, system_doors
 from kprod.producer import lifetime
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.buffer_pool import BufferPool
+from kprod.producer.closing import Ending, Engine
 from kprod.producer.delivery import Delivery
-from kprod.producer.ending import Ending, Engine
-from kprod.producer.express_lane import ExpressLane
+from kprod.producer.direct_path.direct_path import ExpressLane
 from kprod.producer.interceptors import Interceptors
 from kprod.producer.partitioner import ROUND_ROBIN, StickyPartitioner, key_rule
 from kprod.producer.producer_engine import ProducerEngine

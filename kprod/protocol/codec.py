@@ -20,10 +20,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from kprod._core.wire import FieldPlan, Flag, Kind, StructPlan
-from kprod._core.wire_bounds import Bounds
-from kprod._core.wire_reader import decode, decode_prefix
-from kprod._core.wire_writer import default_bytes, encode
+from kprod._core.wire.wire_bounds import Bounds
+from kprod._core.wire.wire_plan import FieldPlan, Flag, Kind, StructPlan
+from kprod._core.wire.wire_reader import decode, decode_prefix
+from kprod._core.wire.wire_writer import default_bytes, encode
 from kprod.errors import UnsupportedVersion
 from kprod.protocol.messages import MESSAGES
 from kprod.protocol.schema import BytesLike, Field, Message, holds

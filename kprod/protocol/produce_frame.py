@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from kprod._core.chunk import ChunkPart
-from kprod._core.produce_pieces import produce_pieces
-from kprod._core.wire import encode_uvarint
+from kprod._core.memory.chunk import ChunkPart
+from kprod._core.wire.produce_pieces import produce_pieces
+from kprod._core.wire.wire_plan import encode_uvarint
 from kprod.errors import LocalProtocolError
 from kprod.protocol.api import ApiKey
 from kprod.protocol.headers import encode_request_header

@@ -12,8 +12,8 @@ import enum
 import struct
 from typing import NamedTuple
 
-from kprod._core.batch_rewrite import rewrite_crc
 from kprod._core.layout import BatchAttributes, BatchLayout, Magic
+from kprod._core.record.batch_rewrite import rewrite_crc
 from kprod.errors import CorruptRecord
 from kprod.model import Record
 

@@ -11,9 +11,9 @@ Source: Kafka RecordsUtil.downConvert (clients 3.9.1) and LogValidator (server 3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from kprod._core.batch_reader import RecordBatch
 from kprod._core.layout import Magic
-from kprod._core.message_set_reader import MessageEntry
+from kprod._core.record.batch_reader import RecordBatch
+from kprod._core.record.message_set_reader import MessageEntry
 from kprod.compression import Buffer
 from kprod.errors import LocalProtocolError, UnsupportedCodec
 from kprod.model import CODECS, Codec, Record, TimestampType

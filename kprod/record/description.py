@@ -13,9 +13,9 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from kprod._core.batch_reader import RecordBatch
 from kprod._core.layout import Magic
-from kprod._core.message_set_reader import MessageEntry
+from kprod._core.record.batch_reader import RecordBatch
+from kprod._core.record.message_set_reader import MessageEntry
 from kprod.errors import CorruptRecord
 from kprod.model import Codec, Header, Record, TimestampType
 from kprod.record.control import decode_marker

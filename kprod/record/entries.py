@@ -11,9 +11,9 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
-from kprod._core.batch_reader import RecordBatch
 from kprod._core.layout import BatchLayout, Magic, MessageLayout
-from kprod._core.message_set_reader import MessageEntry
+from kprod._core.record.batch_reader import RecordBatch
+from kprod._core.record.message_set_reader import MessageEntry
 from kprod.compression import Buffer
 from kprod.record.message_set import read_message_set
 from kprod.record.reader import read_batches

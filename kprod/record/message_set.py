@@ -10,8 +10,8 @@ Source: Kafka LegacyRecord and AbstractLegacyRecordBatch (clients 3.9.1).
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from kprod._core.message_set_builder import encode_message_set
-from kprod._core.message_set_reader import MessageSetReader
+from kprod._core.record.message_set_builder import encode_message_set
+from kprod._core.record.message_set_reader import MessageSetReader
 from kprod.compression import Buffer, compress, decompress
 from kprod.model import Codec
 

@@ -9,8 +9,8 @@ Source: Kafka MemoryRecords and DefaultRecordBatch (clients 4.3.1) for what a re
 
 from collections.abc import Iterator
 
-from kprod._core.batch_reader import BatchReader
-from kprod._core.record_iterator import register_types
+from kprod._core.record.batch_reader import BatchReader
+from kprod._core.record.record_iterator import register_types
 from kprod.compression import Buffer, decompress
 from kprod.model import Header, Record
 

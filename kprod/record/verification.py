@@ -6,7 +6,7 @@ Source: Kafka DumpLogSegments and LogSegment.recover (4.3.1) for what is checked
 
 from collections.abc import Iterator
 
-from kprod._core.batch_reader import RecordBatch
+from kprod._core.record.batch_reader import RecordBatch
 from kprod.errors import CorruptRecord
 from kprod.record.entries import LogEntry, has_valid_crc
 

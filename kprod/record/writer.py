@@ -10,10 +10,10 @@ Source: Kafka MemoryRecords.withRecords (clients 4.3.1) for the idea.
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from kprod._core.batch import AppendResult, BatchBuilder
-from kprod._core.batch_rewrite import rewrite_log_append_time, rewrite_offsets
-from kprod._core.chunk import Chunk
-from kprod._core.chunks import ChunkChain, ChunkPool
+from kprod._core.memory.chunk import Chunk
+from kprod._core.memory.chunk_pool import ChunkChain, ChunkPool
+from kprod._core.record.batch_builder import AppendResult, BatchBuilder
+from kprod._core.record.batch_rewrite import rewrite_log_append_time, rewrite_offsets
 from kprod.compression import compressor
 from kprod.errors import LocalProtocolError
 from kprod.model import Codec

@@ -4,8 +4,8 @@ Nothing needs registering where kprod is installed: Spark finds the package `pys
 name. `register` is for sessions that do not look.
 """
 
-from kprod.spark.messages import OffsetSpan, WriteReport
 from kprod.spark.reports import last_write, writes
 from kprod.spark.sink import KprodFormat, register
+from kprod.spark.task_messages import OffsetSpan, WriteReport
 
 __all__ = ["KprodFormat", "OffsetSpan", "WriteReport", "last_write", "register", "writes"]

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from kprod.spark.messages import WriteReport
+from kprod.spark.task_messages import WriteReport
 
 __all__ = ["append_report", "last_write", "writes"]
 

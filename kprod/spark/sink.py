@@ -6,7 +6,7 @@ driver's machine again. A batch writer travels to all of them as a pickle; a str
 reach its commit. So a writer holds nothing but checked options, and what commit needs comes in the
 messages.
 
-What a writer guarantees is in `kprod.spark.delivery`.
+What a writer guarantees is in `kprod.spark.delivery_guarantee`.
 
 Thread-safety: one thread in each process.
 Source: Spark 4.1, Python Data Source API.
@@ -25,9 +25,9 @@ from pyspark.sql.types import StructType
 
 from kprod.errors import ConfigError
 from kprod.spark.columns import read_columns
-from kprod.spark.delivery import AtLeastOnce, Delivery
-from kprod.spark.messages import TaskMessage
+from kprod.spark.delivery_guarantee import AtLeastOnce, Delivery
 from kprod.spark.options import read_options
+from kprod.spark.task_messages import TaskMessage
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

@@ -20,9 +20,9 @@ from kprod import Producer
 from kprod.errors import BrokerError, KprodError, UnknownPartition
 from kprod.spark.columns import Columns
 from kprod.spark.dead_letters import DeadLetters, is_companion, is_row_at_fault
-from kprod.spark.messages import OffsetSpan, TaskTally
 from kprod.spark.options import RecordErrorMode, SinkOptions
 from kprod.spark.shaping import TopicRows, shape, split_by_topic
+from kprod.spark.task_messages import OffsetSpan, TaskTally
 from kprod.wording import counted
 
 __all__ = ["NullTopic", "TaskFailed", "TaskWriter"]

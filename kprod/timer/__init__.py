@@ -3,7 +3,7 @@
 Thread-safety: see each module.
 """
 
-from kprod._core.timer_task import TimerTask
+from kprod._core.timer.timer_task import TimerTask
 from kprod.timer.operation import DelayedOperation
 from kprod.timer.purgatory import Purgatory
 from kprod.timer.system_timer import SystemTimer

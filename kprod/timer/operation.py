@@ -10,7 +10,7 @@ Source: Kafka's DelayedOperation.java (server-common, 4.x).
 
 from contextlib import AbstractContextManager
 
-from kprod._core.watch import WatchedTask
+from kprod._core.timer.watch_lists import WatchedTask
 
 __all__ = ["DelayedOperation", "OperationLock"]
 

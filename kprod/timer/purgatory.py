@@ -4,7 +4,7 @@ A shard, of 512, is a lock and a map from keys to watch lists. `check_and_comple
 under the shard's lock and tries its operations without it, each under its own. A completed
 operation leaves its lists at once, so what is held is what is live; the purge, on a beat of 200 ms
 once more than `purge_interval` operations were watched and are over, drops keys that nobody watches
-any more. The shards, and what each operation costs, are compiled: `kprod._core.watch`.
+any more. The shards, and what each operation costs, are compiled: `kprod._core.timer.watch_lists`.
 
 Why the operation's lock is held from the first try to the second. No event between the first try
 and the registration may be lost, so there is a second try. If the lock were free between them,
@@ -24,8 +24,8 @@ import contextlib
 from collections.abc import Hashable, Iterable
 from typing import Generic, NoReturn, Protocol, TypeVar, cast
 
-from kprod._core.timer_task import TimerTask
-from kprod._core.watch import WatchedTask, WatchLists
+from kprod._core.timer.timer_task import TimerTask
+from kprod._core.timer.watch_lists import WatchedTask, WatchLists
 from kprod.errors import ClosedError
 from kprod.timer.operation import DelayedOperation
 

@@ -23,8 +23,8 @@ lost.
 import threading
 from collections.abc import Callable
 
-from kprod._core.timer_task import TimerTask
-from kprod._core.wheel import TimingWheel
+from kprod._core.timer.timer_task import TimerTask
+from kprod._core.timer.wheel import TimingWheel
 from kprod.clock import Clock
 from kprod.errors import ClosedError
 from kprod.timer.timer import log_failure

@@ -10,8 +10,8 @@ Thread-safety: the owner's thread only; `SystemTimer` is for the others.
 Source: Kafka's Timer.java and SystemTimer.java (server-common, 4.x).
 """
 
-from kprod._core.timer_task import TimerTask
-from kprod._core.wheel import TimingWheel
+from kprod._core.timer.timer_task import TimerTask
+from kprod._core.timer.wheel import TimingWheel
 from kprod.guarded_log import guarded_logger
 
 __all__ = ["Timer", "TimerTask", "log_failure"]

@@ -2,7 +2,7 @@
 
 import struct
 
-from kprod._core.batch_reader import BatchReader, RecordBatch
+from kprod._core.record.batch_reader import BatchReader, RecordBatch
 from kprod.compression import decompress
 from tests.oracle import record_v2
 from tests.oracle.crc32c import crc32c

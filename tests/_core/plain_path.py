@@ -2,11 +2,11 @@
 
 from collections import deque
 
-from kprod._core.append import SendMethod, SendPath
-from kprod._core.chunks import ChunkPool
 from kprod._core.clock import SystemClock
-from kprod._core.partition_appender import TopicHead
-from kprod._core.send_hooks import SendHooks
+from kprod._core.memory.chunk_pool import ChunkPool
+from kprod._core.send.partition_appender import TopicHead
+from kprod._core.send.send_hooks import SendHooks
+from kprod._core.send.send_path import SendMethod, SendPath
 from kprod.producer.send_rules import SendRules
 
 

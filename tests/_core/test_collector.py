@@ -4,12 +4,12 @@ import gc
 import sys
 from typing import Any
 
-from kprod._core.batch_result import BatchResult
-from kprod._core.bulk_share import BatchShare
-from kprod._core.chunks import ChunkChain, ChunkPool
 from kprod._core.collector import pause, resume, resume_in_child, untrack
-from kprod._core.partition_appender import PartitionHead
-from kprod._core.tally import SendTally
+from kprod._core.memory.chunk_pool import ChunkChain, ChunkPool
+from kprod._core.outcome.batch_result import BatchResult
+from kprod._core.send.bulk_account import SendTally
+from kprod._core.send.bulk_share import BatchShare
+from kprod._core.send.partition_appender import PartitionHead
 from kprod.errors import KprodError
 from kprod.producer.batch import ProducerBatch
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 CORE = Path(__file__).parents[2] / "kprod" / "_core"
-SOURCES = sorted(CORE.glob("*.p[xy][dx]"))
+SOURCES = sorted(CORE.rglob("*.p[xy][dx]"))
 TERM = r"[\w.()<>\[\]+*/-]+(?: [+*/-] [\w.()\[\]]+)*"
 CHAIN = re.compile(rf"{TERM} <=? {TERM} <=? {TERM}")
 NAMED_ENUM = re.compile(r"^cp?def enum \w+:\n((?:    .*\n|\n(?=    ))+)", re.MULTILINE)

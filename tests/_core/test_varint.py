@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprod._core.batch import BatchBuilder
-from kprod._core.chunks import ChunkPool
+from kprod._core.memory.chunk_pool import ChunkPool
+from kprod._core.record.batch_builder import BatchBuilder
 from kprod.errors import CorruptRecord
 from kprod.record.reader import read_records
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kprod._core.async_send import LoopMemoryWaiter
-from kprod._core.chunks import ChunkPool
-from kprod._core.loop_calls import LoopSignal
-from kprod._core.memory_waiter import MemoryWaiter
+from kprod._core.aio.async_send import LoopMemoryWaiter
+from kprod._core.aio.loop_mailbox import LoopSignal
+from kprod._core.memory.chunk_pool import ChunkPool
+from kprod._core.memory.memory_waiter import MemoryWaiter
 from tests.producer.bench import TOPIC, Bench
 
 CHUNK = 16_384

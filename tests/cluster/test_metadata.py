@@ -9,9 +9,9 @@ import pytest
 
 from kprod.cluster.connection_failures import KEPT_MAX
 from kprod.cluster.metadata import Metadata
-from kprod.cluster.schedule import NEVER_MS
+from kprod.cluster.metadata_waiters import Waiter, WaitingRoom
+from kprod.cluster.refresh_schedule import NEVER_MS
 from kprod.cluster.snapshot import LeaderHint
-from kprod.cluster.waiting import Waiter, WaitingRoom
 from kprod.config import Address, MetadataSettings
 from kprod.errors import AuthenticationFailed, ClosedError, Disconnected, MetadataTimeout
 from kprod.model import Node

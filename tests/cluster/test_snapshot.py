@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from kprod.cluster.answer import read_answer
+from kprod.cluster.metadata_response import read_answer
 from kprod.cluster.snapshot import (
     NO_TOPIC_ID,
     ClusterSnapshot,

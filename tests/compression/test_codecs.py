@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprod._core.message_set_builder import encode_message_set
+from kprod._core.record.message_set_builder import encode_message_set
 from kprod.compression import compress, compressor, decompress
 from kprod.config.producer_config import ProducerConfig
 from kprod.errors import ConfigError, CorruptRecord, UnsupportedCodec

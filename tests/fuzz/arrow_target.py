@@ -3,10 +3,10 @@
 import random
 import struct
 
-from kprod._core.batch import BatchBuilder
-from kprod._core.batch_result import BatchResult
-from kprod._core.chunks import ChunkChain, ChunkPool
-from kprod._core.partition_appender import PartitionHead, TopicHead
+from kprod._core.memory.chunk_pool import ChunkChain, ChunkPool
+from kprod._core.outcome.batch_result import BatchResult
+from kprod._core.record.batch_builder import BatchBuilder
+from kprod._core.send.partition_appender import PartitionHead, TopicHead
 from kprod.clock import SystemClock
 from kprod.producer import bulk
 from kprod.producer.send_rules import SendRules

@@ -3,8 +3,8 @@
 import random
 import struct
 
-from kprod._core.batch_reader import BatchReader, RecordBatch
-from kprod._core.batch_rewrite import rewrite_log_append_time, rewrite_offsets
+from kprod._core.record.batch_reader import BatchReader, RecordBatch
+from kprod._core.record.batch_rewrite import rewrite_log_append_time, rewrite_offsets
 from kprod.compression import decompress
 from kprod.errors import CorruptRecord
 from tests.fuzz.target import INTERESTING, FindingError, Target, Walk, exact, planted, signature

@@ -3,8 +3,8 @@
 import random
 import struct
 
-from kprod._core.message_set_builder import encode_message_set
-from kprod._core.message_set_reader import MessageSetReader
+from kprod._core.record.message_set_builder import encode_message_set
+from kprod._core.record.message_set_reader import MessageSetReader
 from kprod.compression import Buffer, compress, decompress
 from kprod.errors import CorruptRecord
 from kprod.model import Codec

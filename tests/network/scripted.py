@@ -10,13 +10,13 @@ from kprod.clock import ManualClock
 from kprod.cluster.metadata import Metadata
 from kprod.config import ClientConfig
 from kprod.config.address import parse_addresses
-from kprod.network.address import SocketAddress
+from kprod.network.address_cursor import SocketAddress
 from kprod.network.client import NetworkClient
+from kprod.network.client_request import ClientRequest, Outcome
+from kprod.network.connection_context import NetworkDoors
 from kprod.network.outgoing import Piece
-from kprod.network.request import ClientRequest, Outcome
 from kprod.network.resolver import Resolution
 from kprod.network.selector import EVENT_READ, EVENT_WRITE
-from kprod.network.surroundings import NetworkDoors
 from kprod.protocol.api import ApiKey
 from kprod.protocol.api_versions import SUPPORTED
 from kprod.protocol.codec import request_codec, response_codec

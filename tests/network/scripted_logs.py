@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kprod.clock import ManualClock
-from kprod.network.address import SocketAddress
-from kprod.network.surroundings import NetworkDoors
+from kprod.network.address_cursor import SocketAddress
+from kprod.network.connection_context import NetworkDoors
 from kprod.protocol.api import ApiKey
 from tests.network.scripted import (
     ALL_VERSIONS,

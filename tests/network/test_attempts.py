@@ -2,7 +2,7 @@
 
 import random
 
-from kprod.cluster.schedule import NEVER_MS
+from kprod.cluster.refresh_schedule import NEVER_MS
 from kprod.config import ClientConfig
 from kprod.config.address import parse_addresses
 from kprod.model import Node

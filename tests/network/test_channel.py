@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kprod.errors import Disconnected
-from kprod.network.address import SocketAddress
+from kprod.network.address_cursor import SocketAddress
 from kprod.network.channel import JOIN_BYTES_MAX, Channel
 from kprod.network.framing import FrameReader
 from kprod.network.outgoing import OutgoingFrame

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kprod.cluster.schedule import NEVER_MS
+from kprod.cluster.refresh_schedule import NEVER_MS
 from kprod.errors import (
     ClosedError,
     Disconnected,
@@ -13,8 +13,8 @@ from kprod.errors import (
     RequestTimeout,
     UnsupportedVersion,
 )
+from kprod.network.client_request import ClientRequest, Outcome
 from kprod.network.outgoing import OutgoingFrame
-from kprod.network.request import ClientRequest, Outcome
 from kprod.protocol.api import ApiKey
 from tests.network.scripted import ALL_VERSIONS, Peer, World, metadata_body, ready_world
 

@@ -3,9 +3,9 @@
 import pytest
 
 from kprod.errors import RemoteProtocolError
+from kprod.network.client_request import ClientRequest, Outcome
 from kprod.network.in_flight import InFlightRequest, InFlightRequests
 from kprod.network.outgoing import OutgoingFrame
-from kprod.network.request import ClientRequest, Outcome
 from kprod.protocol.api import ApiKey
 from kprod.timer.timer import Timer, TimerTask
 

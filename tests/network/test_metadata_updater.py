@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from kprod.cluster.schedule import NEVER_MS
+from kprod.cluster.refresh_schedule import NEVER_MS
 from kprod.errors import UnsupportedVersion
 from kprod.network.metadata_updater import METADATA_VERSION_MIN
 from kprod.protocol.api import ApiKey

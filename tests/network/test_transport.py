@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kprod.network.address import SocketAddress
+from kprod.network.address_cursor import SocketAddress
 from kprod.network.transport import PlainTransport, connect_plain
 
 

@@ -12,13 +12,13 @@ from types import MappingProxyType
 from typing import Any
 
 from kprod.clock import ManualClock
-from kprod.cluster.schedule import NEVER_MS
+from kprod.cluster.refresh_schedule import NEVER_MS
 from kprod.cluster.snapshot import ClusterSnapshot, TopicSnapshot
 from kprod.errors import Disconnected, KprodError
 from kprod.model import Node, RecordMetadata
-from kprod.network.request import ClientRequest, Outcome
-from kprod.network.surroundings import NetworkDoors
-from kprod.producer.produce_call import ProduceCall
+from kprod.network.client_request import ClientRequest, Outcome
+from kprod.network.connection_context import NetworkDoors
+from kprod.producer.produce_request import ProduceCall
 from kprod.producer.producer import Producer
 from kprod.producer.wiring import Environment
 from kprod.protocol.api import ApiKey

@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import kprod
 from kprod.clock import ManualClock
 from kprod.errors import KprodError
-from kprod.network.address import SocketAddress
-from kprod.network.surroundings import NetworkDoors
+from kprod.network.address_cursor import SocketAddress
+from kprod.network.connection_context import NetworkDoors
 from kprod.producer.wiring import Environment
 from kprod.protocol.api import ApiKey
 from tests.network.scripted import (

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kprod.errors import BufferTimeout
-from kprod.producer.produce_call import ProduceCall
+from kprod.producer.produce_request import ProduceCall
 from tests.producer.bench import Bench
 
 if TYPE_CHECKING:
-    from kprod._core.chunks import ChunkChain
+    from kprod._core.memory.chunk_pool import ChunkChain
 
 PARTITIONS = 3
 INVALID_RECORD = 87

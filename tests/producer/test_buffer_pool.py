@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from kprod._core.batch import BatchBuilder
-from kprod._core.batch_result import BatchResult
-from kprod._core.chunks import ChunkChain
-from kprod._core.memory_waiter import MemoryWaiter
-from kprod._core.partition_appender import PartitionHead, TopicHead
+from kprod._core.memory.chunk_pool import ChunkChain
+from kprod._core.memory.memory_waiter import MemoryWaiter
+from kprod._core.outcome.batch_result import BatchResult
+from kprod._core.record.batch_builder import BatchBuilder
+from kprod._core.send.partition_appender import PartitionHead, TopicHead
 from kprod.clock import SystemClock
 from kprod.config import AccumulatorSettings
 from kprod.errors import BufferTimeout, ClosedError, LocalProtocolError

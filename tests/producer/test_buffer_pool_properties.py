@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kprod._core.chunk import Chunk
-from kprod._core.chunks import ChunkChain, ChunkPool
-from kprod._core.memory_waiter import MemoryWaiter
+from kprod._core.memory.chunk import Chunk
+from kprod._core.memory.chunk_pool import ChunkChain, ChunkPool
+from kprod._core.memory.memory_waiter import MemoryWaiter
 from kprod.errors import LocalProtocolError
 
 SMALL, LARGE = 128, 512

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 from kprod import Producer
-from kprod._core.murmur2 import murmur2
+from kprod._core.send.murmur2 import murmur2
 from tests.plugins.kafka_nodes import KafkaNodes
 
 BASE_MS = 1_600_000_000_000

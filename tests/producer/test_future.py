@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kprod._core import own_wait
-from kprod._core.batch_result import BatchResult
+from kprod._core.outcome import self_wait as own_wait
+from kprod._core.outcome.batch_result import BatchResult
 from kprod.errors import DeliveryTimeout, KprodError, KprodTimeout, Purged
 from kprod.producer.future import RecordFuture, as_completed, failures_of, wait
 from tests.producer.bench import TOPIC, Bench

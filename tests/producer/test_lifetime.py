@@ -16,7 +16,7 @@ import kprod
 from kprod.broker import EmbeddedCluster
 from kprod.config import NetworkSettings
 from kprod.errors import KprodError
-from kprod.network.surroundings import NetworkDoors, system_doors
+from kprod.network.connection_context import NetworkDoors, system_doors
 from kprod.producer import lifetime
 from kprod.producer.wiring import Environment
 from kprod.protocol.api import ApiKey

@@ -13,8 +13,10 @@ import pytest
 import kprod
 from kprod.broker import EmbeddedCluster
 from kprod.errors import KprodError, Persistence
-from kprod.network import metadata_updater, request
-from kprod.producer import delivery_errors, produce_call, sender
+from kprod.network import client_request as request
+from kprod.network import metadata_updater
+from kprod.producer import delivery_errors, sender
+from kprod.producer import produce_request as produce_call
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from kprod import AsyncProducer
-from kprod._core.chunks import ChunkChain
-from kprod._core.memory_waiter import MemoryWaiter
+from kprod._core.memory.chunk_pool import ChunkChain
+from kprod._core.memory.memory_waiter import MemoryWaiter
 from kprod.clock import SystemClock
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.partition_queue import PartitionQueue

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kprod._core.batch_reader import BatchReader
+from kprod._core.record.batch_reader import BatchReader
 from kprod.errors import (
     BufferTimeout,
     DeliveryTimeout,

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import kprod.producer.future  # registers what futures need of the layers above
-from kprod._core.chunks import ChunkChain, ChunkPool
-from kprod._core.record_future import RecordFuture
+from kprod._core.memory.chunk_pool import ChunkChain, ChunkPool
+from kprod._core.outcome.record_future import RecordFuture
 from kprod.clock import ManualClock
 from kprod.compression import compressor
 from kprod.errors import RecordTooLarge

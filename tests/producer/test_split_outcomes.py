@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kprod._core.batch_result import BatchResult
+from kprod._core.outcome.batch_result import BatchResult
 from kprod.errors import BrokerError, KprodError
 from kprod.model import RecordMetadata
 from kprod.producer.future import RecordFuture, as_completed

@@ -5,7 +5,7 @@ import re
 import pytest
 
 import kprod
-from kprod._core.memory_waiter import MemoryWaiter
+from kprod._core.memory.memory_waiter import MemoryWaiter
 from kprod.broker import EmbeddedCluster
 from kprod.errors import DeliveryTimeout
 from tests.producer.bench import TOPIC, Bench

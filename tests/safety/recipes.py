@@ -10,52 +10,43 @@ from typing import Any
 
 import pyarrow as pa
 
-from kprod._core import (
-    arrow_batches,
-    arrow_plan,
-    arrow_rows,
-    arrow_send,
-    arrow_source,
-    async_send,
-    batch,
+from kprod._core import clock
+from kprod._core.aio import async_send
+from kprod._core.aio import loop_batch_waiters as delivery_wait
+from kprod._core.aio import loop_mailbox as loop_calls
+from kprod._core.arrow import arrow_batches, arrow_plan, arrow_rows, arrow_send, arrow_source
+from kprod._core.memory import chunk, memory_waiter
+from kprod._core.memory import chunk_pool as chunks
+from kprod._core.metrics import counters as counting
+from kprod._core.outcome import batch_result
+from kprod._core.record import batch_builder as batch
+from kprod._core.record import (
     batch_reader,
-    batch_result,
-    bulk,
-    bulk_columns,
-    bulk_completion,
-    bulk_share,
-    chunk,
-    chunks,
-    clock,
-    counting,
-    delivery_wait,
-    loop_calls,
-    memory_waiter,
     message_set_builder,
     message_set_reader,
-    owned_descriptor,
     record_iterator,
-    tally,
-    timer_task,
-    watch,
-    wheel,
-    wheel_level,
 )
-from kprod._core.partition_appender import ChunkHand, PartitionHead, TopicHead
-from kprod._core.wire_bounds import Bounds
+from kprod._core.send import bulk_account as tally
+from kprod._core.send import bulk_columns, bulk_completion, bulk_share
+from kprod._core.send import bulk_send as bulk
+from kprod._core.send.partition_appender import ChunkHand, PartitionHead, TopicHead
+from kprod._core.socket_io import owned_descriptor
+from kprod._core.timer import timer_task, wheel, wheel_level
+from kprod._core.timer import watch_lists as watch
+from kprod._core.wire.wire_bounds import Bounds
 from kprod.cluster.awaited_version import AwaitedVersion
 from kprod.model import Acks
-from kprod.network.answer_wait import AnswerWait
 from kprod.network.channel import Channel
+from kprod.network.client_request import ClientRequest, Outcome
 from kprod.network.epoll_selector import EpollSelector
 from kprod.network.framing import FrameReader
 from kprod.network.outgoing import OutgoingFrame
-from kprod.network.request import ClientRequest, Outcome
 from kprod.network.resolver import ThreadResolver
 from kprod.network.transport import PlainTransport
-from kprod.producer.express_lane import ExpressLane
+from kprod.producer.direct_path.direct_path import ExpressLane
+from kprod.producer.direct_path.response_wait import AnswerWait
 from kprod.producer.partitioner import Weights
-from kprod.producer.produce_call import ProduceTerms
+from kprod.producer.produce_request import ProduceTerms
 from kprod.producer.sender_thread import SenderThread
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec

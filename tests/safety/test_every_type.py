@@ -49,7 +49,9 @@ def test_kprod_makes_one_of_each_type() -> None:
 
 def test_signatures_come_from_the_stubs() -> None:
     """Or the arguments would not be those that are meant."""
-    signature = signatures_of(extension_types()["kprod._core.chunks.ChunkPool"])["__init__"]
+    signature = signatures_of(extension_types()["kprod._core.memory.chunk_pool.ChunkPool"])[
+        "__init__"
+    ]
     assert [each.name for each in signature.parameters][:2] == [
         "capacity_bytes",
         "small_chunk_bytes",

@@ -19,8 +19,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from kprod.spark import KprodFormat
-from kprod.spark.messages import TaskMessage
 from kprod.spark.sink import BatchWriter, StreamWriter
+from kprod.spark.task_messages import TaskMessage
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

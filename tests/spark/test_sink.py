@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kprod.broker import EmbeddedCluster
-from kprod.spark.messages import WriteReport
+from kprod.spark.task_messages import WriteReport
 from tests.spark.reading import sum_up
 from tests.spark.running import ROOT, environment, run_job
 

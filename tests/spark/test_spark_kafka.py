@@ -11,7 +11,7 @@ import pyspark
 import pytest
 
 from kprod.spark import writes
-from kprod.spark.messages import WriteReport
+from kprod.spark.task_messages import WriteReport
 from tests.plugins.kafka_artifacts import KafkaUnavailableError
 from tests.plugins.kafka_nodes import KafkaNodes
 from tests.plugins.spark_artifacts import spark_kafka_jars

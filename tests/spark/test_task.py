@@ -10,14 +10,14 @@ from kprod import Producer
 from kprod.broker import EmbeddedCluster
 from kprod.clock import SystemClock
 from kprod.errors import KprodError, UnknownPartition
-from kprod.producer.produce_answer import companions_error
+from kprod.producer.produce_response import companions_error
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode, error_for
 from kprod.spark.columns import Columns
 from kprod.spark.dead_letters import is_row_at_fault
-from kprod.spark.messages import OffsetSpan
 from kprod.spark.options import SinkOptions, read_options
 from kprod.spark.task import NullTopic, TaskFailed, TaskWriter
+from kprod.spark.task_messages import OffsetSpan
 
 ROLES = ("value", "key", "headers", "topic", "partition", "timestamp")
 LARGE = b"x" * 3_000

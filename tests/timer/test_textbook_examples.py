@@ -5,8 +5,8 @@ Where a text is wrong the test says so: the expected values are those of the alg
 
 import pytest
 
-from kprod._core.wheel import TimingWheel
-from kprod._core.wheel_level import WheelLevel
+from kprod._core.timer.wheel import TimingWheel
+from kprod._core.timer.wheel_level import WheelLevel
 from kprod.timer import DelayedOperation, Purgatory, Timer
 
 Occupied = list[tuple[int, int, int]]

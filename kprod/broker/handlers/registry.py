@@ -1,19 +1,19 @@
 """Every API that the broker serves, in the order of its number."""
 
-from kprod.broker.handlers.api_versions import ApiVersionsHandler
-from kprod.broker.handlers.create_partitions import CreatePartitionsHandler
-from kprod.broker.handlers.create_topics import CreateTopicsHandler
-from kprod.broker.handlers.delete_topics import DeleteTopicsHandler
-from kprod.broker.handlers.describe_cluster import DescribeClusterHandler
-from kprod.broker.handlers.describe_configs import DescribeConfigsHandler
-from kprod.broker.handlers.fetch import FetchHandler
-from kprod.broker.handlers.find_coordinator import FindCoordinatorHandler
-from kprod.broker.handlers.handler import Handler
-from kprod.broker.handlers.init_producer_id import InitProducerIdHandler
-from kprod.broker.handlers.list_offsets import ListOffsetsHandler
-from kprod.broker.handlers.metadata import MetadataHandler
-from kprod.broker.handlers.produce import ProduceHandler
-from kprod.broker.state import ClusterState
+from kprod.broker.cluster_state import ClusterState
+from kprod.broker.handlers.api_versions_handler import ApiVersionsHandler
+from kprod.broker.handlers.create_partitions_handler import CreatePartitionsHandler
+from kprod.broker.handlers.create_topics_handler import CreateTopicsHandler
+from kprod.broker.handlers.delete_topics_handler import DeleteTopicsHandler
+from kprod.broker.handlers.describe_cluster_handler import DescribeClusterHandler
+from kprod.broker.handlers.describe_configs_handler import DescribeConfigsHandler
+from kprod.broker.handlers.fetch_handler import FetchHandler
+from kprod.broker.handlers.find_coordinator_handler import FindCoordinatorHandler
+from kprod.broker.handlers.init_producer_id_handler import InitProducerIdHandler
+from kprod.broker.handlers.list_offsets_handler import ListOffsetsHandler
+from kprod.broker.handlers.metadata_handler import MetadataHandler
+from kprod.broker.handlers.produce_handler import ProduceHandler
+from kprod.broker.handlers.request_handler import Handler
 
 HANDLERS: tuple[type[Handler], ...] = (
     ProduceHandler,

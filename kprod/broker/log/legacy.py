@@ -15,10 +15,10 @@ Thread-safety: functions of their arguments.
 Source: Kafka LogValidator and RecordsUtil.downConvert (3.9.1).
 """
 
-from kprod._core.batch_rewrite import rewrite_offsets
 from kprod._core.layout import BatchLayout, Magic
-from kprod._core.message_set_reader import MessageSetReader
-from kprod.broker.refusal import Refused
+from kprod._core.record.batch_rewrite import rewrite_offsets
+from kprod._core.record.message_set_reader import MessageSetReader
+from kprod.broker.rejection import Refused
 from kprod.compression import decompress
 from kprod.errors import CorruptRecord, LocalProtocolError, UnsupportedCodec
 from kprod.protocol.error_table import ErrorCode

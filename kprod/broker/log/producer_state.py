@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kprod._core.batch_reader import RecordBatch
+from kprod._core.record.batch_reader import RecordBatch
 from kprod.broker.log.stored_batch import StoredBatch
 from kprod.protocol.error_table import ErrorCode
 

@@ -3,7 +3,7 @@
 Thread-safety: immutable after construction.
 """
 
-from kprod._core.batch_reader import RecordBatch
+from kprod._core.record.batch_reader import RecordBatch
 
 
 class StoredBatch:

@@ -29,10 +29,10 @@ from typing import NoReturn
 
 from crc32c import crc32c
 
-from kprod._core.batch_reader import RecordBatch
 from kprod._core.layout import BatchLayout, Magic
+from kprod._core.record.batch_reader import RecordBatch
 from kprod.broker.config import TopicConfig
-from kprod.broker.refusal import Refused, RefusedByLog
+from kprod.broker.rejection import Refused, RefusedByLog
 from kprod.compression import decompress
 from kprod.errors import CorruptRecord
 from kprod.model import CODECS, Codec, TimestampType

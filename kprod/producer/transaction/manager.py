@@ -22,7 +22,7 @@ from kprod.metrics.state_log import Event, StateLog
 from kprod.producer.batch import NO_SEQUENCE, ProducerBatch
 from kprod.producer.partition_queue import PartitionQueue
 from kprod.producer.transaction.sequences import SEQUENCE_COUNT
-from kprod.producer.transaction.state import IdentityState, move
+from kprod.producer.transaction.transaction_state import IdentityState, move
 
 _READY = IdentityState.READY
 EPOCH_MAX = 32767  # an int16

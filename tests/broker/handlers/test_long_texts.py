@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kprod.broker.handlers.describe_cluster import DescribeClusterHandler
+from kprod.broker.handlers.describe_cluster_handler import DescribeClusterHandler
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 from tests.broker.world import World, batch

@@ -1,0 +1,1 @@
+"""What an event loop waits for: coroutines, its mailbox, its batches."""

@@ -1,0 +1,46 @@
+from kprod._core.send.send_path cimport SendPath
+from kprod._core.memory.chunk_pool cimport ChunkPool
+from kprod._core.aio.loop_mailbox cimport LoopSignal
+from kprod._core.memory.memory_waiter cimport MemoryWaiter
+from kprod._core.send.partition_appender cimport ChunkHand, TopicHead
+from kprod._core.outcome.record_future cimport RecordFuture
+from kprod._core.aio.compiled_coroutine cimport Steps
+
+
+cdef class AsyncSendPath:
+    # None while it is not open.
+    cdef public SendPath send_path
+    cdef int _since_rest
+
+
+cdef class AsyncSendMethod:
+    # None until `__init__` has run.
+    cdef readonly AsyncSendPath _kprod
+
+
+cdef class Sending(Steps):
+    cdef AsyncSendPath _path
+    # The path's, kept from the first attempt on.
+    cdef SendPath _send_path
+    cdef readonly object topic
+    cdef object _value
+    cdef object _key
+    cdef object _headers
+    cdef readonly object partition
+    cdef object _timestamp_ms
+    cdef object _on_delivery
+    # Set when the topic is known, and interceptors and serializers have seen the record.
+    cdef TopicHead _head
+    cdef bint _is_intercepted
+    cdef bint _has_begun
+    # A coroutine that takes over where something must be waited for.
+    cdef object _rest
+    cdef RecordFuture _attempt(self, ChunkHand hand)
+    cdef object _go_on(self)
+    cdef SendPath _needed(self)
+    cdef int _intercept(self, SendPath path) except -1
+
+
+cdef class LoopMemoryWaiter(MemoryWaiter):
+    cdef public ChunkPool pool
+    cdef readonly LoopSignal signal

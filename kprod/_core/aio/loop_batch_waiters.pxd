@@ -1,0 +1,33 @@
+from kprod._core.outcome.batch_result cimport BatchResult
+from kprod._core.aio.loop_mailbox cimport LoopCall, LoopCalls
+from kprod._core.outcome.record_future cimport RecordFuture
+from kprod._core.aio.compiled_coroutine cimport Steps
+
+
+cdef class BatchListeners(LoopCall):
+    cdef LoopCalls _calls
+    cdef BatchResult _result
+    # Futures of the loop, as keys: who gives up leaves at once, however many there are.
+    cdef dict _waiters
+    # Lists of pairs of a done-callback and its context, by `RecordFuture`; None if there are none.
+    cdef dict _done_calls
+    cdef int leave(self, object waiter) except -1
+
+
+cdef BatchListeners listeners_in(LoopCalls calls, BatchResult result, bint until_finished)
+cdef int call_in_loop(LoopCalls calls, RecordFuture future, list done_calls) except -1
+
+
+cdef class ResultWait(Steps):
+    cdef BatchListeners _listeners
+    cdef object _waiter
+    cdef bint _until_finished
+    cdef object _listen(self, BatchResult result)
+
+
+cdef class DeliveryWait(ResultWait):
+    cdef RecordFuture _future
+
+
+cdef class FinishWait(ResultWait):
+    cdef list _open_results

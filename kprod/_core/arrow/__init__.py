@@ -1,0 +1,1 @@
+"""Arrow tables sent as records: the C data interface, columns, rows."""

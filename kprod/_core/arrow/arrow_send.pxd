@@ -1,0 +1,37 @@
+from libc.stdint cimport int32_t, int64_t
+
+from kprod._core.arrow.arrow_batches cimport ArrowBatches, Slot
+from kprod._core.arrow.arrow_plan cimport BlockPlan
+from kprod._core.arrow.arrow_rows cimport ArrowRows
+from kprod._core.send.bulk_send cimport BulkCall
+
+
+# Why the compiled loop came back.
+cdef enum Stop:
+    ROWS_ENDED = 0
+    ROW_REFUSED = 1
+    NO_PRIVATE_BATCH = 2
+    NEEDS_CHUNKS = 3
+    IS_FULL = 4
+    NO_MEMORY = 5
+
+
+cdef class ArrowCall(BulkCall):
+    cdef ArrowRows _rows
+    cdef BlockPlan _plan
+    cdef ArrowBatches _batches
+    cdef int64_t _clock_ms
+    # The place in the call of the array's first row.
+    cdef int64_t _first_call_index
+    cdef int _send_array(self, int64_t row_count) except -1
+    cdef int64_t _send_block(self, int64_t first, int64_t row_count) except -1
+    cdef int _look_around(self) except -1
+    cdef Stop _encode_run(
+        self, int64_t* row, int64_t end, int64_t first, Slot* slot
+    ) noexcept nogil
+    cdef Stop _encode(self, int64_t* row, int64_t first, int64_t end) noexcept nogil
+    cdef int _prepare_block(self) except -1
+    cdef Py_ssize_t _resolved(self, Py_ssize_t slot) noexcept
+    cdef int64_t _planned_bytes(self, Py_ssize_t slot) noexcept
+    cdef int _make_private_room(self, Py_ssize_t route, int64_t row, Stop stop) except -1
+    cdef bint _refuse_row(self, int64_t row, int64_t first) except -1

@@ -1,0 +1,324 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
+"""Columns into record batches, with the interpreter lock given up.
+
+An array's rows are taken in blocks. For each block the call first plans, without the lock, where
+each row goes and how many bytes each partition needs (`arrow_plan`); then, with the lock, it takes
+memory for all of it; then it encodes the records into batches of its own (`arrow_batches`), again
+without the lock. A batch that is full, and at the end of an array each of them, is handed over; so
+nothing of an array is held back while its stream is asked for the next one.
+
+Memory comes from the pool. A call that must wait for it first hands over all its batches: memory
+that waits with its records for more memory could wait for itself.
+
+Invariants.
+    Rows are dealt with in order: at any time those below the tally's count, and no others, are in
+    a batch or refused.
+
+Thread-safety: an `ArrowCall` is its thread's; any number may run at once, and beside `send`.
+Source: Kafka KafkaProducer.doSend (clients 4.3.1) for what must hold for each record.
+"""
+
+cimport cython
+from cpython.list cimport PyList_GET_SIZE
+from libc.stdint cimport int32_t, int64_t
+
+from kprod._core.send.send_path cimport BESIDES_BYTES_MAX, SendPath
+from kprod._core.arrow.arrow_batches cimport ArrowBatches, Slot
+from kprod._core.arrow.arrow_columns cimport read_number
+from kprod._core.arrow.arrow_plan cimport BLOCK_ROWS, BlockPlan, STICKY_SLOT
+from kprod._core.arrow.arrow_rows cimport (
+    PARTITION_UNKNOWN,
+    ROW_CHANGED,
+    ROW_TOO_LARGE,
+    ArrowRows,
+    RowLook,
+)
+from kprod._core.record.batch_builder cimport APPENDED, NEED_CHUNKS, BatchBuilder, RecordFields
+from kprod._core.send.bulk_send cimport BulkCall
+from kprod._core.send.bulk_share cimport BatchShare
+from kprod._core.layout cimport BATCH_OVERHEAD_BYTES
+from kprod._core.send.partition_appender cimport try_take
+
+from kprod._core.send.bulk_send import UNENDURED
+from kprod.errors import RecordTooLarge
+
+cdef enum:
+    # Fewer rows take less time than getting the interpreter lock back may.
+    FEW_ROWS = 512
+    # One request for memory is at most this part of all.
+    POOL_SHARE = 4
+
+cdef const unsigned char* NO_HEADERS = b"\x00"
+
+
+cdef class ArrowCall(BulkCall):
+    """One send of columns, as far as it has come.
+
+    Args:
+        path: The producer's.
+        topic: Name of the topic.
+        rows: The table's.
+    """
+
+    def __init__(self, SendPath path not None, topic, ArrowRows rows not None):
+        BulkCall.__init__(self, path, topic)
+        # What is in a column is encoded already.
+        self._has_serializers = False
+        self._rows = rows
+        rows.row_bytes_max = path._record_bytes_max - BESIDES_BYTES_MAX
+        self._plan = BlockPlan(path, self.head, rows)
+        self._batches = ArrowBatches(path, self.head, self.tally)
+
+    def run_table(self) -> None:
+        """Send all arrays.
+
+        Raises:
+            ValueError: An array is broken.
+            SerializationError: The stream failed.
+            KprodError: No further record can be appended.
+        """
+        cdef SendPath path = self._path
+        try:
+            while self._rows.source.advance():
+                row_count = self._rows.bind()
+                self._first_call_index = self.tally.record_count
+                if path._has_interceptors or path._has_partitioner:
+                    self._send_singly(row_count)
+                else:
+                    self._send_array(row_count)
+                self._batches.splice_all()
+                path.hooks.breathe()
+        finally:
+            # Rows that were dealt with are sent, whatever ended the call.
+            self._batches.splice_all()
+
+    cdef int _send_array(self, int64_t row_count) except -1:
+        cdef int64_t row = 0
+        while row < row_count:
+            row = self._send_block(row, row_count)
+            self._path.hooks.breathe()
+        return 0
+
+    cdef int64_t _send_block(self, int64_t first, int64_t row_count) except -1:
+        """Send some rows; returns the first one that is left."""
+        cdef int64_t end = min(first + BLOCK_ROWS, row_count)
+        cdef int64_t row = first
+        cdef bint is_long = end - first > FEW_ROWS
+        cdef Stop stop
+        cdef int32_t* routes = self._plan.routes
+        self._look_around()
+        if is_long:
+            with nogil:
+                end = self._plan.route(first, end)
+        else:
+            end = self._plan.route(first, end)
+        self._prepare_block()
+        while True:
+            if is_long:
+                with nogil:
+                    stop = self._encode(&row, first, end)
+            else:
+                stop = self._encode(&row, first, end)
+            self.tally.record_count = self._first_call_index + row
+            if stop == ROWS_ENDED:
+                break
+            if stop == ROW_REFUSED:
+                row += self._refuse_row(row, first)
+            elif stop == NO_MEMORY:
+                raise MemoryError("no memory for the account of a bulk send")
+            else:
+                self._make_private_room(routes[row - first], row, stop)
+        return end
+
+    cdef int _look_around(self) except -1:
+        """Take over, for one block, what may change: partitions, turns, the time, the end."""
+        cdef SendPath path = self._path
+        cdef Py_ssize_t partition_count
+        if path.refusal is not None:
+            raise path.refusal()
+        partition_count = min(self.head.partition_count, PyList_GET_SIZE(self.head.queues))
+        if partition_count < 1:
+            raise IndexError(f"topic {self.head.name!r} has no partition")
+        self._batches.follow_topic()
+        self._plan.begin(self._batches.slot_count, partition_count)
+        self._clock_ms = path._clock.own_timestamp_ms(&path._stamp)
+        return 0
+
+    # Without the lock: the records.
+
+    @cython.nonecheck(False)
+    cdef Stop _encode(self, int64_t* row, int64_t first, int64_t end) noexcept nogil:
+        """Append rows to their slots' batches until something is missing."""
+        cdef const int32_t* routes = self._plan.routes
+        cdef Slot* slot
+        cdef int32_t route
+        cdef int64_t run
+        cdef Stop stop = ROWS_ENDED
+        while row[0] < end:
+            route = routes[row[0] - first]
+            if route < 0:
+                return ROW_REFUSED
+            slot = &self._batches.slots[
+                self._batches.sticky_slot if route == STICKY_SLOT else route
+            ]
+            if slot.builder == NULL:
+                return NO_PRIVATE_BATCH
+            if not (<BatchShare>slot.share).reserve():
+                return NO_MEMORY
+            # Neighbours that go the same way are one note in the account.
+            run = 1
+            while row[0] + run < end and routes[row[0] + run - first] == route:
+                run += 1
+            stop = self._encode_run(row, row[0] + run, first, slot)
+            if stop != ROWS_ENDED:
+                return stop
+        return ROWS_ENDED
+
+    @cython.nonecheck(False)
+    cdef Stop _encode_run(
+        self, int64_t* row, int64_t end, int64_t first, Slot* slot
+    ) noexcept nogil:
+        """Append rows that all go to one slot until something is missing."""
+        cdef RecordFields record
+        cdef RowLook look
+        cdef int64_t begin = row[0]
+        cdef int64_t here = begin
+        cdef Stop stop = ROWS_ENDED
+        cdef int outcome
+        record.key = NULL
+        record.key_bytes = -1
+        record.headers = NO_HEADERS
+        record.headers_bytes = 1
+        record.timestamp_ms = self._clock_ms
+        while here < end:
+            if not self._rows.read(here, &record):
+                self._plan.routes[here - first] = min(
+                    <int32_t>self._rows.look(here, &look), ROW_CHANGED
+                )
+                stop = ROW_REFUSED
+                break
+            outcome = (<BatchBuilder>slot.builder).append(&record)
+            if outcome != APPENDED:
+                stop = NEEDS_CHUNKS if outcome == NEED_CHUNKS else IS_FULL
+                break
+            # A row may have no timestamp though others have one.
+            record.timestamp_ms = self._clock_ms
+            here += 1
+        if here > begin:
+            (<BatchShare>slot.share).put_run(
+                (<BatchBuilder>slot.builder).record_count - <int32_t>(here - begin),
+                self._first_call_index + begin, <int32_t>(here - begin)
+            )
+        row[0] = here
+        return stop
+
+    # With the lock: memory, refusals, queues.
+
+    cdef int _prepare_block(self) except -1:
+        """Lend the block's slots what it will need, as far as there is memory without waiting."""
+        cdef ArrowBatches batches = self._batches
+        cdef Py_ssize_t index
+        cdef Py_ssize_t slot
+        cdef bint large
+        self._plan.keep_turn()
+        self._rows.make_room()
+        for index in range(self._plan.touched_count):
+            slot = self._resolved(self._plan.touched[index])
+            if batches.slots[slot].builder == NULL:
+                large = (
+                    self._planned_bytes(slot) + BATCH_OVERHEAD_BYTES
+                    > self._path._pool.small_chunk_bytes
+                )
+                chunks = try_take(self._path._pool, 1, large)
+                if chunks is None:
+                    return 0
+                batches.open_slot(slot, chunks)
+            batches.lengthen(slot, self._planned_bytes(slot), 0)
+        return 0
+
+    cdef Py_ssize_t _resolved(self, Py_ssize_t slot) noexcept:
+        """The slot of the partition that records without one go to now, for theirs."""
+        return self._batches.sticky_slot if slot == STICKY_SLOT else slot
+
+    cdef int64_t _planned_bytes(self, Py_ssize_t slot) noexcept:
+        """What the block's rows ahead will need of a partition's slot."""
+        cdef int64_t planned_bytes = self._plan.planned_bytes(slot)
+        if slot == self._batches.sticky_slot:
+            planned_bytes += self._plan.planned_bytes(STICKY_SLOT)
+        return planned_bytes
+
+    cdef int _make_private_room(self, Py_ssize_t route, int64_t row, Stop stop) except -1:
+        """Do what the row at hand waits for; then it is tried again."""
+        cdef SendPath path = self._path
+        cdef ArrowBatches batches = self._batches
+        cdef Py_ssize_t slot = self._resolved(route)
+        cdef int64_t chunk_bytes = path._pool.large_chunk_bytes
+        cdef int64_t size = self._rows.size_of(row) + BESIDES_BYTES_MAX
+        cdef int64_t waited_ms = 0
+        cdef int64_t wanted_bytes
+        if path.refusal is not None:
+            raise path.refusal()
+        if stop == NEEDS_CHUNKS and batches.lengthen(slot, self._planned_bytes(slot), size):
+            return 0
+        if stop != NO_PRIVATE_BATCH:
+            return batches.splice(slot)
+        chunks = try_take(path._pool, (size + chunk_bytes - 1) // chunk_bytes, True)
+        if chunks is None:
+            # More than the row needs: batches of one chunk each would make memory short for good.
+            wanted_bytes = min(
+                self._planned_bytes(slot), path._pool.capacity_bytes // POOL_SHARE
+            )
+            batches.splice_all()
+            chunks = path._take(max(size, wanted_bytes), True, &waited_ms)
+            self._clock_ms = path._clock.own_timestamp_ms(&path._stamp)
+            slot = self._resolved(route)
+        batches.open_slot(slot, chunks)
+        batches.lengthen(slot, self._planned_bytes(slot), 0)
+        return 0
+
+    cdef bint _refuse_row(self, int64_t row, int64_t first) except -1:
+        """Count a row as refused; False when its partition has appeared, and it may go on."""
+        cdef int32_t fault = self._plan.routes[row - first]
+        cdef int64_t number = 0
+        cdef int64_t waited_ms = 0
+        cdef RecordFields record
+        try:
+            if fault == PARTITION_UNKNOWN:
+                read_number(&self._rows.columns.partition, row, &number)
+                if self.head.partition_count <= number < self._missing_from:
+                    # It is waited for; what is on its way need not wait, nor keep its memory.
+                    self._batches.splice_all()
+                number = self._given_index(&record, number, &waited_ms)
+                self._batches.grow()
+                self._plan.routes[row - first] = <int32_t>number + 1
+                return False
+            if fault == ROW_TOO_LARGE:
+                size = self._rows.size_of(row) + BESIDES_BYTES_MAX
+                error = RecordTooLarge(self._path.hooks.too_large_text(self.head.name, size))
+            else:
+                error = self._rows.fault_of(row, fault)
+        except Exception as raised:
+            if isinstance(raised, UNENDURED):
+                raise
+            error = raised
+        self.tally.refuse(error)
+        return True
+
+    # One by one, for whoever wants to see each record.
+
+    def _send_singly(self, int64_t row_count) -> None:
+        """Send rows as `send_many` does, since interceptors or a partitioner must see each."""
+        cdef int64_t row
+        for row in range(row_count):
+            try:
+                self._is_checking = True
+                value, key, headers, partition, timestamp_ms = self._rows.row_at(row)
+                self._send(value, key, headers, partition, timestamp_ms)
+            except Exception as error:
+                if not self._is_checking or isinstance(error, UNENDURED):
+                    raise
+                self._is_checking = False
+                self.tally.refuse(error)
+            if row % FEW_ROWS == 0:
+                self._path.hooks.breathe()

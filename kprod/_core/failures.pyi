@@ -1,7 +1,0 @@
-from collections.abc import Iterable
-
-from kprod._core.record_future import RecordFuture
-
-def failures_of(
-    futures: Iterable[RecordFuture], timeout: float | None = None
-) -> list[RecordFuture]: ...

@@ -1,0 +1,1 @@
+"""Buffer memory: the pool of chunks, and chains of them."""

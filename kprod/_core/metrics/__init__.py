@@ -1,0 +1,1 @@
+"""Counters that the sending threads and the sender share."""

@@ -1,0 +1,250 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
+"""A producer's sums and peaks, added to per batch, request and turn without a line of Python.
+
+What they mean, and what is made of them, is told above (`kprod.metrics`). Here is only what runs on
+the sender's way: a few additions, and two readings of the clock around its sleep.
+
+Invariant: sums never fall; a peak is at least every value since it was last set to 0.
+
+No lock: what application threads count is added in one step, in compiled code, where neither a
+signal handler nor the garbage collector comes in between.
+
+Thread-safety: `failed`, `waited_for_memory`, `waited_for_metadata` and `flushed` any thread, as
+reading of single counters; the rest one thread, the sender's.
+Source: Kafka SenderMetricsRegistry, Selector (clients 4.3.1) for what is counted where.
+"""
+
+cimport cython
+from libc.stdint cimport int32_t, int64_t
+
+from kprod._core.record.batch_builder cimport BatchBuilder
+from kprod._core.outcome.batch_result cimport BatchResult
+from kprod._core.clock cimport SystemClock
+
+
+cdef class ProducerCounters:
+    """Of the whole producer; times in the units of the names."""
+
+
+cdef class TopicCounters:
+    """Of one topic."""
+
+
+cdef class NodeCounters:
+    """Of one node."""
+
+
+cdef class CallerCounters:
+    """Of the threads of the application."""
+
+
+cdef class Counting:
+    """Takes note of what happens.
+
+    Args:
+        clock: Read around the sender's sleep.
+        turns_at_ms: When `turn` is called first; monotonic.
+    """
+
+    def __init__(self, SystemClock clock not None, int64_t turns_at_ms):
+        self.producer = ProducerCounters()
+        self.callers = CallerCounters()
+        self.topics = {}
+        self.nodes = {}
+        self._clock = clock
+        self._turns_at_ms = turns_at_ms
+        self._asleep_ns = self._awake_ns = clock.now_ns()
+
+    def make_topic(self, name):
+        """Begin to count for a topic, unless another thread has; returns its `TopicCounters`."""
+        return self.topics.setdefault(name, TopicCounters())
+
+    def make_node(self, node_id):
+        """Begin to count for a node; returns its `NodeCounters`."""
+        counters = self.nodes[node_id] = NodeCounters()
+        return counters
+
+    def turn(self, now_ms):
+        """Begin another window of time; returns when to be called again."""
+        return now_ms + (1 << 40)
+
+    def knows(self, str topic) -> bool:
+        """Whether a topic has its counters, which are made by Python code."""
+        return topic in self.topics
+
+    def produced(self, batches, int64_t now_ms) -> None:
+        """A Produce request was made of these batches."""
+        cdef ProducerCounters whole = self.producer
+        cdef TopicCounters topic
+        cdef BatchBuilder builder
+        cdef BatchResult result
+        cdef int64_t queued_ms
+        for batch in batches:
+            builder = batch.builder
+            result = batch.result
+            # A batch may have been begun after the turn was.
+            queued_ms = max(now_ms - result.created_ms, 0)
+            whole.batches += 1
+            whole.records += builder.record_count
+            whole.plain_bytes += builder.size_bytes
+            whole.encoded_bytes += builder.encoded_bytes
+            whole.queued_ms += queued_ms
+            whole.queued_ms_max = max(whole.queued_ms_max, queued_ms)
+            whole.encoded_bytes_max = max(whole.encoded_bytes_max, <int64_t>builder.encoded_bytes)
+            topic = self._topic(result.topic)
+            topic.records += builder.record_count
+            topic.plain_bytes += builder.size_bytes
+            topic.encoded_bytes += builder.encoded_bytes
+        whole.produce_requests += 1
+
+    def answered(self, node_id, int64_t latency_ms, int64_t throttle_ms) -> None:
+        """A Produce request was answered."""
+        cdef ProducerCounters whole = self.producer
+        cdef NodeCounters node = self._node(node_id)
+        whole.answers += 1
+        whole.latency_ms += latency_ms
+        whole.throttled_ms += throttle_ms
+        whole.latency_ms_max = max(whole.latency_ms_max, latency_ms)
+        whole.throttled_ms_max = max(whole.throttled_ms_max, throttle_ms)
+        node.answers += 1
+        node.latency_ms += latency_ms
+        node.latency_ms_max = max(node.latency_ms_max, latency_ms)
+
+    def retried(self, str topic, int32_t record_count) -> None:
+        """A batch goes again."""
+        cdef TopicCounters counters = self._topic(topic)
+        self.producer.retried_records += record_count
+        counters.retried_records += record_count
+
+    def failed(self, str topic, int32_t record_count) -> None:
+        """A batch has failed for good; any thread: a send may find the producer closed."""
+        cdef TopicCounters counters = self._topic(topic)
+        with cython.critical_section(self):
+            self.producer.failed_records += record_count
+            counters.failed_records += record_count
+
+    def waited_for_memory(self, int64_t waited_ns, *, bint in_vain) -> None:
+        """A send waited in the buffer's line, perhaps without getting anything; any thread."""
+        with cython.critical_section(self):
+            self.callers.memory_waits_ns += waited_ns
+            self.callers.refused_for_memory += in_vain
+
+    def waited_for_metadata(self, int64_t waited_ns) -> None:
+        """A send waited for a topic; any thread."""
+        with cython.critical_section(self):
+            self.callers.metadata_waits_ns += waited_ns
+
+    def flushed(self, int64_t waited_ns) -> None:
+        """A flush is over; any thread."""
+        with cython.critical_section(self):
+            self.callers.flushes_ns += waited_ns
+
+    def split(self) -> None:
+        """A batch was cut in two."""
+        self.producer.splits += 1
+
+    def requested(self, node_id, int64_t size_bytes) -> None:
+        """A request of any kind is on its way."""
+        cdef ProducerCounters whole = self.producer
+        cdef NodeCounters node = self._node(node_id)
+        whole.requests += 1
+        whole.request_bytes += size_bytes
+        whole.request_bytes_max = max(whole.request_bytes_max, size_bytes)
+        node.requests += 1
+        node.request_bytes += size_bytes
+        node.request_bytes_max = max(node.request_bytes_max, size_bytes)
+
+    def responded(self, node_id, int64_t size_bytes) -> None:
+        """A response of any kind came."""
+        cdef NodeCounters node = self._node(node_id)
+        self.producer.responses += 1
+        self.producer.response_bytes += size_bytes
+        node.responses += 1
+        node.response_bytes += size_bytes
+
+    def connected(self) -> None:
+        """A connection can be used."""
+        self.producer.connections_made += 1
+
+    def disconnected(self) -> None:
+        """A connection that could be used is gone."""
+        self.producer.connections_closed += 1
+
+    def falls_asleep(self) -> None:
+        """The sender may sleep now."""
+        self._asleep_ns = self._clock.now_ns()
+
+    def wakes_up(self) -> None:
+        """It does not sleep any more, and serves what is ready."""
+        self._awake_ns = self._clock.now_ns()
+
+    def has_served(self, int64_t now_ms) -> None:
+        """A turn is over."""
+        cdef ProducerCounters whole = self.producer
+        whole.selects += 1
+        whole.waited_ns += self._awake_ns - self._asleep_ns
+        whole.served_ns += self._clock.now_ns() - self._awake_ns
+        if now_ms >= self._turns_at_ms:
+            self._turns_at_ms = self.turn(now_ms)
+
+    cdef TopicCounters _topic(self, str name):
+        found = self.topics.get(name)
+        return <TopicCounters?>(self.make_topic(name) if found is None else found)
+
+    cdef NodeCounters _node(self, object node_id):
+        found = self.nodes.get(node_id)
+        return <NodeCounters?>(self.make_node(node_id) if found is None else found)
+
+
+cdef class NotCounting:
+    """Takes the same calls and keeps nothing."""
+
+    def knows(self, str topic) -> bool:
+        """See `Counting.knows`."""
+        return True
+
+    def produced(self, batches, int64_t now_ms) -> None:
+        """See `Counting.produced`."""
+
+    def answered(self, node_id, int64_t latency_ms, int64_t throttle_ms) -> None:
+        """See `Counting.answered`."""
+
+    def retried(self, str topic, int32_t record_count) -> None:
+        """See `Counting.retried`."""
+
+    def failed(self, str topic, int32_t record_count) -> None:
+        """See `Counting.failed`."""
+
+    def waited_for_memory(self, int64_t waited_ns, *, bint in_vain) -> None:
+        """See `Counting.waited_for_memory`."""
+
+    def waited_for_metadata(self, int64_t waited_ns) -> None:
+        """See `Counting.waited_for_metadata`."""
+
+    def flushed(self, int64_t waited_ns) -> None:
+        """See `Counting.flushed`."""
+
+    def split(self) -> None:
+        """See `Counting.split`."""
+
+    def requested(self, node_id, int64_t size_bytes) -> None:
+        """See `Counting.requested`."""
+
+    def responded(self, node_id, int64_t size_bytes) -> None:
+        """See `Counting.responded`."""
+
+    def connected(self) -> None:
+        """See `Counting.connected`."""
+
+    def disconnected(self) -> None:
+        """See `Counting.disconnected`."""
+
+    def falls_asleep(self) -> None:
+        """See `Counting.falls_asleep`."""
+
+    def wakes_up(self) -> None:
+        """See `Counting.wakes_up`."""
+
+    def has_served(self, int64_t now_ms) -> None:
+        """See `Counting.has_served`."""

@@ -1,0 +1,78 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
+"""The bytes of a batch as a list of buffers, in the order in which they are sent.
+
+Without compression the pieces are the chunks of the batch's chain, header included. With it they
+are the header and the compressed records.
+
+Thread-safety: none of its own; a closed batch is the sender's.
+Source: Kafka DefaultRecordBatch (clients 4.3.1) for the bytes that the checksum covers.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.list cimport PyList_GET_SIZE
+from libc.string cimport memcpy
+
+from kprod._core.memory.chunk cimport Chunk, ChunkPart, part_of
+from kprod._core.memory.chunk_pool cimport ChunkChain
+from kprod._core.collector cimport untrack
+from kprod._core.layout cimport ATTRIBUTES_OFFSET, BATCH_OVERHEAD_BYTES
+
+from crc32c import crc32c
+
+cdef object _KEEP_LOCK = 0
+
+
+cdef list chunk_parts(ChunkChain chain, const unsigned char* end):
+    """The chunks themselves as pieces; `end` is where the records end in the last one."""
+    cdef list pieces = []
+    cdef Chunk chunk
+    # No cycle goes through a part of a chunk: the collector need not walk a list of them.
+    untrack(pieces)
+    for chunk in chain._chunks:
+        pieces.append(part_of(chunk, 0, chunk.capacity_bytes))
+    (<ChunkPart>pieces[PyList_GET_SIZE(pieces) - 1]).size_bytes = end - chunk.memory
+    return pieces
+
+
+cdef bytes copied_records(ChunkChain chain, Py_ssize_t piece_count, const unsigned char* end):
+    """A copy of the records in the first chunks, without the batch's header.
+
+    `end` is where the records end in the last of these chunks.
+    """
+    cdef Py_ssize_t size = end - chain.pieces[piece_count - 1].memory - BATCH_OVERHEAD_BYTES
+    cdef Py_ssize_t index
+    for index in range(piece_count - 1):
+        size += chain.pieces[index].capacity_bytes
+    cdef bytes copy = PyBytes_FromStringAndSize(NULL, size)
+    cdef unsigned char* at = <unsigned char*>PyBytes_AS_STRING(copy)
+    cdef unsigned char* start
+    cdef Py_ssize_t part
+    for index in range(piece_count):
+        start = chain.pieces[index].memory
+        part = chain.pieces[index].capacity_bytes
+        if index == piece_count - 1:
+            part = end - start
+        if index == 0:
+            start += BATCH_OVERHEAD_BYTES
+            part -= BATCH_OVERHEAD_BYTES
+        memcpy(at, start, part)
+        at += part
+    return copy
+
+
+cdef unsigned int checksum_of(list pieces) except? 0:
+    """The CRC-32C of a closed batch, from its attributes to its end."""
+    cdef ChunkPart part
+    cdef object crc
+    cdef Py_ssize_t index
+    # The checksum is computed under the interpreter lock: giving that up for microseconds can
+    # cost milliseconds to get it back behind a busy caller.
+    if isinstance(pieces[0], ChunkPart):
+        part = <ChunkPart>pieces[0]
+        crc = crc32c(part_of(part.chunk, ATTRIBUTES_OFFSET, part.size_bytes), 0, _KEEP_LOCK)
+    else:
+        crc = crc32c(pieces[0][<int>ATTRIBUTES_OFFSET:], 0, _KEEP_LOCK)
+    for index in range(1, PyList_GET_SIZE(pieces)):
+        crc = crc32c(pieces[index], crc, _KEEP_LOCK)
+    return crc

@@ -1,0 +1,319 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
+"""Record batches of format V2, read where they lie: headers at once, records lazily.
+
+The bytes come from strangers. Each length is copied out of the buffer once, compared with what is
+left, and only then used; a count is compared with the bytes that could hold it before anything is
+allocated for it. A batch that does not add up exactly raises `CorruptRecord` and nothing else does.
+A buffer may end inside a batch: that is no error, the reader stops and says what it lacks.
+`record_iterator` reads the records.
+
+Invariant: whatever holds a pointer into a buffer holds the `BufferHold` that keeps the buffer
+exported.
+
+Thread-safety: a batch and a reader may be used by one thread at a time; the bytes under a batch may
+change meanwhile without harm to memory.
+Source: Kafka DefaultRecordBatch, DefaultRecord and ByteUtils (clients 4.3.1); KIP-98, KIP-534 for
+the delete horizon.
+"""
+
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+
+from crc32c import crc32c
+
+from kprod._core.endian cimport load_int16, load_int32, load_int64
+from kprod._core.layout cimport (
+    ATTRIBUTES_OFFSET,
+    BASE_OFFSET_OFFSET,
+    BASE_SEQUENCE_OFFSET,
+    BASE_TIMESTAMP_OFFSET,
+    BATCH_LENGTH_OFFSET,
+    BATCH_OVERHEAD_BYTES,
+    CODEC_MASK,
+    CONTROL_MASK,
+    CRC_OFFSET,
+    DELETE_HORIZON_MASK,
+    LAST_OFFSET_DELTA_OFFSET,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_OFFSET,
+    MAGIC_V2,
+    MAX_TIMESTAMP_OFFSET,
+    PARTITION_LEADER_EPOCH_OFFSET,
+    PRODUCER_EPOCH_OFFSET,
+    PRODUCER_ID_OFFSET,
+    RECORD_COUNT_OFFSET,
+    TIMESTAMP_TYPE_MASK,
+    TRANSACTIONAL_MASK,
+)
+from kprod._core.record.record_fields cimport RECORD_BYTES_MIN
+from kprod._core.record.record_iterator cimport BufferHold, RecordIterator
+
+from kprod.errors import CorruptRecord
+
+cdef enum:
+    # Up to here the length is in sight, but neither magic nor checksum.
+    BATCH_HEAD_BYTES = 17
+    INT32_MAX_VALUE = 0x7FFFFFFF
+
+
+@cython.final
+cdef class BatchReader:
+    """Iterates the batches of one buffer.
+
+    Args:
+        buffer: Any number of batches after one another, the last perhaps cut off.
+        check_crc: False skips checksums; the structure is checked all the same.
+        decompress: Called with codec number and compressed bytes when a compressed batch is
+            iterated.
+        batch_bytes_max: A larger batch is corrupt; at least 61.
+
+    Attributes:
+        position: Bytes of whole batches read so far.
+
+    Thread-safety: one thread at a time.
+    """
+
+    def __init__(self, buffer, *, bint check_crc=True, decompress=None,
+                 int32_t batch_bytes_max=INT32_MAX_VALUE):
+        self._view = memoryview(buffer).cast("B")
+        self._hold = BufferHold(self._view)
+        self._check_crc = check_crc
+        self._decompress = decompress
+        self._batch_bytes_max = batch_bytes_max
+        self.position = 0
+
+    @property
+    def remaining_bytes(self):
+        """Bytes after `position`; when the iteration is over, those of a batch cut off."""
+        return self._hold.size - self.position
+
+    @property
+    def needed_bytes(self):
+        """Size of the batch at `position`, as far as its bytes tell: 12 until its length is seen.
+
+        0 at the end of the buffer.
+        """
+        cdef Py_ssize_t remaining = self._hold.size - self.position
+        if remaining == 0:
+            return 0
+        if remaining < LOG_OVERHEAD_BYTES:
+            return LOG_OVERHEAD_BYTES
+        return LOG_OVERHEAD_BYTES + <int64_t>load_int32(
+            self._hold.start + self.position + BATCH_LENGTH_OFFSET)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef RecordBatch batch = self._next_batch()
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    cdef RecordBatch _next_batch(self):
+        """The next whole batch, checked as far as its header goes, or None."""
+        cdef Py_ssize_t remaining = self._hold.size - self.position
+        cdef const uint8_t* start = self._hold.start + self.position
+        cdef int64_t size
+        cdef RecordBatch batch
+        if remaining < LOG_OVERHEAD_BYTES:
+            return None
+        size = LOG_OVERHEAD_BYTES + <int64_t>load_int32(start + BATCH_LENGTH_OFFSET)
+        if remaining >= BATCH_HEAD_BYTES and (start + MAGIC_OFFSET)[0] != MAGIC_V2:
+            raise CorruptRecord(
+                f"batch at byte {self.position}: magic {(start + MAGIC_OFFSET)[0]}, "
+                "only 2 is read here")
+        if size < BATCH_OVERHEAD_BYTES or size > self._batch_bytes_max:
+            raise CorruptRecord(
+                f"batch at byte {self.position}: {size} bytes, "
+                f"must be {<int>BATCH_OVERHEAD_BYTES} to {self._batch_bytes_max}")
+        if remaining < size:
+            return None
+        batch = RecordBatch.__new__(RecordBatch)
+        batch._hold = self._hold
+        batch._start = start
+        batch._decompress = self._decompress
+        batch.position = self.position
+        batch.length = <int32_t>(size - LOG_OVERHEAD_BYTES)
+        batch.view = self._view[self.position:self.position + size]
+        batch._load()
+        if self._check_crc and not batch.has_valid_crc():
+            raise CorruptRecord(
+                f"batch at byte {self.position}, base offset {batch.base_offset}: "
+                f"checksum {batch.crc:#010x} does not match its {size} bytes")
+        self.position += size
+        return batch
+
+
+@cython.final
+cdef class RecordBatch:
+    """One batch of format V2, a view of a reader's buffer.
+
+    Iterating gives records of the registered type. A compressed batch is decompressed each time it
+    is iterated, and not kept.
+
+    Attributes:
+        view: All bytes of the batch.
+        position: Where it starts in the reader's buffer.
+        base_offset: Offset of the first record it was written with.
+        length: The header's length field, 12 less than `size_bytes`.
+        partition_leader_epoch: -1 when no broker set it.
+        magic: 2.
+        crc: The stored checksum.
+        attributes: The stored bits.
+        last_offset_delta: ≥ 0.
+        base_timestamp_ms: What the records' timestamps are relative to.
+        max_timestamp_ms: The latest timestamp, or the broker's.
+        producer_id: -1 for none.
+        producer_epoch: -1 for none.
+        base_sequence: -1 for none.
+        record_count: ≥ 0; a compacted batch may be empty.
+
+    Thread-safety: one thread at a time.
+    """
+
+    def __init__(self):
+        raise TypeError("a RecordBatch comes from a BatchReader")
+
+    cdef int _load(self) except -1:
+        """Read the header's fields and check what can be checked without the records."""
+        cdef const uint8_t* start = self._start
+        self.base_offset = load_int64(start + BASE_OFFSET_OFFSET)
+        self.partition_leader_epoch = load_int32(start + PARTITION_LEADER_EPOCH_OFFSET)
+        self.magic = <int8_t>(start + MAGIC_OFFSET)[0]
+        self.crc = <uint32_t>load_int32(start + CRC_OFFSET)
+        self.attributes = load_int16(start + ATTRIBUTES_OFFSET)
+        self.last_offset_delta = load_int32(start + LAST_OFFSET_DELTA_OFFSET)
+        self.base_timestamp_ms = load_int64(start + BASE_TIMESTAMP_OFFSET)
+        self.max_timestamp_ms = load_int64(start + MAX_TIMESTAMP_OFFSET)
+        self.producer_id = load_int64(start + PRODUCER_ID_OFFSET)
+        self.producer_epoch = load_int16(start + PRODUCER_EPOCH_OFFSET)
+        self.base_sequence = load_int32(start + BASE_SEQUENCE_OFFSET)
+        self.record_count = load_int32(start + RECORD_COUNT_OFFSET)
+        if self.last_offset_delta < 0 or (
+                self.base_offset > 0x7FFFFFFFFFFFFFFF - <int64_t>self.last_offset_delta):
+            raise CorruptRecord(
+                f"batch at byte {self.position}: base offset {self.base_offset}, "
+                f"last offset delta {self.last_offset_delta}")
+        if self.record_count < 0:
+            raise CorruptRecord(f"batch at byte {self.position}: record count {self.record_count}")
+        if not self.attributes & CODEC_MASK:
+            self._check_count(self.length + LOG_OVERHEAD_BYTES - BATCH_OVERHEAD_BYTES)
+        return 0
+
+    cdef int _check_count(self, Py_ssize_t records_bytes) except -1:
+        """Refuse a count that the bytes cannot hold."""
+        if self.record_count > records_bytes // RECORD_BYTES_MIN:
+            raise CorruptRecord(
+                f"batch at byte {self.position}: record count {self.record_count} in "
+                f"{records_bytes} bytes, of which each takes at least {<int>RECORD_BYTES_MIN}")
+        return 0
+
+    @property
+    def size_bytes(self):
+        """Bytes of the batch, header included."""
+        return self.length + <Py_ssize_t>LOG_OVERHEAD_BYTES
+
+    @property
+    def last_offset(self):
+        """Offset of the last record it was written with."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def last_sequence(self):
+        """Sequence of the last record, wrapped at 2**31; -1 for none."""
+        if self.base_sequence < 0:
+            return -1
+        return (<int64_t>self.base_sequence + self.last_offset_delta) & INT32_MAX_VALUE
+
+    @property
+    def codec(self):
+        """Number of the compression codec, 0 to 7."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def timestamp_type(self):
+        """0 when the producer set the timestamps, 1 when the broker did."""
+        return 1 if self.attributes & TIMESTAMP_TYPE_MASK else 0
+
+    @property
+    def is_transactional(self):
+        """Whether the batch belongs to a transaction."""
+        return (self.attributes & TRANSACTIONAL_MASK) != 0
+
+    @property
+    def is_control(self):
+        """Whether the records are control records, which no application sees."""
+        return (self.attributes & CONTROL_MASK) != 0
+
+    @property
+    def delete_horizon_ms(self):
+        """When compaction may remove tombstones and markers, or None."""
+        return self.base_timestamp_ms if self.attributes & DELETE_HORIZON_MASK else None
+
+    @property
+    def records_view(self):
+        """The bytes after the header, compressed as they are."""
+        return self.view[<Py_ssize_t>BATCH_OVERHEAD_BYTES:]
+
+    def has_valid_crc(self):
+        """Compute the checksum and compare.
+
+        Returns:
+            Whether it is the stored one.
+        """
+        # 0: keep the interpreter lock.
+        return crc32c(self.view[<Py_ssize_t>ATTRIBUTES_OFFSET:], 0, 0) == self.crc
+
+    def check_records(self, *, bint contiguous=False):
+        """Walk all records without making objects of them.
+
+        Args:
+            contiguous: True also demands that the records are numbered 0, 1, 2 … up to the last
+                offset, as producers write them.
+
+        Returns:
+            The latest timestamp of a record, milliseconds since 1970; -1 for an empty batch.
+
+        Raises:
+            CorruptRecord: The structure is not sound, or the numbers have gaps.
+        """
+        return (<RecordIterator>self._iterate(False)).check(contiguous)
+
+    def tuples(self):
+        """Iterate `(key, value, headers)`, headers as pairs, which is faster than whole records.
+
+        Returns:
+            The iterator; it raises CorruptRecord where the structure is not sound.
+        """
+        return self._iterate(True)
+
+    def __iter__(self):
+        return self._iterate(False)
+
+    cdef RecordIterator _iterate(self, bint as_tuples):
+        cdef RecordIterator iterator = RecordIterator.__new__(RecordIterator)
+        cdef Py_ssize_t size = self.length + LOG_OVERHEAD_BYTES - BATCH_OVERHEAD_BYTES
+        iterator._batch.position = self.position
+        iterator._batch.base_offset = self.base_offset
+        iterator._batch.base_timestamp_ms = self.base_timestamp_ms
+        iterator._batch.max_timestamp_ms = self.max_timestamp_ms
+        iterator._batch.last_offset_delta = self.last_offset_delta
+        iterator._batch.record_count = self.record_count
+        iterator._batch.attributes = self.attributes
+        iterator._as_tuples = as_tuples
+        iterator._index = 0
+        iterator._headers = ()
+        if not self.attributes & CODEC_MASK:
+            iterator._hold = self._hold
+            iterator._at = self._start + BATCH_OVERHEAD_BYTES
+        else:
+            if self._decompress is None:
+                raise TypeError(f"batch of codec {self.codec}, and the reader has no decompress")
+            iterator._hold = BufferHold(self._decompress(self.codec, self.records_view))
+            iterator._at = iterator._hold.start
+            size = iterator._hold.size
+            self._check_count(size)
+        iterator._limit = iterator._at + size
+        return iterator

@@ -1,0 +1,41 @@
+# The records of one batch of format V2, and the buffer that they lie in.
+
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+
+from kprod._core.record.record_fields cimport Fault, RecordFields
+
+
+# A buffer held open for as long as something points into it.
+cdef class BufferHold:
+    cdef Py_buffer _buffer
+    cdef const uint8_t* start
+    cdef Py_ssize_t size
+
+
+# What the header of its batch says, checked there; `position` is the batch's in its buffer.
+cdef struct BatchFields:
+    Py_ssize_t position
+    int64_t base_offset
+    int64_t base_timestamp_ms
+    int64_t max_timestamp_ms
+    int32_t last_offset_delta
+    int32_t record_count
+    int16_t attributes
+
+
+cdef class RecordIterator:
+    cdef BatchFields _batch
+    cdef BufferHold _hold
+    cdef const uint8_t* _at
+    cdef const uint8_t* _limit
+    cdef int32_t _index
+    cdef bint _as_tuples
+    # Of the last record that had some: their keys are used again.
+    cdef tuple _headers
+    cdef int _read(self, RecordFields* fields) except -1
+    cdef int _raise(self, Fault fault) except -1
+    cdef int _check_end(self) except -1
+    cdef int64_t _timestamp_ms(self, const RecordFields* fields) noexcept
+    cdef object _make_tuple(self, const RecordFields* fields)
+    cdef object _make_record(self, const RecordFields* fields)
+    cdef object check(self, bint contiguous)

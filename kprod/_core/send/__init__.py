@@ -1,0 +1,1 @@
+"""The path of a record from `send` into its partition's open batch."""

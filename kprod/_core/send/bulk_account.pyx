@@ -1,0 +1,170 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
+"""The account of one bulk send: which records were delivered, where to, and which failed.
+
+Each batch that takes records of the call has a `BatchShare` of the account (`bulk_share`). Once the
+batch is settled, a success leaves a range of offsets, a failure the share itself. `BulkCompletion`
+says when all batches are.
+
+A batch's end needs no memory: an outcome that cannot be entered for lack of it is kept in a chain
+of shares, and entered when somebody asks. So a call's account is closed whatever happens.
+
+Invariant: records are counted by the sending thread alone, outcomes by whatever thread settles the
+batch.
+
+Thread-safety: the lists change inside the account's own critical section.
+Source: Kafka ProduceRequestResult (clients 4.3.1) for one result that many records share.
+"""
+
+cimport cython
+from libc.stdint cimport int64_t
+
+from kprod._core.outcome.batch_result cimport BatchListener, BatchResult
+from kprod._core.send.bulk_completion cimport BulkCompletion
+from kprod._core.send.bulk_share cimport BatchShare
+
+from kprod.errors import KprodError, Persistence, without_frames
+
+
+cdef class SendTally(BulkCompletion):
+    """The account of one bulk send.
+
+    Attributes:
+        record_count: Records dealt with so far, appended or refused.
+    """
+
+    def __init__(self):
+        self._offsets = {}
+        self._failed = []
+        self._refused = []
+
+    @property
+    def failed_count(self):
+        """Records that failed so far, or were refused."""
+        with cython.critical_section(self):
+            self._enter_late()
+            return self._failed_count + len(self._refused)
+
+    def refuse(self, error) -> None:
+        """Count the next record as refused: it never came to a batch."""
+        self.refuse_at(self.record_count, error)
+        self.record_count += 1
+
+    def refuse_at(self, int64_t index, error) -> None:
+        """Keep the error of a record that is counted elsewhere; there may be a million of these."""
+        if isinstance(error, KprodError) and error.persistence is None:
+            error.persistence = Persistence.NOT_PERSISTED
+        self._refused.append((index, without_frames(error)))
+
+    cdef void count_settled(self, BatchListener share, BatchResult result) noexcept:
+        """Enter the outcome of one batch, now or when somebody asks."""
+        cdef BatchShare own = <BatchShare>share
+        with cython.critical_section(self):
+            try:
+                self._enter(own, result)
+            except BaseException:
+                # No memory; the share itself knows all there is to know.
+                own._later = self._late
+                self._late = own
+        BulkCompletion.count_settled(self, share, result)
+
+    cdef int _enter_late(self) except -1:
+        """Enter what there was no memory for; the caller is in the critical section."""
+        cdef BatchShare share = self._late
+        if share is None:
+            return 0
+        while share is not None:
+            self._enter(share, share.result)
+            self._late = share._later
+            share._later = None
+            share = self._late
+        for entry in self._offsets.values():
+            (<list>entry[1]).sort()
+        return 0
+
+    cdef int _enter(self, BatchShare share, BatchResult result) except -1:
+        """Enter one outcome, whole or not at all."""
+        cdef int64_t failed_count = 0
+        cdef list entry = None
+        cdef object delivered_count = None
+        if result.error is not None:
+            failed_count = share.record_count
+        elif result._record_errors is not None:
+            failed_count = sum(index in result._record_errors for index, _ in share.places())
+        if failed_count < share.record_count:
+            entry = self._offsets.setdefault(result.partition, [0, []])
+            delivered_count = entry[0] + (share.record_count - failed_count)
+        if failed_count:
+            self._failed.append((share, result.error, result._record_errors))
+        if entry is not None:
+            try:
+                self._note_offsets(entry[1], share, result)
+            except BaseException:
+                if failed_count:
+                    self._failed.pop()
+                raise
+            entry[0] = delivered_count
+        self._failed_count += failed_count
+        if not failed_count:
+            share._drop_spans()
+        return 0
+
+    cdef int _note_offsets(self, list ranges, BatchShare share, BatchResult result) except -1:
+        """Put the batch's range behind the partition's others, joined with a neighbour."""
+        if result.base_offset < 0:
+            return 0
+        # The first span may be the growing one, and the last always is.
+        first = result.base_offset + share.first_index()
+        last = result.base_offset + share._first + share._length - 1
+        if ranges and ranges[len(ranges) - 1][1] + 1 == first:
+            ranges[len(ranges) - 1] = (ranges[len(ranges) - 1][0], last)
+        else:
+            ranges.append((first, last))
+        return 0
+
+    def delivered(self) -> dict:
+        """Count and ranges of offsets by partition, of what is acknowledged so far."""
+        with cython.critical_section(self):
+            self._enter_late()
+            return {
+                partition: (entry[0], list(entry[1])) for partition, entry in self._offsets.items()
+            }
+
+    def failures(self) -> list:
+        """Pairs of a record's place in the call and its error, ascending."""
+        with cython.critical_section(self):
+            self._enter_late()
+            found = list(self._refused)
+            failed = list(self._failed)
+        for share, error, record_errors in failed:
+            found += _failures_of(share, error, record_errors)
+        found.sort(key=_place_of)
+        return found
+
+    def first_failure(self):
+        """The first of `failures`, without making all of them."""
+        with cython.critical_section(self):
+            self._enter_late()
+            found = self._refused[:1]
+            failed = list(self._failed)
+        for share, error, record_errors in failed:
+            found.append(next(_failures_of(share, error, record_errors)))
+        return min(found, key=_place_of)
+
+    def batch_errors(self) -> list:
+        """The errors of the batches that failed."""
+        with cython.critical_section(self):
+            self._enter_late()
+            return [error for _, error, _ in self._failed if error is not None]
+
+
+def _place_of(tuple failure):
+    return failure[0]
+
+
+def _failures_of(BatchShare share, error, dict record_errors):
+    """The records of a share that failed, ascending."""
+    for index, call_index in share.places():
+        found = error if record_errors is None else record_errors.get(index, error)
+        if found is not None:
+            yield call_index, found

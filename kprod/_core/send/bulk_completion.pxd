@@ -1,0 +1,22 @@
+from libc.stdint cimport int64_t
+
+from kprod._core.outcome.batch_result cimport BatchListener, BatchResult
+
+
+cdef class BulkCompletion:
+    cdef readonly bint done
+    # Batches that took records; the sending thread's.
+    cdef int64_t opened_count
+    # Batches settled, those whose callbacks have run, and how many more there are through splits.
+    cdef int64_t _settled_count
+    cdef int64_t _finished_count
+    cdef int64_t _split_count
+    cdef bint _sealed
+    cdef bint _reported
+    cdef list _waiters
+    cdef list _calls
+    cdef void count_settled(self, BatchListener share, BatchResult result) noexcept
+    cdef void count_finished(self) noexcept
+    cdef void _end_if_settled(self) noexcept
+    cdef void _report(self) noexcept
+    cdef void forsake(self) noexcept

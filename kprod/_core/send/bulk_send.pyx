@@ -1,0 +1,397 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
+"""Many records in one call: the loop over `send` without the calls, and without futures.
+
+Each record goes the way of `SendPath.send`, with the same checks, the same partition and the same
+waits; see there. Instead of a future, the call's share of the batch notes where the record is. A
+record that `send` would refuse is counted with its error, and the next one comes.
+
+What would stop every further record stops the call: a closed producer, no memory within
+`max_block_ms`, an exception out of the iterables or a signal handler. What was appended until then
+stays appended, and is in the tally.
+
+Records are taken from their iterables one by one, never ahead: a slow generator's record is on its
+way before the next one is asked for.
+
+Thread-safety: a `BulkCall` is its thread's; any number may run at once, and beside `send`.
+Source: Kafka KafkaProducer.doSend (clients 4.3.1).
+"""
+
+cimport cython
+from cpython.buffer cimport PyBuffer_Release
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.list cimport PyList_GET_SIZE
+from cpython.object cimport PyCallable_Check
+from cpython.unicode cimport PyUnicode_CheckExact
+from libc.stdint cimport int32_t, int64_t
+
+from kprod._core.send.send_path cimport SendPath, future_of
+from kprod._core.arguments cimport expose, plain_text, whole
+from kprod._core.record.batch_builder cimport (
+    APPENDED, BatchBuilder, RecordFields,
+)
+from kprod._core.outcome.batch_result cimport BatchResult
+from kprod._core.send.bulk_columns cimport Column, END, take
+from kprod._core.send.bulk_share cimport BatchShare
+from kprod._core.collector cimport track_again
+from kprod._core.record.header_section cimport encode_header_section
+from kprod._core.send.partition_appender cimport (
+    CLOSED, NO_BATCH, PartitionHead, RoomNeed, TopicHead,
+)
+from kprod._core.outcome.record_future cimport RecordFuture
+from kprod._core.send.bulk_account cimport SendTally
+
+from kprod.errors import ClosedError, KprodError, KprodTimeout, UnknownPartition
+
+cdef enum:
+    # Outcome of an append that was not tried: this call has no share of the open batch yet.
+    NO_SHARE = 102
+    # A power of two; so often signal handlers and other threads get a chance.
+    BREATH_RECORDS = 4096
+    # For so many records at hand the clock is read once: a few microseconds' worth.
+    STAMP_RECORDS = 64
+    # Beside the values: keys, headers, partitions, timestamps.
+    OTHER_COLUMNS = 4
+
+cdef const unsigned char* NO_HEADERS = b"\x00"
+# What is about the call, whichever record met it.
+UNENDURED = (ClosedError, KprodTimeout, MemoryError)
+
+
+cdef inline PartitionHead queue_at(TopicHead head, Py_ssize_t index):
+    """A partition's queue, or IndexError: what names the place may be written by anybody."""
+    with cython.boundscheck(True):
+        return <PartitionHead>head.queues[index]
+
+
+cdef class BulkCall:
+    """One bulk send, as far as it has come.
+
+    Args:
+        path: The producer's.
+        topic: Name of the topic; a new one is waited for within `max_block_ms`.
+        on_delivery: Called for each record, as in `send`.
+    """
+
+    def __init__(self, SendPath path not None, topic, on_delivery=None):
+        if path.refusal is not None:
+            raise path.refusal()
+        if on_delivery is not None and not PyCallable_Check(on_delivery):
+            raise TypeError(
+                f"on_delivery must be callable or None, got {type(on_delivery).__name__}"
+            )
+        if not PyUnicode_CheckExact(topic):
+            topic = plain_text(topic)
+        self._path = path
+        self._on_delivery = on_delivery
+        self._has_serializers = path._has_serializers
+        self.tally = SendTally()
+        self.head = path.topics.get(topic)
+        if self.head is None:
+            self.head = path.hooks.open_topic(topic, path._max_block_ms)
+        self._shares = [None] * PyList_GET_SIZE(self.head.queues)
+        self._missing_from = <int64_t>0x7FFFFFFFFFFFFFFF
+        self._breath_at = BREATH_RECORDS
+
+    def run(self, Column values not None, list others not None) -> None:
+        """Append every record.
+
+        Args:
+            values: Decides how many records there are.
+            others: Columns of keys, headers, partitions and timestamps, or None; not shorter.
+
+        Raises:
+            ValueError: Another column has ended before the values.
+            KprodError: No further record can be appended.
+        """
+        cdef SendPath path = self._path
+        if len(others) != OTHER_COLUMNS:
+            raise ValueError(f"a bulk send has {OTHER_COLUMNS} other columns, got {len(others)}")
+        self._is_at_hand = all(c is None or (<Column?>c).is_at_hand for c in [values, *others])
+        self._is_plain = (
+            values.is_at_hand and self._on_delivery is None and all(c is None for c in others)
+            and not (path._has_interceptors or self._has_serializers)
+            and not (path._has_partitioner or path._takes_turns)
+        )
+        while True:
+            try:
+                self._send_rows(values, others)
+                return
+            except Exception as error:
+                if not self._is_checking or isinstance(error, UNENDURED):
+                    raise
+                self._is_checking = False
+                self.tally.refuse(error)
+                self._breathe_in_turn()
+
+    cdef int _send_rows(self, Column values, list others) except -1:
+        """Append records until the values end, or one of them is refused by an exception."""
+        cdef Column keys = others[0]
+        cdef Column headers = others[1]
+        cdef Column partitions = others[2]
+        cdef Column timestamps = others[3]
+        cdef object value
+        cdef object key = None
+        cdef object header = None
+        cdef object partition = None
+        cdef object timestamp_ms = None
+        while True:
+            if self._is_plain:
+                self._append_run(values)
+            value = take(values)
+            if value is END:
+                return 0
+            if keys is not None:
+                key = self._beside(keys)
+            if headers is not None:
+                header = self._beside(headers)
+            if partitions is not None:
+                partition = self._beside(partitions)
+            if timestamps is not None:
+                timestamp_ms = self._beside(timestamps)
+            self._send(value, key, header, partition, timestamp_ms)
+            self._breathe_in_turn()
+
+    cdef int _breathe_in_turn(self) except -1:
+        """Let signal handlers and other threads have a turn, if it is time.
+
+        That is every so many records, and every millisecond where they may be slow to come.
+        """
+        cdef int64_t now_ms = self._breath_ms
+        if not self._is_at_hand:
+            now_ms = self._path._clock.now_ms()
+        if self.tally.record_count >= self._breath_at or now_ms != self._breath_ms:
+            self._breath_at = self.tally.record_count + BREATH_RECORDS
+            self._breath_ms = now_ms
+            self._path.hooks.breathe()
+        return 0
+
+    cdef int _append_run(self, Column values) except -1:
+        """Append bytes to the sticky partition's open batch, as many as go in without ado."""
+        cdef SendPath path = self._path
+        cdef Py_ssize_t index = self.head.sticky
+        cdef PartitionHead queue = queue_at(self.head, index)
+        cdef BatchShare share = self._share_at(index)
+        cdef BatchBuilder builder
+        cdef RecordFields record
+        cdef int32_t first
+        cdef Py_ssize_t count
+        cdef bint is_full
+        if share is None:
+            return 0
+        record.timestamp_ms = path._clock.own_timestamp_ms(&path._stamp)
+        record.key = NULL
+        record.key_bytes = -1
+        record.headers = NO_HEADERS
+        record.headers_bytes = 1
+        with cython.critical_section(queue):
+            builder = queue.builder
+            if builder is None or share.result is not queue.result or path.refusal is not None:
+                return 0
+            first = builder.record_count
+            # A batch's first record is more than an append.
+            if first == 0:
+                return 0
+            count = values.append_run(builder, &record, path._record_bytes_max)
+            if count:
+                share.put_run(first, self.tally.record_count, count)
+                self.tally.record_count += count
+            is_full = builder.size_bytes >= builder.limit_bytes
+        if is_full:
+            path._post(queue)
+        return 0
+
+    cdef object _beside(self, Column column):
+        """The next item of a column that must not end before the values do."""
+        item = take(column)
+        if item is END:
+            raise ValueError(
+                f"{column.role} ended after {self.tally.record_count} items, and values go on;"
+                " for one item for all records, give itertools.repeat(item)"
+            )
+        return item
+
+    cdef int _send(
+        self, object value, object key, object headers, object partition, object timestamp_ms
+    ) except -1:
+        """Append one record; while `_is_checking`, what is raised concerns this record alone."""
+        cdef SendPath path = self._path
+        cdef RecordFields record
+        cdef Py_buffer key_view
+        cdef Py_buffer value_view
+        cdef bint key_is_viewed = False
+        cdef bint value_is_viewed = False
+        cdef bytes section = None
+        cdef object on_delivery = self._on_delivery
+        cdef Py_ssize_t index
+        cdef RoomNeed need
+        need.waited_ms = 0
+        need.shares_stamp = False  # blocks share them, not calls
+        need.hand = NULL
+        record.headers = NO_HEADERS
+        record.headers_bytes = 1
+        self._is_checking = True
+        if path._has_interceptors or self._has_serializers:
+            value, key, headers, partition, timestamp_ms, on_delivery = self._shown(
+                (value, key, headers, partition, timestamp_ms)
+            )
+        if headers is not None:
+            section = encode_header_section(headers, path._record_bytes_max)
+            if section is None:
+                raise path.headers_too_large(self.head)
+            record.headers = <const unsigned char*>PyBytes_AS_STRING(section)
+            record.headers_bytes = PyBytes_GET_SIZE(section)
+        try:
+            value_is_viewed = expose(
+                value, &value_view, &record.value, &record.value_bytes, "value"
+            )
+            key_is_viewed = expose(key, &key_view, &record.key, &record.key_bytes, "key")
+            if timestamp_ms is None:
+                record.timestamp_ms = self._now_ms()
+            else:
+                record.timestamp_ms = whole(timestamp_ms, "timestamp_ms")
+            if path._has_partitioner and partition is None:
+                partition = path.hooks.choose_partition(self.head, key, value)
+            if partition is None:
+                index = path._partition_index(self.head, &record, None, &need.waited_ms)
+            else:
+                index = self._given_index(&record, partition, &need.waited_ms)
+            need.bound_bytes = path._bound_bytes(self.head, &record)
+            self._is_checking = False
+            return self._put(index, &record, on_delivery, &need)
+        finally:
+            if value_is_viewed:
+                PyBuffer_Release(&value_view)
+            if key_is_viewed:
+                PyBuffer_Release(&key_view)
+
+    cdef tuple _shown(self, tuple row):
+        """The record as interceptors and serializers leave it, and its callback."""
+        cdef SendPath path = self._path
+        on_delivery = self._on_delivery
+        value, key, headers, partition, timestamp_ms = row
+        if path._has_interceptors:
+            topic, value, key, headers, partition, timestamp_ms, on_delivery = path.hooks.intercept(
+                (self.head.name, value, key, headers, partition, timestamp_ms), on_delivery
+            )
+            if topic != self.head.name:
+                raise KprodError(
+                    f"an interceptor moved a record from topic {self.head.name!r} to {topic!r}; a"
+                    " bulk send has one topic: use send()"
+                )
+        if self._has_serializers:
+            key, value, headers = path.hooks.serialize(self.head.name, key, value, headers)
+        return value, key, headers, partition, timestamp_ms, on_delivery
+
+    cdef Py_ssize_t _given_index(
+        self, RecordFields* record, object partition, int64_t* waited_ms
+    ) except -2:
+        """As `send` has it, but what is known to be missing is not asked for again."""
+        cdef int64_t index = whole(partition, "partition")
+        if index < self.head.partition_count:
+            return <Py_ssize_t>index
+        if index >= self._missing_from:
+            raise UnknownPartition(
+                f"topic {self.head.name!r} has no partition {index}: its last is"
+                f" {self.head.partition_count - 1}"
+            )
+        try:
+            return self._path._partition_index(self.head, record, partition, waited_ms)
+        except UnknownPartition:
+            self._missing_from = min(self._missing_from, index)
+            raise
+
+    cdef int64_t _now_ms(self) noexcept:
+        """The wall clock; read seldom while records come without a pause."""
+        if self._stamp_life == 0:
+            self._stamp_ms = self._path._clock.own_timestamp_ms(&self._path._stamp)
+            self._stamp_life = STAMP_RECORDS if self._is_at_hand else 1
+        self._stamp_life -= 1
+        return self._stamp_ms
+
+    cdef int _put(
+        self, Py_ssize_t index, RecordFields* record, object on_delivery, RoomNeed* need
+    ) except -1:
+        """Append to the partition's open batch; index −1 is the sticky partition's."""
+        cdef SendPath path = self._path
+        cdef TopicHead head = self.head
+        cdef SendTally tally = self.tally
+        cdef PartitionHead queue
+        cdef BatchBuilder builder
+        cdef BatchResult result
+        cdef BatchShare share
+        cdef RecordFuture future = None
+        cdef int32_t place = 0
+        cdef int outcome = APPENDED
+        cdef bint is_sticky = index < 0
+        if on_delivery is not None:
+            future = future_of(record)
+            future._on_delivery = on_delivery
+        while True:
+            if is_sticky:
+                if (outcome == NO_BATCH or outcome == NO_SHARE) and index != head.sticky:
+                    # Its batch may stay empty, and another send may wait for that memory.
+                    path._post(<PartitionHead>head.queues[index])
+                index = head.sticky
+            queue = queue_at(head, index)
+            share = self._share_at(index)
+            with cython.critical_section(queue):
+                builder = queue.builder
+                result = queue.result
+                if path.refusal is not None:
+                    outcome = CLOSED
+                elif builder is None:
+                    outcome = NO_BATCH
+                elif share is None or share.result is not result:
+                    outcome = NO_SHARE
+                else:
+                    # The callback first: putting it there is the one step that can fail.
+                    if future is not None:
+                        result._callbacks.append(future)
+                    outcome = builder.append(record)
+                    if outcome == APPENDED:
+                        place = builder.record_count - 1
+                        share.put(place, tally.record_count)
+                        tally.record_count += 1
+                    elif future is not None:
+                        del result._callbacks[PyList_GET_SIZE(result._callbacks) - 1]
+                    if future is not None and outcome == APPENDED:
+                        future._result = result
+                        future._index = place
+            if outcome == APPENDED:
+                if place == 0:
+                    result.created_ms = path._clock.now_ms()
+                    path._post(queue)
+                elif builder.size_bytes >= builder.limit_bytes:
+                    path._post(queue)
+                return 0
+            if outcome == NO_SHARE:
+                self._open_share(queue, result)
+            else:
+                self._stamp_life = 0
+                path._make_room(head, queue, builder, outcome, need)
+
+    cdef BatchShare _share_at(self, Py_ssize_t index):
+        """This call's share of the partition's last known batch, with room for a record."""
+        cdef BatchShare share
+        # The topic may have grown since the call began.
+        while index >= PyList_GET_SIZE(self._shares):
+            self._shares.append(None)
+        share = <BatchShare>self._shares[index]
+        if share is not None and not share.reserve():
+            raise MemoryError("no memory for the account of a bulk send")
+        return share
+
+    cdef int _open_share(self, PartitionHead queue, BatchResult result) except -1:
+        """Begin a share of the open batch, unless it is closed by now."""
+        cdef BatchShare share = BatchShare(self.tally, result)
+        cdef list listeners = []
+        with cython.critical_section(queue):
+            if queue.result is not result:
+                return 0
+            if result._listeners is None:
+                result._listeners = listeners
+                track_again(result)
+            result._listeners.append(share)
+        self._shares[queue.partition] = share
+        return 0

@@ -1,0 +1,388 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
+# distutils: extra_compile_args = -fno-tree-slp-vectorize
+"""The send path: from `Producer.send` to the record's future without any Python bytecode.
+
+What blocks, decides or fails is asked of the path's hooks (`SendHooks`): waiting for metadata or
+memory, opening a batch, rolling the sticky partition, calling serializers and partitioners.
+
+A record is appended in two steps. First everything that may run Python code or fail: argument
+checks, buffers, the headers' copy, the future, the chunks. Then, inside the partition's critical
+section, plain stores only. So a signal handler or finalizer that runs in between finds the batch
+whole, and an exception leaves it as it was. After the append nothing runs Python code either: the
+inbox is a deque and the wake-up a built-in, so whoever appended also gets the future.
+
+Thread-safety: any thread.
+Source: Kafka KafkaProducer.doSend (clients 4.3.1).
+"""
+
+cimport cython
+from cpython.buffer cimport PyBuffer_Release
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItem
+from cpython.list cimport PyList_GET_SIZE
+from cpython.object cimport PyCallable_Check, PyObject
+from cpython.unicode cimport PyUnicode_CheckExact
+from libc.stdint cimport int64_t
+
+from kprod._core.arguments cimport expose, plain_text, whole
+from kprod._core.record.batch_builder cimport (
+    APPENDED, BatchBuilder, RecordFields, record_size_bound,
+)
+from kprod._core.outcome.batch_result cimport BatchResult
+from kprod._core.memory.chunk_pool cimport ChunkPool
+from kprod._core.clock cimport SystemClock
+from kprod._core.record.header_section cimport encode_header_section
+from kprod._core.send.key_hash cimport KeyHash, hash_key
+from kprod._core.send.partition_appender cimport (
+    CLOSED, NO_BATCH, BatchOpener, ChunkHand, PartitionHead, RoomNeed, TopicHead, look_ahead,
+)
+from kprod._core.send.send_hooks cimport SendHooks
+
+from kprod._core.send.send_hooks import not_initialised
+from kprod.errors import LocalProtocolError, RecordTooLarge
+
+cdef const unsigned char* NO_HEADERS = b"\x00"
+
+
+cdef class SendPath(BatchOpener):
+    """Takes records one by one, each into the open batch of its partition.
+
+    Args:
+        hooks: Asked for whatever blocks, decides or is the application's.
+        pool: Lends chunks.
+        clock: Stamps records.
+        inbox: A deque where partitions with a new or full batch are posted for the sender.
+        topics: `TopicHead` by name, of the topics that are known; `open_topic` adds to it.
+        rules: What is checked, asked and chosen for each record.
+    """
+
+    def __cinit__(self, *_, **__):
+        # What is read without a look whether it is None. It refuses until `__init__` has run.
+        self._clock = SystemClock()
+        self.topics = {}
+
+    def __init__(
+        self, SendHooks hooks not None, ChunkPool pool not None, SystemClock clock not None, inbox,
+        dict topics not None, rules,
+    ):
+        if self.refusal is not not_initialised:
+            raise RuntimeError("a SendPath's __init__ was called twice; make another SendPath")
+        BatchOpener.__init__(self, hooks, pool, clock, inbox)
+        self.topics = topics
+        self._max_block_ms = rules.max_block_ms
+        self._record_bytes_max = rules.record_bytes_max
+        self._has_interceptors = rules.has_interceptors
+        self._has_serializers = rules.has_serializers
+        self._has_partitioner = rules.has_partitioner
+        self._takes_turns = rules.takes_turns
+        self._key_hash = <KeyHash>rules.key_hash
+        self._hashed_key_bytes_min = rules.hashed_key_bytes_min
+        self.refusal = None
+
+    @cython.final
+    @cython.nonecheck(False)
+    cdef RecordFuture send(
+        self, topic, value, key, headers, partition, timestamp_ms, on_delivery
+    ):
+        """Append one record, as `Producer.send` describes it."""
+        cdef SendArguments given
+        cdef int64_t waited_ms = 0
+        cdef TopicHead head = self._favourite
+        # Nothing is assigned to an argument here, so that none of them is counted once more.
+        if self.refusal is not None:
+            raise self.refusal()
+        if self._has_interceptors or self._has_serializers:
+            return self._send_shown(
+                (topic, value, key, headers, partition, timestamp_ms), on_delivery
+            )
+        borrow(&given, value, key, headers, partition, timestamp_ms, on_delivery)
+        # A callback is checked there too, before anything waits for the topic.
+        if head is None or head.name is not topic or on_delivery is not None:
+            head = self._head_of(topic, on_delivery, &waited_ms)
+        return self.hand_over(head, &given, waited_ms, None)
+
+    cdef RecordFuture _send_shown(self, tuple record, on_delivery):
+        """As `send`, by way of interceptors and serializers; the record as `intercept` has it."""
+        cdef SendArguments given
+        cdef int64_t waited_ms = 0
+        cdef TopicHead head
+        topic, value, key, headers, partition, timestamp_ms = record
+        if self._has_interceptors:
+            topic, value, key, headers, partition, timestamp_ms, on_delivery = self.hooks.intercept(
+                record, on_delivery
+            )
+        head = self._head_of(topic, on_delivery, &waited_ms)
+        if self._has_serializers:
+            key, value, headers = self.hooks.serialize(head.name, key, value, headers)
+        borrow(&given, value, key, headers, partition, timestamp_ms, on_delivery)
+        return self.hand_over(head, &given, waited_ms, None)
+
+    @cython.final
+    cdef TopicHead _head_of(self, topic, on_delivery, int64_t* waited_ms):
+        """The record's topic, which may have to be waited for; its callback is checked before."""
+        cdef TopicHead head = self._favourite
+        cdef PyObject* found
+        cdef int64_t started_ms
+        name = topic if PyUnicode_CheckExact(topic) else plain_text(topic)
+        if on_delivery is not None and not PyCallable_Check(on_delivery):
+            raise TypeError(
+                f"on_delivery must be callable or None, got {type(on_delivery).__name__}"
+            )
+        if head is not None and head.name is name:
+            return head
+        found = PyDict_GetItem(self.topics, name)
+        if found != NULL:
+            head = <TopicHead>found
+        else:
+            started_ms = self._clock.now_ms()
+            head = self.hooks.open_topic(name, self._max_block_ms)
+            waited_ms[0] = self._clock.now_ms() - started_ms
+        with cython.critical_section(self):
+            if self._favourite is None:
+                self._favourite = head
+        return head
+
+    @cython.final
+    @cython.nonecheck(False)
+    cdef RecordFuture hand_over(
+        self, TopicHead head, SendArguments* given, int64_t waited_ms, ChunkHand hand
+    ):
+        """Check, encode and append one serialized record; None if `hand` has not enough memory.
+
+        With a hand nothing waits; without one it may, for what `waited_ms` leaves.
+        """
+        cdef RecordFields record
+        cdef RoomNeed need
+        cdef Py_buffer key_view
+        cdef Py_buffer value_view
+        cdef bint key_is_viewed = False
+        cdef bint value_is_viewed = False
+        cdef bytes section
+        cdef Py_ssize_t index
+        cdef object partition = <object>given.partition
+        need.waited_ms = waited_ms
+        need.hand = NULL if hand is None else <PyObject*>hand
+        record.headers = NO_HEADERS
+        record.headers_bytes = 1
+        if given.headers != <PyObject*>None:
+            section = encode_header_section(<object>given.headers, self._record_bytes_max)
+            if section is None:
+                raise self.headers_too_large(head)
+            record.headers = <const unsigned char*>PyBytes_AS_STRING(section)
+            record.headers_bytes = PyBytes_GET_SIZE(section)
+        try:
+            value_is_viewed = expose(
+                <object>given.value, &value_view, &record.value, &record.value_bytes, "value"
+            )
+            key_is_viewed = expose(
+                <object>given.key, &key_view, &record.key, &record.key_bytes, "key"
+            )
+            need.shares_stamp = False
+            if given.timestamp_ms == <PyObject*>None:
+                record.timestamp_ms = self._clock.shared_timestamp_ms(&self._stamp)
+                need.shares_stamp = self._stamp.shared_count > 0
+            else:
+                record.timestamp_ms = whole(<object>given.timestamp_ms, "timestamp_ms")
+            if self._has_partitioner and partition is None:
+                partition = self.hooks.choose_partition(
+                    head, <object>given.key, <object>given.value
+                )
+            index = -1
+            if partition is not None or not goes_sticky(self, &record):
+                index = self._partition_index(head, &record, partition, &need.waited_ms)
+            return self._append(head, index, &record, &need, <object>given.on_delivery)
+        finally:
+            if value_is_viewed:
+                PyBuffer_Release(&value_view)
+            if key_is_viewed:
+                PyBuffer_Release(&key_view)
+
+    @cython.final
+    @cython.nonecheck(False)
+    cdef Py_ssize_t _partition_index(
+        self, TopicHead head, RecordFields* record, object partition, int64_t* waited_ms
+    ) except -2:
+        """The partition given, the key's among all, or the next in turn; −1: the sticky one."""
+        cdef int64_t index
+        cdef int64_t started_ms
+        if partition is None:
+            if goes_sticky(self, record):
+                return -1
+            if self._takes_turns:
+                return self._next_turn(head)
+            if head.partition_count < 1:
+                raise LocalProtocolError(f"topic {head.name!r} has no partition")
+            return <Py_ssize_t>(
+                hash_key(self._key_hash, record.key, record.key_bytes)
+                % <unsigned int>head.partition_count
+            )
+        index = whole(partition, "partition")
+        if index >= head.partition_count:
+            started_ms = self._clock.now_ms()
+            self.hooks.await_partition(head, index, self._max_block_ms - waited_ms[0])
+            waited_ms[0] += self._clock.now_ms() - started_ms
+            if index >= PyList_GET_SIZE(head.queues):
+                raise LocalProtocolError(
+                    f"partition {index} of {head.name!r} was awaited and has no queue"
+                )
+        return <Py_ssize_t>index
+
+    cdef Py_ssize_t _next_turn(self, TopicHead head) except -2:
+        cdef Py_ssize_t turn
+        cdef list turns
+        with cython.critical_section(head):
+            turn = head._turn
+            head._turn += 1
+            turns = head.turns
+        if not turns:
+            return turn % max(head.partition_count, 1)
+        return turns[turn % PyList_GET_SIZE(turns)]
+
+    @cython.final
+    @cython.nonecheck(False)
+    cdef RecordFuture _append(
+        self, TopicHead head, Py_ssize_t index, RecordFields* record, RoomNeed* need,
+        object on_delivery
+    ):
+        """Append to the partition's open batch, opening or lengthening it as needed.
+
+        `index` −1 means the topic's sticky partition, which may change on the way. None if there
+        is a hand, and neither it nor the pool has the memory now.
+        """
+        cdef PartitionHead queue
+        cdef BatchBuilder builder
+        cdef BatchResult result
+        cdef RecordFuture future
+        cdef int outcome = APPENDED
+        cdef bint is_sticky = index < 0
+        need.bound_bytes = (
+            record.key_bytes + record.value_bytes + record.headers_bytes + BESIDES_BYTES_MAX
+        )
+        if need.bound_bytes > self._record_bytes_max:
+            need.bound_bytes = self._bound_bytes(head, record)
+        future = future_of(record)
+        future._on_delivery = on_delivery
+        while True:
+            if is_sticky:
+                if outcome == NO_BATCH and index != head.sticky:
+                    # Its batch may stay empty, and another send may wait for that memory.
+                    self._post(<PartitionHead>head.queues[index])
+                index = head.sticky
+            else:
+                look_ahead(head, index, need.bound_bytes)
+            # Checked: what names the place may be written by anybody, and costs two instructions.
+            with cython.boundscheck(True):
+                queue = <PartitionHead>head.queues[index]
+            with cython.critical_section(queue):
+                builder = queue.builder
+                result = queue.result
+                if self.refusal is not None:
+                    outcome = CLOSED
+                elif builder is None:
+                    outcome = NO_BATCH
+                else:
+                    # The callback first: putting it there is the one step that can fail.
+                    if on_delivery is not None:
+                        result._callbacks.append(future)
+                    outcome = builder.append(record)
+                    if outcome == APPENDED:
+                        future._result = result
+                        future._index = builder.record_count - 1
+                    elif on_delivery is not None:
+                        del result._callbacks[PyList_GET_SIZE(result._callbacks) - 1]
+            if outcome == APPENDED:
+                if future._index == 0:
+                    result.created_ms = self._clock.now_ms()
+                    self._post(queue)
+                elif builder.size_bytes >= builder.limit_bytes:
+                    self._post(queue)
+                return future
+            if not self._make_room(head, queue, builder, outcome, need):
+                return None
+            if outcome == NO_BATCH and need.shares_stamp:  # perhaps the others were awaited since
+                record.timestamp_ms = self._clock.own_timestamp_ms(&self._stamp)
+                future._timestamp_ms = record.timestamp_ms
+
+    cdef object headers_too_large(self, TopicHead head):
+        """The error for headers of which no more was read, since they pass the limit already."""
+        text = self.hooks.too_large_text(head.name, self._record_bytes_max + 1)
+        return RecordTooLarge(f"the headers alone are too large: {text}")
+
+    @cython.final
+    cdef Py_ssize_t _bound_bytes(self, TopicHead head, const RecordFields* record) except -1:
+        """The most that the record's batch takes with it alone; refused past the limit."""
+        cdef Py_ssize_t bound_bytes = record_size_bound(
+            record.key_bytes, record.value_bytes, record.headers_bytes
+        )
+        if bound_bytes > self._record_bytes_max:
+            raise RecordTooLarge(self.hooks.too_large_text(head.name, bound_bytes))
+        return bound_bytes
+
+
+# Of a producer whose `__init__` has not run: it refuses, and says so.
+cdef SendPath _path_of_none = SendPath.__new__(SendPath)
+
+
+# Not cleared by the cycle collector: `send` does not look whether there is a path.
+@cython.no_gc_clear
+cdef class SendMethod:
+    """The compiled base class of `Producer`: `send`, and what is behind the producer.
+
+    Args:
+        path: Takes the records.
+        behind: What a producer has beside its public methods, kept as `_kprod`.
+    """
+
+    def __cinit__(self, *_, **__):
+        self._path = _path_of_none
+
+    def __init__(self, SendPath path not None, behind):
+        if self._path is not _path_of_none:
+            raise RuntimeError("a SendMethod's __init__ was called twice; make another SendMethod")
+        self._path = path
+        self._kprod = behind
+
+    # The interpreter calls a plain method faster than one that knows its signature, so this one
+    # says in its text what it is called with.
+    @cython.binding(False)
+    @cython.embedsignature(True)
+    @cython.embedsignature.format("clinic")
+    @cython.nonecheck(False)
+    def send(
+        self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None,
+        on_delivery=None,
+    ):
+        """Hand over one record; it is sent in the background.
+
+        The bytes are copied, so a buffer may change after the call. Waits, for at most
+        `max_block_ms` in all, when the topic is new or the buffer is full.
+
+        Args:
+            topic: Name of the topic.
+            value: Bytes-like, or None for a tombstone; anything at all with a `value_serializer`.
+            key: Bytes-like or None; decides the partition when none is given.
+            headers: Pairs of a str and bytes-like or None, or a mapping of them.
+            partition: 0-based; None lets the key or the partitioner decide.
+            timestamp_ms: Milliseconds since 1970; None is the moment of the call, where up to
+                sixteen in a row of more than 64 share one; see `SystemClock.shared_timestamp_ms`.
+            on_delivery: Called as `on_delivery(metadata, error)` on the sender's thread when the
+                record is settled; exactly one of them is None.
+
+        Returns:
+            A `RecordFuture`.
+
+        Raises:
+            TypeError: An argument of a wrong type, such as a value that is not bytes-like.
+            ValueError: A negative partition or timestamp, or an illegal topic name.
+            SerializationError: A serializer raised.
+            RecordTooLarge: The record exceeds `max_request_size` or `buffer_memory`.
+            UnknownTopic: The cluster does not know the topic, and does not create it.
+            UnknownPartition: The topic has no such partition.
+            MetadataTimeout: The topic's partitions could not be learnt within `max_block_ms`.
+            BufferTimeout: No memory came free within `max_block_ms`.
+            ClosedError: The producer is closed, or was made in a parent process.
+
+        Thread-safety: any thread.
+        """
+        return self._path.send(topic, value, key, headers, partition, timestamp_ms, on_delivery)

@@ -1,0 +1,1 @@
+"""System calls on sockets and descriptors that never block."""

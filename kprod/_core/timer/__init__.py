@@ -1,0 +1,1 @@
+"""The hierarchical timing wheel and the purgatory's watch lists."""

@@ -1,0 +1,223 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
+"""What a purgatory does for each operation: put it into lists, take it out of them, complete it.
+
+Every request of a broker that has to wait passes through here, and most of them are completed by
+the next event, so this is what a purgatory costs. An operation knows the lists it is in, and leaves
+each by one look-up; lists are dicts by `id`, so that they keep the order of arrival.
+
+Invariants.
+    A list holds an operation only while it is not completed, and the operation knows that list.
+    A key's list is only added to while the map holds it: both happen under the shard's lock.
+
+Thread-safety: any thread. An operation's `lock` guards it; a shard's lock guards its map, and
+adding to one of its lists. Leaving a list takes no lock, since one dict operation is whole.
+Source: Kafka's DelayedOperation.java and DelayedOperationPurgatory.java (server-common, 4.x).
+"""
+
+from cpython.dict cimport PyDict_Contains, PyDict_DelItem
+from cpython.long cimport PyLong_FromVoidPtr
+from cpython.pythread cimport (
+    NOWAIT_LOCK,
+    PyThread_acquire_lock,
+    PyThread_allocate_lock,
+    PyThread_free_lock,
+    PyThread_release_lock,
+    WAIT_LOCK,
+)
+
+from kprod._core.timer.timer_task cimport TimerTask
+
+from _thread import RLock
+
+cdef enum:
+    # More locks than there are threads to take them only cost memory.
+    SHARDS_MAX = 65_536
+
+
+cdef class WatchedTask(TimerTask):
+    """A timer's task that is held in lists until it is completed, once.
+
+    Attributes:
+        delay_ms: How long it may wait.
+        lock: Guards it, re-entrant.
+        completed: Whether it is over.
+
+    Args:
+        delay_ms: As the attribute; checked by the timer.
+        lock: As the attribute; its own if None.
+
+    Thread-safety: any thread.
+    """
+
+    def __init__(self, delay_ms, *, lock=None):
+        self.delay_ms = delay_ms
+        self.lock = RLock() if lock is None else lock
+        self._places = []
+
+    def on_complete(self):
+        """Do what completing means; called once, under the lock."""
+        raise NotImplementedError
+
+    def on_expire(self):
+        """Do what is to be done, after `on_complete`, only when the time was over."""
+
+    def force_complete(self):
+        """Complete it now, whatever its condition says.
+
+        Returns:
+            Whether this call completed it; False when it was over already.
+        """
+        with self.lock:
+            if self.completed:
+                return False
+            self.completed = True
+            TimerTask.cancel(self)
+            self.leave_places()
+            self.on_complete()
+        return True
+
+    cpdef object run(self):
+        """Expire: the timer's call."""
+        with self.lock:
+            if self.force_complete():
+                self.on_expire()
+
+    def enter(self, dict place not None) -> None:
+        """Be held in a dict, under its `id`, until it is completed. The caller has the lock."""
+        place[PyLong_FromVoidPtr(<void*>self)] = self
+        self._places.append(place)
+
+    def leave(self) -> None:
+        """Be held nowhere any more."""
+        self.leave_places()
+
+    cdef int leave_places(self) except -1:
+        cdef list places = self._places
+        cdef dict place
+        if not places:
+            return 0
+        # New first: what the dicts let go of cannot run anything, but another thread may look.
+        self._places = []
+        token = PyLong_FromVoidPtr(<void*>self)
+        for place in places:
+            if PyDict_Contains(place, token) == 1:
+                PyDict_DelItem(place, token)
+        return 0
+
+
+cdef class WatchShard:
+    """Some of the keys: a lock, and a map from each key to those who watch it."""
+
+    def __cinit__(self):
+        self.lists = {}
+        self._lock = PyThread_allocate_lock()
+        if self._lock == NULL:
+            raise MemoryError("no memory for the lock of a shard")
+
+    def __dealloc__(self):
+        if self._lock != NULL:
+            PyThread_free_lock(self._lock)
+
+    cdef void acquire(self) noexcept:
+        if not PyThread_acquire_lock(self._lock, NOWAIT_LOCK):
+            with nogil:
+                PyThread_acquire_lock(self._lock, WAIT_LOCK)
+
+    cdef void release(self) noexcept:
+        PyThread_release_lock(self._lock)
+
+
+cdef class WatchLists:
+    """Who watches which key.
+
+    Attributes:
+        added_count: How many operations were added, minus what `purge` took for gone.
+
+    Args:
+        shard_count: At least 1: how many locks the keys share.
+
+    Thread-safety: any thread.
+    """
+
+    def __cinit__(self, Py_ssize_t shard_count):
+        if not 1 <= shard_count <= SHARDS_MAX:
+            raise ValueError(f"shard_count must be from 1 to {SHARDS_MAX}, got {shard_count}")
+        self._shards = [WatchShard() for _ in range(shard_count)]
+        self._shard_count = shard_count
+
+    cdef WatchShard _shard_of(self, object key):
+        cdef Py_ssize_t position = hash(key) % self._shard_count
+        return <WatchShard>self._shards[position if position >= 0 else position + self._shard_count]
+
+    def add(self, WatchedTask operation not None, keys):
+        """Put an operation into the lists of its keys, until it is completed or there is no more.
+
+        Args:
+            operation: The caller has its lock.
+            keys: Hashable, each.
+
+        Returns:
+            Whether there was a key, or the operation is completed, by whoever made the keys.
+        """
+        cdef WatchShard shard
+        cdef dict watching
+        for key in keys:
+            if operation.completed:
+                return True
+            shard = self._shard_of(key)
+            shard.acquire()
+            try:
+                watching = shard.lists.get(key)
+                if watching is None:
+                    watching = shard.lists[key] = {}
+                operation.enter(watching)
+            finally:
+                shard.release()
+        if not operation._places:
+            return operation.completed
+        self.added_count += 1
+        return True
+
+    def watching(self, key):
+        """Who watches a key, in the order in which they came.
+
+        Returns:
+            A list; None when the key has none, not even an empty one.
+        """
+        cdef WatchShard shard = self._shard_of(key)
+        cdef dict watching
+        shard.acquire()
+        try:
+            watching = shard.lists.get(key)
+            return None if watching is None else list(watching.values())
+        finally:
+            shard.release()
+
+    def drop_if_empty(self, key) -> None:
+        """Forget a key, unless somebody watches it."""
+        cdef WatchShard shard = self._shard_of(key)
+        shard.acquire()
+        try:
+            if not shard.lists.get(key, True):
+                del shard.lists[key]
+        finally:
+            shard.release()
+
+    def watched_keys(self) -> list:
+        """All keys that have a list, empty or not."""
+        cdef WatchShard shard
+        cdef list found = []
+        for shard in self._shards:
+            found += list(shard.lists)
+        return found
+
+    @property
+    def entry_count(self):
+        """Entries in all lists."""
+        cdef WatchShard shard
+        cdef Py_ssize_t count = 0
+        for shard in self._shards:
+            for watching in list(shard.lists.values()):
+                count += len(<dict>watching)
+        return count

@@ -1,0 +1,1 @@
+"""Requests and responses: fields of the protocol, frames, the pieces of a Produce request."""

@@ -1,0 +1,9 @@
+from collections.abc import Mapping
+from typing import Any
+
+from kprod._core.wire.wire_plan import FieldPlan, StructPlan
+
+class Writer: ...
+
+def encode(plan: StructPlan, body: Mapping[str, Any]) -> bytes: ...
+def default_bytes(field: FieldPlan) -> bytes: ...

@@ -1,0 +1,108 @@
+"""How a task waits: for a future with a limit, for a thread of its own, for metadata.
+
+Thread-safety: the event loop's.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from kprod._core.aio.loop_mailbox import LoopSignal
+from kprod.cluster.metadata import Metadata
+from kprod.errors import MetadataTimeout
+from kprod.producer.topic_opener import Newer, Steps
+
+T = TypeVar("T")
+
+
+async def settled_within(future: asyncio.Future[bool], timeout_s: float) -> bool:
+    """Wait for a future that nobody else waits for.
+
+    Args:
+        future: Cancelled with the task that waits.
+        timeout_s: Longest wait; at most 0 lets the loop turn once.
+
+    Returns:
+        Its result; False when the time is over.
+    """
+
+    def give_up() -> None:
+        if not future.done():
+            future.set_result(False)
+
+    timer = asyncio.get_running_loop().call_later(max(timeout_s, 0), give_up)
+    try:
+        return await future
+    finally:
+        timer.cancel()
+
+
+async def in_own_thread(call: Callable[[], T], name: str) -> T:
+    """Let a thread make a call that blocks. Cancelled, the call goes on and nobody hears of it.
+
+    A thread of its own, for one of the loop's pool would keep others waiting, and the loop's end.
+
+    Args:
+        call: Any.
+        name: Of the thread.
+
+    Returns:
+        What the call returned; what it raised is raised.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+    signal = LoopSignal()
+    is_awaited = True
+
+    def run() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:  # noqa: BLE001 - raised again in the task
+            if is_awaited:
+                errors.append(error)
+        finally:
+            signal.wake()
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        await signal.future
+    finally:
+        is_awaited = False
+    if errors:
+        raise errors.pop()
+    return results.pop()
+
+
+async def wait_through(steps: Steps[T], metadata: Metadata) -> T:
+    """Take steps that wait for newer pictures of the cluster.
+
+    Args:
+        steps: Of a `TopicOpener`.
+        metadata: Of the same producer.
+
+    Returns:
+        What the steps return; what they raise is raised.
+    """
+    step: Callable[[], Newer] = partial(next, steps)
+    while True:
+        try:
+            wanted = step()
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        if await _is_newer_within(metadata, wanted.version, wanted.timeout_ms):
+            step = partial(next, steps)
+        else:
+            step = partial(steps.throw, MetadataTimeout(metadata.trouble()))
+
+
+async def _is_newer_within(metadata: Metadata, version: int, timeout_ms: int) -> bool:
+    signal = LoopSignal()
+    try:
+        if metadata.enter_room(signal, version):
+            await settled_within(signal.future, timeout_ms / 1000)
+        return metadata.is_newer_than(version)
+    finally:
+        metadata.leave_room(signal)

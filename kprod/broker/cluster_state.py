@@ -1,0 +1,189 @@
+"""What all brokers of a cluster know: each other, the topics, producer ids, time, who waits.
+
+The brokers of an embedded cluster live in one process and share this one object, as Kafka's
+brokers share what their controller tells them. There is no lag between them.
+
+Thread-safety: the broker's thread.
+Source: kprod's own; Kafka's KRaft controller for the roles.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable
+
+from kprod._core.timer.timer_task import TimerTask
+from kprod.broker.config import EmbeddedConfig, TopicConfig
+from kprod.broker.delayed.delayed_fetch import DelayedFetch
+from kprod.broker.delayed.delayed_produce import DelayedProduce
+from kprod.broker.replication import NO_LEADER, Partition
+from kprod.broker.topics import Topic, TopicRegistry
+from kprod.clock import Clock
+from kprod.model import Node, TopicPartition
+from kprod.timer.purgatory import Purgatory
+from kprod.timer.timer import Timer
+
+CLUSTER_ID = "kprod-embedded-cluster"
+_FIRST_PRODUCER_ID = 1_000
+
+
+class ClusterState:
+    """Brokers, topics, waiting requests.
+
+    Attributes:
+        config: The cluster's settings.
+        clock: Wall clock for timestamps.
+        timer: Drives every delay; advanced by `EmbeddedCluster.step`.
+        nodes: Where each broker listens, by id.
+        topics: All topics.
+        waiting_produces: acks=all requests that wait for followers.
+        waiting_fetches: Fetches that wait for bytes.
+        forgotten_topics: Names that Metadata denies.
+        log_bytes: Size of all logs.
+        soon_actions: What is to be run in the next step.
+    """
+
+    __slots__ = (
+        "_alive",
+        "_next_producer_id",
+        "clock",
+        "config",
+        "forgotten_topics",
+        "log_bytes",
+        "nodes",
+        "soon_actions",
+        "timer",
+        "topics",
+        "waiting_fetches",
+        "waiting_produces",
+    )
+
+    def __init__(self, config: EmbeddedConfig, clock: Clock, node_ids: list[int]) -> None:
+        """Make a cluster without topics, all brokers alive."""
+        self.config = config
+        self.clock = clock
+        self.timer = Timer(clock.now_ms())
+        self.nodes: dict[int, Node] = {}
+        self._alive = set(node_ids)
+        self.topics = TopicRegistry(config, node_ids, self._make_partition)
+        self.waiting_produces = Purgatory[DelayedProduce]("produce", self.timer)
+        self.waiting_fetches = Purgatory[DelayedFetch]("fetch", self.timer)
+        self.forgotten_topics: set[str] = set()
+        self.log_bytes = 0
+        self.soon_actions: deque[Callable[[], object]] = deque()
+        self._next_producer_id = _FIRST_PRODUCER_ID
+
+    @property
+    def controller_id(self) -> int:
+        """The alive broker with the smallest id, −1 when none lives."""
+        return min(self._alive, default=-1)
+
+    @property
+    def alive_nodes(self) -> list[Node]:
+        """Brokers that run, by id."""
+        return [self.nodes[node_id] for node_id in sorted(self._alive)]
+
+    def is_alive(self, node_id: int) -> bool:
+        """Whether a broker runs."""
+        return node_id in self._alive
+
+    def after(self, delay_ms: int, action: Callable[[], object]) -> None:
+        """Run something once, `delay_ms` from now."""
+        self.timer.add(delay_ms, TimerTask(action))
+
+    def soon(self, action: Callable[[], object]) -> None:
+        """Run something once, in the next step."""
+        self.soon_actions.append(action)
+
+    def announce(self, partition: TopicPartition) -> None:
+        """Let requests that wait for a partition look again."""
+        key: Hashable = partition
+        self.waiting_produces.check_and_complete(key)
+        self.waiting_fetches.check_and_complete(key)
+
+    def new_producer_id(self) -> int:
+        """A producer id that was never given before."""
+        self._next_producer_id += 1
+        return self._next_producer_id - 1
+
+    def create_topic(  # a topic's own facts, by keyword
+        self,
+        name: str,
+        *,
+        partition_count: int = -1,
+        replication_factor: int = -1,
+        overrides: dict[str, str | None] | None = None,
+        assignment: list[list[int]] | None = None,
+        dry_run: bool = False,
+    ) -> Topic:
+        """Make a topic with the cluster's defaults for what is not said.
+
+        Args:
+            name: Legal and free.
+            partition_count: −1 takes `default_partitions`.
+            replication_factor: −1 takes `default_replication_factor`, at most all brokers.
+            overrides: Kafka's dotted settings.
+            assignment: Brokers per partition, instead of the two numbers.
+            dry_run: Only check.
+
+        Returns:
+            The topic; from a dry run without partitions, and known to nobody.
+
+        Raises:
+            Refused: It cannot be made.
+            ConfigError: A setting's value cannot be read.
+        """
+        config = TopicConfig.of_cluster(self.config).with_overrides(overrides or {})
+        if assignment is not None:
+            partition_count, replication_factor = len(assignment), len(assignment[0])
+            self.topics.check_assignment(assignment, max(replication_factor, 1))
+        if partition_count == -1:
+            partition_count = self.config.default_partitions
+        if replication_factor == -1:
+            replication_factor = min(self.config.default_replication_factor, len(self.nodes))
+        return self.topics.create(
+            name,
+            partition_count=partition_count,
+            replication_factor=replication_factor,
+            config=config,
+            overrides=overrides,
+            assignment=assignment,
+            dry_run=dry_run,
+        )
+
+    def delete_topic(self, name: str) -> None:
+        """Take a topic out and answer those who wait for it.
+
+        Raises:
+            Refused: It is unknown.
+        """
+        topic = self.topics.delete(name)
+        self.log_bytes -= sum(partition.log.size_bytes for partition in topic.partitions)
+        for partition in topic.partitions:
+            partition.leader_id = NO_LEADER
+            self.announce(partition.name)
+
+    def broker_stopped(self, node_id: int) -> None:
+        """Take a broker out of every in-sync set and move its leaderships."""
+        self._alive.discard(node_id)
+        for partition in self.topics.partitions():
+            partition.broker_stopped(node_id)
+
+    def broker_started(self, node_id: int) -> None:
+        """Let a broker catch up, and lead what nobody else may."""
+        self._alive.add(node_id)
+        for partition in self.topics.partitions():
+            partition.broker_started(node_id)
+
+    def recount(self) -> None:
+        """Sum the logs anew, after something was cut out."""
+        self.log_bytes = sum(partition.log.size_bytes for partition in self.topics.partitions())
+
+    def _make_partition(
+        self, name: TopicPartition, nodes: list[int], config: TopicConfig
+    ) -> Partition:
+        return Partition(
+            name,
+            nodes,
+            config,
+            surroundings=self,
+            replica_lag_time_max_ms=self.config.replica_lag_time_max_ms,
+        )

@@ -1,0 +1,100 @@
+"""DescribeConfigs: the settings of topics and of the broker that is asked.
+
+Behaviour.
+    A. A topic has all settings of Kafka's; its own are told as such, those of the cluster as the
+       broker's, all others as defaults. `topic_settings` says which of them have an effect.
+    B. An unknown topic: UNKNOWN_TOPIC_OR_PARTITION.
+    C. A broker tells its own settings; of another one, or a name that is no number:
+       INVALID_REQUEST. An empty name asks for what was changed for all brokers: nothing.
+    D. Any other kind of resource: INVALID_REQUEST.
+    E. A resource that is in the request twice is described once.
+Versions: 1 to 4.
+Left out: synonyms, documentation, and those settings of a broker that Kafka has and this has not.
+Source: Kafka ConfigHelper.describeConfigs.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kprod.broker.cluster_state import ClusterState
+from kprod.broker.handlers.request_handler import Handler
+from kprod.broker.handlers.topic_settings_reply import (
+    Told,
+    broker_settings,
+    described_fields,
+    topic_settings,
+)
+from kprod.broker.rejection import Refused
+from kprod.broker.request import Body, Request
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+
+_TOPIC, _BROKER = 2, 4
+
+
+class DescribeConfigsHandler(Handler):
+    """Tells settings."""
+
+    api_key = ApiKey.DESCRIBE_CONFIGS
+    versions = (1, 4)
+    advertised = versions
+
+    def __init__(self, state: ClusterState) -> None:
+        """Serve a cluster."""
+        self._state = state
+
+    def handle(self, request: Request) -> None:
+        """Answer at once."""
+        different = {
+            (entry["resource_type"], entry["resource_name"]): entry
+            for entry in request.body["resources"]
+        }
+        results = [self._one(request, entry) for entry in different.values()]  # case E
+        request.answer({"results": results})
+
+    def refuse(self, request: Request, code: int) -> Body:
+        """The code for every resource."""
+        refused = Refused(code)
+        return {"results": [_answer(entry, refused, []) for entry in request.body["resources"]]}
+
+    def _one(self, request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            told = self._told(request, entry)
+        except Refused as refused:
+            return _answer(entry, refused, [])
+        keys = entry["configuration_keys"]
+        wanted = None if keys is None else set(keys)
+        return _answer(entry, None, [it for it in told if wanted is None or it.name in wanted])
+
+    def _told(self, request: Request, entry: Mapping[str, Any]) -> Sequence[Told]:
+        name = entry["resource_name"]
+        if entry["resource_type"] == _BROKER:
+            if not name:
+                return []  # case C
+            if name != str(request.node_id):
+                raise Refused(
+                    ErrorCode.INVALID_REQUEST,
+                    f"broker {request.node_id} was asked for the settings of {name!r}",
+                )  # case C
+            return broker_settings(self._state.config, self._state.nodes[request.node_id])
+        if entry["resource_type"] != _TOPIC:
+            raise Refused(
+                ErrorCode.INVALID_REQUEST,
+                f"resources of type {entry['resource_type']} have no settings here",
+            )  # case D
+        topic = self._state.topics.get(name)
+        if topic is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # case B
+        return topic_settings(topic)
+
+
+def _answer(
+    entry: Mapping[str, Any], refused: Refused | None, told: Sequence[Told]
+) -> dict[str, Any]:
+    return {
+        "error_code": ErrorCode.NONE if refused is None else refused.code,
+        "error_message": None if refused is None else refused.text or None,
+        "resource_type": entry["resource_type"],
+        "resource_name": entry["resource_name"],
+        "configs": list(map(described_fields, told)),
+    }

@@ -1,0 +1,254 @@
+"""Fetch: whole batches of some partitions, below the high watermark.
+
+Behaviour.
+    A. An unknown partition: UNKNOWN_TOPIC_OR_PARTITION; an unknown id: UNKNOWN_TOPIC_ID.
+    B. Another broker leads: NOT_LEADER_OR_FOLLOWER; from version 12 with the leader, from 16 with
+       its address.
+    C. The client's leader epoch is older: FENCED_LEADER_EPOCH; newer: UNKNOWN_LEADER_EPOCH.
+    D. The offset is below the log's start or above its end: OFFSET_OUT_OF_RANGE.
+    E. The first batch of the answer comes whatever its size; after it `max_bytes` and
+       `partition_max_bytes` hold, for whole batches: Kafka fills them up with a cut-off one.
+    F. Fewer than `min_bytes` and no error: it waits, as `delayed.fetch` says.
+    G. A batch of zstd goes to version 10 and above; an older one gets the batches before it, and
+       UNSUPPORTED_COMPRESSION_TYPE when it comes first, as Kafka 3.9 answered where it converted.
+       Kafka 4 sends it to clients too old to read it.
+    H. Versions 0 to 3 get message sets; see `log.legacy`.
+    I. A session id of 0 is answered, so every fetch is a full one (KIP-227 allows it). To go on
+       with a session is FETCH_SESSION_ID_NOT_FOUND; to begin one or to end one is answered.
+Versions: 0 to 18; 0 to 3 as Kafka 3.9 served them.
+Left out: followers of other processes, aborted transactions, diverging epochs, tiered storage.
+Source: Kafka KafkaApis.handleFetchRequest, ReplicaManager.readFromLog.
+"""
+
+import itertools
+import uuid
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kprod._core.layout import BatchAttributes, BatchLayout
+from kprod.broker.cluster_state import ClusterState
+from kprod.broker.delayed.delayed_fetch import DelayedFetch, WaitingRead, is_readable
+from kprod.broker.handlers.request_handler import Handler
+from kprod.broker.log.legacy import lowered
+from kprod.broker.rejection import Refused
+from kprod.broker.replication import Partition
+from kprod.broker.request import Body, Request
+from kprod.model import CODECS
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+
+_FIRST_VERSION_WITH_BATCHES = 4
+_FIRST_VERSION_WITH_ALL_CODECS = max(it.first_fetch_version for it in CODECS.values())
+_FIRST_VERSION_WITH_LEADERS = 12
+_FIRST_VERSION_WITH_TOPIC_IDS = 13
+_FIRST_VERSION_WITH_ENDPOINTS = 16
+_NO_EPOCH = -1
+_FULL_FETCH_EPOCHS = (0, -1)  # a session begins, or ends
+# The low byte of a batch's attributes, where the codec is.
+_CODEC_AT = BatchLayout.ATTRIBUTES_OFFSET + 1
+_MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+class _Wanted(NamedTuple):
+    """One partition of the request: where to read, or why not."""
+
+    entry: Mapping[str, Any]
+    partition: Partition | None
+    code: int
+
+
+class _Topic(NamedTuple):
+    """One topic of the request."""
+
+    name: str
+    topic_id: uuid.UUID
+    wanted: list[_Wanted]
+
+
+class FetchHandler(Handler):
+    """Reads batches."""
+
+    api_key = ApiKey.FETCH
+    versions = (0, 18)
+    advertised = versions
+
+    def __init__(self, state: ClusterState) -> None:
+        """Serve a cluster."""
+        self._state = state
+
+    def handle(self, request: Request) -> None:
+        """Read, now or when there is enough."""
+        if request.body["session_epoch"] not in _FULL_FETCH_EPOCHS:  # case I
+            body = {"error_code": ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "responses": []}
+            request.answer(body)
+            return
+        topics = [self._looked_up(request, topic) for topic in request.body["topics"]]
+        wanted = [it for topic in topics for it in topic.wanted]
+        failed = not wanted or any(it.code for it in wanted)
+        if failed or request.body["max_wait_ms"] <= 0:
+            request.answer(self._read(request, topics))
+            return
+        reads = [
+            WaitingRead(
+                it.partition,
+                request.node_id,
+                it.entry["fetch_offset"],
+                it.entry["partition_max_bytes"],
+            )
+            for it in wanted
+            if it.partition is not None
+        ]
+        operation = DelayedFetch(
+            reads,
+            min_bytes=request.body["min_bytes"],
+            max_wait_ms=request.body["max_wait_ms"],
+            finish=lambda: request.run(lambda: request.answer(self._read_again(request))),
+        )
+        keys = [read.partition.name for read in reads]
+        self._state.waiting_fetches.try_complete_or_watch(operation, keys)
+
+    def refuse(self, request: Request, code: int) -> Body:
+        """The code for every partition."""
+        topics = [
+            _Topic(
+                topic["topic"],
+                topic["topic_id"],
+                [_Wanted(entry, None, code) for entry in topic["partitions"]],
+            )
+            for topic in request.body["topics"]
+        ]
+        return self._read(request, topics)
+
+    def _read_again(self, request: Request) -> Body:
+        """What was true when the fetch began to wait may have changed."""
+        topics = [self._looked_up(request, topic) for topic in request.body["topics"]]
+        return self._read(request, topics)
+
+    def _looked_up(self, request: Request, topic: Mapping[str, Any]) -> _Topic:
+        name, topic_id = topic["topic"], topic["topic_id"]
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if request.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
+            known = self._state.topics.get_by_id(topic_id)
+            if known is None:
+                unknown = ErrorCode.UNKNOWN_TOPIC_ID
+            name = "" if known is None else known.name
+        wanted = []
+        for entry in topic["partitions"]:
+            partition = self._state.topics.partition(name, entry["partition"])
+            code = unknown if partition is None else _judged(request, partition, entry)
+            wanted.append(_Wanted(entry, partition, int(code)))
+        return _Topic(name, topic_id, wanted)
+
+    def _read(self, request: Request, topics: list[_Topic]) -> Body:
+        left = min(request.body["max_bytes"], self._state.config.fetch_bytes_max)
+        responses = []
+        leaders: set[int] = set()
+        is_first = True
+        for topic in topics:
+            answers = []
+            for wanted in topic.wanted:
+                answer = _partition_answer(request, wanted)
+                if not wanted.code and wanted.partition is not None:
+                    pieces = _pieces(wanted, left, is_first=is_first)
+                    _give(request, answer, pieces)
+                    left -= sum(map(len, pieces))
+                    is_first = is_first and not pieces
+                elif wanted.partition is not None and wanted.code in _MOVED:
+                    self._tell_leader(request, wanted.partition, answer)
+                    leaders.add(wanted.partition.leader_id)
+                answers.append(answer)
+            responses.append(
+                {"topic": topic.name, "topic_id": topic.topic_id, "partitions": answers}
+            )
+        body: dict[str, Any] = {"responses": responses}
+        if request.api_version >= _FIRST_VERSION_WITH_ENDPOINTS:
+            body["node_endpoints"] = [
+                {"node_id": node.node_id, "host": node.host, "port": node.port}
+                for node in self._state.alive_nodes
+                if node.node_id in leaders
+            ]
+        return body
+
+    def _tell_leader(self, request: Request, partition: Partition, answer: dict[str, Any]) -> None:
+        if request.api_version >= _FIRST_VERSION_WITH_LEADERS:
+            answer["current_leader"] = {
+                "leader_id": partition.leader_id,
+                "leader_epoch": partition.leader_epoch,
+            }
+
+
+def check_leader_epoch(partition: Partition, epoch: int) -> None:
+    """Compare the epoch that a client knows with the partition's.
+
+    Args:
+        partition: What the client asks for.
+        epoch: −1 when the client does not know.
+
+    Raises:
+        Refused: One of the two is behind.
+    """
+    if epoch in {_NO_EPOCH, partition.leader_epoch}:
+        return
+    message = f"leader epoch {epoch}, {partition.name} has {partition.leader_epoch}"
+    if epoch < partition.leader_epoch:
+        raise Refused(ErrorCode.FENCED_LEADER_EPOCH, message)
+    raise Refused(ErrorCode.UNKNOWN_LEADER_EPOCH, message)
+
+
+def _judged(request: Request, partition: Partition, entry: Mapping[str, Any]) -> int:
+    if partition.leader_id != request.node_id:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER  # case B
+    try:
+        check_leader_epoch(partition, entry["current_leader_epoch"])
+    except Refused as refused:
+        return refused.code  # case C
+    if not is_readable(partition, entry["fetch_offset"]):
+        return ErrorCode.OFFSET_OUT_OF_RANGE  # case D
+    return ErrorCode.NONE
+
+
+def _pieces(wanted: _Wanted, left: int, *, is_first: bool) -> list[memoryview]:
+    if wanted.partition is None or (left <= 0 and not is_first):
+        return []
+    pieces = wanted.partition.log.read(
+        wanted.entry["fetch_offset"],
+        limit_offset=wanted.partition.high_watermark,
+        max_bytes=min(left, wanted.entry["partition_max_bytes"]),
+    )
+    if pieces and not is_first and len(pieces[0]) > left:
+        return []  # case E: only the answer's first batch may pass the limit
+    return pieces
+
+
+def _give(request: Request, answer: dict[str, Any], pieces: list[memoryview]) -> None:
+    """Cases G and H: put the batches into the answer, in the format that the client knows."""
+    if request.api_version < _FIRST_VERSION_WITH_ALL_CODECS:
+        readable = list(
+            itertools.takewhile(lambda it: _first_version(it) <= request.api_version, pieces)
+        )
+        if pieces and not readable:
+            answer["error_code"] = int(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+            return
+        pieces = readable
+    encoded = b"".join(pieces)
+    if request.api_version < _FIRST_VERSION_WITH_BATCHES:
+        encoded = lowered(encoded, api_version=request.api_version)
+    answer["records"] = encoded
+
+
+def _first_version(batch: memoryview) -> int:
+    return CODECS[batch[_CODEC_AT] & BatchAttributes.CODEC_MASK].first_fetch_version
+
+
+def _partition_answer(request: Request, wanted: _Wanted) -> dict[str, Any]:
+    partition = wanted.partition
+    known = partition is not None and not wanted.code
+    return {
+        "partition_index": wanted.entry["partition"],
+        "error_code": wanted.code,
+        "high_watermark": partition.high_watermark if known and partition else -1,
+        "last_stable_offset": partition.high_watermark if known and partition else -1,
+        "log_start_offset": partition.log.log_start_offset if known and partition else -1,
+        "aborted_transactions": [] if request.body["isolation_level"] else None,
+        "records": b"",
+    }

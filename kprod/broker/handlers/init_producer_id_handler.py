@@ -1,0 +1,52 @@
+"""InitProducerId: a producer id for an idempotent producer.
+
+Behaviour.
+    A. Without a transactional id any broker gives a new id with epoch 0, whatever id and epoch
+       the client had; an id without an epoch, or the other way round, is INVALID_REQUEST.
+    B. An empty transactional id is answered with INVALID_REQUEST.
+    C. A transactional id is answered with TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there will never
+       be a coordinator for it here, so the client must not try again; see `FindCoordinatorHandler`.
+Versions: 0 to 5.
+Left out: transactions.
+Source: Kafka TransactionCoordinator.handleInitProducerId.
+"""
+
+from kprod.broker.cluster_state import ClusterState
+from kprod.broker.handlers.request_handler import Handler
+from kprod.broker.request import Body, Request
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+
+_NOTHING = -1
+
+
+class InitProducerIdHandler(Handler):
+    """Gives producer ids."""
+
+    api_key = ApiKey.INIT_PRODUCER_ID
+    versions = (0, 5)
+    advertised = versions
+
+    def __init__(self, state: ClusterState) -> None:
+        """Serve a cluster."""
+        self._state = state
+
+    def handle(self, request: Request) -> None:
+        """Answer at once."""
+        transactional_id = request.body["transactional_id"]
+        had_id = request.body["producer_id"] != _NOTHING
+        if had_id != (request.body["producer_epoch"] != _NOTHING):
+            request.answer(self.refuse(request, ErrorCode.INVALID_REQUEST))  # case A
+            return
+        if transactional_id is None:
+            producer_id = self._state.new_producer_id()
+            request.answer({"producer_id": producer_id, "producer_epoch": 0})  # case A
+        elif not transactional_id:
+            request.answer(self.refuse(request, ErrorCode.INVALID_REQUEST))  # case B
+        else:
+            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            request.answer(self.refuse(request, code))  # case C
+
+    def refuse(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
+        """No id."""
+        return {"error_code": code, "producer_id": -1, "producer_epoch": -1}

@@ -1,0 +1,154 @@
+"""ListOffsets: the first, the last, or the first offset of a time.
+
+Behaviour.
+    A. −2 earliest, −1 latest (the high watermark), −3 the largest timestamp (from version 7),
+       −4 earliest local, the same as −2 here (from 8), −5 latest tiered and −6 earliest to be
+       tiered: none (from 9 and 11).
+    B. A time: the first record stamped then or later; −1 and −1 when there is none.
+    C. Unknown partition, other leader, leader epoch: as in Fetch.
+    D. Any other negative timestamp: UNSUPPORTED_VERSION for the partition.
+    E. Version 0 answers a list: the offset, and the log's start if two or more are asked for.
+    F. A partition twice in a request: INVALID_REQUEST.
+Versions: 0 to 11; 0 as Kafka 3.9 served it.
+Left out: transactions; the last stable offset is the high watermark.
+Source: Kafka KafkaApis.handleListOffsetRequest, UnifiedLog.fetchOffsetByTimestamp.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kprod.broker.cluster_state import ClusterState
+from kprod.broker.handlers.fetch_handler import check_leader_epoch
+from kprod.broker.handlers.request_handler import Handler
+from kprod.broker.log.stored_batch import StoredBatch
+from kprod.broker.rejection import Refused
+from kprod.broker.replication import Partition
+from kprod.broker.request import Body, Request
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+from kprod.record.reader import read_batches
+
+_LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL = -1, -2, -3, -4
+_LATEST_TIERED, _EARLIEST_TO_BE_TIERED = -5, -6
+_FIRST_VERSION_WITH_LEADER_EPOCH = 4
+_FIRST_VERSION_WITH = {
+    _MAX_TIMESTAMP: 7,
+    _EARLIEST_LOCAL: 8,
+    _LATEST_TIERED: 9,
+    _EARLIEST_TO_BE_TIERED: 11,
+}
+
+
+class _Found(NamedTuple):
+    """An offset, its record's timestamp and the epoch of its leader; −1 for what is unknown."""
+
+    offset: int = -1
+    timestamp_ms: int = -1
+    leader_epoch: int = -1
+
+
+class ListOffsetsHandler(Handler):
+    """Finds offsets."""
+
+    api_key = ApiKey.LIST_OFFSETS
+    versions = (0, 11)
+    advertised = versions
+
+    def __init__(self, state: ClusterState) -> None:
+        """Serve a cluster."""
+        self._state = state
+
+    def handle(self, request: Request) -> None:
+        """Answer at once."""
+        topics = [
+            {"name": topic["name"], "partitions": self._all(request, topic)}
+            for topic in request.body["topics"]
+        ]
+        request.answer({"topics": topics})
+
+    def refuse(self, request: Request, code: int) -> Body:  # a Handler's
+        """The code for every partition."""
+        topics = [
+            {
+                "name": topic["name"],
+                "partitions": [
+                    {"partition_index": entry["partition_index"], "error_code": code}
+                    for entry in topic["partitions"]
+                ],
+            }
+            for topic in request.body["topics"]
+        ]
+        return {"topics": topics}
+
+    def _all(self, request: Request, topic: Mapping[str, Any]) -> list[dict[str, Any]]:
+        counts = Counter(entry["partition_index"] for entry in topic["partitions"])
+        entries = {entry["partition_index"]: entry for entry in topic["partitions"]}
+        return [
+            self._one(request, topic["name"], entry)
+            if counts[index] == 1
+            else {"partition_index": index, "error_code": int(ErrorCode.INVALID_REQUEST)}  # case F
+            for index, entry in entries.items()
+        ]
+
+    def _one(self, request: Request, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+        index = entry["partition_index"]
+        try:
+            found = self._looked_up(request, name, entry)
+        except Refused as refused:
+            return {"partition_index": index, "error_code": refused.code}
+        if request.api_version == 0:
+            return {"partition_index": index, "old_style_offsets": self._list(name, entry, found)}
+        answer = {
+            "partition_index": index,
+            "error_code": int(ErrorCode.NONE),
+            "timestamp": found.timestamp_ms,
+            "offset": found.offset,
+        }
+        if request.api_version >= _FIRST_VERSION_WITH_LEADER_EPOCH:
+            answer["leader_epoch"] = found.leader_epoch
+        return answer
+
+    def _list(self, name: str, entry: Mapping[str, Any], found: _Found) -> list[int]:
+        partition = self._state.topics.partition(name, entry["partition_index"])
+        start = found.offset if partition is None else partition.log.log_start_offset
+        offsets = sorted({max(found.offset, start), start}, reverse=True)
+        return offsets[: max(entry["max_num_offsets"], 0)]
+
+    def _looked_up(self, request: Request, name: str, entry: Mapping[str, Any]) -> _Found:
+        partition = self._state.topics.partition(name, entry["partition_index"])
+        if partition is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if partition.leader_id != request.node_id:
+            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        check_leader_epoch(partition, entry["current_leader_epoch"])
+        timestamp = entry["timestamp"]
+        if request.api_version < _FIRST_VERSION_WITH.get(timestamp, 0):
+            raise Refused(ErrorCode.UNSUPPORTED_VERSION)
+        return _found(partition, timestamp)
+
+
+def _found(partition: Partition, timestamp: int) -> _Found:
+    log = partition.log
+    if timestamp == _LATEST:
+        return _Found(partition.high_watermark, -1, partition.leader_epoch)
+    if timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
+        first = log.batches()[0].leader_epoch if log.batches() else partition.leader_epoch
+        return _Found(log.log_start_offset, -1, first)
+    if timestamp in {_LATEST_TIERED, _EARLIEST_TO_BE_TIERED}:
+        return _Found()
+    if timestamp == _MAX_TIMESTAMP:
+        latest = log.latest_batch(partition.high_watermark)
+        return _Found() if latest is None else _first_record(latest, latest.max_timestamp_ms)
+    if timestamp < 0:
+        raise Refused(ErrorCode.UNSUPPORTED_VERSION)  # case D
+    batch = log.first_batch_at(timestamp, partition.high_watermark)
+    return _Found() if batch is None else _first_record(batch, timestamp)
+
+
+def _first_record(stored: StoredBatch, timestamp_ms: int) -> _Found:
+    batch = next(read_batches(stored.encoded, check_crc=False))
+    for record in batch:
+        if record.timestamp_ms >= timestamp_ms:
+            return _Found(record.offset, record.timestamp_ms, stored.leader_epoch)
+    return _Found()

@@ -1,0 +1,155 @@
+"""Metadata: the brokers, and the leaders of the topics that are asked for.
+
+Behaviour.
+    A. No list of topics (version 0: an empty one) asks for all topics. One that is in the list
+       twice is described once.
+    B. An unknown topic is made when the cluster's `auto_create_topics` and, from version 4, the
+       request allow it. The answer says UNKNOWN_TOPIC_OR_PARTITION without partitions, as Kafka's
+       does in every version; the client asks again and finds the topic. With `describe_new_topics`
+       the topic is in the answer that made it.
+    C. An illegal name is answered with INVALID_TOPIC_EXCEPTION, an unknown one with
+       UNKNOWN_TOPIC_OR_PARTITION, an unknown id with UNKNOWN_TOPIC_ID.
+    D. A partition without a leader is answered with LEADER_NOT_AVAILABLE.
+    E. A topic that `forget_topic` named is unknown here and nowhere else.
+    F. One request makes 10,000 topics and partitions at most, and the cluster has `topics_max` and
+       `partitions_max`: beyond them POLICY_VIOLATION, which ends the client's attempts.
+Versions: 0 to 13.
+Left out: authorized operations, racks.
+Source: Kafka KafkaApis.handleTopicMetadataRequest, KIP-516.
+"""
+
+import uuid
+from typing import Any
+
+from kprod.broker.cluster_state import CLUSTER_ID, ClusterState
+from kprod.broker.handlers.request_handler import Handler
+from kprod.broker.rejection import Refused
+from kprod.broker.replication import NO_LEADER, Partition
+from kprod.broker.request import Body, Request
+from kprod.broker.topics import Topic, check_additions, check_name
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+
+_ZERO_ID = uuid.UUID(int=0)
+_FIRST_VERSION_WITH_CREATION_FLAG = 4
+
+
+class MetadataHandler(Handler):
+    """Describes brokers and topics."""
+
+    api_key = ApiKey.METADATA
+    versions = (0, 13)
+    advertised = versions
+
+    def __init__(self, state: ClusterState) -> None:
+        """Serve a cluster."""
+        self._state = state
+
+    def handle(self, request: Request) -> None:
+        """Answer at once."""
+        wanted = request.body["topics"]
+        if wanted is None or (request.api_version == 0 and not wanted):
+            topics = [self._described(topic) for topic in self._state.topics]  # case A
+        else:
+            different = {(entry["name"], entry["topic_id"]): entry for entry in wanted}
+            making = _Making(self._state, is_allowed=self._may_create(request))
+            topics = [self._one(entry, making) for entry in different.values()]
+        request.answer(self._answer(topics))
+
+    def refuse(self, request: Request, code: int) -> Body:
+        """The brokers, and the code for each topic."""
+        wanted = request.body["topics"]
+        if wanted is None:
+            wanted = [{"name": topic.name, "topic_id": _ZERO_ID} for topic in self._state.topics]
+        topics = [_refused(entry["name"], entry["topic_id"], code) for entry in wanted]
+        return {**self._answer(topics), "error_code": code}
+
+    def _answer(self, topics: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            "brokers": [
+                {"node_id": node.node_id, "host": node.host, "port": node.port}
+                for node in self._state.alive_nodes
+            ],
+            "cluster_id": CLUSTER_ID,
+            "controller_id": self._state.controller_id,
+            "topics": topics,
+        }
+
+    def _may_create(self, request: Request) -> bool:
+        asked = request.body["allow_auto_topic_creation"]
+        if request.api_version < _FIRST_VERSION_WITH_CREATION_FLAG:
+            asked = True
+        return self._state.config.auto_create_topics and bool(asked)
+
+    def _one(self, entry: dict[str, Any], making: "_Making") -> dict[str, Any]:
+        name = entry["name"]
+        if name is None:
+            return self._by_id(entry["topic_id"])
+        topic = self._state.topics.get(name)
+        if name in self._state.forgotten_topics:
+            return _refused(name, _ZERO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # case E
+        if topic is not None:
+            return self._described(topic)
+        try:
+            check_name(name)  # case C
+            topic = making.make(name)  # case B
+        except Refused as refused:
+            return _refused(name, _ZERO_ID, refused.code)
+        if topic is None or not self._state.config.describe_new_topics:
+            return _refused(name, _ZERO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return self._described(topic)
+
+    def _by_id(self, topic_id: uuid.UUID) -> dict[str, Any]:
+        topic = self._state.topics.get_by_id(topic_id)
+        if topic is None or topic.name in self._state.forgotten_topics:
+            return _refused(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)  # case C
+        return self._described(topic)
+
+    def _described(self, topic: Topic) -> dict[str, Any]:
+        if topic.name in self._state.forgotten_topics:
+            return _refused(topic.name, _ZERO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return {
+            "error_code": ErrorCode.NONE,
+            "name": topic.name,
+            "topic_id": topic.topic_id,
+            "partitions": [self._partition(it) for it in topic.partitions],
+        }
+
+    def _partition(self, partition: Partition) -> dict[str, Any]:
+        leaderless = partition.leader_id == NO_LEADER
+        return {
+            "error_code": ErrorCode.LEADER_NOT_AVAILABLE if leaderless else ErrorCode.NONE,
+            "partition_index": partition.name.partition,
+            "leader_id": partition.leader_id,
+            "leader_epoch": partition.leader_epoch,
+            "replica_nodes": list(partition.replicas),
+            "isr_nodes": partition.isr,
+            "offline_replicas": [
+                node_id for node_id in partition.replicas if not self._state.is_alive(node_id)
+            ],
+        }
+
+
+class _Making:
+    """The topics that one request makes; case F."""
+
+    __slots__ = ("_addition_count", "_is_allowed", "_state")
+
+    def __init__(self, state: ClusterState, *, is_allowed: bool) -> None:
+        self._state = state
+        self._is_allowed = is_allowed
+        self._addition_count = 0
+
+    def make(self, name: str) -> Topic | None:
+        if not self._is_allowed:
+            return None
+        addition_count = self._addition_count + 1 + self._state.config.default_partitions
+        check_additions(addition_count)
+        topic = self._state.create_topic(name)
+        self._addition_count = addition_count
+        return topic
+
+
+def _refused(name: str | None, topic_id: uuid.UUID, code: int) -> dict[str, Any]:
+    # Versions before 12 have no place for a topic without a name.
+    return {"error_code": code, "name": name, "topic_id": topic_id, "partitions": []}

@@ -1,0 +1,321 @@
+"""Produce: append one batch to each of some partitions.
+
+Behaviour.
+    A. acks other than 0, 1 and −1: INVALID_REQUIRED_ACKS for every partition.
+    B. An unknown partition: UNKNOWN_TOPIC_OR_PARTITION; an unknown id: UNKNOWN_TOPIC_ID.
+    C. Another broker leads: NOT_LEADER_OR_FOLLOWER; from version 10 with the leader, and its
+       address (KIP-951).
+    D. The batch breaks a rule of `log.validation`: that rule's error, from version 8 with the
+       records that are wrong, and with a text, where Kafka often has none. A rule of the log itself
+       leaves `log_start_offset` in the answer.
+    E. A duplicate of one of the producer's last five batches: no error, and the first's offset.
+    F. acks=−1 and too few in sync: NOT_ENOUGH_REPLICAS; it waits until all in-sync replicas have
+       the batch, as `delayed.produce` says, at most `timeout_ms`.
+    G. acks=0: no answer; any error closes the connection, which is all a client can be told.
+    H. All logs together would pass `log_bytes_max`: KAFKA_STORAGE_ERROR.
+    I. Versions 0 to 2 bring message sets, which are converted; see `log.legacy`.
+    J. A transactional batch without a transactional id: TRANSACTIONAL_ID_AUTHORIZATION_FAILED for
+       every partition.
+    K. A long request is handled in slices, a partition at a time; compressed records count for
+       what they may unpack to.
+Versions: 0 to 13; 0 to 2 as Kafka 3.9 served them.
+Left out: transactions.
+Source: Kafka KafkaApis.handleProduceRequest, ReplicaManager.appendRecords.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kprod._core.layout import BatchAttributes, BatchLayout, Magic
+from kprod.broker.cluster_state import ClusterState
+from kprod.broker.delayed.delayed_produce import DelayedProduce, WaitingAppend
+from kprod.broker.handlers.request_handler import Handler
+from kprod.broker.log.legacy import raised_batches
+from kprod.broker.log.validation import validated_batch
+from kprod.broker.rejection import Refused, RefusedByLog
+from kprod.broker.replication import Appended, Partition
+from kprod.broker.request import Body, Request
+from kprod.broker.work_slices import SLICE_COST, run_in_slices
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+
+_ACKS = (-1, 0, 1)
+_FIRST_VERSION_WITH_BATCHES = 3
+_FIRST_VERSION_WITH_TOPIC_IDS = 13
+_FIRST_VERSION_WITH_LEADERS = 10
+# A batch smaller than this share of its request is copied out, so that the request's other
+# batches are not kept alive by it.
+_ADOPTED_SHARE = 2
+# What a byte of compressed records counts for: more than honest records unpack to, and little
+# enough that a slice holds a few batches of the largest kind.
+_UNPACKED_SHARE = 64
+# The low byte of a batch's attributes, where all that is known stands.
+_ATTRIBUTES_AT = BatchLayout.ATTRIBUTES_OFFSET + 1
+
+
+class _Part(NamedTuple):
+    """One partition's answer, and the append that it may wait for."""
+
+    answer: dict[str, Any]
+    waiting: WaitingAppend | None
+
+
+class ProduceHandler(Handler):
+    """Appends batches."""
+
+    api_key = ApiKey.PRODUCE
+    versions = (0, 13)
+    advertised = versions
+
+    def __init__(self, state: ClusterState) -> None:
+        """Serve a cluster."""
+        self._state = state
+
+    def handle(self, request: Request) -> None:
+        """Append, then answer now or when the followers have it."""
+        acks = request.body["acks"]
+        request.wants_answer = acks != 0
+        if acks not in _ACKS:
+            request.answer(self.refuse(request, ErrorCode.INVALID_REQUIRED_ACKS))  # case A
+            return
+        if request.body["transactional_id"] is None and _has_transactional_batch(request.body):
+            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            request.answer(self.refuse(request, code))  # case J
+            return
+        responses: list[dict[str, Any]] = []
+        waiting: list[WaitingAppend] = []
+        run_in_slices(
+            request,
+            self._each(request, responses, waiting),
+            lambda: self._finish(request, responses, waiting),
+            self._state.soon,
+        )
+
+    def refuse(self, request: Request, code: int) -> Body:
+        """The code for every partition."""
+        responses = [
+            _topic_answer(
+                topic, [_refused(it["index"], Refused(code)) for it in topic["partition_data"]]
+            )
+            for topic in request.body["topic_data"]
+        ]
+        return self._with_leaders(request, {"responses": responses})
+
+    def _each(
+        self,
+        request: Request,
+        responses: list[dict[str, Any]],
+        waiting: list[WaitingAppend],
+    ) -> Iterator[int]:
+        """Case K: one partition at a time."""
+        for topic in request.body["topic_data"]:
+            answers: list[dict[str, Any]] = []
+            responses.append(_topic_answer(topic, answers))
+            for entry in topic["partition_data"]:
+                cost = _cost(entry["records"])
+                part = self._append(request, topic, entry)
+                answers.append(part.answer)
+                if part.waiting is not None:
+                    waiting.append(part.waiting)
+                yield cost
+
+    def _finish(
+        self,
+        request: Request,
+        responses: list[dict[str, Any]],
+        waiting: list[WaitingAppend],
+    ) -> None:
+        """Answer, or wait for the followers."""
+        acks = request.body["acks"]
+        body = {"responses": responses}
+        if acks == 0:
+            self._end_unanswered(request, responses)
+        elif acks == 1 or not waiting:
+            request.answer(self._with_leaders(request, body))
+        else:
+            operation = DelayedProduce(
+                waiting,
+                timeout_ms=request.body["timeout_ms"],
+                finish=lambda: request.run(
+                    lambda: request.answer(self._with_leaders(request, body))
+                ),
+            )
+            keys = [it.partition.name for it in waiting]
+            self._state.waiting_produces.try_complete_or_watch(operation, keys)
+
+    def _append(self, request: Request, topic: dict[str, Any], entry: dict[str, Any]) -> _Part:
+        index = entry["index"]
+        log_start_offset = -1
+        try:
+            partition = self._found(request, topic, index)
+            log_start_offset = partition.log.log_start_offset
+            return self._appended(request, partition, entry["records"])
+        except RefusedByLog as refused:
+            answer = _refused(index, refused)
+            answer["log_start_offset"] = log_start_offset
+            answer["record_errors"] = [
+                {"batch_index": number, "batch_index_error_message": text}
+                for number, text in refused.record_texts.items()
+            ]
+            return _Part(answer, None)
+        except Refused as refused:
+            return _Part(_refused(index, refused), None)
+
+    def _found(self, request: Request, topic: dict[str, Any], index: int) -> Partition:
+        name = topic["name"]
+        if request.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
+            known = self._state.topics.get_by_id(topic["topic_id"])
+            if known is None:
+                raise Refused(
+                    ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic['topic_id']}"
+                )  # case B
+            name = known.name
+        partition = self._state.topics.partition(name, index)
+        if partition is None:
+            raise Refused(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{index}"
+            )  # case B
+        return partition
+
+    def _appended(
+        self, request: Request, partition: Partition, records: memoryview | None
+    ) -> _Part:
+        if partition.leader_id != request.node_id:
+            raise Refused(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"broker {request.node_id} does not lead {partition.name}",
+            )  # case C
+        if request.api_version < _FIRST_VERSION_WITH_BATCHES:
+            batches = raised_batches(
+                records,
+                api_version=request.api_version,
+                bytes_max=partition.config.max_message_bytes,
+            )
+        else:
+            batches = [_owned(records)]
+        placed = [self._placed(request, partition, it) for it in batches]
+        answer = {
+            "index": partition.name.partition,
+            "error_code": int(ErrorCode.NONE),
+            "base_offset": placed[0].base_offset,
+            "log_append_time_ms": placed[0].log_append_time_ms,
+            "log_start_offset": partition.log.log_start_offset,
+        }
+        required = placed[-1].last_offset + 1
+        if request.body["acks"] != -1 or partition.high_watermark >= required:
+            return _Part(answer, None)
+        return _Part(answer, WaitingAppend(partition, request.node_id, required, answer))
+
+    def _placed(self, request: Request, partition: Partition, encoded: memoryview) -> Appended:
+        state = self._state
+        timestamp_ms = state.clock.timestamp_ms()
+        batch = validated_batch(
+            encoded,
+            partition.config,
+            api_version=max(request.api_version, _FIRST_VERSION_WITH_BATCHES),
+            timestamp_ms=timestamp_ms,
+        )
+        encoded = encoded[: batch.size_bytes]  # without a cut-off batch behind it
+        if state.log_bytes + batch.size_bytes > state.config.log_bytes_max:
+            raise Refused(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"the logs have {state.log_bytes} bytes; the limit is log_bytes_max",
+            )  # case H
+        size_before = partition.log.size_bytes
+        appended = partition.append(batch, encoded, timestamp_ms, acks=request.body["acks"])
+        state.log_bytes += partition.log.size_bytes - size_before
+        return appended
+
+    def _with_leaders(self, request: Request, body: dict[str, Any]) -> Body:
+        """Case C: who leads instead, for each partition that this broker does not lead."""
+        if request.api_version < _FIRST_VERSION_WITH_LEADERS:
+            return body
+        leaders: set[int] = set()
+        moved = (
+            (topic, answer)
+            for topic in body["responses"]
+            for answer in topic["partition_responses"]
+            if answer["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        )
+        for topic, answer in moved:
+            partition = self._known(request, topic, answer["index"])
+            if partition is None:
+                continue  # deleted since, or there was never one, and the code is a fault's
+            leaders.add(partition.leader_id)
+            answer["current_leader"] = {
+                "leader_id": partition.leader_id,
+                "leader_epoch": partition.leader_epoch,
+            }
+        nodes = [node for node in self._state.alive_nodes if node.node_id in leaders]
+        endpoints = [
+            {"node_id": node.node_id, "host": node.host, "port": node.port} for node in nodes
+        ]
+        return {**body, "node_endpoints": endpoints}
+
+    def _known(self, request: Request, topic: dict[str, Any], index: int) -> Partition | None:
+        try:
+            return self._found(request, topic, index)
+        except Refused:
+            return None
+
+    def _end_unanswered(self, request: Request, responses: list[dict[str, Any]]) -> None:
+        codes = [it["error_code"] for topic in responses for it in topic["partition_responses"]]
+        if any(codes):
+            request.disconnect()  # case G
+        else:
+            request.answer_nothing()
+
+
+def _topic_answer(topic: dict[str, Any], answers: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "name": topic["name"],
+        "topic_id": topic["topic_id"],
+        "partition_responses": answers,
+    }
+
+
+def _refused(index: int, refused: Refused) -> dict[str, Any]:
+    return {
+        "index": index,
+        "error_code": refused.code,
+        "base_offset": -1,
+        "log_append_time_ms": -1,
+        "log_start_offset": -1,
+        "error_message": refused.text or None,
+    }
+
+
+def _has_transactional_batch(body: Mapping[str, Any]) -> bool:
+    return any(
+        _is_transactional(entry["records"])
+        for topic in body["topic_data"]
+        for entry in topic["partition_data"]
+    )
+
+
+def _is_transactional(records: memoryview | None) -> bool:
+    return (
+        records is not None
+        and len(records) >= BatchLayout.BATCH_OVERHEAD_BYTES
+        and records[BatchLayout.MAGIC_OFFSET] == Magic.MAGIC_V2
+        and bool(records[_ATTRIBUTES_AT] & BatchAttributes.TRANSACTIONAL_MASK)
+    )
+
+
+def _cost(records: memoryview | None) -> int:
+    """How much of a slice a partition's records take."""
+    if not records or len(records) < BatchLayout.BATCH_OVERHEAD_BYTES:
+        return 1
+    if records[BatchLayout.MAGIC_OFFSET] != Magic.MAGIC_V2:
+        return SLICE_COST  # read, unpacked, and written again, record by record
+    is_compressed = bool(records[_ATTRIBUTES_AT] & BatchAttributes.CODEC_MASK)
+    return len(records) * (_UNPACKED_SHARE if is_compressed else 1)
+
+
+def _owned(records: memoryview | None) -> memoryview:
+    if records is None:
+        return memoryview(bytearray())
+    request = records.obj
+    if isinstance(request, bytearray) and len(records) * _ADOPTED_SHARE >= len(request):
+        return records
+    return memoryview(bytearray(records))

@@ -1,0 +1,118 @@
+"""Sums and peaks that only grow, and what they grew by in the latest windows of time.
+
+Counters are added to where something happens (`kprod._core.metrics.counters`). Averages and rates
+are made when someone asks, from the difference to a copy that was taken when a window began. So
+counting costs a few additions per batch, and one copy every 30 s.
+
+What is asked about lies between one and two windows back, as with Kafka's two samples of 30 s; up
+to three if the thread that counts slept over a window's end.
+
+Invariants.
+    Sums never fall. A peak is the greatest value of a window, and begins anew with the next.
+    `turn` is called by the one thread that counts; `span` changes nothing.
+
+Thread-safety: one thread counts; any thread reads, and may see a batch half counted.
+Source: Kafka SampledStat, Rate, Avg, Max (clients 4.3.1) for what the values mean.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+WINDOW_MS = 30_000  # Kafka's metrics.sample.window.ms
+_SUFFIX_OF_PEAKS = "_max"
+
+
+class Span(NamedTuple):
+    """What was counted of late.
+
+    Attributes:
+        elapsed_ms: How long it covers, at least 1,000: a rate of the first instant says nothing.
+        sums: Growth of each sum.
+        peaks: Greatest value of each peak.
+    """
+
+    elapsed_ms: int
+    sums: Mapping[str, int]
+    peaks: Mapping[str, int]
+
+
+class Tally:
+    """Counters, and the two latest windows of them."""
+
+    __slots__ = (
+        "_at_earlier",
+        "_at_start",
+        "_earlier_ms",
+        "_earlier_peaks",
+        "_peak_names",
+        "_start_ms",
+        "_sum_names",
+        "counters",
+    )
+
+    def __init__(self, counters: object, names: Sequence[str], now_ms: int) -> None:
+        """Begin a first window.
+
+        Args:
+            counters: Has integers by these names, which others add to.
+            names: Of sums, and of peaks, which end in `_max`.
+            now_ms: Monotonic.
+        """
+        self.counters = counters
+        self._sum_names = [name for name in names if not name.endswith(_SUFFIX_OF_PEAKS)]
+        self._peak_names = [name for name in names if name.endswith(_SUFFIX_OF_PEAKS)]
+        self._start_ms = self._earlier_ms = now_ms
+        self._at_start = self._at_earlier = self._copy()
+        self._earlier_peaks = (0,) * len(self._peak_names)
+
+    def turn(self, now_ms: int) -> None:
+        """Begin another window, if the present one is over; by the thread that counts.
+
+        Args:
+            now_ms: Monotonic.
+        """
+        idle_ms = now_ms - self._start_ms
+        if idle_ms < WINDOW_MS:
+            return
+        sums = self._copy()
+        if idle_ms < 2 * WINDOW_MS:
+            self._at_earlier, self._earlier_ms = self._at_start, self._start_ms
+            self._earlier_peaks = self._peaks()
+        else:
+            self._at_earlier, self._earlier_ms = sums, now_ms
+            self._earlier_peaks = (0,) * len(self._peak_names)
+        self._at_start, self._start_ms = sums, now_ms
+        for name in self._peak_names:
+            setattr(self.counters, name, 0)
+
+    def span(self, now_ms: int) -> Span:
+        """What was counted of late; any thread.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            The present window and the one before it, as far as they are not over.
+        """
+        sums, peaks = self._copy(), self._peaks()
+        idle_ms = now_ms - self._start_ms
+        if idle_ms >= 2 * WINDOW_MS:  # nobody has counted since, not even a turn
+            before, since_ms = sums, now_ms - WINDOW_MS
+            peaks = (0,) * len(peaks)
+        elif idle_ms >= WINDOW_MS:
+            before, since_ms = self._at_start, self._start_ms
+        else:
+            before, since_ms = self._at_earlier, self._earlier_ms
+            peaks = tuple(map(max, peaks, self._earlier_peaks))
+        growth = (after - at for after, at in zip(sums, before, strict=True))
+        return Span(
+            max(now_ms - since_ms, 1_000),
+            dict(zip(self._sum_names, growth, strict=True)),
+            dict(zip(self._peak_names, peaks, strict=True)),
+        )
+
+    def _copy(self) -> tuple[int, ...]:
+        return tuple(getattr(self.counters, name) for name in self._sum_names)
+
+    def _peaks(self) -> tuple[int, ...]:
+        return tuple(getattr(self.counters, name) for name in self._peak_names)

@@ -1,0 +1,25 @@
+# The types of surroundings.py, which is compiled as it stands.
+
+from libc.stdint cimport int64_t
+
+from kprod._core.timer.wheel cimport TimingWheel
+from kprod.network.attempts cimport ConnectionAttempts
+
+
+cdef class Surroundings:
+    cdef public object settings
+    cdef public Py_ssize_t in_flight_max
+    cdef public int64_t request_timeout_ms
+    cdef public object doors
+    cdef public TimingWheel timer
+    cdef public object source
+    cdef public object listener
+    cdef public object recorder
+    cdef public object client_id
+    cdef public object state_log
+    cdef public object completions
+    cdef public object receive_buffer
+    cdef public ConnectionAttempts attempts
+    cdef public int64_t _correlation_id
+
+    cpdef int64_t next_correlation_id(self) except -1

@@ -1,0 +1,145 @@
+# cython: annotation_typing=False, nonecheck=True
+"""What the connections of one client share, and the doors through which they reach the world.
+
+Tests and the simulation put their own selector, resolver and sockets behind the doors and run the
+rest unchanged.
+
+Thread-safety: one thread, the client's.
+"""
+
+import functools
+import random
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from kprod.config import NetworkSettings
+from kprod.errors import KprodError
+from kprod.metrics.recorder import Recorder
+from kprod.metrics.state_log import StateLog
+from kprod.model import Node
+from kprod.network import epoll_selector
+from kprod.network.attempts import ConnectionAttempts
+from kprod.network.channel import RECEIVE_BUFFER_BYTES
+from kprod.network.epoll_selector import EpollSelector
+from kprod.network.in_flight import CORRELATION_ID_MAX
+from kprod.network.resolver import Resolver, ThreadResolver
+from kprod.network.selector import Selector, SystemSelector
+from kprod.network.transport import Connect, connect_plain
+from kprod.timer.timer import Timer
+
+if TYPE_CHECKING:
+    from kprod.network.client_request import ClientRequest, Outcome
+
+DEFAULT_CLIENT_ID = "kprod"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkDoors:
+    """The world as the client sees it.
+
+    Attributes:
+        selector: Readiness and sleep.
+        resolver: Names.
+        connect: Sockets.
+    """
+
+    selector: Selector
+    resolver: Resolver
+    connect: Connect
+
+
+def system_doors(settings: NetworkSettings) -> NetworkDoors:
+    """Open doors to the operating system.
+
+    Args:
+        settings: Socket buffers.
+
+    Returns:
+        Doors that `NetworkClient.close` closes.
+    """
+    selector = EpollSelector() if epoll_selector.IS_AVAILABLE else SystemSelector()
+    return NetworkDoors(
+        selector=selector,
+        resolver=ThreadResolver(selector.wakeup),
+        connect=functools.partial(
+            connect_plain,
+            send_buffer_bytes=settings.send_buffer_bytes,
+            receive_buffer_bytes=settings.receive_buffer_bytes,
+        ),
+    )
+
+
+class ConnectionListener(Protocol):
+    """Who hears of connections coming and going."""
+
+    def on_connection_ready(self, node: Node) -> None:
+        """Requests may be sent to a node."""
+
+    def on_connection_down(self, node: Node, error: KprodError, failures: int) -> None:
+        """A connection or an attempt failed, the latest of `failures` in a row at its address."""
+
+
+class Surroundings:
+    """Shared by the connections of one client."""
+
+    __slots__ = (
+        "_correlation_id",
+        "attempts",
+        "client_id",
+        "completions",
+        "doors",
+        "in_flight_max",
+        "listener",
+        "receive_buffer",
+        "recorder",
+        "request_timeout_ms",
+        "settings",
+        "source",
+        "state_log",
+        "timer",
+    )
+
+    def __init__(
+        self,
+        settings: NetworkSettings,
+        doors: NetworkDoors,
+        *,
+        timer: Timer,
+        source: random.Random,
+        listener: ConnectionListener,
+        recorder: Recorder,
+    ) -> None:
+        """Gather.
+
+        Args:
+            settings: Of the network.
+            doors: To the world.
+            timer: All deadlines.
+            source: All jitter.
+            listener: The client.
+            recorder: Told of requests, responses and connections.
+        """
+        self.settings = settings
+        self.in_flight_max = settings.max_in_flight_requests_per_connection
+        self.request_timeout_ms = settings.request_timeout_ms
+        self.doors = doors
+        self.timer = timer
+        self.source = source
+        self.listener = listener
+        self.recorder = recorder
+        self.client_id = settings.client_id or DEFAULT_CLIENT_ID
+        self.state_log = StateLog(self.client_id)
+        self.completions: deque[tuple[ClientRequest, Outcome]] = deque()
+        self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
+        self.attempts = ConnectionAttempts(settings, source)
+        self._correlation_id = -1
+
+    def next_correlation_id(self) -> int:
+        """Number a request.
+
+        Returns:
+            0, 1, … and 0 again after the last one that is not SASL's.
+        """
+        self._correlation_id = (self._correlation_id + 1) % (CORRELATION_ID_MAX + 1)
+        return self._correlation_id

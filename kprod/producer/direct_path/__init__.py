@@ -1,0 +1,1 @@
+"""The direct path of synchronous sends: write and read on the calling thread."""

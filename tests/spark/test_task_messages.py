@@ -1,0 +1,55 @@
+"""What tasks tell the driver adds up, and reads back from a report's line."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from kprod.spark.reports import append_report, last_write, writes
+from kprod.spark.task_messages import OffsetSpan, TaskMessage, TaskTally, WriteReport
+
+
+def message(partition_id: int, first: int) -> TaskMessage:
+    """Return a task's message about two topics."""
+    tally = TaskTally(skipped_count=1)
+    tally.add("a", 0, OffsetSpan(10, first, first + 9))
+    tally.add("a", 0, OffsetSpan(5, first + 20, first + 24))
+    tally.add("b", 3, OffsetSpan(1, -1, -1))
+    return tally.message(partition_id, 0)
+
+
+def test_spans_of_one_partition_join() -> None:
+    """Counts add up, offsets reach from the least to the greatest, the unknown tells nothing."""
+    told = pickle.loads(pickle.dumps(message(0, 100)))
+    assert told.spans == {"a": {0: OffsetSpan(15, 100, 124)}, "b": {3: OffsetSpan(1, -1, -1)}}
+    assert told.record_count == 16
+
+
+def test_a_report_adds_up_its_tasks() -> None:
+    """A task that never finished counts for nothing."""
+    report = WriteReport.of([message(0, 100), None, message(1, 50)], 7)
+    assert report.batch_id == 7
+    assert report.task_count == 2
+    assert report.record_count == 32
+    assert report.skipped_count == 2
+    assert report.spans == {"a": {0: OffsetSpan(30, 50, 124)}, "b": {3: OffsetSpan(2, -1, -1)}}
+    assert "batch 7: 32 records of 2 tasks, 2 skipped" in report.summary()
+    assert WriteReport.from_json(report.to_json()) == report
+
+
+def test_reports_of_a_file(tmp_path: Path) -> None:
+    """The last is the newest; before the first commit there is none."""
+    path = tmp_path / "writes"
+    assert last_write(path) is None
+    reports = [WriteReport.of([message(0, n)], n) for n in range(3)]
+    for report in reports:
+        append_report(path, report)
+    assert list(writes(path)) == reports
+    assert last_write(path) == reports[-1]
+
+
+@pytest.mark.parametrize("line", ["", "1", "{}", '{"spans": 1}', '{"spans": {}, "x": 1}'])
+def test_what_is_no_report(line: str) -> None:
+    """Another file is told by its first line."""
+    with pytest.raises(ValueError, match=r".+"):
+        WriteReport.from_json(line)
