@@ -26,7 +26,7 @@ from report_values import Metric
 from kprod._core.memory.chunk_pool import ChunkChain, ChunkPool
 from kprod._core.outcome.batch_result import BatchResult
 from kprod._core.record.batch_builder import BatchBuilder
-from kprod._core.send.partition_appender import PartitionHead, TopicHead
+from kprod._core.send.partition_appender import PartitionAppender, TopicRoutes
 from kprod._core.send.send_hooks import SendHooks
 from kprod._core.send.send_path import SendMethod, SendPath
 from kprod.clock import SystemClock
@@ -45,7 +45,7 @@ class _Batch:
 
     __slots__ = ("builder", "result")
 
-    def __init__(self, queue: PartitionHead, chain: ChunkChain) -> None:
+    def __init__(self, queue: PartitionAppender, chain: ChunkChain) -> None:
         self.builder = BatchBuilder(chain, BATCH_SIZE)
         self.result = BatchResult(queue.topic, queue.partition)
 
@@ -54,14 +54,14 @@ class DiscardingPath(SendPath, SendHooks):
     """A send path whose full batches give their memory back unsent."""
 
     def __init__(self) -> None:
-        queues = [PartitionHead("bench", partition) for partition in range(PARTITION_COUNT)]
+        queues = [PartitionAppender("bench", partition) for partition in range(PARTITION_COUNT)]
         rules = SendRules(max_block_ms=0, record_bytes_max=1 << 20)
         pool = ChunkPool(64 << 20)
-        topics = {"bench": TopicHead("bench", queues)}
+        topics = {"bench": TopicRoutes("bench", queues)}
         super().__init__(self, pool, SystemClock(), deque(), topics, rules)
         self.send = SendMethod(self, None).send
 
-    def make_batch(self, queue: PartitionHead, chain: ChunkChain) -> _Batch:
+    def make_batch(self, queue: PartitionAppender, chain: ChunkChain) -> _Batch:
         """Discard what is full, then begin another."""
         self.inbox.clear()
         while queue.batches:
@@ -70,11 +70,11 @@ class DiscardingPath(SendPath, SendHooks):
             batch.builder.chain.release()
         return _Batch(queue, chain)
 
-    def roll_sticky(self, head: TopicHead) -> None:
+    def roll_sticky(self, head: TopicRoutes) -> None:
         """Go to the next partition."""
         head.sticky = (head.sticky + 1) % PARTITION_COUNT
 
-    def breathe(self) -> None:
+    def check_signals(self) -> None:
         """Do nothing; a bulk send asks for it."""
 
     def nothing(self, topic: str, value: bytes) -> None:

@@ -22,7 +22,7 @@ import kprod.producer.future  # registers what futures need of the layers above
 from kprod._core.memory.chunk_pool import ChunkChain, ChunkPool
 from kprod._core.outcome.batch_result import BatchResult
 from kprod._core.record.batch_builder import AppendResult, BatchBuilder
-from kprod._core.send.partition_appender import PartitionHead, TopicHead
+from kprod._core.send.partition_appender import PartitionAppender, TopicRoutes
 from kprod._core.send.send_hooks import SendHooks
 from kprod._core.send.send_path import SendMethod, SendPath
 from kprod.clock import SystemClock
@@ -238,7 +238,7 @@ def _kafka_python_batch(records: Records, codec: Codec) -> object:
 class _Batch:
     """What a partition's queue holds: builder and result."""
 
-    def __init__(self, queue: PartitionHead, chain: ChunkChain) -> None:
+    def __init__(self, queue: PartitionAppender, chain: ChunkChain) -> None:
         self.builder = BatchBuilder(chain, BATCH_BYTES)
         self.result = BatchResult(queue.topic, queue.partition)
 
@@ -250,13 +250,13 @@ class _Discarding(SendPath, SendHooks):
         options = SendRules(max_block_ms=1_000, record_bytes_max=BATCH_BYTES)
         super().__init__(self, POOL, SystemClock(), deque(), {}, options)
         self.send = SendMethod(self, None).send
-        self.topics["orders"] = TopicHead("orders", [PartitionHead("orders", 0)])
+        self.topics["orders"] = TopicRoutes("orders", [PartitionAppender("orders", 0)])
 
-    def make_batch(self, queue: PartitionHead, chain: ChunkChain) -> _Batch:
+    def make_batch(self, queue: PartitionAppender, chain: ChunkChain) -> _Batch:
         """Open the next batch."""
         return _Batch(queue, chain)
 
-    def roll_sticky(self, head: TopicHead) -> None:
+    def roll_sticky(self, head: TopicRoutes) -> None:
         """Stay on the one partition there is."""
 
     def __call__(self, records: Records) -> None:

@@ -17,7 +17,7 @@ from race_clients import BATCH_BYTES, Load
 from kprod._core.memory.chunk_pool import ChunkPool
 from kprod._core.record.batch_builder import AppendResult, BatchBuilder
 from kprod.protocol.produce_frame import (
-    ProduceRequest,
+    ProduceFrame,
     TopicRecords,
     produce_request,
 )
@@ -66,7 +66,7 @@ def _frame(load: Load) -> tuple[bytes, int]:
     builder.seal()
     pieces = builder.close()
     records = 0, pieces, sum(map(len, pieces))
-    request = ProduceRequest(
+    request = ProduceFrame(
         version=PRODUCE_VERSION,
         correlation_id=1,
         client_id="limit",

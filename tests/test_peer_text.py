@@ -83,7 +83,7 @@ def _partition(index: int) -> dict[str, Any]:
     return {"partition_index": index, "leader_id": 1, "replica_nodes": [], "isr_nodes": []}
 
 
-def _refused_batch() -> Iterator[str]:
+def _rejected_batch() -> Iterator[str]:
     stage = Stage()
     future = stage.send(b"value")
     stage.take().answer(code=42, error_message=HOSTILE)
@@ -93,7 +93,7 @@ def _refused_batch() -> Iterator[str]:
     Stage.opened.remove(stage)
 
 
-def _refused_record() -> Iterator[str]:
+def _rejected_record() -> Iterator[str]:
     stage = Stage(linger_ms=5)
     futures = [stage.put(b"good"), stage.put(b"bad")]
     stage.run(10)
@@ -118,8 +118,8 @@ def _refused_record() -> Iterator[str]:
         _advertised_host,
         _unsound_broker,
         _topic_name,
-        _refused_batch,
-        _refused_record,
+        _rejected_batch,
+        _rejected_record,
     ],
     ids=lambda texts: texts.__name__.strip("_"),
 )

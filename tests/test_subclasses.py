@@ -19,15 +19,37 @@ ASYNC_API = API | {"start", "send_and_wait"}
 # What producers had beside their documented names, when they were engines themselves.
 FORMER = frozenset(
     {
-        *("await_partition", "begin_close", "breathe", "choose_partition", "engine", "hurry"),
+        *(
+            "await_partition",
+            "close_soon",
+            "check_signals",
+            "choose_partition",
+            "engine",
+            "flush_soon",
+        ),
         *("inbox", "intercept", "lane", "make_batch", "note_failed", "open_topic", "parts"),
-        *("refusal", "refuse_in_child", "roll_sticky", "run_once", "sender_sleeps", "serialize"),
+        *(
+            "closed_error",
+            "reject_in_child",
+            "roll_sticky",
+            "run_once",
+            "sender_sleeps",
+            "serialize",
+        ),
         *("too_large_text", "topics", "wait_and_send", "wait_for_memory", "wake", "wake_sender"),
         *("_accumulator", "_check_initialised", "_client", "_config", "_delivery", "_ending"),
-        *("_expire", "_find_partition", "_flush", "_given", "_has_begun", "_identity"),
+        *("_expire", "_find_partition", "_flush", "_given", "_has_begun", "_transaction_manager"),
         *("_in_bulk", "_interceptors", "_is_closed", "_line", "_lines", "_measured", "_metadata"),
-        *("_needed", "_on_shortage", "_open_lane", "_opener", "_parts", "_patience_ms", "_pool"),
-        *("_recorder", "_refuse", "_sender", "_serializers", "_shares_engine", "_start_flush"),
+        *(
+            "_needed",
+            "_on_shortage",
+            "_open_direct_path",
+            "_opener",
+            "_parts",
+            "_patience_ms",
+            "_pool",
+        ),
+        *("_recorder", "_reject", "_sender", "_serializers", "_shares_engine", "_start_flush"),
         *("_start_lock", "_state_log", "_thread", "_timer", "_wake", "_wire_up", "_world"),
     }
 )

@@ -51,7 +51,7 @@ FOREIGN_NAMES = {
 FORBIDDEN_FILES = {"utils", "helpers", "common", "misc", "compat", "base", "tools"}
 FORBIDDEN_WORDS = {"data", "info", "obj", "tmp", "stuff", "helper", "util", "manager"}
 FORBIDDEN_STARTS = ("do_", "process_")
-ALLOWED_NAMES = {"TransactionManager", "transaction_manager"}
+ALLOWED_NAMES = {"TransactionManager", "transaction_manager", "_transaction_manager"}
 # What other libraries' users look for.
 ALLOWED_THERE = {
     "kprod/producer/producer.py": {"data"},

@@ -18,7 +18,7 @@ from kprod._core.aio.async_send import AsyncSendPath, Sending, not_open
 from kprod._core.aio.loop_batch_waiters import FinishWait
 from kprod._core.outcome.record_future import RecordFuture
 from kprod._core.send.send_path import SendPath
-from kprod.aio.memory_wait_queue import RoomLine
+from kprod.aio.memory_wait_queue import MemoryWaitQueue
 from kprod.aio.task_waits import in_own_thread, wait_through
 from kprod.config import ProducerConfig
 from kprod.config.address import shown_addresses
@@ -60,7 +60,7 @@ class AsyncEngine(AsyncSendPath):
         self._start_lock = threading.Lock()  # guards: the change of `engine`, and `_is_closed`
         self.engine: ProducerEngine | None = None
         # One per loop that has somebody waiting, kept by those who wait.
-        self._lines: WeakValueDictionary[asyncio.AbstractEventLoop, RoomLine] = (
+        self._lines: WeakValueDictionary[asyncio.AbstractEventLoop, MemoryWaitQueue] = (
             WeakValueDictionary()
         )
         if shared is not None:
@@ -175,11 +175,11 @@ class AsyncEngine(AsyncSendPath):
                 if future is not None:
                     return future
 
-    def _line(self, engine: ProducerEngine) -> RoomLine:
+    def _line(self, engine: ProducerEngine) -> MemoryWaitQueue:
         loop = asyncio.get_running_loop()
         line = self._lines.get(loop)
         if line is None:
-            line = self._lines[loop] = RoomLine(engine.pool)
+            line = self._lines[loop] = MemoryWaitQueue(engine.pool)
         return line
 
     def _open_engine(self) -> ProducerEngine:
@@ -200,6 +200,6 @@ async def _flush(engine: ProducerEngine, timeout: float | None) -> int:  # noqa:
 
 async def _find_partition(engine: ProducerEngine, sending: Sending, left_ms: int) -> None:
     assert sending.partition is not None  # noqa: S101 - it is not known
-    head = engine.path.topics[sending.topic]
-    steps = engine.opener.finding(head, sending.partition, left_ms)
+    routes = engine.path.topics[sending.topic]
+    steps = engine.opener.finding(routes, sending.partition, left_ms)
     await wait_through(steps, engine.metadata)

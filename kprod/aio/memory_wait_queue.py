@@ -29,13 +29,13 @@ from itertools import islice
 
 from kprod._core.aio.async_send import LoopMemoryWaiter, Sending
 from kprod._core.outcome.record_future import RecordFuture
-from kprod._core.send.partition_appender import ChunkHand
+from kprod._core.send.partition_appender import ReservedChunks
 from kprod.producer.buffer_pool import LOOK_S, BufferPool
 
 WOKEN_MAX = 64  # at a time; a large chunk has room for 150 records of 100 bytes
 
 
-class RoomLine:
+class MemoryWaitQueue:
     """Those who wait."""
 
     __slots__ = ("__weakref__", "_granted", "_loop", "_places", "_pool", "_waiter", "_woken_count")
@@ -73,18 +73,18 @@ class RoomLine:
             place.expire_in(max(timeout_s, 0))
             while True:
                 is_first = next(iter(self._places)) is place
-                hand = ChunkHand()
-                future = sending.attempt(hand)
-                if future is None and is_first and hand.missing_count:
-                    future = self._attempt_with_grant(sending, hand)
-                if future is not None or not (sending.knows_partition and hand.missing_count):
+                reserved = ReservedChunks()
+                future = sending.attempt(reserved)
+                if future is None and is_first and reserved.missing_count:
+                    future = self._attempt_with_grant(sending, reserved)
+                if future is not None or not (sending.knows_partition and reserved.missing_count):
                     return future
                 if place.is_expired:
                     raise self._pool.timeout_error(
-                        self._size_bytes(hand), self._pool.available_bytes
+                        self._size_bytes(reserved), self._pool.available_bytes
                     )
                 if is_first:
-                    self._stand(hand)
+                    self._stand(reserved)
                 self._tried(place)
                 await place.next_try()
         finally:
@@ -92,16 +92,18 @@ class RoomLine:
             del self._places[place]
             self._tried(place)
 
-    def _attempt_with_grant(self, sending: Sending, hand: ChunkHand) -> RecordFuture | None:
+    def _attempt_with_grant(
+        self, sending: Sending, reserved: ReservedChunks
+    ) -> RecordFuture | None:
         """Try with what the pool has granted; what is not used goes back."""
         granted, self._granted = self._granted, None
         if granted is None:
             return None
         try:
-            hand.chunks = self._pool.claim(granted)
-            return sending.attempt(hand)
+            reserved.chunks = self._pool.claim(granted)
+            return sending.attempt(reserved)
         finally:
-            chunks, hand.chunks = hand.chunks, []
+            chunks, reserved.chunks = reserved.chunks, []
             try:
                 self._pool.leave_line(granted)
             finally:
@@ -126,12 +128,12 @@ class RoomLine:
             if place.wake():
                 self._woken_count += 1
 
-    def _stand(self, hand: ChunkHand) -> None:
+    def _stand(self, reserved: ReservedChunks) -> None:
         """Ask the pool for what the first one misses, unless it has been asked already."""
         if self._waiter is not None:
             return
-        size_bytes = self._size_bytes(hand) // hand.missing_count
-        waiter = LoopMemoryWaiter(hand.missing_count, hand.missing_large, size_bytes)
+        size_bytes = self._size_bytes(reserved) // reserved.missing_count
+        waiter = LoopMemoryWaiter(reserved.missing_count, reserved.missing_large, size_bytes)
         waiter.pool = self._pool
         waiter.signal.future.add_done_callback(partial(self._end_wait, waiter))
         self._waiter = waiter
@@ -160,10 +162,10 @@ class RoomLine:
             if waiter is not None:
                 self._pool.leave_line(waiter)
 
-    def _size_bytes(self, hand: ChunkHand) -> int:
+    def _size_bytes(self, reserved: ReservedChunks) -> int:
         pool = self._pool
-        chunk_bytes = pool.large_chunk_bytes if hand.missing_large else pool.small_chunk_bytes
-        return hand.missing_count * chunk_bytes
+        chunk_bytes = pool.large_chunk_bytes if reserved.missing_large else pool.small_chunk_bytes
+        return reserved.missing_count * chunk_bytes
 
 
 class _Place:

@@ -4,7 +4,7 @@ Reading goes on while a request is in hand, up to a bound, so that the end of th
 early and the next requests are there when it is their turn.
 
 No client can hold up the others: a turn ends after `REQUESTS_PER_TURN` requests or
-`ANSWERED_BYTES_PER_TURN` bytes of answers, and the rest is taken in the next step.
+`RESPONSE_BYTES_PER_TURN` bytes of answers, and the rest is taken in the next step.
 
 Invariants.
     At most one request of a connection is in hand.
@@ -32,7 +32,7 @@ WAITING_FRAMES_MAX = 64
 WAITING_BYTES_MAX = 16 << 20
 UNSENT_BYTES_MAX = 1 << 20
 REQUESTS_PER_TURN = 16
-ANSWERED_BYTES_PER_TURN = 256 << 10
+RESPONSE_BYTES_PER_TURN = 256 << 10
 # How much one connection may read in a turn before others come by.
 _READS_PER_TURN = 8
 _SIZE = struct.Struct(">i")
@@ -239,8 +239,8 @@ class Connection:
         taken = 0
         try:
             while self._may_take():
-                answered_bytes = self._unsent_bytes - unsent_before
-                if taken == REQUESTS_PER_TURN or answered_bytes > ANSWERED_BYTES_PER_TURN:
+                response_bytes = self._unsent_bytes - unsent_before
+                if taken == REQUESTS_PER_TURN or response_bytes > RESPONSE_BYTES_PER_TURN:
                     self._go_on_soon()
                     break
                 taken += 1
@@ -267,9 +267,9 @@ class Connection:
 
     def _may_take(self) -> bool:
         held = self._busy or self._hung or self._muted or self._closing or self.is_closed
-        return bool(self._frames) and not held and self._has_room_for_answers()
+        return bool(self._frames) and not held and self._has_room_for_responses()
 
-    def _has_room_for_answers(self) -> bool:
+    def _has_room_for_responses(self) -> bool:
         if self._owner.is_stalled or self._unsent_bytes > UNSENT_BYTES_MAX:
             return False
         return not (self._unsent and self._host.responses.is_tight)

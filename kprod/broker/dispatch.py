@@ -22,8 +22,8 @@ from kprod._core.wire.wire_bounds import Bounds
 from kprod.broker.client_connection import Connection
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.faults import Fault, FaultBook
-from kprod.broker.handlers.api_versions_handler import answer_unknown_version
-from kprod.broker.handlers.registry import made_handlers
+from kprod.broker.handlers.api_versions_handler import respond_to_unknown_version
+from kprod.broker.handlers.registry import make_handlers
 from kprod.broker.misbehaviour import SpoiledReply, handle_with_faults, rewritten
 from kprod.broker.notices import Notices
 from kprod.broker.rejection import shortened
@@ -59,7 +59,7 @@ class Dispatcher:
         self._faults = faults
         self._notices = notices
         self._bounds = Bounds(memory_bytes=state.config.decoded_request_bytes_max)
-        self._handlers = made_handlers(state)
+        self._handlers = make_handlers(state)
         self.throttles: dict[int, int] = {}
 
     def take_request(self, frame: bytearray, connection: Connection, node_id: int) -> None:
@@ -92,13 +92,13 @@ class Dispatcher:
         handler = self._handlers.get(request.api_key)
         low, high = (0, -1) if handler is None else handler.versions
         if handler is None or not low <= request.api_version <= high:
-            self._refuse_version(request)
+            self._reject_version(request)
             return
         codec = request_codec(request.api_key, request.api_version)
         # Case E.
         request.body, _ = codec.decode_prefix(memoryview(frame)[body_offset:], self._bounds)
         request.throttle_time_ms = self.throttles.get(request.api_key, 0)
-        request.refusal = handler.refuse
+        request.rejection = handler.reject
         if not faults:
             request.run(lambda: handler.handle(request))  # case D
             return
@@ -124,9 +124,9 @@ class Dispatcher:
         )
         return request, body_offset
 
-    def _refuse_version(self, request: Request) -> None:
+    def _reject_version(self, request: Request) -> None:
         if request.api_key == ApiKey.API_VERSIONS:
-            answer_unknown_version(request)  # case A
+            respond_to_unknown_version(request)  # case A
             return
         client_id = (request.client_id or "")[:_CLIENT_ID_SHOWN]
         raise RemoteProtocolError(

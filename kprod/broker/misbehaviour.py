@@ -57,7 +57,7 @@ def _handle(
     elif FaultKind.DISCONNECT in before:
         request.disconnect()
     elif FaultKind.FAIL in before:
-        request.answer(handler.refuse(request, before[FaultKind.FAIL].error_code))
+        request.answer(handler.reject(request, before[FaultKind.FAIL].error_code))
     else:
         _carry_out(handler, request, faults)
 
@@ -71,7 +71,7 @@ def _carry_out(handler: Handler, request: Request, faults: Sequence[Fault]) -> N
         handler.handle(request)
     else:
         code = fail.error_code
-        whenever_done = _Unheard(lambda: request.answer(handler.refuse(request, code)))
+        whenever_done = _Unheard(lambda: request.answer(handler.reject(request, code)))
         handler.handle(request.shadow(whenever_done, request.body))
     if again is not None:
         handler.handle(again)

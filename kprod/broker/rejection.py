@@ -53,7 +53,7 @@ class Refused(KprodError):
         return f"{ErrorCode(self.code).name}: {self.text}"
 
 
-class RefusedByLog(Refused):
+class RejectedByLog(Refused):
     """A batch came as far as the partition's log, and breaks a rule of it.
 
     Attributes:

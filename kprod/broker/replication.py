@@ -27,7 +27,7 @@ from kprod.broker.config import TopicConfig
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.log.producer_state import ProducerStates
 from kprod.broker.log.stored_batch import StoredBatch
-from kprod.broker.rejection import Refused, RefusedByLog
+from kprod.broker.rejection import Refused, RejectedByLog
 from kprod.broker.scheduler import Scheduler
 from kprod.model import TopicPartition
 from kprod.protocol.error_table import ErrorCode
@@ -36,7 +36,7 @@ from kprod.record.reader import read_batches
 NO_LEADER = -1
 
 
-class Surroundings(Scheduler, Protocol):
+class ConnectionContext(Scheduler, Protocol):
     """What a partition needs of its cluster."""
 
     def announce(self, partition: TopicPartition) -> None:
@@ -90,7 +90,7 @@ class Partition:
         nodes: Sequence[int],
         config: TopicConfig,
         *,
-        surroundings: Surroundings,
+        surroundings: ConnectionContext,
         replica_lag_time_max_ms: int,
     ) -> None:
         """Make an empty partition.
@@ -136,10 +136,10 @@ class Partition:
             Its place; for a duplicate the place of the first.
 
         Raises:
-            RefusedByLog: Too few in-sync replicas, or a wrong epoch or sequence.
+            RejectedByLog: Too few in-sync replicas, or a wrong epoch or sequence.
         """
         if acks == -1 and not self.has_enough_in_sync:
-            raise RefusedByLog(
+            raise RejectedByLog(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{len(self.isr)} in-sync replicas of {self.name}, "
                 f"{self.config.min_insync_replicas} needed (min.insync.replicas)",
@@ -150,7 +150,7 @@ class Partition:
                 return Appended(known.base_offset, known.last_offset, known.timestamp_ms)
             code, text = self.producers.check(batch)
             if code != ErrorCode.NONE:
-                raise RefusedByLog(code, text)
+                raise RejectedByLog(code, text)
         log_append_time_ms = -1
         if self.config.message_timestamp_type == "LogAppendTime":
             rewrite_log_append_time(encoded, timestamp_ms)

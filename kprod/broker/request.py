@@ -60,8 +60,8 @@ class Request:
         body: Fields by name.
         is_done: It was answered, or will not be.
         throttle_time_ms: How long the client is told to wait.
-        wants_answer: False for a produce request with acks=0, which gets none.
-        refusal: Makes the answer that has an error code in every place for one; None before the
+        wants_response: False for a produce request with acks=0, which gets none.
+        rejection: Makes the answer that has an error code in every place for one; None before the
             handler is known.
     """
 
@@ -74,9 +74,9 @@ class Request:
         "correlation_id",
         "is_done",
         "node_id",
-        "refusal",
+        "rejection",
         "throttle_time_ms",
-        "wants_answer",
+        "wants_response",
     )
 
     def __init__(  # the header's fields, by keyword
@@ -99,14 +99,14 @@ class Request:
         self.body: dict[str, Any] = {}
         self.is_done = False
         self.throttle_time_ms = 0
-        self.wants_answer = True
-        self.refusal: Callable[[Request, int], Body] | None = None
+        self.wants_response = True
+        self.rejection: Callable[[Request, int], Body] | None = None
 
     def answer(self, body: Body) -> None:
         """Encode and send the answer; nothing when the request is done."""
-        self.answer_in_version(body, self.api_version)
+        self.respond_in_version(body, self.api_version)
 
-    def answer_in_version(self, body: Body, version: int) -> None:
+    def respond_in_version(self, body: Body, version: int) -> None:
         """Answer in another version than was asked for: ApiVersions alone does that."""
         if self.is_done:
             return
@@ -133,12 +133,12 @@ class Request:
         Args:
             error: What went wrong inside.
         """
-        if self.is_done or self.refusal is None or not self.wants_answer:
+        if self.is_done or self.rejection is None or not self.wants_response:
             self.is_done = True
             self._reply.fail(error)
             return
         try:
-            body = self.refusal(self, ErrorCode.UNKNOWN_SERVER_ERROR)
+            body = self.rejection(self, ErrorCode.UNKNOWN_SERVER_ERROR)
             frame = self._encoded(body, self.api_version)
         except Exception:  # noqa: BLE001 - the first failure is the one to report
             self.is_done = True
@@ -147,7 +147,7 @@ class Request:
         self._reply.report(error)
         self._send(frame)
 
-    def answer_nothing(self) -> None:
+    def respond_nothing(self) -> None:
         """End a request that gets no answer (acks=0)."""
         if not self.is_done:
             self.is_done = True
@@ -188,5 +188,5 @@ class Request:
             client_id=self.client_id,
         )
         twin.body = body
-        twin.refusal = self.refusal
+        twin.rejection = self.rejection
         return twin

@@ -13,7 +13,7 @@ from kprod.errors import KprodTimeout
 from kprod.model import Node
 from kprod.network.client import NetworkClient
 from kprod.network.client_request import ClientRequest, Outcome
-from kprod.network.connection_context import system_doors
+from kprod.network.connection_context import system_io
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode, error_for
 from kprod.timer.timer import Timer
@@ -38,16 +38,16 @@ def create_topic(bootstrap_servers: str, topic: str, partition_count: int) -> No
     """
     config = ProducerConfig.parse({"bootstrap_servers": bootstrap_servers, "client_id": "kprod"})
     clock = SystemClock()
-    source = random.Random()  # noqa: S311 - spreads retries, guards nothing
-    metadata = Metadata(config.metadata_settings(), source=source)
+    rng = random.Random()  # noqa: S311 - spreads retries, guards nothing
+    metadata = Metadata(config.metadata_settings(), rng=rng)
     network = config.network_settings()
     client = NetworkClient(
         network,
         metadata,
-        system_doors(network),
+        system_io(network),
         clock=clock,
         timer=Timer(clock.now_ms()),
-        source=source,
+        rng=rng,
     )
     try:
         _create(client, metadata, clock, body=_body(topic, partition_count))

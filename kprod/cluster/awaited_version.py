@@ -17,8 +17,6 @@ from kprod.errors import ClosedError, KprodError, MetadataTimeout
 class AwaitedVersion:
     """How many answers were taken in, to be waited for."""
 
-    __slots__ = ("_closed", "_fatal_error", "_room", "_version")
-
     def __init__(self) -> None:
         """Make a version 0 that nothing waits for."""
         self._room = WaitingRoom()

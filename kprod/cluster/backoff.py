@@ -26,16 +26,16 @@ class ExponentialBackoff:
     initial_ms: int
     max_ms: int
 
-    def wait_ms(self, failures: int, source: random.Random) -> int:
+    def wait_ms(self, failures: int, rng: random.Random) -> int:
         """Draw a wait.
 
         Args:
             failures: How often it failed before; 0 gives the first wait.
-            source: Where the jitter comes from.
+            rng: Where the jitter comes from.
 
         Returns:
             Milliseconds, 0 to `max_ms`.
         """
         nominal_ms = min(self.initial_ms << min(failures, _EXPONENT_MAX), self.max_ms)
-        jitter = source.uniform(1 - JITTER_RATIO, 1 + JITTER_RATIO)
+        jitter = rng.uniform(1 - JITTER_RATIO, 1 + JITTER_RATIO)
         return min(round(nominal_ms * jitter), self.max_ms)

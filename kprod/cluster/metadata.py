@@ -32,7 +32,7 @@ from typing import Any
 from kprod.cluster.awaited_version import AwaitedVersion
 from kprod.cluster.connection_failures import ConnectionFailures
 from kprod.cluster.metadata_question import Question
-from kprod.cluster.metadata_response import MetadataAnswer, read_answer
+from kprod.cluster.metadata_response import MetadataResponse, read_response
 from kprod.cluster.refresh_schedule import NEVER_MS, QuestionSchedule
 from kprod.cluster.refreshes import Refreshes
 from kprod.cluster.snapshot import ClusterSnapshot, LeaderHint
@@ -47,32 +47,18 @@ NOTED_EVERY_MS = 100  # how exactly a last use is known; metadata_max_idle_ms is
 class Metadata(AwaitedVersion):
     """The newest snapshot, and the policy that keeps it new."""
 
-    __slots__ = (
-        "_full_wanted",
-        "_last_error",
-        "_question",
-        "_refreshes",
-        "_schedule",
-        "_settings",
-        "_topic_errors",
-        "_topics",
-        "_unsettled",
-        "connection_failures",
-        "snapshot",
-    )
-
-    def __init__(self, settings: MetadataSettings, *, source: random.Random) -> None:
+    def __init__(self, settings: MetadataSettings, *, rng: random.Random) -> None:
         """Begin with the bootstrap addresses and a wish for a first answer.
 
         Args:
             settings: Whom to ask and how often.
-            source: For jitter.
+            rng: For jitter.
         """
         super().__init__()
         self.snapshot = ClusterSnapshot().rebootstrapped(_bootstrap_nodes(settings))
         self.connection_failures = ConnectionFailures()
         self._settings = settings
-        self._schedule = QuestionSchedule(settings, source)
+        self._schedule = QuestionSchedule(settings, rng)
         self._refreshes = Refreshes()
         self._topics: dict[str, int] = {}  # name → monotonic ms at which disuse makes it forgotten
         self._unsettled: set[str] = set()  # topics in use that a partial question would name
@@ -210,7 +196,7 @@ class Metadata(AwaitedVersion):
             has requested a refresh and `take_refreshes` was not called.
         """
         if self._refreshes.posted:
-            return 0  # this may be a caller's turn (`ExpressLane`), where no Python code may run
+            return 0  # this may be a caller's turn (`DirectPath`), where no Python code may run
         due_at_ms = self._schedule.due_at_ms
         return NEVER_MS if due_at_ms == NEVER_MS else max(due_at_ms - now_ms, 0)
 
@@ -251,7 +237,7 @@ class Metadata(AwaitedVersion):
             "allow_auto_topic_creation": self._settings.allow_auto_create_topics,
         }
 
-    def handle_response(self, body: Mapping[str, Any] | MetadataAnswer, now_ms: int) -> None:
+    def handle_response(self, body: Mapping[str, Any] | MetadataResponse, now_ms: int) -> None:
         """Take in the answer to the question that is out.
 
         Args:
@@ -260,7 +246,7 @@ class Metadata(AwaitedVersion):
             now_ms: Monotonic.
         """
         try:
-            answer = body if isinstance(body, MetadataAnswer) else read_answer(body)
+            answer = body if isinstance(body, MetadataResponse) else read_response(body)
         except KprodError as error:
             self.handle_failure(error, now_ms)
             return

@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kprod.cluster.metadata_response import MetadataAnswer
+from kprod.cluster.metadata_response import MetadataResponse
 from kprod.cluster.snapshot import NO_LEADER, ClusterSnapshot, TopicSnapshot
 from kprod.errors import BrokerError
 
@@ -29,7 +29,7 @@ class Question(NamedTuple):
 
     def merge(
         self,
-        answer: MetadataAnswer,
+        answer: MetadataResponse,
         older: ClusterSnapshot,
         older_errors: Mapping[str, BrokerError],
     ) -> "MergedAnswer":

@@ -50,7 +50,7 @@ _MISSING_PARTITION: Mapping[str, Any] = MappingProxyType(
 )
 
 
-class MetadataAnswer(NamedTuple):
+class MetadataResponse(NamedTuple):
     """What one response said.
 
     Attributes:
@@ -76,7 +76,7 @@ def decode_answer(
     *,
     topics: Collection[str],
     leaders: Collection[int] = (),
-) -> MetadataAnswer:
+) -> MetadataResponse:
     """Read the bytes of a Metadata response.
 
     Args:
@@ -90,7 +90,7 @@ def decode_answer(
 
     Raises:
         BrokerError: The response as a whole is an error.
-        RemoteProtocolError: It is none, holds more than was asked for, or is as `read_answer` says.
+        RemoteProtocolError: It is none, holds more than was asked for, or as `read_response` says.
     """
     bounds = Bounds(
         memory_bytes=_ANSWER_BYTES,
@@ -100,13 +100,13 @@ def decode_answer(
         unread=_UNREAD | {"brokers"},
     )
     fields, _ = codec.decode_prefix(buffer, bounds)
-    _raise_refusal(fields)
+    _raise_closed_error(fields)
     snapshots, errors = _read_topics(fields.pop("topics"))
     del fields["brokers"]
     wanted = {*leaders, fields.get("controller_id", NO_LEADER)}
     for topic in snapshots.values():
         wanted.update(topic.leader_ids)
-    return MetadataAnswer(
+    return MetadataResponse(
         nodes=_decode_nodes(codec, buffer, wanted),
         topics=snapshots,
         errors=errors,
@@ -116,7 +116,7 @@ def decode_answer(
     )
 
 
-def read_answer(body: Mapping[str, Any]) -> MetadataAnswer:
+def read_response(body: Mapping[str, Any]) -> MetadataResponse:
     """Read a Metadata response of any version.
 
     Args:
@@ -130,10 +130,10 @@ def read_answer(body: Mapping[str, Any]) -> MetadataAnswer:
         BrokerError: The response as a whole is an error.
         RemoteProtocolError: No broker in it, a broker's id or port out of bounds.
     """
-    _raise_refusal(body)
+    _raise_closed_error(body)
     nodes = _read_nodes(body["brokers"])
     topics, errors = _read_topics(body["topics"])
-    return MetadataAnswer(
+    return MetadataResponse(
         nodes=nodes,
         topics=topics,
         errors=errors,
@@ -142,10 +142,10 @@ def read_answer(body: Mapping[str, Any]) -> MetadataAnswer:
     )
 
 
-def _raise_refusal(body: Mapping[str, Any]) -> None:
+def _raise_closed_error(body: Mapping[str, Any]) -> None:
     if code := body.get("error_code", 0):
-        refusal = error_for(code, "the Metadata request was refused")
-        raise refusal
+        closed_error = error_for(code, "the Metadata request was refused")
+        raise closed_error
 
 
 class _Listed:

@@ -25,36 +25,22 @@ class QuestionSchedule:
         rebootstrap_at_ms: When to give up the known brokers; `NEVER_MS` for not at all.
     """
 
-    __slots__ = (
-        "_allowed_at_ms",
-        "_attempts_since_ms",
-        "_backoff",
-        "_equivalent_answers",
-        "_failures",
-        "_rebootstrap_asked",
-        "_settings",
-        "_source",
-        "due_at_ms",
-        "last_success_ms",
-        "rebootstrap_at_ms",
-    )
-
-    def __init__(self, settings: MetadataSettings, source: random.Random) -> None:
+    def __init__(self, settings: MetadataSettings, rng: random.Random) -> None:
         """Make a schedule whose first question is due at once.
 
         Args:
             settings: How often to ask.
-            source: For jitter.
+            rng: For jitter.
         """
         self._settings = settings
-        self._source = source
+        self._rng = rng
         self._backoff = ExponentialBackoff(
             initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
         )
         self._allowed_at_ms = 0
         self._attempts_since_ms: int | None = None
         self._failures = 0
-        self._equivalent_answers = 0
+        self._equivalent_responses = 0
         self._rebootstrap_asked = False
         self.last_success_ms: int | None = None
         self.due_at_ms = 0
@@ -94,7 +80,7 @@ class QuestionSchedule:
     def note_new_topic(self, now_ms: int) -> None:
         """Let the next question go out at once, and wait little after it."""
         self._allowed_at_ms = now_ms
-        self._equivalent_answers = 0
+        self._equivalent_responses = 0
 
     def note_question(self, now_ms: int) -> None:
         """Note that a question goes out."""
@@ -113,8 +99,8 @@ class QuestionSchedule:
             self.last_success_ms = now_ms
         self._attempts_since_ms = None
         self._failures = 0
-        self._equivalent_answers = 0 if made_progress else self._equivalent_answers + 1
-        self._hold_off(max(self._equivalent_answers - 1, 0), now_ms)
+        self._equivalent_responses = 0 if made_progress else self._equivalent_responses + 1
+        self._hold_off(max(self._equivalent_responses - 1, 0), now_ms)
 
     def note_failure(self, now_ms: int, *, rebootstrap_asked: bool) -> None:
         """Note that a question will not be answered.
@@ -133,4 +119,4 @@ class QuestionSchedule:
         self._attempts_since_ms = now_ms
 
     def _hold_off(self, failures: int, now_ms: int) -> None:
-        self._allowed_at_ms = now_ms + self._backoff.wait_ms(failures, self._source)
+        self._allowed_at_ms = now_ms + self._backoff.wait_ms(failures, self._rng)

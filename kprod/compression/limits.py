@@ -39,7 +39,7 @@ def allowed_bytes(input_bytes: int, limit_bytes: int) -> int:
     return min(limit_bytes, max(RATIO_FREE_BYTES, RATIO_MAX * input_bytes))
 
 
-def refuse_output(codec_name: str, input_bytes: int, bound_bytes: int) -> NoReturn:
+def reject_output(codec_name: str, input_bytes: int, bound_bytes: int) -> NoReturn:
     """Say that a block's output would pass its bound."""
     raise CorruptRecord(
         f"{codec_name}: {input_bytes} compressed bytes grow past {bound_bytes} bytes, "
@@ -83,7 +83,7 @@ class BoundedOutput:
             CorruptRecord: The piece would pass the bound.
         """
         if declared_bytes > self.remaining_bytes:
-            refuse_output(self._codec_name, self._input_bytes, self.allowed_bytes)
+            reject_output(self._codec_name, self._input_bytes, self.allowed_bytes)
 
     def add(self, piece: bytes) -> None:
         """Take the next piece.

@@ -17,7 +17,7 @@ import struct
 import snappy
 
 from kprod._core.record.block_frames import snappy_block_bytes
-from kprod.compression.limits import Buffer, refuse_output
+from kprod.compression.limits import Buffer, reject_output
 from kprod.errors import CorruptRecord
 
 NAME = "snappy"
@@ -70,7 +70,7 @@ def decompress(payload: Buffer, limit_bytes: int) -> bytes:
     view = memoryview(payload)
     if payload[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
         if _declared_bytes(view) > limit_bytes:
-            refuse_output(NAME, len(view), limit_bytes)
+            reject_output(NAME, len(view), limit_bytes)
         return _read_block(view)
     position = len(_XERIAL_HEADER)
     if len(view) < position:
@@ -83,7 +83,7 @@ def decompress(payload: Buffer, limit_bytes: int) -> bytes:
         block = view[position + _LENGTH.size : end]
         remaining_bytes -= _declared_bytes(block)
         if remaining_bytes < 0:
-            refuse_output(NAME, len(view), limit_bytes)
+            reject_output(NAME, len(view), limit_bytes)
         pieces.append(_read_block(block))
         position = end
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -36,7 +36,7 @@ class Span(NamedTuple):
     peaks: Mapping[str, int]
 
 
-class Tally:
+class MetricWindows:
     """Counters, and the two latest windows of them."""
 
     __slots__ = (

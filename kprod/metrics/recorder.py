@@ -23,7 +23,7 @@ from kprod._core.metrics.counters import (
     ProducerCounters,
     TopicCounters,
 )
-from kprod.metrics.metric_windows import WINDOW_MS, Tally
+from kprod.metrics.metric_windows import WINDOW_MS, MetricWindows
 from kprod.metrics.table import CALLER_ROWS, NODE_ROWS, SENDER_ROWS, TOPIC_ROWS, Group, Row
 
 NODES_MAX = 1_024
@@ -69,10 +69,10 @@ class MetricsRecorder(Counting):
     def __init__(self, clock: SystemClock) -> None:
         self._now_ms = clock.now_ms()  # when the present windows began
         super().__init__(clock, self._now_ms + WINDOW_MS)
-        self._producer_tally = Tally(self.producer, PRODUCER_NAMES, self._now_ms)
-        self._topic_tallies: dict[str, Tally] = {}
-        self._node_tallies: dict[int, Tally] = {}
-        self._caller_tally = Tally(self.callers, CALLER_NAMES, self._now_ms)
+        self._producer_windows = MetricWindows(self.producer, PRODUCER_NAMES, self._now_ms)
+        self._topic_windows: dict[str, MetricWindows] = {}
+        self._node_windows: dict[int, MetricWindows] = {}
+        self._caller_windows = MetricWindows(self.callers, CALLER_NAMES, self._now_ms)
 
     def read(self, now_ms: int, gauges: Mapping[str, float]) -> Metrics:
         """Make the metrics; any thread.
@@ -85,16 +85,16 @@ class MetricsRecorder(Counting):
             Everything by group. An average or maximum of nothing is NaN.
         """
         producer = dict(gauges)
-        producer |= _values(SENDER_ROWS, self._producer_tally, now_ms)
-        producer |= _values(CALLER_ROWS, self._caller_tally, now_ms)
+        producer |= _values(SENDER_ROWS, self._producer_windows, now_ms)
+        producer |= _values(CALLER_ROWS, self._caller_windows, now_ms)
         counters = self.producer
         producer["connection-count"] = float(
             counters.connections_made - counters.connections_closed
         )
         metrics = {Group.PRODUCER.value: producer}
-        for name, topic in list(self._topic_tallies.items()):
+        for name, topic in list(self._topic_windows.items()):
             metrics[f"{Group.TOPIC.value}.{name}"] = _values(TOPIC_ROWS, topic, now_ms)
-        for node_id, node in list(self._node_tallies.items()):
+        for node_id, node in list(self._node_windows.items()):
             metrics[f"{Group.NODE.value}.node-{node_id}"] = _values(NODE_ROWS, node, now_ms)
         return metrics
 
@@ -103,7 +103,7 @@ class MetricsRecorder(Counting):
     def make_topic(self, name: str) -> TopicCounters:
         """Begin to count for a topic."""
         counters = super().make_topic(name)
-        self._topic_tallies.setdefault(name, Tally(counters, TOPIC_NAMES, self._now_ms))
+        self._topic_windows.setdefault(name, MetricWindows(counters, TOPIC_NAMES, self._now_ms))
         return counters
 
     def make_node(self, node_id: int) -> NodeCounters:
@@ -111,22 +111,22 @@ class MetricsRecorder(Counting):
         if len(self.nodes) >= NODES_MAX:
             return NodeCounters()
         counters = super().make_node(node_id)
-        self._node_tallies[node_id] = Tally(counters, NODE_NAMES, self._now_ms)
+        self._node_windows[node_id] = MetricWindows(counters, NODE_NAMES, self._now_ms)
         return counters
 
     def turn(self, now_ms: int) -> int:
         """Begin another window of everything."""
         self._now_ms = now_ms
-        self._producer_tally.turn(now_ms)
-        for tally in (*self._topic_tallies.values(), *self._node_tallies.values()):
-            tally.turn(now_ms)
-        self._caller_tally.turn(now_ms)
+        self._producer_windows.turn(now_ms)
+        for windows in (*self._topic_windows.values(), *self._node_windows.values()):
+            windows.turn(now_ms)
+        self._caller_windows.turn(now_ms)
         return now_ms + WINDOW_MS
 
 
 Recorder = MetricsRecorder | SilentRecorder
 
 
-def _values(rows: Sequence[Row], tally: Tally, now_ms: int) -> dict[str, float]:
-    span = tally.span(now_ms)
-    return {row.name: row.formula(tally.counters, span) for row in rows}
+def _values(rows: Sequence[Row], windows: MetricWindows, now_ms: int) -> dict[str, float]:
+    span = windows.span(now_ms)
+    return {row.name: row.formula(windows.counters, span) for row in rows}

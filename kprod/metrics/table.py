@@ -239,7 +239,7 @@ CALLER_ROWS: tuple[Row, ...] = (
         _ratio("memory_waits_ns"),
     ),
     *_total_and_rate(
-        "buffer-exhausted", "sends", "Sends that got no memory in time", "refused_for_memory"
+        "buffer-exhausted", "sends", "Sends that got no memory in time", "rejected_for_memory"
     ),
     Row(
         "metadata-wait-time-ns-total",

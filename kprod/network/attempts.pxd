@@ -16,7 +16,7 @@ cdef class ConnectionAttempts:
     cdef public object _backoff
     cdef public dict _known
     cdef public object _repeated_ms
-    cdef public object _source
+    cdef public object _rng
 
     @cython.locals(known=_Failures, retry_at_ms=int64_t, is_free=cython.bint)
     cpdef int64_t wait_ms(self, object node, int64_t now_ms) except -1

@@ -36,8 +36,6 @@ _Address = tuple[str, int]
 class _Failures:
     """What is known of one address."""
 
-    __slots__ = ("count", "has_lasted", "is_tried", "retry_at_ms", "usable_since_ms")
-
     def __init__(self) -> None:
         self.count = 0  # attempts in a row that failed
         self.has_lasted = False  # the connection that was lost last; the next attempt is free
@@ -49,18 +47,16 @@ class _Failures:
 class ConnectionAttempts:
     """The attempts of one client."""
 
-    __slots__ = ("_backoff", "_known", "_repeated_ms", "_source")
-
-    def __init__(self, settings: NetworkSettings, source: random.Random) -> None:
+    def __init__(self, settings: NetworkSettings, rng: random.Random) -> None:
         """Begin with no address tried.
 
         Args:
             settings: Back-offs.
-            source: For jitter.
+            rng: For jitter.
         """
         self._known: dict[_Address, _Failures] = {}
         self._repeated_ms: deque[int] = deque(maxlen=REPEATED_PER_SECOND_MAX)
-        self._source = source
+        self._rng = rng
         self._backoff = ExponentialBackoff(
             initial_ms=settings.reconnect_backoff_ms, max_ms=settings.reconnect_backoff_max_ms
         )
@@ -123,7 +119,7 @@ class ConnectionAttempts:
         known.has_lasted = since_ms != _NOT_USABLE_MS and now_ms - since_ms >= LASTED_MS
         known.retry_at_ms = retry_at_ms
         if known.count:
-            own_ms = now_ms + self._backoff.wait_ms(known.count, self._source)
+            own_ms = now_ms + self._backoff.wait_ms(known.count, self._rng)
             known.retry_at_ms = max(retry_at_ms, own_ms)
         known.count += 1
         return known.count

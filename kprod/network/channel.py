@@ -27,8 +27,6 @@ _IOV_MAX = min(iov_max(), PIECES_MAX)
 class Channel:
     """A transport with a queue of outgoing frames and a reader of incoming ones."""
 
-    __slots__ = ("_failure", "_outbox", "reader", "transport")
-
     def __init__(self, transport: Transport, reader: FrameReader) -> None:
         """Take over a transport.
 

@@ -9,11 +9,11 @@ from kprod.cluster.metadata cimport Metadata
 from kprod.network.connection cimport NodeConnection
 from kprod.network.connections cimport Connections
 from kprod.network.client_request cimport ClientRequest
-from kprod.network.connection_context cimport Surroundings
+from kprod.network.connection_context cimport ConnectionContext
 
 
 cdef class NetworkClient:
-    cdef public Surroundings _around
+    cdef public ConnectionContext _context
     cdef public SystemClock _clock
     cdef public bint _closed
     cdef public Metadata _metadata
@@ -24,7 +24,7 @@ cdef class NetworkClient:
     cdef public object _trouble
     cdef public object _updater
     cdef public Connections connections
-    cdef public object lane
+    cdef public object direct_path
 
     @cython.locals(connection=NodeConnection)
     cpdef bint ready(self, object node, int64_t now_ms) except -1

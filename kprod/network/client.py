@@ -24,7 +24,7 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kprod.clock import Clock
+from kprod._core.clock import SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config import NetworkSettings
 from kprod.errors import AuthenticationFailed, ClosedError, Disconnected, KprodError
@@ -34,7 +34,7 @@ from kprod.metrics.state_log import Event
 from kprod.model import Node
 from kprod.network.client_request import ClientRequest, encoding_error, unsent_outcome
 from kprod.network.connection import NodeConnection
-from kprod.network.connection_context import NetworkDoors, Surroundings
+from kprod.network.connection_context import ConnectionContext, NetworkIO
 from kprod.network.connections import Connections
 from kprod.network.metadata_updater import MetadataUpdater
 from kprod.network.rebootstraps import Rebootstraps, all_failed
@@ -58,33 +58,18 @@ class NetworkClient:
 
     Attributes:
         connections: To the nodes; says which node to ask.
-        lane: What may use it while it sleeps; None for nothing.
+        direct_path: What may use it while it sleeps; None for nothing.
     """
-
-    __slots__ = (
-        "_around",
-        "_clock",
-        "_closed",
-        "_metadata",
-        "_now_ms",
-        "_rebootstraps",
-        "_recorder",
-        "_seen_snapshot",
-        "_trouble",
-        "_updater",
-        "connections",
-        "lane",
-    )
 
     def __init__(  # noqa: PLR0913 - what connections need of the world
         self,
         settings: NetworkSettings,
         metadata: Metadata,
-        doors: NetworkDoors,
+        io: NetworkIO,
         *,
-        clock: Clock,
+        clock: SystemClock,
         timer: Timer,
-        source: random.Random,
+        rng: random.Random,
         recorder: Recorder | None = None,
     ) -> None:
         """Make a client without connections.
@@ -92,26 +77,26 @@ class NetworkClient:
         Args:
             settings: Of the network.
             metadata: Kept new by `poll`.
-            doors: To the world; closed with the client.
+            io: To the world; closed with the client.
             clock: Read after each sleep, and after completions.
             timer: For deadlines; `poll` advances it, others may put tasks on it too.
-            source: For jitter, and to spread metadata questions over the nodes.
+            rng: For jitter, and to spread metadata questions over the nodes.
             recorder: Told what happens; None keeps nothing.
         """
         self._recorder = recorder or SilentRecorder()
-        self._around = Surroundings(
-            settings, doors, timer=timer, source=source, listener=self, recorder=self._recorder
+        self._context = ConnectionContext(
+            settings, io, timer=timer, rng=rng, listener=self, recorder=self._recorder
         )
         self._clock = clock
-        self._trouble = TroubleLog(self._around.state_log)
+        self._trouble = TroubleLog(self._context.state_log)
         self._rebootstraps = Rebootstraps()
         self._metadata = metadata
-        self.connections = Connections(self._around, metadata)
+        self.connections = Connections(self._context, metadata)
         self._updater = MetadataUpdater(metadata, self, self.connections)
         self._seen_snapshot: ClusterSnapshot | None = None  # whose nodes are known not all to fail
         self._now_ms = timer.now_ms  # newest time seen
         self._closed = False
-        self.lane: SleepingPlace | None = None
+        self.direct_path: SleepingPlace | None = None
 
     def ready(self, node: Node, now_ms: int) -> bool:
         """Whether a request may be sent to a node; if it is not connected, begin to.
@@ -165,7 +150,7 @@ class NetworkClient:
 
     def has_completions(self) -> bool:
         """Whether requests are to be completed at the end of the next `poll`."""
-        return bool(self._around.completions)
+        return bool(self._context.completions)
 
     def can_send(self, node_id: int) -> bool:
         """Whether a node is connected, not throttled, and has room in flight.
@@ -195,11 +180,11 @@ class NetworkClient:
         self._now_ms = max(now_ms, self._now_ms)
         connection = self.connections.by_node_id.get(request.node_id)
         if self._closed:
-            self._refuse(request, ClosedError("the client was closed"))
+            self._reject(request, ClosedError("the client was closed"))
             return
         if connection is None or not connection.can_send(self._now_ms):
             error = Disconnected(f"node {request.node_id} is not ready for {request.api_key.name}")
-            self._refuse(request, error)
+            self._reject(request, error)
             return
         try:
             features = connection.features
@@ -207,10 +192,10 @@ class NetworkClient:
             version = choose_version(request.api_key, features.versions, request.wanted_versions)
             connection.send(request, version, now_ms)
         except KprodError as error:
-            self._refuse(request, error)
+            self._reject(request, error)
         except Exception as error:
             _logger.exception("A request for %s could not be made", request.api_key.name)
-            self._refuse(request, encoding_error(request, error))
+            self._reject(request, encoding_error(request, error))
 
     def poll(self, timeout_ms: int, now_ms: int) -> None:
         """Do what there is to do: sockets, names, deadlines, metadata; then complete requests.
@@ -228,7 +213,7 @@ class NetworkClient:
         ready = self._sleep(sleep_ms)
         self._recorder.wakes_up()
         self._serve(ready)
-        if self._around.completions:
+        if self._context.completions:
             self.fire_completions()
         self.catch_up()
         self._recorder.has_served(self._now_ms)
@@ -239,11 +224,11 @@ class NetworkClient:
         It never sleeps, and it may consume a wakeup: the caller must look for the wakeup's cause
         before it sleeps again.
         """
-        timer = self._around.timer
+        timer = self._context.timer
         now_ms = self._read_clock()
         while timer.is_due(now_ms):
             for _ in range(_READS_BEFORE_DEADLINES_MAX):  # one read need not empty a socket
-                ready = self._around.doors.selector.select(0)
+                ready = self._context.io.selector.select(0)
                 if not ready:
                     break
                 self._serve(ready)
@@ -255,7 +240,7 @@ class NetworkClient:
             timer.advance(now_ms)
 
     def _read_clock(self) -> int:
-        self._now_ms = max(self._now_ms, self._clock.now_ms(), self._around.timer.now_ms)
+        self._now_ms = max(self._now_ms, self._clock.now_ms(), self._context.timer.now_ms)
         return self._now_ms
 
     def _serve(self, ready: list[tuple[Any, int]]) -> None:
@@ -263,22 +248,22 @@ class NetworkClient:
         now_ms = self._read_clock()
         for connection, events in ready:
             connection.serve(events, now_ms)
-        for resolution in self._around.doors.resolver.take():
+        for resolution in self._context.io.resolver.take():
             self.connections.on_resolution(resolution, now_ms)
 
     def wakeup(self) -> None:
         """End the present or the next `poll`'s sleep; any thread."""
-        self._around.doors.selector.wakeup()
+        self._context.io.selector.wakeup()
 
     @property
     def selector(self) -> Selector:
         """What `poll` sleeps on."""
-        return self._around.doors.selector
+        return self._context.io.selector
 
     @property
     def waker(self) -> Callable[[], object]:
         """As `wakeup`, of built-ins only, for one who knows that `poll` sleeps; see `Selector`."""
-        return self._around.doors.selector.waker
+        return self._context.io.selector.waker
 
     def disconnect(self, node_id: int) -> None:
         """Close a connection; its requests complete as disconnected in the next `poll`."""
@@ -296,23 +281,23 @@ class NetworkClient:
         self.connections.by_node_id.clear()
         for _ in range(_CLOSING_ROUNDS_MAX):
             self.fire_completions()
-        if self.lane is not None:
-            self.lane.close()
-        self._around.doors.resolver.close()
-        self._around.doors.selector.close()
-        self._around.receive_buffer = bytearray()
+        if self.direct_path is not None:
+            self.direct_path.close()
+        self._context.io.resolver.close()
+        self._context.io.selector.close()
+        self._context.receive_buffer = bytearray()
 
-    def forsake(self) -> None:
+    def close_after_fork(self) -> None:
         """Close all descriptors, whatever state things are in; nobody is told.
 
         For a forked child, where brokers and the parent must not notice, and for a client that
         `close` could not close.
         """
         self._closed = True
-        self.connections.forsake()
-        if self.lane is not None:
-            self.lane.close()
-        self._around.doors.selector.forsake()
+        self.connections.close_after_fork()
+        if self.direct_path is not None:
+            self.direct_path.close()
+        self._context.io.selector.close_after_fork()
 
     def on_connection_ready(self, node: Node) -> None:
         """See `ConnectionListener`."""
@@ -336,25 +321,25 @@ class NetworkClient:
             self._metadata.fail_waiters(error)
 
     def _sleep(self, sleep_ms: int) -> list[tuple[Any, int]]:
-        lane, selector = self.lane, self._around.doors.selector
-        if lane is None or sleep_ms == 0:
+        direct_path, selector = self.direct_path, self._context.io.selector
+        if direct_path is None or sleep_ms == 0:
             return selector.select(sleep_ms)
-        sleep_ms = min(sleep_ms, lane.sleep_max_ms)
-        lane.lend(self._now_ms + sleep_ms)
+        sleep_ms = min(sleep_ms, direct_path.sleep_max_ms)
+        direct_path.lend(self._now_ms + sleep_ms)
         try:
             return selector.select(sleep_ms)
         finally:
-            lane.take_back()  # the selector watches all again, before `catch_up` looks
+            direct_path.take_back()  # the selector watches all again, before `catch_up` looks
 
     def _sleep_ms(self, timeout_ms: int) -> int:
         now_ms = self._now_ms
         due_in_ms = self._metadata.update_due_in_ms(now_ms) or self._updater.maybe_update(now_ms)
         sleep_ms = min(timeout_ms, due_in_ms)
-        expiry_ms = self._around.timer.next_expiry_ms
+        expiry_ms = self._context.timer.next_expiry_ms
         if expiry_ms is not None:
             sleep_ms = min(sleep_ms, expiry_ms - now_ms)
         # A request that was refused, or written without a response to come, is complete already.
-        return 0 if self._around.completions else max(sleep_ms, 0)
+        return 0 if self._context.completions else max(sleep_ms, 0)
 
     def _maybe_rebootstrap(self) -> None:
         """Give up all nodes when a broker demands it, questions keep failing, or all are down."""
@@ -365,7 +350,7 @@ class NetworkClient:
         elif not self._all_nodes_failed(now_ms):
             return
         if self._rebootstraps.begin(self._metadata.snapshot.nodes, now_ms):
-            self._around.state_log.note(Event.REBOOTSTRAPPED)
+            self._context.state_log.note(Event.REBOOTSTRAPPED)
         self._metadata.rebootstrap(now_ms)
 
     def _all_nodes_failed(self, now_ms: int) -> bool:
@@ -380,12 +365,12 @@ class NetworkClient:
         self._seen_snapshot = snapshot
         return all_failed(snapshot, self.connections, now_ms)
 
-    def _refuse(self, request: ClientRequest, error: KprodError) -> None:
-        self._around.completions.append((request, unsent_outcome(request, error, self._now_ms)))
+    def _reject(self, request: ClientRequest, error: KprodError) -> None:
+        self._context.completions.append((request, unsent_outcome(request, error, self._now_ms)))
 
     def fire_completions(self) -> None:
         """Tell what became of requests; `poll` does it at its end."""
-        completions = self._around.completions
+        completions = self._context.completions
         for _ in range(len(completions)):
             request, outcome = completions.popleft()
             try:

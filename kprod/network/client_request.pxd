@@ -1,4 +1,4 @@
-# The types of request.py, which is compiled as it stands.
+# The types of client_request.py, which is compiled as it stands.
 
 from libc.stdint cimport int64_t
 

@@ -37,8 +37,6 @@ class Outcome:  # noqa: B903 - those would be made by Python code
         error: Why there is no response; None on success.
     """
 
-    __slots__ = ("body", "error", "latency_ms", "node_id", "now_ms", "version", "was_written")
-
     def __init__(  # noqa: PLR0913 - its attributes
         self,
         *,
@@ -78,18 +76,6 @@ class ClientRequest:
         check: Given the response's fields; raises RemoteProtocolError for values that a broker
             cannot mean, which ends the connection. None accepts all.
     """
-
-    __slots__ = (
-        "api_key",
-        "body",
-        "bounds",
-        "check",
-        "expects_response",
-        "node_id",
-        "on_complete",
-        "timeout_ms",
-        "versions",
-    )
 
     def __init__(  # noqa: PLR0913 - its attributes
         self,

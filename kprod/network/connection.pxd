@@ -7,7 +7,7 @@ from kprod.network.channel cimport Channel
 from kprod.network.in_flight cimport InFlightRequest, InFlightRequests
 from kprod.network.node_state cimport NodeState
 from kprod.network.client_request cimport ClientRequest
-from kprod.network.connection_context cimport Surroundings
+from kprod.network.connection_context cimport ConnectionContext
 
 
 cdef class NodeConnection:
@@ -15,7 +15,7 @@ cdef class NodeConnection:
     cdef public NodeState state
     cdef public InFlightRequests requests
     cdef public object features
-    cdef public Surroundings _around
+    cdef public ConnectionContext _context
     cdef public object _cursor
     cdef public object _handshake
     cdef public Channel channel

@@ -24,7 +24,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from kprod._core.wire.frames import correlation_id_of
-from kprod.cluster.metadata_response import MetadataAnswer
+from kprod.cluster.metadata_response import MetadataResponse
 from kprod.errors import (
     AuthenticationFailed,
     ConnectionFailed,
@@ -38,7 +38,7 @@ from kprod.model import Node
 from kprod.network.address_cursor import AddressCursor, literal_address
 from kprod.network.channel import Channel
 from kprod.network.client_request import ClientRequest, Outcome
-from kprod.network.connection_context import Surroundings
+from kprod.network.connection_context import ConnectionContext
 from kprod.network.connection_errors import (
     connect_error,
     early_close_error,
@@ -80,35 +80,18 @@ class NodeConnection:
         events: That the selector watches that socket for.
     """
 
-    __slots__ = (
-        "_around",
-        "_cursor",
-        "_handshake",
-        "_idle_timeout",
-        "_last_active_ms",
-        "_on_overdue",
-        "_reasons",
-        "_setup_timeout",
-        "channel",
-        "events",
-        "features",
-        "node",
-        "requests",
-        "state",
-    )
-
-    def __init__(self, node: Node, around: Surroundings) -> None:
+    def __init__(self, node: Node, context: ConnectionContext) -> None:
         """Begin disconnected.
 
         Args:
             node: Where to.
-            around: What the client's connections share.
+            context: What the client's connections share.
         """
         self.node = node
-        self.state = NodeState(around.settings, around.source)
+        self.state = NodeState(context.settings, context.rng)
         self.requests = InFlightRequests()
         self.features: BrokerFeatures | None = None
-        self._around = around
+        self._context = context
         self._cursor = AddressCursor()
         self.channel: Channel | None = None
         self.events = 0
@@ -132,7 +115,7 @@ class NodeConnection:
         return (
             state.current is _READY
             and now_ms >= state.throttled_until_ms
-            and self.requests.has_room(self._around.in_flight_max)
+            and self.requests.has_room(self._context.in_flight_max)
         )
 
     def connect(self, now_ms: int) -> None:
@@ -142,16 +125,16 @@ class NodeConnection:
             now_ms: Monotonic.
         """
         allowed_ms = self.state.begin_connect(now_ms)
-        self._around.attempts.begin(self.node, now_ms)
+        self._context.attempts.begin(self.node, now_ms)
         self._reasons.clear()
         self._setup_timeout = TimerTask(functools.partial(self._on_setup_timeout, allowed_ms))
-        self._around.timer.add_at(now_ms + allowed_ms, self._setup_timeout)
+        self._context.timer.add_at(now_ms + allowed_ms, self._setup_timeout)
         if self._cursor.current is not None:
             self._open(now_ms)
             return
         literal = literal_address(self.node.host, self.node.port)
         if literal is None:
-            self._around.doors.resolver.request(self.node.host, self.node.port)
+            self._context.io.resolver.request(self.node.host, self.node.port)
             return
         self._cursor.accept([literal])
         self._open(now_ms)
@@ -207,10 +190,10 @@ class NodeConnection:
         """
         channel = self.channel
         assert channel is not None  # noqa: S101 - READY implies a channel
-        correlation_id = self._around.next_correlation_id()
-        frame = request.encode(version, correlation_id, self._around.client_id)
+        correlation_id = self._context.next_correlation_id()
+        frame = request.encode(version, correlation_id, self._context.client_id)
         in_flight = InFlightRequest(request, frame, version, correlation_id, now_ms)
-        timeout_ms = request.timeout_ms or self._around.request_timeout_ms
+        timeout_ms = request.timeout_ms or self._context.request_timeout_ms
         in_flight.deadline_ms = now_ms + timeout_ms
         self._last_active_ms = now_ms
         self.requests.add(in_flight)
@@ -219,7 +202,7 @@ class NodeConnection:
             self._note_written(channel, now_ms)
             if self.requests.newest is in_flight:
                 self._arm_request_timeout(in_flight)
-            self._around.recorder.requested(self.node.node_id, frame.size_bytes)
+            self._context.recorder.requested(self.node.node_id, frame.size_bytes)
         except Exception as error:  # noqa: BLE001 - in flight already: its connection tells of it
             fail_later(self, error)
 
@@ -237,20 +220,20 @@ class NodeConnection:
             error = early_close_error(error)
         self._close_channel()
         if self.state.is_ready:
-            self._around.recorder.disconnected()
+            self._context.recorder.disconnected()
         if was_connecting:
             self._cursor.advance()
         else:
             self._cursor.forget()
         self.state.fail(now_ms, authentication=isinstance(error, AuthenticationFailed))
-        failures = self._around.attempts.fail(self.node, self.state.retry_at_ms, now_ms)
+        failures = self._context.attempts.fail(self.node, self.state.retry_at_ms, now_ms)
         if failures & (failures - 1) == 0:  # of many only the 1st, 2nd, 4th, 8th and so on
             more = {"times_in_a_row": failures} if failures > 1 else {}
             self._note(Event.DISCONNECTED, reason=error, **more)
-        self._around.listener.on_connection_down(self.node, error, failures)
+        self._context.listener.on_connection_down(self.node, error, failures)
         self._fail_requests(error, now_ms)
 
-    def forsake(self) -> None:
+    def close_after_fork(self) -> None:
         """Close this process's copy of the socket; in a forked child, whose parent goes on.
 
         The selector is not asked: what it watches it shares with the parent's.
@@ -278,12 +261,12 @@ class NodeConnection:
 
     def _release_channel(self) -> None:
         if self.channel is not None:
-            self._around.doors.selector.unregister(self.channel.transport)
+            self._context.io.selector.unregister(self.channel.transport)
             self.channel.close()
             self.channel = None
 
     def _fail_requests(self, error: KprodError, now_ms: int) -> None:
-        told = [request for request, _ in self._around.completions]  # as `take_frame` was cut off
+        told = [request for request, _ in self._context.completions]  # as `take_frame` was cut off
         for in_flight in self.requests.take_all():
             if in_flight.request not in told:
                 self._complete(in_flight, now_ms, error=error_for_request(error, self.node))
@@ -292,7 +275,7 @@ class NodeConnection:
         """Connect a socket to the current address, or to the next that does not refuse at once."""
         while (address := self._cursor.current) is not None:
             try:
-                transport = self._around.doors.connect(address)
+                transport = self._context.io.connect(address)
             except (OSError, OverflowError, ValueError) as error:
                 self._reasons[str(address)] = reason_of(error)
                 if self._cursor.advance():
@@ -300,7 +283,7 @@ class NodeConnection:
                 break
             self.channel = Channel(transport, FrameReader())
             self.events = EVENT_WRITE
-            self._around.doors.selector.register(transport, EVENT_WRITE, self)
+            self._context.io.selector.register(transport, EVENT_WRITE, self)
             return
         self.drop(connect_error(self.node, self._reasons), now_ms)
 
@@ -335,12 +318,12 @@ class NodeConnection:
             return
         self.features = self._handshake.api_versions.features
         self.state.become_ready()
-        self._around.attempts.succeed(self.node, now_ms)
+        self._context.attempts.succeed(self.node, now_ms)
         self._throttle(self._handshake.api_versions.throttle_ms)
         self._last_active_ms = now_ms
         self._arm_idle_timeout()
         self._note(Event.CONNECTED, used=str(self._cursor.current))
-        self._around.listener.on_connection_ready(self.node)
+        self._context.listener.on_connection_ready(self.node)
 
     def _note_written(self, channel: Channel, now_ms: int) -> None:
         """Watch for what is awaited now; complete what was awaited no longer than this."""
@@ -354,11 +337,11 @@ class NodeConnection:
     def watch(self, events: int) -> None:
         """Let the selector report these events, if there is a socket."""
         if events != self.events and self.channel is not None:
-            self._around.doors.selector.modify(self.channel.transport, events, self)
+            self._context.io.selector.modify(self.channel.transport, events, self)
             self.events = events
 
     def _receive(self, channel: Channel, now_ms: int) -> None:
-        for frame in channel.receive(self._around.receive_buffer):
+        for frame in channel.receive(self._context.receive_buffer):
             self.take_frame(frame, now_ms)
             if self.channel is not channel:
                 return
@@ -368,7 +351,7 @@ class NodeConnection:
     def take_frame(self, frame: Frame, now_ms: int) -> None:
         """Pair a response, without its length, with the oldest request."""
         self._last_active_ms = now_ms
-        self._around.recorder.responded(self.node.node_id, len(frame) + _PREFIX_BYTES)
+        self._context.recorder.responded(self.node.node_id, len(frame) + _PREFIX_BYTES)
         in_flight = self.requests.oldest(correlation_id_of(frame))
         api_key, version = in_flight.request.api_key, in_flight.version
         if self.state.current is _CHECKING_API_VERSIONS:
@@ -379,7 +362,7 @@ class NodeConnection:
         self._complete(in_flight, now_ms, body=body)  # first: without memory it stays in flight
         self.requests.complete_oldest()
         if not isinstance(body, list):
-            fields = body.fields if isinstance(body, MetadataAnswer) else body
+            fields = body.fields if isinstance(body, MetadataResponse) else body
             if isinstance(fields, dict) and fields.get("throttle_time_ms"):
                 self._throttle(requested_throttle_ms(api_key, version, fields))
 
@@ -412,40 +395,40 @@ class NodeConnection:
             body=body,
             error=error,
         )
-        self._around.completions.append((in_flight.request, outcome))
+        self._context.completions.append((in_flight.request, outcome))
 
     def _note(self, event: Event, **fields: object) -> None:
         node = self.node
-        self._around.state_log.note(event, node=node.node_id, address=node.address, **fields)
+        self._context.state_log.note(event, node=node.node_id, address=node.address, **fields)
 
     def _arm_request_timeout(self, in_flight: InFlightRequest) -> None:
         in_flight.timeout = RequestTask(in_flight, self._on_overdue)
-        self._around.timer.add_at(in_flight.deadline_ms, in_flight.timeout)
+        self._context.timer.add_at(in_flight.deadline_ms, in_flight.timeout)
 
     def _on_request_timeout(self, in_flight: InFlightRequest) -> None:
-        self.drop(request_timeout_error(self.node, in_flight), self._around.timer.now_ms)
+        self.drop(request_timeout_error(self.node, in_flight), self._context.timer.now_ms)
 
     def _on_setup_timeout(self, allowed_ms: int) -> None:
         error = setup_timeout_error(self.node, self._cursor.current, allowed_ms)
-        self.drop(error, self._around.timer.now_ms)
+        self.drop(error, self._context.timer.now_ms)
 
     def _arm_idle_timeout(self) -> None:
-        idle_max_ms = self._around.settings.connections_max_idle_ms
+        idle_max_ms = self._context.settings.connections_max_idle_ms
         if idle_max_ms >= 0:
             self._idle_timeout = TimerTask(self._on_idle_timeout)
-            self._around.timer.add_at(self._last_active_ms + idle_max_ms, self._idle_timeout)
+            self._context.timer.add_at(self._last_active_ms + idle_max_ms, self._idle_timeout)
 
     def _on_idle_timeout(self) -> None:
-        now_ms = self._around.timer.now_ms
+        now_ms = self._context.timer.now_ms
         if len(self.requests):
             self._last_active_ms = now_ms
-        if now_ms - self._last_active_ms < self._around.settings.connections_max_idle_ms:
+        if now_ms - self._last_active_ms < self._context.settings.connections_max_idle_ms:
             self._arm_idle_timeout()
             return
         self._note(Event.IDLE_CLOSED)
-        self._around.recorder.disconnected()
+        self._context.recorder.disconnected()
         self._close_channel()
-        self._around.attempts.forget(self.node)
+        self._context.attempts.forget(self.node)
         self.state.retire(now_ms)
 
 
@@ -453,7 +436,7 @@ def fail_later(connection: NodeConnection, cause: Exception) -> None:
     """Have the next `serve` give up a connection, which the selector then reports at once.
 
     For a failure where nobody may be told of it yet, as in a turn that is not the sender's own
-    (`ExpressLane`).
+    (`DirectPath`).
 
     Args:
         connection: Whose requests in flight go again.

@@ -1,4 +1,4 @@
-# The types of surroundings.py, which is compiled as it stands.
+# The types of connection_context.py, which is compiled as it stands.
 
 from libc.stdint cimport int64_t
 
@@ -6,13 +6,13 @@ from kprod._core.timer.wheel cimport TimingWheel
 from kprod.network.attempts cimport ConnectionAttempts
 
 
-cdef class Surroundings:
+cdef class ConnectionContext:
     cdef public object settings
     cdef public Py_ssize_t in_flight_max
     cdef public int64_t request_timeout_ms
-    cdef public object doors
+    cdef public object io
     cdef public TimingWheel timer
-    cdef public object source
+    cdef public object rng
     cdef public object listener
     cdef public object recorder
     cdef public object client_id

@@ -35,7 +35,7 @@ DEFAULT_CLIENT_ID = "kprod"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkDoors:
+class NetworkIO:
     """The world as the client sees it.
 
     Attributes:
@@ -49,7 +49,7 @@ class NetworkDoors:
     connect: Connect
 
 
-def system_doors(settings: NetworkSettings) -> NetworkDoors:
+def system_io(settings: NetworkSettings) -> NetworkIO:
     """Open doors to the operating system.
 
     Args:
@@ -59,7 +59,7 @@ def system_doors(settings: NetworkSettings) -> NetworkDoors:
         Doors that `NetworkClient.close` closes.
     """
     selector = EpollSelector() if epoll_selector.IS_AVAILABLE else SystemSelector()
-    return NetworkDoors(
+    return NetworkIO(
         selector=selector,
         resolver=ThreadResolver(selector.wakeup),
         connect=functools.partial(
@@ -80,33 +80,16 @@ class ConnectionListener(Protocol):
         """A connection or an attempt failed, the latest of `failures` in a row at its address."""
 
 
-class Surroundings:
+class ConnectionContext:
     """Shared by the connections of one client."""
-
-    __slots__ = (
-        "_correlation_id",
-        "attempts",
-        "client_id",
-        "completions",
-        "doors",
-        "in_flight_max",
-        "listener",
-        "receive_buffer",
-        "recorder",
-        "request_timeout_ms",
-        "settings",
-        "source",
-        "state_log",
-        "timer",
-    )
 
     def __init__(
         self,
         settings: NetworkSettings,
-        doors: NetworkDoors,
+        io: NetworkIO,
         *,
         timer: Timer,
-        source: random.Random,
+        rng: random.Random,
         listener: ConnectionListener,
         recorder: Recorder,
     ) -> None:
@@ -114,25 +97,25 @@ class Surroundings:
 
         Args:
             settings: Of the network.
-            doors: To the world.
+            io: To the world.
             timer: All deadlines.
-            source: All jitter.
+            rng: All jitter.
             listener: The client.
             recorder: Told of requests, responses and connections.
         """
         self.settings = settings
         self.in_flight_max = settings.max_in_flight_requests_per_connection
         self.request_timeout_ms = settings.request_timeout_ms
-        self.doors = doors
+        self.io = io
         self.timer = timer
-        self.source = source
+        self.rng = rng
         self.listener = listener
         self.recorder = recorder
         self.client_id = settings.client_id or DEFAULT_CLIENT_ID
         self.state_log = StateLog(self.client_id)
         self.completions: deque[tuple[ClientRequest, Outcome]] = deque()
         self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
-        self.attempts = ConnectionAttempts(settings, source)
+        self.attempts = ConnectionAttempts(settings, rng)
         self._correlation_id = -1
 
     def next_correlation_id(self) -> int:

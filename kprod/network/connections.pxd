@@ -6,12 +6,12 @@ from libc.stdint cimport int64_t
 from kprod.cluster.metadata cimport Metadata
 from kprod.network.attempts cimport ConnectionAttempts
 from kprod.network.connection cimport NodeConnection
-from kprod.network.connection_context cimport Surroundings
+from kprod.network.connection_context cimport ConnectionContext
 
 
 cdef class Connections:
     cdef public dict by_node_id
-    cdef public Surroundings _around
+    cdef public ConnectionContext _context
     cdef public Metadata _metadata
 
     @cython.locals(connection=NodeConnection)

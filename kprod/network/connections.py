@@ -13,7 +13,7 @@ from kprod.cluster.refresh_schedule import NEVER_MS
 from kprod.errors import KprodError
 from kprod.model import Node
 from kprod.network.connection import NodeConnection
-from kprod.network.connection_context import Surroundings
+from kprod.network.connection_context import ConnectionContext
 from kprod.network.negotiation import BrokerFeatures
 from kprod.network.resolver import Resolution
 
@@ -30,16 +30,14 @@ class Connections:
         by_node_id: All of them; a node that left the cluster is forgotten once it is down.
     """
 
-    __slots__ = ("_around", "_metadata", "by_node_id")
-
-    def __init__(self, around: Surroundings, metadata: Metadata) -> None:
+    def __init__(self, context: ConnectionContext, metadata: Metadata) -> None:
         """Make an empty collection.
 
         Args:
-            around: What the connections share.
+            context: What the connections share.
             metadata: Its snapshot says which nodes there are.
         """
-        self._around = around
+        self._context = context
         self._metadata = metadata
         self.by_node_id: dict[int, NodeConnection] = {}
 
@@ -56,7 +54,7 @@ class Connections:
         connection = self.by_node_id.get(node.node_id)
         if connection is None or (connection.state.is_down and connection.node != node):
             self._forget_gone_nodes()
-            connection = self.by_node_id[node.node_id] = NodeConnection(node, self._around)
+            connection = self.by_node_id[node.node_id] = NodeConnection(node, self._context)
         return connection
 
     def connect_delay_ms(self, node: Node, now_ms: int) -> int:
@@ -69,7 +67,7 @@ class Connections:
         Returns:
             The rest of a back-off, at least 0; `NEVER_MS` if it is connected or connecting.
         """
-        attempts = self._around.attempts
+        attempts = self._context.attempts
         wait_ms = attempts.wait_ms(node, now_ms)
         connection = self.by_node_id.get(node.node_id)
         if connection is None or connection.node != node:
@@ -119,7 +117,7 @@ class Connections:
             whose last attempt is longest ago. None when all are throttled, full or held back.
         """
         nodes = list(self._metadata.snapshot.nodes.values())
-        start = self._around.source.randrange(len(nodes)) if nodes else 0
+        start = self._context.rng.randrange(len(nodes)) if nodes else 0
         chosen: Node | None = None
         least: tuple[int, int] | None = None
         for node in nodes[start:] + nodes[:start]:
@@ -194,10 +192,10 @@ class Connections:
         for connection in self.by_node_id.values():
             connection.drop(error, now_ms)
 
-    def forsake(self) -> None:
+    def close_after_fork(self) -> None:
         """Close this process's copies of the sockets, in a forked child; nobody is told."""
         for connection in self.by_node_id.values():
-            connection.forsake()
+            connection.close_after_fork()
         self.by_node_id = {}
 
     def _forget_gone_nodes(self) -> None:

@@ -34,8 +34,6 @@ _MS_PER_S: Final = 1_000
 class EpollSelector:
     """epoll, and an event file to be woken by."""
 
-    __slots__ = ("_epoll", "_owners", "_wake")
-
     def __init__(self) -> None:
         """Take two descriptors."""
         self._epoll = select.epoll()
@@ -93,8 +91,8 @@ class EpollSelector:
         self._epoll.close()
         self._wake = None
 
-    def forsake(self) -> None:
-        """See `Selector.forsake`."""
+    def close_after_fork(self) -> None:
+        """See `Selector.close_after_fork`."""
         self.close()  # it closes the child's copies, and asks nothing of the epoll that is shared
 
 

@@ -39,8 +39,6 @@ Frame = bytes | bytearray
 class FrameReader:
     """Cuts a stream into frames."""
 
-    __slots__ = ("_head", "_partial", "_wanted", "bytes_max", "error")
-
     def __init__(self, *, bytes_max: int = RESPONSE_BYTES_MAX) -> None:
         """Begin at a frame's border.
 
@@ -113,7 +111,7 @@ class FrameReader:
             if self._fits(length):
                 self._partial, self._wanted = bytearray(), length
             else:
-                self._refuse(length, bytes(self._head))
+                self._reject(length, bytes(self._head))
             self._head.clear()
         return position + len(piece)
 
@@ -122,7 +120,7 @@ class FrameReader:
         start = position + LENGTH_BYTES
         length: int = _LENGTH.unpack_from(view, position)[0]
         if not self._fits(length):
-            self._refuse(length, bytes(view[position : start + _SHOWN_BYTES]))
+            self._reject(length, bytes(view[position : start + _SHOWN_BYTES]))
             return start
         end = start + length
         if end <= len(view):
@@ -135,7 +133,7 @@ class FrameReader:
     def _fits(self, length: int) -> bool:
         return RESPONSE_BYTES_MIN <= length <= self.bytes_max
 
-    def _refuse(self, length: int, beginning: bytes) -> None:
+    def _reject(self, length: int, beginning: bytes) -> None:
         self.error = RemoteProtocolError(
             f"the peer announced a frame of {length} bytes; kprod accepts {RESPONSE_BYTES_MIN}"
             f" to {self.bytes_max}. {guess_protocol(beginning)}"

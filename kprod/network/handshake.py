@@ -73,7 +73,7 @@ class ApiVersionsStep:
 
     def take(self, body: memoryview) -> bool:
         """See `Step`; a broker that refuses the version is asked again in a lower one."""
-        answer = self._negotiation.take_answer(body)
+        answer = self._negotiation.take_response(body)
         if answer is None:
             return False
         self.features, decoded = answer

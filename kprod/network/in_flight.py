@@ -28,16 +28,6 @@ CORRELATION_ID_MAX = 2**31 - 1 - 8  # SASL's own exchanges use the eight at the 
 class InFlightRequest:
     """One request on its way; holds the pieces that the socket may still read."""
 
-    __slots__ = (
-        "correlation_id",
-        "deadline_ms",
-        "frame",
-        "request",
-        "sent_at_ms",
-        "timeout",
-        "version",
-    )
-
     def __init__(  # noqa: PLR0917 - its attributes; keywords cost half a microsecond
         self,
         request: ClientRequest,
@@ -72,8 +62,6 @@ class InFlightRequest:
 
 class InFlightRequests:
     """The requests of one connection."""
-
-    __slots__ = ("_requests",)
 
     def __init__(self) -> None:
         """Begin with none."""

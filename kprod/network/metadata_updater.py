@@ -72,8 +72,8 @@ class MetadataCall(ClientRequest):
                 topics=frozenset(topic["name"] for topic in self.body["topics"]),
                 leaders=self._leaders,
             )
-        except BrokerError as refusal:
-            return refusal
+        except BrokerError as closed_error:
+            return closed_error
 
 
 class MetadataUpdater:

@@ -65,7 +65,7 @@ class Negotiation:
             "client_software_version": software_version(),
         }
 
-    def take_answer(self, body: memoryview) -> tuple[BrokerFeatures, Mapping[str, Any]] | None:
+    def take_response(self, body: memoryview) -> tuple[BrokerFeatures, Mapping[str, Any]] | None:
         """Read the answer.
 
         Args:
@@ -88,8 +88,8 @@ class Negotiation:
             return None
         decoded = response_codec(ApiKey.API_VERSIONS, self.version).decode(body, _BOUNDS)
         if code:
-            refusal = error_for(code, "the broker refused ApiVersions")
-            raise refusal
+            closed_error = error_for(code, "the broker refused ApiVersions")
+            raise closed_error
         features = BrokerFeatures(
             advertised_ranges(decoded["api_keys"]),
             {
@@ -103,11 +103,11 @@ class Negotiation:
     def _offered(self, body: memoryview) -> tuple[int, int]:
         """The range in a refusal; all lower versions when it is not in version 0's layout."""
         try:
-            refusal = response_codec(ApiKey.API_VERSIONS, 0).decode(body, _BOUNDS)
+            closed_error = response_codec(ApiKey.API_VERSIONS, 0).decode(body, _BOUNDS)
         except RemoteProtocolError:
             # librdkafka's mock cluster (2.16) writes its refusal in a newer layout.
             return 0, self.version - 1
-        return advertised_ranges(refusal["api_keys"]).get(ApiKey.API_VERSIONS, (0, 0))
+        return advertised_ranges(closed_error["api_keys"]).get(ApiKey.API_VERSIONS, (0, 0))
 
     def _go_lower(self, offered: tuple[int, int]) -> None:
         lower = min(offered[1], self.version - 1)

@@ -10,6 +10,6 @@ cdef class NodeState:
     cdef public int64_t retry_at_ms
     cdef public int64_t throttled_until_ms
     cdef public int64_t _setup_failures
-    cdef public object _source
+    cdef public object _rng
     cdef public object _reconnect_backoff
     cdef public object _setup_timeout

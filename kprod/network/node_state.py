@@ -53,24 +53,12 @@ TRANSITIONS = MappingProxyType(
 class NodeState:
     """One node's state, its failures and its deadlines."""
 
-    __slots__ = (
-        "_reconnect_backoff",
-        "_setup_failures",
-        "_setup_timeout",
-        "_source",
-        "current",
-        "failures",
-        "last_attempt_ms",
-        "retry_at_ms",
-        "throttled_until_ms",
-    )
-
-    def __init__(self, settings: NetworkSettings, source: random.Random) -> None:
+    def __init__(self, settings: NetworkSettings, rng: random.Random) -> None:
         """Begin disconnected, free to connect.
 
         Args:
             settings: Back-offs and time-outs.
-            source: For jitter.
+            rng: For jitter.
         """
         self.current = ConnectionState.DISCONNECTED
         self.failures = 0  # attempts in a row that did not lead to READY
@@ -78,7 +66,7 @@ class NodeState:
         self.retry_at_ms = 0
         self.throttled_until_ms = 0
         self._setup_failures = 0  # attempts in a row that did not lead to a standing connection
-        self._source = source
+        self._rng = rng
         self._reconnect_backoff = ExponentialBackoff(
             initial_ms=settings.reconnect_backoff_ms, max_ms=settings.reconnect_backoff_max_ms
         )
@@ -120,7 +108,7 @@ class NodeState:
         """
         self._move(ConnectionState.CONNECTING)
         self.last_attempt_ms = now_ms
-        return self._setup_timeout.wait_ms(self._setup_failures, self._source)
+        return self._setup_timeout.wait_ms(self._setup_failures, self._rng)
 
     def begin_check(self) -> None:
         """The connection stands; the peer's versions are being asked for."""
@@ -146,7 +134,7 @@ class NodeState:
             if authentication
             else ConnectionState.DISCONNECTED
         )
-        self.retry_at_ms = now_ms + self._reconnect_backoff.wait_ms(self.failures, self._source)
+        self.retry_at_ms = now_ms + self._reconnect_backoff.wait_ms(self.failures, self._rng)
         self.failures += 1
         self.throttled_until_ms = 0
 

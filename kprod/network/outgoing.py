@@ -39,8 +39,6 @@ def iov_max() -> int:
 class OutgoingFrame:
     """The pieces of one request and a position in them."""
 
-    __slots__ = ("_index", "_offset", "pieces", "size_bytes", "written_bytes")
-
     def __init__(self, pieces: list[Piece]) -> None:
         """Begin at the first byte.
 

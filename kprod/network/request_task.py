@@ -15,8 +15,6 @@ from kprod.network.in_flight import InFlightRequest
 class RequestTask(TimerTask):
     """Calls a step with a request that was not answered in time."""
 
-    __slots__ = ("_on_due", "_request")
-
     def __init__(
         self, request: InFlightRequest, on_due: Callable[[InFlightRequest], object]
     ) -> None:

@@ -63,8 +63,6 @@ class Resolver(Protocol):
 class ThreadResolver:
     """Asks the operating system, on up to four short-lived daemon threads."""
 
-    __slots__ = ("_closed", "_jobs", "_lock", "_results", "_thread_count", "_wakeup")
-
     def __init__(self, wakeup: Callable[[], None]) -> None:
         """Make a resolver without threads.
 

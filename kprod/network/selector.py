@@ -77,7 +77,7 @@ class Selector(Protocol):
     def close(self) -> None:
         """Give up all descriptors of its own."""
 
-    def forsake(self) -> None:
+    def close_after_fork(self) -> None:
         """As `close`, in a forked child: takes no lock, and lets the parent's sleep alone."""
 
 
@@ -135,8 +135,8 @@ class SystemSelector:
         self._wake_reader.close()
         self._wake_writer = None
 
-    def forsake(self) -> None:
-        """See `Selector.forsake`."""
+    def close_after_fork(self) -> None:
+        """See `Selector.close_after_fork`."""
         with contextlib.suppress(OSError):  # a kqueue is not there after a fork
             self._selector.close()
         self._wake_reader.close()

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from kprod.clock import Clock, SystemClock
+from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config import ClientConfig
 from kprod.config.address import bootstrap_addresses
@@ -37,7 +37,7 @@ from kprod.errors import (
 from kprod.model import Node, Record
 from kprod.network.client import NetworkClient
 from kprod.network.client_request import ClientRequest, Outcome
-from kprod.network.connection_context import NetworkDoors, system_doors
+from kprod.network.connection_context import NetworkIO, system_io
 from kprod.network.reading_position import BACKOFF, ReadingPosition, last_offset_of
 from kprod.network.reading_requests import fetch_body, list_offsets_body, reading_terms
 from kprod.protocol.api import ApiKey
@@ -90,7 +90,7 @@ class TopicReader:
         "_options",
         "_partitions",
         "_positions",
-        "_source",
+        "_rng",
         "_topic",
         "batch_count",
     )
@@ -102,8 +102,8 @@ class TopicReader:
         *,
         partitions: Iterable[int] | None = None,
         options: ReaderOptions | None = None,
-        clock: Clock | None = None,
-        doors: NetworkDoors | None = None,
+        clock: SystemClock | None = None,
+        io: NetworkIO | None = None,
     ) -> None:
         """Make a reader; it connects when it is first asked for something.
 
@@ -113,7 +113,7 @@ class TopicReader:
             partitions: Which to read; None for all.
             options: Sizes and times.
             clock: The system's by default.
-            doors: To the system by default.
+            io: To the system by default.
 
         Raises:
             ConfigError: `bootstrap_servers` is malformed.
@@ -128,15 +128,15 @@ class TopicReader:
         self._partitions = None if partitions is None else sorted(set(partitions))
         self._options = options or ReaderOptions()
         self._clock = clock or SystemClock()
-        self._source = random.Random()  # noqa: S311 - jitter
-        self._metadata = Metadata(config.metadata_settings(), source=self._source)
+        self._rng = random.Random()  # noqa: S311 - jitter
+        self._metadata = Metadata(config.metadata_settings(), rng=self._rng)
         self._client = NetworkClient(
             settings,
             self._metadata,
-            doors or system_doors(settings),
+            io or system_io(settings),
             clock=self._clock,
             timer=Timer(self._clock.now_ms()),
-            source=self._source,
+            rng=self._rng,
         )
         self._positions: list[ReadingPosition] = []
         self._arrived: deque[tuple[ReadingPosition, memoryview]] = deque()
@@ -283,7 +283,7 @@ class TopicReader:
         )
         if timestamp is None:
             # Which partition comes first is served first: take turns.
-            shift = self._source.randrange(len(positions))
+            shift = self._rng.randrange(len(positions))
             asked = positions[shift:] + positions[:shift]
             api_key, versions = ApiKey.FETCH, _FETCH_VERSIONS
             body = fetch_body(
@@ -325,20 +325,20 @@ class TopicReader:
             for answer in entry["partitions"]:
                 position = positions.get(answer["partition_index"])
                 if position is not None:
-                    self._take_answer(position, answer, outcome.now_ms)
+                    self._take_response(position, answer, outcome.now_ms)
 
-    def _take_answer(
+    def _take_response(
         self, position: ReadingPosition, answer: Mapping[str, Any], now_ms: int
     ) -> None:
         if code := answer["error_code"]:
-            self._take_refusal(position, code, now_ms)
+            self._take_closed_error(position, code, now_ms)
         elif position.wanted_timestamp is not None:
             position.take_offset(max(int(answer["offset"]), 0))
             self._last_progress_ms = now_ms
         elif answer["records"]:
             self._arrived.append((position, memoryview(answer["records"])))
 
-    def _take_refusal(self, position: ReadingPosition, code: int, now_ms: int) -> None:
+    def _take_closed_error(self, position: ReadingPosition, code: int, now_ms: int) -> None:
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             position.begin_again()
             self._put_off(position, now_ms)
@@ -352,7 +352,7 @@ class TopicReader:
         self._put_off(position, now_ms)
 
     def _put_off(self, position: ReadingPosition, now_ms: int) -> None:
-        position.retry_at_ms = now_ms + BACKOFF.wait_ms(position.failures, self._source)
+        position.retry_at_ms = now_ms + BACKOFF.wait_ms(position.failures, self._rng)
         position.failures += 1
 
     def _read(self, position: ReadingPosition, records: memoryview) -> Iterator[tuple[int, Record]]:

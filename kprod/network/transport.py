@@ -83,8 +83,6 @@ Connect = Callable[[SocketAddress], Transport]
 class PlainTransport:
     """TCP without encryption."""
 
-    __slots__ = ("_socket", "gathers")
-
     def __init__(self, connected: socket.socket) -> None:
         """Take over a socket.
 

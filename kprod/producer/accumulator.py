@@ -21,9 +21,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from kprod._core.clock import SystemClock
 from kprod._core.memory.chunk_pool import ChunkChain
 from kprod._core.outcome.batch_result import BatchResult
-from kprod.clock import Clock
 from kprod.cluster.metadata import Metadata
 from kprod.cluster.snapshot import ClusterSnapshot
 from kprod.config import AccumulatorSettings
@@ -35,38 +35,18 @@ from kprod.producer.topic_queues import TopicQueues
 from kprod.timer.timer import Timer
 
 if TYPE_CHECKING:
-    from kprod._core.send.partition_appender import TopicHead
+    from kprod._core.send.partition_appender import TopicRoutes
 
 
 class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the send path asks
     """Batches, from the append to the drain."""
-
-    __slots__ = (
-        "_batch_bytes_max",
-        "_clock",
-        "_delivery_timeout_ms",
-        "_leaderless",
-        "_leaders",
-        "_linger_ms",
-        "_metadata",
-        "_on_due",
-        "_on_expired",
-        "_rings",
-        "_routed_snapshot",
-        "_timer",
-        "_unfollowed",
-        "inbox",
-        "sticky",
-        "topics",
-        "wants_sweep",
-    )
 
     def __init__(
         self,
         settings: AccumulatorSettings,
         metadata: Metadata,
         *,
-        clock: Clock,
+        clock: SystemClock,
         timer: Timer,
         sticky: StickyPartitioner,
         on_expired: Callable[[ProducerBatch], object],
@@ -96,32 +76,34 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         self._routed_snapshot = metadata.snapshot
         self._leaders = QueueLeaders(metadata)
         self.wants_sweep = False
-        self.topics: dict[str, TopicHead] = {}
+        self.topics: dict[str, TopicRoutes] = {}
         self.inbox: deque[PartitionQueue] = deque()
 
     # Any thread.
 
     def topic_queues(self, topic: str, partition_count: int) -> TopicQueues:
         """Make a topic's queues, or those that it lacks."""
-        head = self.topics.get(topic)
-        if head is None:
+        routes = self.topics.get(topic)
+        if routes is None:
             made = TopicQueues(topic, partition_count)
             made.topic_id = self._metadata.snapshot.topic_id_of(topic)
             self.sticky.follow(made)
             self.sticky.roll(made)
-            head = self.topics.setdefault(topic, made)  # another thread may have made it meanwhile
-        assert isinstance(head, TopicQueues)  # noqa: S101 - nobody else puts heads there
-        head.grow(partition_count)
-        self._unfollowed.append(head)
-        return head
+            routes = self.topics.setdefault(
+                topic, made
+            )  # another thread may have made it meanwhile
+        assert isinstance(routes, TopicQueues)  # noqa: S101 - nobody else puts heads there
+        routes.grow(partition_count)
+        self._unfollowed.append(routes)
+        return routes
 
     def make_batch(self, queue: PartitionQueue, chain: ChunkChain) -> ProducerBatch:
         """Make a batch on a chain, for records from now on."""
         return ProducerBatch(queue, chain, self._batch_bytes_max, self._clock.now_ms())
 
-    def roll_sticky(self, head: TopicQueues) -> None:
+    def roll_sticky(self, routes: TopicQueues) -> None:
         """Draw another partition for records without key."""
-        self.sticky.roll(head)
+        self.sticky.roll(routes)
 
     def ask_for_sweep(self) -> None:
         """Let the sender's next turn make every batch that has records due."""
@@ -129,8 +111,8 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
 
     def queues(self) -> Iterator[PartitionQueue]:
         """Every queue there is."""
-        for head in list(self.topics.values()):
-            yield from list(head.queues)
+        for routes in list(self.topics.values()):
+            yield from list(routes.queues)
 
     def incomplete(self) -> list[tuple[BatchResult, int]]:
         """The results of all batches that are not done, with their record counts."""
@@ -143,10 +125,10 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
 
     def holds(self, result: BatchResult) -> bool:
         """Whether a result is of a batch that is not done."""
-        head = self.topics.get(result.topic)
-        if not isinstance(head, TopicQueues) or result.partition >= len(head.queues):
+        routes = self.topics.get(result.topic)
+        if not isinstance(routes, TopicQueues) or result.partition >= len(routes.queues):
             return False
-        batches = list(head.queues[result.partition].batches)
+        batches = list(routes.queues[result.partition].batches)
         return any(batch.result is result for batch in batches)
 
     # The sender.
@@ -230,10 +212,10 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
             names.update(after.topics_changed_since(before))
         gone: list[PartitionQueue] = []
         for name in names:
-            head, topic = self.topics.get(name), after.topics.get(name)
-            if isinstance(head, TopicQueues) and topic is not None:
-                gone += head.follow(topic)
-                self.sticky.follow(head)
+            routes, topic = self.topics.get(name), after.topics.get(name)
+            if isinstance(routes, TopicQueues) and topic is not None:
+                gone += routes.follow(topic)
+                self.sticky.follow(routes)
         return gone
 
     def mark_ready(self, queue: PartitionQueue) -> None:

@@ -46,24 +46,6 @@ class ProducerBatch(TimerTask):
         on_due: Called by its timer with the batch.
     """
 
-    __slots__ = (
-        "attempts",
-        "base_sequence",
-        "builder",
-        "in_flight",
-        "is_armed",
-        "is_due",
-        "is_released",
-        "maybe_persisted",
-        "on_due",
-        "pieces",
-        "producer_epoch",
-        "producer_id",
-        "queue",
-        "result",
-        "verdict",
-    )
-
     def __init__(
         self, queue: "PartitionQueue", chain: ChunkChain, limit_bytes: int, now_ms: int
     ) -> None:

@@ -98,11 +98,11 @@ def _column(role: str, items: Iterable[Any]) -> Column:
 @contextlib.contextmanager
 def _receipt_of(call: BulkCall) -> Generator[SendReceipt, None, None]:
     """Close the account when the call ends, and hand it over if that is too early."""
-    receipt = SendReceipt(call.head.name, call.tally)
+    receipt = SendReceipt(call.routes.name, call.account)
     try:
         yield receipt
     except BaseException as error:
         error.receipt = receipt  # type: ignore[attr-defined]  # an exception takes any attribute
         raise
     finally:
-        call.tally.seal()
+        call.account.seal()

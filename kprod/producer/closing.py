@@ -40,7 +40,7 @@ Covered = Sequence[tuple[BatchResult, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
+class ClosingParts:
     """What a producer is made of, as far as its end is concerned."""
 
     clock: SystemClock
@@ -51,7 +51,7 @@ class Engine:
     sender: Sender
 
 
-class Ending:
+class Closing:
     """Ends one producer.
 
     Attributes:
@@ -63,7 +63,7 @@ class Ending:
     def __init__(
         self,
         path: SendPath,
-        engine: Engine,
+        engine: ClosingParts,
         *,
         client_id: str,
         state_log: StateLog,
@@ -72,7 +72,7 @@ class Ending:
         """Begin open.
 
         Args:
-            path: Takes records until its `refusal` is set.
+            path: Takes records until its `closed_error` is set.
             engine: Holds them.
             client_id: For log lines and the thread's name.
             state_log: Told of the beginning and the end of closing.
@@ -91,7 +91,7 @@ class Ending:
             last_steps=(
                 self._abort,
                 engine.sender.close,
-                engine.client.forsake,  # what a death in the middle of things kept from closing
+                engine.client.close_after_fork,  # what a death kept from closing
                 self._wake_no_more,
                 engine.sender.make_calls,
                 self._abandon,
@@ -105,7 +105,7 @@ class Ending:
         """In one word, for people: open, closing or closed."""
         if self.thread.has_ended:
             return "closed"
-        return "open" if self._path.refusal is None else "closing"
+        return "open" if self._path.closed_error is None else "closing"
 
     def start(self) -> None:
         """Begin to take the sender's turns on a thread.
@@ -116,14 +116,14 @@ class Ending:
         try:
             self.thread.start(f"kprod-sender-{self._client_id}")
         except BaseException as error:
-            self._path.refusal = closed_error
+            self._path.closed_error = closed_error
             self.thread.stop_soon()
             self._engine.client.wakeup()
             if isinstance(error, Exception):  # else it may have begun, and ends by itself
                 self.thread.finish()
             raise
 
-    def hurry(self) -> None:
+    def flush_soon(self) -> None:
         """Let the sender send what lingers; never blocks."""
         self._engine.accumulator.ask_for_sweep()
         self._engine.client.wakeup()
@@ -133,7 +133,7 @@ class Ending:
         if self.thread.is_current:
             raise KprodError("flush() inside a delivery callback would wait for itself")
         covered = self._engine.accumulator.incomplete()
-        self.hurry()
+        self.flush_soon()
         return self._await(covered, self._deadline(timeout))
 
     def call(self, count: Callable[[], int]) -> int:
@@ -163,45 +163,45 @@ class Ending:
             pass
         return sum(counts)
 
-    def begin_close(self) -> Callable[[], int]:
-        """See `ProducerEngine.begin_close`."""
-        is_first = self._path.refusal is None
-        covered = self._refuse_more()
-        self.hurry()
+    def close_soon(self) -> Callable[[], int]:
+        """See `ProducerEngine.close_soon`."""
+        is_first = self._path.closed_error is None
+        covered = self._reject_more()
+        self.flush_soon()
         self._note_closing(is_first=is_first)
         return partial(_undelivered, covered)
 
     def close(self, timeout: float | None) -> int:
         """See `Producer.close`."""
         deadline = self._deadline(timeout)
-        is_first = self._path.refusal is None
-        covered = self._refuse_more()
+        is_first = self._path.closed_error is None
+        covered = self._reject_more()
         waits = self.thread.is_started and not self.thread.is_current
         if waits:
-            self.hurry()
+            self.flush_soon()
         self._note_closing(is_first=is_first)
         if waits:
             self._await(covered, deadline)
         self._end(deadline)
         return _undelivered(covered)
 
-    def forsake(self, error: KprodError) -> None:
+    def close_after_fork(self, error: KprodError) -> None:
         """Settle the futures and let go of the parent's sockets, in a forked child.
 
         Args:
             error: For the records that were not settled.
         """
-        self.thread.forsake()
+        self.thread.close_after_fork()
         error.persistence = Persistence.POSSIBLY_PERSISTED
         for result, _ in self._engine.accumulator.incomplete():
             result.abandon(error)
         self._wake_no_more()
-        self._engine.client.forsake()
+        self._engine.client.close_after_fork()
 
-    def _refuse_more(self) -> Covered:
+    def _reject_more(self) -> Covered:
         """Take no more records; return what is to be settled."""
-        if self._path.refusal is None:
-            self._path.refusal = closed_error
+        if self._path.closed_error is None:
+            self._path.closed_error = closed_error
         self._engine.metadata.close()
         self._engine.pool.close()
         return self._engine.accumulator.incomplete()
@@ -244,11 +244,11 @@ class Ending:
 
     def _die(self, cause: KprodError) -> None:
         self._cause = cause
-        self._path.refusal = partial(own_copy, cause)
+        self._path.closed_error = partial(own_copy, cause)
 
     def _abort(self) -> None:
-        if self._path.refusal is None:  # a death that could not even make its error
-            self._path.refusal = closed_error
+        if self._path.closed_error is None:  # a death that could not even make its error
+            self._path.closed_error = closed_error
         self._engine.sender.abort(self._cause or ClosedError(_CLOSED_BEFORE))
 
     def _wake_no_more(self) -> None:

@@ -14,11 +14,11 @@ from kprod.producer.transaction.manager cimport TransactionManager
 cdef class Delivery:
     cdef public RecordAccumulator _accumulator
     cdef public object _backoff
-    cdef public TransactionManager _identity
+    cdef public TransactionManager _transaction_manager
     cdef public Metadata _metadata
     cdef public object _recorder
     cdef public object _settings
-    cdef public object _source
+    cdef public object _rng
     cdef public object _timer
 
     @cython.locals(batch=ProducerBatch, queue=PartitionQueue, answers=dict)
@@ -29,7 +29,7 @@ cdef class Delivery:
     @cython.locals(code=int)
     cpdef _settle(self, ProducerBatch batch, object answer)
     cpdef _rejected(self, ProducerBatch batch, int code, object answer)
-    cpdef _acknowledged(self, ProducerBatch batch, int64_t base_offset, int64_t told_ms)
+    cpdef _acknowledged(self, ProducerBatch batch, int64_t base_offset, int64_t log_append_time_ms)
 
     @cython.locals(queue=PartitionQueue)
     cpdef _succeed(self, ProducerBatch batch, int64_t base_offset, int64_t log_append_time_ms)

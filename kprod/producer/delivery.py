@@ -48,7 +48,7 @@ from kprod.producer.produce_response import (
     leaves_open,
     named_acknowledgements,
     nodes_named,
-    read_answers,
+    read_responses,
     record_errors,
 )
 from kprod.producer.split import split
@@ -63,26 +63,15 @@ _NO_ERROR = int(ErrorCode.NONE)  # looked up for each batch
 class Delivery:
     """Settles batches by what became of their requests."""
 
-    __slots__ = (
-        "_accumulator",
-        "_backoff",
-        "_identity",
-        "_metadata",
-        "_recorder",
-        "_settings",
-        "_source",
-        "_timer",
-    )
-
     def __init__(  # noqa: PLR0913 - the collaborators of one answer
         self,
         settings: SenderSettings,
         *,
         accumulator: RecordAccumulator,
-        identity: TransactionManager,
+        transaction_manager: TransactionManager,
         metadata: Metadata,
         timer: Timer,
-        source: random.Random,
+        rng: random.Random,
         recorder: Recorder,
     ) -> None:
         """Begin.
@@ -90,18 +79,18 @@ class Delivery:
         Args:
             settings: Retries and back-off.
             accumulator: Holds the batches.
-            identity: Of the producer.
+            transaction_manager: Of the producer.
             metadata: Told of new leaders.
             timer: The sender's, for back-off.
-            source: Draws each attempt's jitter, once.
+            rng: Draws each attempt's jitter, once.
             recorder: Told of answers, retries and failures.
         """
         self._settings = settings
         self._accumulator = accumulator
-        self._identity = identity
+        self._transaction_manager = transaction_manager
         self._metadata = metadata
         self._timer = timer
-        self._source = source
+        self._rng = rng
         self._recorder = recorder
         self._backoff = ExponentialBackoff(
             initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
@@ -130,7 +119,7 @@ class Delivery:
                 self._conclude(batch, answers, outcome)
             except Exception as error:
                 _logger.exception("An answer for %s cannot be used", batch.queue.topic)
-                self._bungle(batch, error)
+                self._fail_unusable_response(batch, error)
             finally:
                 batch.builder.chain.release()
         for batch in batches:
@@ -140,7 +129,7 @@ class Delivery:
     def _read(self, topic_names: Mapping[int, str], outcome: Outcome) -> Replies:
         if isinstance(outcome.body, list):
             return named_acknowledgements(outcome.body, topic_names, outcome.version)
-        answers, names_errors = read_answers(outcome.body, topic_names, outcome.version)
+        answers, names_errors = read_responses(outcome.body, topic_names, outcome.version)
         if names_errors and (hints := leader_hints(answers)):
             self._metadata.apply_leader_hints(hints, nodes_named(outcome.body))
         return answers
@@ -206,7 +195,7 @@ class Delivery:
 
     def _conclude(self, batch: ProducerBatch, answers: Replies, outcome: Outcome) -> None:
         if outcome.error is not None:
-            self._unanswered(batch, outcome.error, was_written=outcome.was_written)
+            self._without_response(batch, outcome.error, was_written=outcome.was_written)
             return
         if outcome.body is None:
             self._succeed(batch, -1, -1)
@@ -215,19 +204,21 @@ class Delivery:
         if answer is None:
             # A partition that the answer leaves out was neither taken nor refused.
             error = Disconnected("the broker's answer does not mention the partition")
-            self._unanswered(batch, error, was_written=True)
+            self._without_response(batch, error, was_written=True)
         elif isinstance(answer, tuple):
             self._acknowledged(batch, *answer)
         else:
             self._settle(batch, answer)
 
-    def _acknowledged(self, batch: ProducerBatch, base_offset: int, told_ms: int) -> None:
+    def _acknowledged(
+        self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int
+    ) -> None:
         if batch.is_behind:
             self._note_behind(batch, _NO_ERROR)
         else:
-            self._succeed(batch, base_offset, append_time_ms(batch, told_ms))
+            self._succeed(batch, base_offset, append_time_ms(batch, log_append_time_ms))
 
-    def _bungle(self, batch: ProducerBatch, cause: Exception) -> None:
+    def _fail_unusable_response(self, batch: ProducerBatch, cause: Exception) -> None:
         """Fail a batch whose answer could not be dealt with, so that its partition goes on."""
         batch.maybe_persisted = True
         if batch.in_flight:
@@ -261,9 +252,11 @@ class Delivery:
         if batch.is_done:
             return
         if code in FATAL_CODES and batch.has_sequence:
-            self._identity.fail(error)  # the sender's next turn fails everything, in order
+            self._transaction_manager.fail(
+                error
+            )  # the sender's next turn fails everything, in order
         elif code in SEQUENCE_CODES and batch.has_sequence:
-            self._sequence_refused(batch, error)
+            self._sequence_rejected(batch, error)
         elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
             _logger.info("Splitting %d records for %s", batch.record_count, batch.queue.topic)
             self._accumulator.replace(batch, split(batch))
@@ -281,7 +274,7 @@ class Delivery:
         batch.queue.rewind_later()
         self._accumulator.mark_ready(batch.queue)
 
-    def _sequence_refused(self, batch: ProducerBatch, error: BrokerError) -> None:
+    def _sequence_rejected(self, batch: ProducerBatch, error: BrokerError) -> None:
         """The oldest batch does not fit the broker's log: the partition's sequences are broken.
 
         It gets another sequence in the next epoch, if no batch up to the last of unknown fate
@@ -293,10 +286,12 @@ class Delivery:
             for doomed in [queue.batches[index] for index in range(doomed_count)]:
                 self._fail(doomed, own_copy(error))
             return
-        self._identity.want_bump(f"{error.name} for {queue.topic}-{queue.partition}")
+        self._transaction_manager.want_bump(f"{error.name} for {queue.topic}-{queue.partition}")
         self._retry(batch, error)
 
-    def _unanswered(self, batch: ProducerBatch, error: KprodError, *, was_written: bool) -> None:
+    def _without_response(
+        self, batch: ProducerBatch, error: KprodError, *, was_written: bool
+    ) -> None:
         batch.maybe_persisted |= was_written
         if error.refresh_metadata:
             self._metadata.request_update()
@@ -328,7 +323,9 @@ class Delivery:
             # It expired in flight. Only now its partition's sequences are known to be broken, and
             # only now others have to stop for it.
             if batch.has_sequence:
-                self._identity.want_bump(f"a batch of {queue.topic}-{queue.partition} expired")
+                self._transaction_manager.want_bump(
+                    f"a batch of {queue.topic}-{queue.partition} expired"
+                )
             self._accumulator.mark_ready(queue)
 
     def _retry(self, batch: ProducerBatch, error: KprodError) -> None:
@@ -346,7 +343,7 @@ class Delivery:
             self._accumulator.mark_ready(queue)  # a new leader need not be spared (KIP-951)
             return
         queue.backoff_count += 1
-        delay_ms = self._backoff.wait_ms(batch.attempts - 1, self._source)
+        delay_ms = self._backoff.wait_ms(batch.attempts - 1, self._rng)
         backoff_is_over = partial(self._backoff_is_over, queue, queue.backoff_round)
         self._timer.add(delay_ms, TimerTask(backoff_is_over))
 
@@ -382,7 +379,9 @@ class Delivery:
             return  # it had a verdict and was settled together with the batch before it
         queue = batch.queue
         if batch.has_sequence and not batch.in_flight:
-            self._identity.want_bump(f"a batch of {queue.topic}-{queue.partition} failed: {error}")
+            self._transaction_manager.want_bump(
+                f"a batch of {queue.topic}-{queue.partition} failed: {error}"
+            )
         self._accumulator.retire(batch)
         if batch.record_count:
             self._recorder.failed(queue.topic, batch.record_count)

@@ -31,13 +31,13 @@ class Closable(Protocol):
 
     client_id: str
 
-    def begin_close(self) -> Callable[[], int]:
+    def close_soon(self) -> Callable[[], int]:
         """Take no more records; return what counts those that are not delivered."""
 
     def close(self, timeout: float | None = None) -> int:
         """Flush and end."""
 
-    def refuse_in_child(self) -> None:
+    def reject_in_child(self) -> None:
         """Take no more records, since this is a forked child."""
 
 
@@ -70,16 +70,16 @@ def still_open() -> list[Closable]:
     return [producer for ref in _open.valuerefs() if (producer := ref()) is not None]
 
 
-def _refuse_in_child() -> None:
+def _reject_in_child() -> None:
     for producer in still_open():
-        producer.refuse_in_child()
+        producer.reject_in_child()
 
 
 def _close_at_exit() -> None:
     """Close all within one limit; Ctrl-C ends the waiting, not the counting."""
     deadline = Deadline(EXIT_FLUSH_S)
     interruption: BaseException | None = None
-    counted = [(producer, producer.begin_close()) for producer in still_open()]
+    counted = [(producer, producer.close_soon()) for producer in still_open()]
     for producer, count in counted:
         try:
             producer.close(deadline.wait_s())
@@ -110,5 +110,5 @@ def _tell_undelivered(producer: Closable, undelivered: int) -> None:
         )
 
 
-os.register_at_fork(after_in_child=_refuse_in_child)
+os.register_at_fork(after_in_child=_reject_in_child)
 atexit.register(_close_at_exit)

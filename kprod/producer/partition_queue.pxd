@@ -3,17 +3,17 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from kprod._core.send.partition_appender cimport PartitionHead
+from kprod._core.send.partition_appender cimport PartitionAppender
 from kprod.producer.batch cimport ProducerBatch
 
 
-cdef class PartitionQueue(PartitionHead):
+cdef class PartitionQueue(PartitionAppender):
     cdef public Py_ssize_t drain_index
     cdef public Py_ssize_t in_flight_count
     cdef public Py_ssize_t backoff_count
     cdef public Py_ssize_t backoff_round
     cdef public int64_t leader_id
-    cdef public int64_t picture
+    cdef public int64_t metadata_generation
     cdef public int64_t ring_node_id
     cdef public int64_t sent_to
     cdef public int64_t next_sequence

@@ -13,13 +13,13 @@ Invariants.
     More than one batch is in flight only after a success from the present leader, in the present
     epoch: a broker takes any first sequence of a producer that it does not know.
 
-Thread-safety: the sender's, but for what `PartitionHead` shares with sending threads.
+Thread-safety: the sender's, but for what `PartitionAppender` shares with sending threads.
 Source: franz-go's recBuf and batchDrainIdx for the idea, its issue 223 for the last invariant.
 """
 
 from typing import TYPE_CHECKING
 
-from kprod._core.send.partition_appender import PartitionHead
+from kprod._core.send.partition_appender import PartitionAppender
 
 if TYPE_CHECKING:
     from collections import deque
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 NO_NODE = -1
 
 
-class PartitionQueue(PartitionHead):
+class PartitionQueue(PartitionAppender):
     """The batches of one partition.
 
     Attributes:
         drain_index: How many batches at the head are sent.
         in_flight_count: Batches whose request is not complete.
-        leader_id: Its leader in the accumulator's picture of the cluster of number `picture`.
-        picture: See `leader_id`.
+        leader_id: Cached leader, valid while `metadata_generation` is the accumulator's.
+        metadata_generation: See `leader_id`.
         ring_node_id: The node in whose ready ring it stands; `NO_NODE` for none.
         sent_to: The node that its batches in flight were sent to.
         may_pipeline: A batch succeeded at `sent_to` since the last error.
@@ -49,27 +49,12 @@ class PartitionQueue(PartitionHead):
 
     batches: "deque[ProducerBatch]"
 
-    __slots__ = (
-        "backoff_count",
-        "backoff_round",
-        "drain_index",
-        "in_flight_count",
-        "is_gone",
-        "leader_id",
-        "may_pipeline",
-        "must_rewind",
-        "next_sequence",
-        "picture",
-        "ring_node_id",
-        "sent_to",
-    )
-
     def __init__(self, topic: str, partition: int) -> None:
         super().__init__(topic, partition)
         self.drain_index = 0
         self.in_flight_count = 0
         self.leader_id = NO_NODE
-        self.picture = -1
+        self.metadata_generation = -1
         self.ring_node_id = NO_NODE
         self.sent_to = NO_NODE
         self.may_pipeline = False

@@ -14,7 +14,7 @@ cdef class StickyPartitioner:
     cdef public dict _held_since_ms
     cdef public object _metadata
     cdef public object _settings
-    cdef public object _source
+    cdef public object _rng
     cdef public dict _weights
 
     cpdef note_held(self, object node_id, int64_t now_ms)

@@ -83,8 +83,6 @@ class Weights:  # noqa: B903 - those would be made by Python code
         weighed_at_ms: Monotonic.
     """
 
-    __slots__ = ("candidates", "cumulated", "weighed_at_ms")
-
     def __init__(self, candidates: list[int], cumulated: list[int], weighed_at_ms: int) -> None:
         self.candidates = candidates
         self.cumulated = cumulated
@@ -94,15 +92,13 @@ class Weights:  # noqa: B903 - those would be made by Python code
 class StickyPartitioner:
     """Draws the next partition for records that nothing binds to one."""
 
-    __slots__ = ("_clock", "_held_since_ms", "_metadata", "_settings", "_source", "_weights")
-
     def __init__(
         self,
         settings: PartitionerSettings,
         metadata: Metadata,
         *,
         clock: Clock,
-        source: random.Random,
+        rng: random.Random,
     ) -> None:
         """Begin.
 
@@ -110,12 +106,12 @@ class StickyPartitioner:
             settings: Of partitioning.
             metadata: Who leads what, from which rack.
             clock: Weights are kept for a while.
-            source: Of randomness.
+            rng: Of randomness.
         """
         self._settings = settings
         self._metadata = metadata
         self._clock = clock
-        self._source = source
+        self._rng = rng
         self._held_since_ms: dict[int, int] = {}
         self._weights: dict[str, Weights] = {}
 
@@ -124,37 +120,39 @@ class StickyPartitioner:
         """Whether records go to the partitions in turn instead."""
         return self._settings.partitioner == ROUND_ROBIN
 
-    def roll(self, head: TopicQueues) -> None:
+    def roll(self, routes: TopicQueues) -> None:
         """Draw another partition for a topic.
 
         Args:
-            head: Has at least one partition.
+            routes: Has at least one partition.
         """
-        weights = self._weights.get(head.name)
+        weights = self._weights.get(routes.name)
         now_ms = self._clock.now_ms()
-        life_ms = WEIGHTS_LIFE_MS + head.partition_count // WEIGHED_PER_MS
+        life_ms = WEIGHTS_LIFE_MS + routes.partition_count // WEIGHED_PER_MS
         if (
             weights is None
             or now_ms - weights.weighed_at_ms >= life_ms
-            or weights.candidates[-1] >= head.partition_count
+            or weights.candidates[-1] >= routes.partition_count
         ):
-            weights = self._weights[head.name] = self._weigh(head, now_ms)
-        # `randrange` is Python code, and this may be on a caller's way (`ExpressLane`).
-        drawn = int(self._source.random() * weights.cumulated[-1])
-        head.sticky = weights.candidates[bisect.bisect_right(weights.cumulated, drawn)]
+            weights = self._weights[routes.name] = self._weigh(routes, now_ms)
+        # `randrange` is Python code, and this may be on a caller's way (`DirectPath`).
+        drawn = int(self._rng.random() * weights.cumulated[-1])
+        routes.sticky = weights.candidates[bisect.bisect_right(weights.cumulated, drawn)]
 
-    def follow(self, head: TopicQueues) -> None:
+    def follow(self, routes: TopicQueues) -> None:
         """Let records without key go to partitions that there are, in turn to led ones if any are.
 
         Args:
-            head: Its number of partitions, or their leaders, may have changed.
+            routes: Its number of partitions, or their leaders, may have changed.
         """
         if self.takes_turns:
             leader_of = self._metadata.snapshot.leader_of
-            led = [p for p in range(head.partition_count) if leader_of(head.name, p) is not None]
-            head.turns = led if len(led) < head.partition_count else []
-        if head.sticky >= head.partition_count:
-            self.roll(head)
+            led = [
+                p for p in range(routes.partition_count) if leader_of(routes.name, p) is not None
+            ]
+            routes.turns = led if len(led) < routes.partition_count else []
+        if routes.sticky >= routes.partition_count:
+            self.roll(routes)
 
     def note_held(self, node_id: int, now_ms: int) -> None:
         """Note that a node cannot take what there is for it.
@@ -184,20 +182,20 @@ class StickyPartitioner:
             for node_id in self._held_since_ms.keys() - node_ids:
                 del self._held_since_ms[node_id]
 
-    def _weigh(self, head: TopicQueues, now_ms: int) -> Weights:
-        candidates = self._candidates(head, now_ms)
+    def _weigh(self, routes: TopicQueues, now_ms: int) -> Weights:
+        candidates = self._candidates(routes, now_ms)
         if not self._settings.partitioner_adaptive_partitioning_enable:
             return Weights(candidates, list(range(1, len(candidates) + 1)), now_ms)
-        lengths = [len(head.queues[partition].batches) for partition in candidates]
+        lengths = [len(routes.queues[partition].batches) for partition in candidates]
         longest = max(lengths)
         weights = itertools.accumulate(longest + 1 - length for length in lengths)
         return Weights(candidates, list(weights), now_ms)
 
-    def _candidates(self, head: TopicQueues, now_ms: int) -> list[int]:
+    def _candidates(self, routes: TopicQueues, now_ms: int) -> list[int]:
         """Partitions to draw from, ascending, at least one."""
         snapshot = self._metadata.snapshot
-        everyone = range(head.partition_count)
-        led = [(p, snapshot.leader_of(head.name, p)) for p in everyone]
+        everyone = range(routes.partition_count)
+        led = [(p, snapshot.leader_of(routes.name, p)) for p in everyone]
         leaders = {p: leader for p, leader in led if leader is not None}
         timeout_ms = self._settings.partitioner_availability_timeout_ms
         if timeout_ms:

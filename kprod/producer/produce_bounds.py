@@ -19,7 +19,7 @@ _PARTITION_BYTES = 2_048  # the fields of one partition, of its topic and of its
 _RECORD_ERROR_BYTES = 512
 
 
-def answer_bounds(batches: Sequence[ProducerBatch]) -> Bounds:
+def response_bounds(batches: Sequence[ProducerBatch]) -> Bounds:
     """How much the answer to a request may hold.
 
     Args:
@@ -42,7 +42,7 @@ def answer_bounds(batches: Sequence[ProducerBatch]) -> Bounds:
     )
 
 
-def check_answer(body: Mapping[str, Any]) -> None:
+def check_response(body: Mapping[str, Any]) -> None:
     """Refuse values that no broker can mean.
 
     Args:

@@ -1,4 +1,4 @@
-# The types of produce_call.py, which is compiled as it stands.
+# The types of produce_request.py, which is compiled as it stands.
 
 cimport cython
 from libc.stdint cimport int64_t
@@ -20,7 +20,7 @@ cdef class ProduceTerms:
     cdef public int opening_version
 
 
-cdef class ProduceCall(ClientRequest):
+cdef class ProduceRequest(ClientRequest):
     cdef public list batches
     cdef public list topics
     cdef public ProduceTerms _terms

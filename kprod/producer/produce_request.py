@@ -17,7 +17,7 @@ from kprod.network.framing import Frame
 from kprod.network.outgoing import OutgoingFrame
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.delivery import Delivery
-from kprod.producer.produce_bounds import answer_bounds, check_answer
+from kprod.producer.produce_bounds import check_response, response_bounds
 from kprod.producer.produce_response import PRODUCE_VERSION_BY_ID
 from kprod.protocol.api import ApiKey
 from kprod.protocol.produce_frame import TopicRecords, produce_opening, produce_rest
@@ -30,17 +30,6 @@ _PRODUCE = ApiKey.PRODUCE  # looked up for each request, and a class of enums is
 
 class ProduceTerms:
     """What all Produce requests of a sender have in common."""
-
-    __slots__ = (
-        "acks",
-        "delivery",
-        "expects_response",
-        "opening",
-        "opening_version",
-        "timeout_ms",
-        "versions",
-        "versions_by_name",
-    )
 
     def __init__(self, delivery: Delivery, *, acks: Acks, timeout_ms: int, first: int) -> None:
         """Keep them.
@@ -61,7 +50,7 @@ class ProduceTerms:
         self.opening_version = -1
 
 
-class ProduceCall(ClientRequest):
+class ProduceRequest(ClientRequest):
     """One Produce request; it has neither `body` nor `on_complete`, and needs none.
 
     Attributes:
@@ -70,8 +59,6 @@ class ProduceCall(ClientRequest):
         topics: Their records, by topic; none once it is encoded.
         names_by_id: The topics' names by their ids, as integers, when the request was made.
     """
-
-    __slots__ = ("_terms", "batches", "names_by_id", "topics")
 
     def __init__(
         self,
@@ -115,8 +102,8 @@ class ProduceCall(ClientRequest):
         said = read_acknowledgements(frame, version, len(self.batches))
         if said is not None:
             return said
-        self.bounds = answer_bounds(self.batches)
-        self.check = check_answer
+        self.bounds = response_bounds(self.batches)
+        self.check = check_response
         return ClientRequest.decode(self, version, frame)
 
     def complete(self, outcome: Outcome) -> None:

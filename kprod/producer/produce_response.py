@@ -76,7 +76,7 @@ def named_acknowledgements(
     return {(topic, at): (offset, ms) for topic, at, offset, ms in listed}
 
 
-def read_answers(
+def read_responses(
     body: Mapping[str, Any], topic_names: Mapping[int, str], version: int
 ) -> tuple[Answers, bool]:
     """Sort an answer by topic and partition.
@@ -196,18 +196,18 @@ def companions_error(error: BrokerError, named: Mapping[int, KprodError]) -> Bro
     return companions
 
 
-def append_time_ms(batch: ProducerBatch, told_ms: int) -> int:
+def append_time_ms(batch: ProducerBatch, log_append_time_ms: int) -> int:
     """When the broker stamped a batch.
 
     Args:
         batch: That the answer is for.
-        told_ms: The log append time in it.
+        log_append_time_ms: The log append time in it.
 
     Returns:
         Milliseconds since 1970; −1 if its records keep their own times.
     """
     # To a batch that it has already the broker answers with the greatest time in it, whoever
     # stamped it (Kafka UnifiedLog.append): after a retry that time says nothing.
-    if batch.attempts > 1 and told_ms == batch.builder.max_timestamp_ms:
+    if batch.attempts > 1 and log_append_time_ms == batch.builder.max_timestamp_ms:
         return -1
-    return told_ms
+    return log_append_time_ms

@@ -27,7 +27,7 @@ from kprod.producer import lifetime
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.buffer_pool import BufferPool
-from kprod.producer.closing import Ending
+from kprod.producer.closing import Closing
 from kprod.producer.delivery import Delivery
 from kprod.producer.send_support import SendSupport
 from kprod.producer.sender import Sender
@@ -54,7 +54,7 @@ class ProducerEngine:
         support: Does what the send path leaves to Python.
         path: Takes records.
         client: Holds the connections.
-        identity: Gives producer id and sequences.
+        transaction_manager: Gives producer id and sequences.
         delivery: Settles batches.
         sender: Takes turns.
         ending: Flushes and closes.
@@ -69,7 +69,6 @@ class ProducerEngine:
         "config",
         "delivery",
         "ending",
-        "identity",
         "metadata",
         "opener",
         "path",
@@ -79,13 +78,14 @@ class ProducerEngine:
         "state_log",
         "support",
         "timer",
+        "transaction_manager",
     )
 
     accumulator: RecordAccumulator
     client: NetworkClient
     delivery: Delivery
-    ending: Ending
-    identity: TransactionManager
+    ending: Closing
+    transaction_manager: TransactionManager
     metadata: Metadata
     opener: TopicOpener
     path: SendPath
@@ -116,12 +116,12 @@ class ProducerEngine:
     @property
     def is_open(self) -> bool:
         """Whether records are taken."""
-        return self.path.refusal is None
+        return self.path.closed_error is None
 
     @property
     def is_forked(self) -> bool:
         """Whether this is a copy in a forked child, which does nothing."""
-        return self.path.refusal is _forked_error
+        return self.path.closed_error is _forked_error
 
     def start(self, *, is_threaded: bool) -> None:
         """Take the sender's turns on a thread, and close at the interpreter's end.
@@ -154,20 +154,20 @@ class ProducerEngine:
             The results to wait for, with the number of records in each.
         """
         covered = self.accumulator.incomplete()
-        self.ending.hurry()
+        self.ending.flush_soon()
         return covered
 
-    def hurry(self) -> None:
+    def flush_soon(self) -> None:
         """Let the sender send what lingers; never blocks. `flush` also waits."""
-        self.ending.hurry()
+        self.ending.flush_soon()
 
     def purge(self) -> int:
         """See `Producer.purge`."""
-        if self.path.refusal is not None:
-            raise self.path.refusal()
+        if self.path.closed_error is not None:
+            raise self.path.closed_error()
         return self.ending.call(self.delivery.purge)
 
-    def begin_close(self) -> Callable[[], int]:
+    def close_soon(self) -> Callable[[], int]:
         """Take no more records, and send what there is without linger; never blocks.
 
         Returns:
@@ -175,7 +175,7 @@ class ProducerEngine:
         """
         if self.is_forked:
             return lambda: 0
-        return self.ending.begin_close()
+        return self.ending.close_soon()
 
     def close(self, timeout: float | None = None) -> int:
         """See `Producer.close`."""
@@ -184,11 +184,11 @@ class ProducerEngine:
             return 0
         return self.ending.close(timeout)
 
-    def refuse_in_child(self) -> None:
+    def reject_in_child(self) -> None:
         """Take no more records, settle the futures, leave the parent alone; in a forked child."""
         resume_in_child()
-        self.path.refusal = _forked_error
-        self.ending.forsake(_forked_error())
+        self.path.closed_error = _forked_error
+        self.ending.close_after_fork(_forked_error())
 
     def metrics(self) -> Metrics:
         """See `Producer.metrics`."""
@@ -232,10 +232,10 @@ class ProducerEngine:
         self.accumulator.ask_for_sweep()
         self.wake()
 
-    def refuse(self, error: KprodError) -> None:
+    def reject(self, error: KprodError) -> None:
         """Take no more records, because of this."""
-        if self.path.refusal is None:
-            self.path.refusal = partial(own_copy, error)
+        if self.path.closed_error is None:
+            self.path.closed_error = partial(own_copy, error)
 
     def wake(self) -> None:
         """End the sender's sleep."""

@@ -31,37 +31,37 @@ class ProducerIdRequests:
         "_backoff",
         "_client",
         "_failures",
-        "_identity",
         "_is_held_back",
-        "_source",
+        "_rng",
         "_timer",
+        "_transaction_manager",
     )
 
     def __init__(
         self,
         settings: SenderSettings,
-        identity: TransactionManager,
+        transaction_manager: TransactionManager,
         *,
         accumulator: RecordAccumulator,
         client: NetworkClient,
         timer: Timer,
-        source: random.Random,
+        rng: random.Random,
     ) -> None:
         """Make a collection without requests.
 
         Args:
             settings: Back-off.
-            identity: Says when an id is wanted, and takes it.
+            transaction_manager: Says when an id is wanted, and takes it.
             accumulator: Told when batches may be sent.
             client: Holds the connections.
             timer: The sender's, for back-off.
-            source: For jitter.
+            rng: For jitter.
         """
-        self._identity = identity
+        self._transaction_manager = transaction_manager
         self._accumulator = accumulator
         self._client = client
         self._timer = timer
-        self._source = source
+        self._rng = rng
         self._backoff = ExponentialBackoff(
             initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
         )
@@ -77,15 +77,17 @@ class ProducerIdRequests:
         Returns:
             After how many milliseconds to call again; `NEVER_MS` if only an event can change it.
         """
-        identity = self._identity
-        if identity.bump_is_pending and identity.maybe_bump(self._accumulator.queues()):
+        transaction_manager = self._transaction_manager
+        if transaction_manager.bump_is_pending and transaction_manager.maybe_bump(
+            self._accumulator.queues()
+        ):
             self._accumulator.mark_sendable()
-        if not identity.wants_producer_id or self._is_held_back:
+        if not transaction_manager.wants_producer_id or self._is_held_back:
             return NEVER_MS
         node = self._client.connections.least_loaded_node(now_ms)
         if node is None or not self._client.ready(node, now_ms):
             return self._wait_for_node_ms(node, now_ms)
-        identity.producer_id_requested()
+        transaction_manager.producer_id_requested()
         body = {
             "transactional_id": None,
             "transaction_timeout_ms": 60_000,
@@ -114,17 +116,17 @@ class ProducerIdRequests:
             error = error_for(outcome.body["error_code"])
         if error is None and outcome.body is not None:
             self._failures = 0
-            self._identity.producer_id_received(
+            self._transaction_manager.producer_id_received(
                 outcome.body["producer_id"], outcome.body["producer_epoch"]
             )
             self._accumulator.mark_sendable()
             return
         if error is not None and not error.retriable and not isinstance(error, ClosedError):
-            self._identity.fail(error)
+            self._transaction_manager.fail(error)
             return
-        self._identity.producer_id_refused()
+        self._transaction_manager.producer_id_rejected()
         self._is_held_back = True
-        wait_ms = self._backoff.wait_ms(self._failures, self._source)
+        wait_ms = self._backoff.wait_ms(self._failures, self._rng)
         self._failures += 1
         self._timer.add(wait_ms, TimerTask(self._release))
 

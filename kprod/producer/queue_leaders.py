@@ -1,7 +1,7 @@
 # cython: annotation_typing=False, nonecheck=True
 """Which node leads a queue's partition, looked up once in each snapshot of the cluster.
 
-Runs for every batch; see `ExpressLane` for why no Python bytecode may run there.
+Runs for every batch; see `DirectPath` for why no Python bytecode may run there.
 
 Thread-safety: the sender's.
 """
@@ -12,8 +12,6 @@ from kprod.producer.partition_queue import NO_NODE, PartitionQueue
 
 class QueueLeaders:
     """Leaders by the newest metadata; each queue keeps its own until the metadata changes."""
-
-    __slots__ = ("_generation", "_metadata", "_snapshot")
 
     def __init__(self, metadata: Metadata) -> None:
         """Make a look-up.
@@ -38,8 +36,8 @@ class QueueLeaders:
         if snapshot is not self._snapshot:
             self._snapshot = snapshot
             self._generation += 1
-        if queue.picture != self._generation:
+        if queue.metadata_generation != self._generation:
             leader = snapshot.leader_of(queue.topic, queue.partition)
             queue.leader_id = NO_NODE if leader is None else leader.node_id
-            queue.picture = self._generation
+            queue.metadata_generation = self._generation
         return queue.leader_id

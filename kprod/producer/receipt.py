@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 from kprod._core.aio.loop_mailbox import LoopSignal
 from kprod._core.clock import bounded_s
 from kprod._core.outcome.self_wait import is_sender
-from kprod._core.send.bulk_account import SendTally
+from kprod._core.send.bulk_account import BulkAccount
 from kprod.errors import KprodError, KprodTimeout, Persistence, ProducerForked, RecordsFailed
 from kprod.guarded_log import guarded_logger
 from kprod.wording import counted
@@ -67,25 +67,25 @@ class ReceiptAccount:
     """What a receipt knows of its call, and the wait for it.
 
     Attributes:
-        tally: The call's account.
+        account: The call's account.
     """
 
-    __slots__ = ("_made_in", "_topic", "tally")
+    __slots__ = ("_made_in", "_topic", "account")
 
-    def __init__(self, topic: str, tally: SendTally) -> None:
+    def __init__(self, topic: str, account: BulkAccount) -> None:
         self._topic = topic
         self._made_in = os.getpid()
-        self.tally = tally
+        self.account = account
 
     def records_text(self) -> str:
         """How many records there are, for people."""
-        return counted(self.tally.record_count, "record")
+        return counted(self.account.record_count, "record")
 
     def wait_settled(self, timeout: float | None) -> None:
         """Wait until all records are settled; raises what `SendReceipt.exception` names."""
-        if self.tally.done:
+        if self.account.done:
             return
-        self.refuse_in_child()
+        self.reject_in_child()
         seconds = _FOREVER_S
         if timeout is not None:
             seconds = bounded_s(timeout)
@@ -95,16 +95,16 @@ class ReceiptAccount:
                 " which is not settled, and would wait for itself: ask done() first, or give the"
                 " receipt a callback of its own"
             )
-        settled_or_forked = self.tally.wait(seconds)
-        if not self.tally.done:
-            self.refuse_in_child()  # a signal handler may have forked this process meanwhile
+        settled_or_forked = self.account.wait(seconds)
+        if not self.account.done:
+            self.reject_in_child()  # a signal handler may have forked this process meanwhile
         if not settled_or_forked:
             raise KprodTimeout(
                 f"not all of {self.records_text()} for {self._topic!r} settled within"
                 f" {timeout} s; they go on until delivery_timeout_ms ends them"
             )
 
-    def refuse_in_child(self) -> None:
+    def reject_in_child(self) -> None:
         """Raise in a forked child, where nothing is settled any more."""
         if os.getpid() != self._made_in:
             raise ProducerForked(
@@ -121,23 +121,23 @@ class SendReceipt:
 
     __slots__ = ("_kprod", "topic")
 
-    def __init__(self, topic: str, tally: SendTally) -> None:
+    def __init__(self, topic: str, account: BulkAccount) -> None:
         self.topic = topic
-        self._kprod = ReceiptAccount(topic, tally)
+        self._kprod = ReceiptAccount(topic, account)
 
     @property
     def record_count(self) -> int:
         """How many records of the call were dealt with, those included that were refused."""
-        return self._kprod.tally.record_count
+        return self._kprod.account.record_count
 
     @property
     def failed_count(self) -> int:
         """How many of them have failed so far."""
-        return self._kprod.tally.failed_count
+        return self._kprod.account.failed_count
 
     def done(self) -> bool:
         """Whether every record's fate is settled."""
-        return self._kprod.tally.done
+        return self._kprod.account.done
 
     def result(self, timeout: float | None = None) -> dict[int, PartitionOffsets]:
         """Wait until all records are settled. Waiting does not cut linger short.
@@ -179,10 +179,10 @@ class SendReceipt:
             ValueError: Not settled, and the timeout is NaN.
         """
         self._kprod.wait_settled(timeout)
-        failed_count = self._kprod.tally.failed_count
+        failed_count = self._kprod.account.failed_count
         if not failed_count:
             return None
-        index, first = self._kprod.tally.first_failure()
+        index, first = self._kprod.account.first_failure()
         error = RecordsFailed(
             f"{failed_count} of {self._kprod.records_text()} for {self.topic!r} failed;"
             f" the first, at index {index}: {type(first).__name__}: {first}. failures() names each,"
@@ -191,7 +191,7 @@ class SendReceipt:
         error.failed_count = failed_count
         error.persistence = (
             _MAYBE
-            if any(e.persistence is _MAYBE for e in self._kprod.tally.batch_errors())
+            if any(e.persistence is _MAYBE for e in self._kprod.account.batch_errors())
             else Persistence.NOT_PERSISTED
         )
         error.__cause__ = first
@@ -201,12 +201,12 @@ class SendReceipt:
         """What is acknowledged so far, by partition; does not wait."""
         return {
             partition: PartitionOffsets(count, tuple(starmap(OffsetRange, ranges)))
-            for partition, (count, ranges) in sorted(self._kprod.tally.delivered().items())
+            for partition, (count, ranges) in sorted(self._kprod.account.delivered().items())
         }
 
     def failures(self) -> list[SendFailure]:
         """Index and error of each record that has failed so far, ascending; does not wait."""
-        return list(starmap(SendFailure, self._kprod.tally.failures()))
+        return list(starmap(SendFailure, self._kprod.account.failures()))
 
     def add_done_callback(
         self, callback: Callable[["SendReceipt"], object], context: Context | None = None
@@ -228,7 +228,7 @@ class SendReceipt:
         else:
             call = _LoopCall(loop, callback)
             call.future.add_done_callback(lambda _: callback(self), context=context)
-        if not self._kprod.tally.add_done_call(call):
+        if not self._kprod.account.add_done_call(call):
             call()
 
     def remove_done_callback(self, callback: Callable[["SendReceipt"], object]) -> int:
@@ -243,10 +243,10 @@ class SendReceipt:
         loop = _running_loop()
         found = [
             call
-            for call in self._kprod.tally.done_calls()
+            for call in self._kprod.account.done_calls()
             if call.loop is loop and call.callback == callback
         ]
-        return sum(self._kprod.tally.remove_done_call(call) for call in found)
+        return sum(self._kprod.account.remove_done_call(call) for call in found)
 
     def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 - as asyncio's futures have it
         """Do nothing and return False: accepted records are taken back by `purge` only."""
@@ -258,13 +258,13 @@ class SendReceipt:
 
     def __await__(self) -> Generator[Any, None, dict[int, PartitionOffsets]]:
         if not self.done():
-            self._kprod.refuse_in_child()
+            self._kprod.reject_in_child()
             call = _LoopCall(asyncio.get_running_loop())
-            if self._kprod.tally.add_done_call(call):
+            if self._kprod.account.add_done_call(call):
                 try:
                     yield from call.future.__await__()
                 finally:
-                    self._kprod.tally.remove_done_call(call)
+                    self._kprod.account.remove_done_call(call)
         return self.result(0)
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
@@ -282,7 +282,7 @@ class SendReceipt:
         state = "settled" if self.done() else "on its way"
         parts = [f"{self._kprod.records_text()}, {state}, {failed_count} failed"]
         if failed_count:
-            index, error = self._kprod.tally.first_failure()
+            index, error = self._kprod.account.first_failure()
             parts.append(f"the first, at index {index}: {error!r}")
         delivered = self.delivered()
         for partition, (count, ranges) in islice(delivered.items(), _SHOWN_MAX):
@@ -329,7 +329,7 @@ class _ThreadCall:
         except BaseException:  # not even SystemExit may end the sender
             _logger.exception("A receipt's callback raised; nothing else stops for it")
 
-    def forsake(self) -> None:
+    def close_after_fork(self) -> None:
         """Do nothing: in a forked child the parent's callbacks are not called."""
 
 
@@ -357,6 +357,6 @@ class _LoopCall:
     def __call__(self) -> None:
         self._signal.wake()
 
-    def forsake(self) -> None:
+    def close_after_fork(self) -> None:
         """Settle the future in a forked child, if its loop is here."""
-        self._signal.forsake()
+        self._signal.close_after_fork()

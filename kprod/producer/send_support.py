@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
 from kprod._core.memory.memory_waiter import MemoryWaiter
-from kprod._core.send.partition_appender import TopicHead
+from kprod._core.send.partition_appender import TopicRoutes
 from kprod._core.send.send_hooks import SendHooks
 from kprod.clock import Clock
 from kprod.cluster.metadata import Metadata
@@ -80,7 +80,7 @@ class SendSupport(SendHooks):
         """Take the accumulator's own method: no bytecode runs on a single record's way."""
         self.make_batch = self.accumulator.make_batch  # type: ignore[method-assign]
 
-    def open_topic(self, topic: str, timeout_ms: int) -> TopicHead:
+    def open_topic(self, topic: str, timeout_ms: int) -> TopicRoutes:
         """Wait until the topic's partitions are known."""
         started_ns = self.clock.now_ns()
         try:
@@ -88,9 +88,9 @@ class SendSupport(SendHooks):
         finally:
             self.recorder.waited_for_metadata(self.clock.now_ns() - started_ns)
 
-    def await_partition(self, head: TopicHead, partition: int, timeout_ms: int) -> None:
+    def await_partition(self, routes: TopicRoutes, partition: int, timeout_ms: int) -> None:
         """Refresh once; the partition may be new."""
-        self.opener.await_partition(head, partition, self._patience_ms(timeout_ms))
+        self.opener.await_partition(routes, partition, self._patience_ms(timeout_ms))
 
     def wait_for_memory(self, waiter: MemoryWaiter, timeout_ms: int) -> None:
         """Wait in the pool's line."""
@@ -103,23 +103,23 @@ class SendSupport(SendHooks):
             waited_ns = self.clock.now_ns() - started_ns
             self.recorder.waited_for_memory(waited_ns, in_vain=in_vain)
 
-    def roll_sticky(self, head: TopicHead) -> None:
+    def roll_sticky(self, routes: TopicRoutes) -> None:
         """Draw another partition for records without key."""
-        assert isinstance(head, TopicQueues)  # noqa: S101 - the accumulator makes no other
-        self.accumulator.roll_sticky(head)
+        assert isinstance(routes, TopicQueues)  # noqa: S101 - the accumulator makes no other
+        self.accumulator.roll_sticky(routes)
 
-    def choose_partition(self, head: TopicHead, key: Any, value: Any) -> int:  # noqa: ANN401, ARG002
+    def choose_partition(self, routes: TopicRoutes, key: Any, value: Any) -> int:  # noqa: ANN401, ARG002
         """Ask the configured partitioner."""
         snapshot = self.metadata.snapshot
-        everyone = range(head.partition_count)
-        available = [p for p in everyone if snapshot.leader_of(head.name, p) is not None]
+        everyone = range(routes.partition_count)
+        available = [p for p in everyone if snapshot.leader_of(routes.name, p) is not None]
         partitioner = self.config.partitioner
         assert callable(partitioner)  # noqa: S101 - has_partitioner says so
         partition = partitioner(key, everyone, available)
         if not isinstance(partition, SupportsIndex) or partition not in everyone:
             raise UnknownPartition(
-                f"the partitioner chose {partition!r} for topic {head.name!r}, which has partitions"
-                f" 0 to {len(everyone) - 1}"
+                f"the partitioner chose {partition!r} for topic {routes.name!r}, which has"
+                f" partitions 0 to {len(everyone) - 1}"
             )
         return partition
 
@@ -146,7 +146,7 @@ class SendSupport(SendHooks):
         """Count them as the sender counts those that it fails."""
         self.recorder.failed(topic, record_count)
 
-    def breathe(self) -> None:
+    def check_signals(self) -> None:
         """Let signal handlers and other threads have a turn, as entering any function does.
 
         A call that was made `stoppable` may end here.

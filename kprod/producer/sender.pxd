@@ -22,13 +22,13 @@ cdef class Sender:
     cdef public SystemClock _clock
     cdef public object _compress
     cdef public object _delivery
-    cdef public TransactionManager _identity
+    cdef public TransactionManager _transaction_manager
     cdef public object _may_send
     cdef public Metadata _metadata
     cdef public SendPath _path
     cdef public object _producer_id_requests
     cdef public object _recorder
-    cdef public object _refuse
+    cdef public object _reject
     cdef public int64_t _request_bytes_max
     cdef public object _snapshot
     cdef public object _state_log
@@ -36,17 +36,17 @@ cdef class Sender:
     cdef public TimingWheel _timer
 
     @cython.locals(
-        accumulator=RecordAccumulator, identity=TransactionManager, ready_nodes=list,
+        accumulator=RecordAccumulator, transaction_manager=TransactionManager, ready_nodes=list,
         wait_ms=int64_t, is_late=cython.bint
     )
     cpdef run_once(self, int64_t now_ms)
     cpdef int64_t _drain(self, list ready_nodes, int64_t now_ms) except -1
     cpdef int64_t _wait_ms(self, int64_t now_ms) except -1
 
-    @cython.locals(accumulator=RecordAccumulator, identity=TransactionManager)
+    @cython.locals(accumulator=RecordAccumulator, transaction_manager=TransactionManager)
     cpdef bint has_more_to_do(self, int64_t now_ms) except -1
 
-    cpdef bint knows(self, str topic, int64_t now_ms) except -1
+    cpdef bint has_counters(self, str topic, int64_t now_ms) except -1
 
     @cython.locals(takes=cython.bint, batches=list)
     cpdef send_ready(self, list ready_nodes, int64_t now_ms)

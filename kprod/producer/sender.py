@@ -19,8 +19,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from kprod._core.clock import SystemClock
 from kprod._core.send.send_path import SendPath
-from kprod.clock import Clock
 from kprod.cluster.leader_changes import leader_changes
 from kprod.cluster.metadata import Metadata
 from kprod.compression import Buffer, compressor
@@ -33,7 +33,7 @@ from kprod.network.client import NetworkClient
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.delivery import Delivery
-from kprod.producer.produce_request import ProduceCall, ProduceTerms
+from kprod.producer.produce_request import ProduceRequest, ProduceTerms
 from kprod.producer.producer_id_requests import ProducerIdRequests
 from kprod.producer.transaction.manager import TransactionManager
 from kprod.protocol.produce_frame import PartitionRecords, TopicRecords
@@ -46,28 +46,6 @@ POLL_MAX_MS = 60_000  # nothing depends on it; a bound on what a lost wake-up co
 class Sender:
     """Sends what the accumulator has ready, and settles it."""
 
-    __slots__ = (
-        "_accumulator",
-        "_attributes",
-        "_calls",
-        "_client",
-        "_clock",
-        "_compress",
-        "_delivery",
-        "_identity",
-        "_may_send",
-        "_metadata",
-        "_path",
-        "_producer_id_requests",
-        "_recorder",
-        "_refuse",
-        "_request_bytes_max",
-        "_snapshot",
-        "_state_log",
-        "_terms",
-        "_timer",
-    )
-
     def __init__(  # noqa: PLR0913 - the collaborators of one turn
         self,
         settings: SenderSettings,
@@ -76,13 +54,13 @@ class Sender:
         accumulator: RecordAccumulator,
         client: NetworkClient,
         delivery: Delivery,
-        identity: TransactionManager,
+        transaction_manager: TransactionManager,
         metadata: Metadata,
         timer: Timer,
-        clock: Clock,
-        source: random.Random,
+        clock: SystemClock,
+        rng: random.Random,
         path: SendPath,
-        refuse: Callable[[KprodError], object],
+        reject: Callable[[KprodError], object],
         recorder: Recorder,
         state_log: StateLog,
     ) -> None:
@@ -94,14 +72,14 @@ class Sender:
             accumulator: Holds the batches.
             client: Holds the connections.
             delivery: Settles batches.
-            identity: Gives sequences.
+            transaction_manager: Gives sequences.
             metadata: Who leads what.
             timer: All deadlines.
             clock: Read again where callbacks or a codec may have taken long.
-            source: For jitter.
+            rng: For jitter.
             path: Its `sender_sleeps` is True while the sender may sleep: sending threads then
                 know whether to wake it.
-            refuse: Told why no record can be sent any more.
+            reject: Told why no record can be sent any more.
             recorder: Told of requests made and of batches given up.
             state_log: Told of leaders that have changed.
         """
@@ -117,23 +95,23 @@ class Sender:
         self._accumulator = accumulator
         self._client = client
         self._delivery = delivery
-        self._identity = identity
-        self._may_send = identity.may_send
+        self._transaction_manager = transaction_manager
+        self._may_send = transaction_manager.may_send
         self._metadata = metadata
         self._timer = timer
         self._clock = clock
         self._path = path
-        self._refuse = refuse
+        self._reject = reject
         self._recorder = recorder
         self._state_log = state_log
         self._snapshot = metadata.snapshot  # whose leaders were told
         self._producer_id_requests = ProducerIdRequests(
             settings,
-            identity,
+            transaction_manager,
             accumulator=accumulator,
             client=client,
             timer=timer,
-            source=source,
+            rng=rng,
         )
         self._calls: deque[Callable[[], object]] = deque()
 
@@ -165,12 +143,12 @@ class Sender:
         if is_late:
             self._client.catch_up()
         now_ms = max(now_ms, self._clock.now_ms())
-        identity = self._identity
-        if identity.fatal_error is not None:
-            self._refuse(identity.fatal_error)
-            self.abort(identity.fatal_error)
+        transaction_manager = self._transaction_manager
+        if transaction_manager.fatal_error is not None:
+            self._reject(transaction_manager.fatal_error)
+            self.abort(transaction_manager.fatal_error)
         wait_ms = POLL_MAX_MS
-        if identity.wants_attention():
+        if transaction_manager.wants_attention():
             wait_ms = min(wait_ms, self._producer_id_requests.advance(now_ms))
         if accumulator.wants_routes():
             self._ask_for_leaders(now_ms)
@@ -249,19 +227,19 @@ class Sender:
 
     def has_more_to_do(self, now_ms: int) -> bool:
         """Whether a turn would do more than to send what is posted to the inbox, and to sleep."""
-        accumulator, identity = self._accumulator, self._identity
+        accumulator, transaction_manager = self._accumulator, self._transaction_manager
         return (
             bool(self._calls)
             or accumulator.wants_sweep
             or accumulator.wants_routes()
-            or identity.fatal_error is not None
-            or identity.wants_attention()
+            or transaction_manager.fatal_error is not None
+            or transaction_manager.wants_attention()
             or self._metadata.update_due_in_ms(now_ms) == 0
         )
 
-    def knows(self, topic: str, now_ms: int) -> bool:
+    def has_counters(self, topic: str, now_ms: int) -> bool:
         """Whether nothing is to be noted of a topic when a record for it is sent now."""
-        return self._recorder.knows(topic) and self._metadata.has_noted(topic, now_ms)
+        return self._recorder.has_counters(topic) and self._metadata.has_noted(topic, now_ms)
 
     def send_ready(self, ready_nodes: Sequence[int], now_ms: int) -> None:
         """Send what may be sent now.
@@ -292,7 +270,7 @@ class Sender:
         encoded: list[ProducerBatch] = []
         for batch in batches:
             try:
-                self._identity.assign(batch)
+                self._transaction_manager.assign(batch)
                 pieces = batch.close(self._attributes, self._compress)
                 queue = batch.queue
                 records = (queue.partition, pieces, batch.builder.encoded_bytes)
@@ -311,7 +289,7 @@ class Sender:
     def _give_up_later(self, batch: ProducerBatch, cause: Exception) -> None:
         """Fail a drained batch that is not in any request, in the sender's next turn.
 
-        Later, for callbacks are the sender's; this may be a guest's turn (`ExpressLane`). Nothing
+        Later, for callbacks are the sender's; this may be a guest's turn (`DirectPath`). Nothing
         follows until then: the batch has a sequence that will be missing.
         """
         batch.queue.rewind_later()
@@ -329,7 +307,7 @@ class Sender:
             named = [
                 TopicRecords(name, topic_id_of(name), records) for name, records in topics.items()
             ]
-            call = ProduceCall(node_id, batches, named, self._terms)
+            call = ProduceRequest(node_id, batches, named, self._terms)
         except Exception as error:  # noqa: BLE001 - MemoryError: nothing is sent, nothing is lost
             for batch in batches:
                 batch.builder.chain.release()

@@ -15,9 +15,9 @@ Source: aiokafka #1017, kafka-python #1543 for what happens to callers when a se
 import threading
 from collections.abc import Callable, Sequence
 
+from kprod._core.clock import SystemClock
 from kprod._core.outcome.batch_result import BatchResult
 from kprod._core.outcome.self_wait import enter_sender, leave_sender
-from kprod.clock import Clock
 from kprod.errors import KprodError
 from kprod.guarded_log import guarded_logger
 from kprod.producer.sender import Sender
@@ -30,22 +30,10 @@ _logger = guarded_logger(__name__)
 class SenderThread:
     """A loop around `Sender.run_once`."""
 
-    __slots__ = (
-        "_clock",
-        "_ended",
-        "_is_forked",
-        "_is_stopping",
-        "_last_steps",
-        "_on_death",
-        "_owns",
-        "_sender",
-        "_thread",
-    )
-
     def __init__(
         self,
         sender: Sender,
-        clock: Clock,
+        clock: SystemClock,
         *,
         owns: Callable[[BatchResult], bool],
         on_death: Callable[[KprodError], object],
@@ -106,7 +94,7 @@ class SenderThread:
         """Take no more turns; the sender must be woken for it."""
         self._is_stopping = True
 
-    def forsake(self) -> None:
+    def close_after_fork(self) -> None:
         """Note that this is a forked child: the thread is not here, or must not go on."""
         self._is_forked = True
         self._is_stopping = True

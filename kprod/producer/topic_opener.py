@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import NamedTuple, NoReturn, TypeVar
 
-from kprod._core.send.partition_appender import TopicHead
+from kprod._core.send.partition_appender import TopicRoutes
 from kprod.clock import Clock
 from kprod.cluster.metadata import Metadata
 from kprod.errors import KprodError, MetadataTimeout, UnknownPartition, UnknownTopic
@@ -36,7 +36,7 @@ class Newer(NamedTuple):
     timeout_ms: int
 
 
-Steps = Generator[Newer, object, T]
+CompiledCoroutine = Generator[Newer, object, T]
 
 
 class TopicOpener:
@@ -68,15 +68,15 @@ class TopicOpener:
         self._wake = wake
         self._max_block_ms = max_block_ms
 
-    def open(self, topic: str, timeout_ms: int) -> TopicHead:
+    def open(self, topic: str, timeout_ms: int) -> TopicRoutes:
         """Let the calling thread take the steps of `opening`, and return its topic."""
         return self._sleep_through(self.opening(topic, timeout_ms))
 
-    def await_partition(self, head: TopicHead, partition: int, timeout_ms: int) -> None:
+    def await_partition(self, routes: TopicRoutes, partition: int, timeout_ms: int) -> None:
         """Let the calling thread take the steps of `finding`."""
-        self._sleep_through(self.finding(head, partition, timeout_ms))
+        self._sleep_through(self.finding(routes, partition, timeout_ms))
 
-    def _sleep_through(self, steps: Steps[T]) -> T:
+    def _sleep_through(self, steps: CompiledCoroutine[T]) -> T:
         step: Callable[[], Newer] = partial(next, steps)
         while True:
             try:
@@ -91,7 +91,7 @@ class TopicOpener:
             else:
                 step = partial(next, steps)
 
-    def opening(self, topic: str, timeout_ms: int) -> Steps[TopicHead]:
+    def opening(self, topic: str, timeout_ms: int) -> CompiledCoroutine[TopicRoutes]:
         """Wait until a topic's partitions are known.
 
         Args:
@@ -134,11 +134,13 @@ class TopicOpener:
             except MetadataTimeout:
                 self._give_up(topic)
 
-    def finding(self, head: TopicHead, partition: int, timeout_ms: int) -> Steps[None]:
+    def finding(
+        self, routes: TopicRoutes, partition: int, timeout_ms: int
+    ) -> CompiledCoroutine[None]:
         """Refresh once; the partition may be new.
 
         Args:
-            head: The topic.
+            routes: The topic.
             partition: Not below the known number.
             timeout_ms: At most 0 does not wait.
 
@@ -150,13 +152,13 @@ class TopicOpener:
         """
         metadata = self._metadata
         ends_ms = self._clock.now_ms() + timeout_ms
-        refresh = metadata.request_refresh(head.name)
+        refresh = metadata.request_refresh(routes.name)
         self._wake()
         why = ""
         while True:
             version = metadata.version  # before what is read of it, so that no answer is missed
-            is_refreshed = metadata.has_refreshed(head.name, refresh)
-            count = metadata.snapshot.partition_count(head.name) or 0
+            is_refreshed = metadata.has_refreshed(routes.name, refresh)
+            count = metadata.snapshot.partition_count(routes.name) or 0
             # The answer to a question from before this call may be older than the partition.
             if partition < count or is_refreshed or why:
                 break
@@ -166,10 +168,10 @@ class TopicOpener:
                 why = f" (no newer answer within max_block_ms={self._max_block_ms})"
         if partition >= count:
             raise UnknownPartition(
-                f"topic {head.name!r} has no partition {partition}: its last is"
-                f" {(count or head.partition_count) - 1}{why}"
+                f"topic {routes.name!r} has no partition {partition}: its last is"
+                f" {(count or routes.partition_count) - 1}{why}"
             )
-        self._accumulator.topic_queues(head.name, count)
+        self._accumulator.topic_queues(routes.name, count)
 
     def _give_up(self, topic: str) -> NoReturn:
         within = f"within max_block_ms={self._max_block_ms}"

@@ -19,12 +19,12 @@ Thread-safety: `follow` by the sender, `grow` by any thread.
 Source: KIP-516 for topic ids; ProducerAppendInfo.checkSequence (Kafka 4.3.1); kprod's departure 10.
 """
 
-from kprod._core.send.partition_appender import TopicHead
+from kprod._core.send.partition_appender import TopicRoutes
 from kprod.cluster.snapshot import NO_TOPIC_ID, TopicSnapshot
 from kprod.producer.partition_queue import PartitionQueue
 
 
-class TopicQueues(TopicHead):
+class TopicQueues(TopicRoutes):
     """The queues of one topic.
 
     Attributes:

@@ -19,14 +19,14 @@ from kprod.config import NetworkSettings, ProducerConfig
 from kprod.metrics.recorder import MetricsRecorder, SilentRecorder
 from kprod.model import Acks, Codec
 from kprod.network.client import NetworkClient
-from kprod.network.connection_context import NetworkDoors, system_doors
+from kprod.network.connection_context import NetworkIO, system_io
 from kprod.network.epoll_selector import EpollSelector
 from kprod.producer import lifetime
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.buffer_pool import BufferPool
-from kprod.producer.closing import Ending, Engine
+from kprod.producer.closing import Closing, ClosingParts
 from kprod.producer.delivery import Delivery
-from kprod.producer.direct_path.direct_path import ExpressLane
+from kprod.producer.direct_path.direct_path import DirectPath
 from kprod.producer.interceptors import Interceptors
 from kprod.producer.partitioner import ROUND_ROBIN, StickyPartitioner, key_rule
 from kprod.producer.producer_engine import ProducerEngine
@@ -47,15 +47,15 @@ class Environment:
 
     Attributes:
         clock: Both instants.
-        source: Of chance: jitter, sticky partitions.
-        doors: Opens selector, resolver and sockets.
+        rng: Of chance: jitter, sticky partitions.
+        io: Opens selector, resolver and sockets.
         is_threaded: Whether to start the sender's thread; else somebody calls `run_once`.
         has_metrics: Whether to count; without, the cost of counting can be measured.
     """
 
     clock: SystemClock = field(default_factory=SystemClock)
-    source: random.Random = field(default_factory=random.Random)  # noqa: S311 - jitter
-    doors: Callable[[NetworkSettings], NetworkDoors] = system_doors
+    rng: random.Random = field(default_factory=random.Random)  # noqa: S311 - jitter
+    io: Callable[[NetworkSettings], NetworkIO] = system_io
     is_threaded: bool = True
     has_metrics: bool = True
 
@@ -89,7 +89,7 @@ def wired(config: ProducerConfig, world: Environment) -> ProducerEngine:
 def _add_memory(engine: ProducerEngine, world: Environment) -> None:
     """Add what holds records, and knows where they go."""
     config = engine.config
-    engine.metadata = Metadata(config.metadata_settings(), source=world.source)
+    engine.metadata = Metadata(config.metadata_settings(), rng=world.rng)
     engine.pool = BufferPool(config.accumulator_settings(), engine.relieve)
     engine.accumulator = RecordAccumulator(
         config.accumulator_settings(),
@@ -97,7 +97,7 @@ def _add_memory(engine: ProducerEngine, world: Environment) -> None:
         clock=world.clock,
         timer=engine.timer,
         sticky=StickyPartitioner(
-            config.partitioner_settings(), engine.metadata, clock=world.clock, source=world.source
+            config.partitioner_settings(), engine.metadata, clock=world.clock, rng=world.rng
         ),
         on_expired=engine.expire,
     )
@@ -156,10 +156,10 @@ def _add_network(engine: ProducerEngine, world: Environment) -> None:
     engine.client = NetworkClient(
         network,
         engine.metadata,
-        world.doors(network),
+        world.io(network),
         clock=world.clock,
         timer=engine.timer,
-        source=world.source,
+        rng=world.rng,
         recorder=engine.recorder,
     )
     engine.path.wake = engine.client.waker
@@ -167,16 +167,16 @@ def _add_network(engine: ProducerEngine, world: Environment) -> None:
 
 def _add_delivery(engine: ProducerEngine, world: Environment) -> None:
     """Add what gives batches their sequences, and what settles them."""
-    engine.identity = TransactionManager(
+    engine.transaction_manager = TransactionManager(
         is_idempotent=engine.config.enable_idempotence, state_log=engine.state_log
     )
     engine.delivery = Delivery(
         engine.config.sender_settings(),
         accumulator=engine.accumulator,
-        identity=engine.identity,
+        transaction_manager=engine.transaction_manager,
         metadata=engine.metadata,
         timer=engine.timer,
-        source=world.source,
+        rng=world.rng,
         recorder=engine.recorder,
     )
 
@@ -190,13 +190,13 @@ def _add_sender(engine: ProducerEngine, world: Environment) -> None:
         accumulator=engine.accumulator,
         client=engine.client,
         delivery=engine.delivery,
-        identity=engine.identity,
+        transaction_manager=engine.transaction_manager,
         metadata=engine.metadata,
         timer=engine.timer,
         clock=world.clock,
-        source=world.source,
+        rng=world.rng,
         path=engine.path,
-        refuse=engine.refuse,
+        reject=engine.reject,
         recorder=engine.recorder,
         state_log=engine.state_log,
     )
@@ -212,7 +212,7 @@ def _add_lane(engine: ProducerEngine) -> None:
         or not isinstance(engine.client.selector, EpollSelector)
     ):
         return
-    lane = ExpressLane(
+    direct_path = DirectPath(
         engine.sender,
         engine.client,
         engine.accumulator,
@@ -220,14 +220,14 @@ def _add_lane(engine: ProducerEngine) -> None:
         path=engine.path,
         patience_ms=min(config.request_timeout_ms, config.delivery_timeout_ms),
     )
-    engine.client.lane = engine.path.lane = lane
+    engine.client.direct_path = engine.path.direct_path = direct_path
 
 
 def _add_ending(engine: ProducerEngine) -> None:
     """Add what flushes and closes, and the sender's thread with it."""
-    engine.ending = Ending(
+    engine.ending = Closing(
         engine.path,
-        Engine(
+        ClosingParts(
             clock=engine.clock,
             metadata=engine.metadata,
             pool=engine.pool,

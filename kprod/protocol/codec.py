@@ -54,8 +54,6 @@ class MessageCodec:
     Thread-safety: any thread.
     """
 
-    __slots__ = ("_plan", "flexible", "name", "version")
-
     def __init__(self, message: Message, version: int) -> None:
         """Make the plan of a message.
 

@@ -9,7 +9,7 @@ cdef class TopicRecords:
     cdef readonly object partitions
 
 
-cdef class ProduceRequest:
+cdef class ProduceFrame:
     cdef readonly int version
     cdef readonly object correlation_id
     cdef readonly object client_id
@@ -19,7 +19,7 @@ cdef class ProduceRequest:
     cdef readonly object topics
 
 
-cpdef list produce_request(ProduceRequest request)
+cpdef list produce_request(ProduceFrame request)
 
 
 @cython.locals(topic=TopicRecords, flexible=cython.bint, by_id=cython.bint, named=list)

@@ -50,15 +50,13 @@ class TopicRecords:  # noqa: B903 - those would be made by Python code
         partitions: At most one entry for each partition.
     """
 
-    __slots__ = ("name", "partitions", "topic_id")
-
     def __init__(self, name: str, topic_id: UUID, partitions: Sequence[PartitionRecords]) -> None:
         self.name = name
         self.topic_id = topic_id
         self.partitions = partitions
 
 
-class ProduceRequest:  # noqa: B903 - as above
+class ProduceFrame:  # noqa: B903 - as above
     """All that a Produce request says.
 
     Attributes:
@@ -70,16 +68,6 @@ class ProduceRequest:  # noqa: B903 - as above
         transactional_id: None outside transactions.
         topics: At most one entry for each topic.
     """
-
-    __slots__ = (
-        "acks",
-        "client_id",
-        "correlation_id",
-        "timeout_ms",
-        "topics",
-        "transactional_id",
-        "version",
-    )
 
     def __init__(  # noqa: PLR0913 - its attributes
         self,
@@ -101,7 +89,7 @@ class ProduceRequest:  # noqa: B903 - as above
         self.topics = topics
 
 
-def produce_request(request: ProduceRequest) -> list[Piece]:
+def produce_request(request: ProduceFrame) -> list[Piece]:
     """Write a Produce request's frame.
 
     Args:
@@ -164,7 +152,7 @@ def produce_opening(  # noqa: PLR0917 - all that a request says before its topic
 
     Args:
         version: Within `VERSIONS`.
-        client_id: As in `ProduceRequest`.
+        client_id: As in `ProduceFrame`.
         transactional_id: The same.
         acks: The same.
         timeout_ms: The same.

@@ -47,7 +47,7 @@ def is_row_at_fault(error: Exception) -> bool:
     """
     if isinstance(error, _LOCAL_FAULTS):
         return error.persistence is not Persistence.POSSIBLY_PERSISTED
-    return _is_refused(error) and not error.retriable
+    return _is_rejected(error) and not error.retriable
 
 
 def is_companion(error: Exception) -> bool:
@@ -59,7 +59,7 @@ def is_companion(error: Exception) -> bool:
     Returns:
         Whether the record is in no log, and may be taken when it is sent again.
     """
-    return _is_refused(error) and error.retriable
+    return _is_rejected(error) and error.retriable
 
 
 class DeadLetters:
@@ -114,7 +114,7 @@ class DeadLetters:
         self._futures.clear()
 
 
-def _is_refused(error: Exception) -> TypeGuard[BrokerError]:
+def _is_rejected(error: Exception) -> TypeGuard[BrokerError]:
     return (
         isinstance(error, BrokerError)
         and error.code in _FAULT_CODES
@@ -123,8 +123,8 @@ def _is_refused(error: Exception) -> TypeGuard[BrokerError]:
 
 
 def _is_too_large(error: Exception) -> bool:
-    is_refused = isinstance(error, BrokerError) and error.code in _TOO_LARGE_CODES
-    return is_refused or isinstance(error, RecordTooLarge)
+    is_rejected = isinstance(error, BrokerError) and error.code in _TOO_LARGE_CODES
+    return is_rejected or isinstance(error, RecordTooLarge)
 
 
 def _bytes(value: bytes | str | None) -> bytes | None:

@@ -89,7 +89,7 @@ class AtLeastOnce:
                 task.write(batches)
         except Exception as error:  # noqa: BLE001 - raised again, without secrets
             _raise_without(secrets, error)
-        return task.tally.message(partition_id, attempt_number)
+        return task.report.message(partition_id, attempt_number)
 
     def commit(self, messages: Messages, batch_id: int | None) -> None:
         """Report.

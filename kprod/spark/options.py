@@ -119,7 +119,7 @@ def read_options(options: Mapping[str, str]) -> SinkOptions:
         elif bare in _settings():
             _put_setting(settings, bare, value)
         elif name not in _OF_SPARK:
-            _refuse_name(written, bare)
+            _reject_name(written, bare)
     if "client.id" not in settings and "client_id" not in settings:
         settings["client.id"] = CLIENT_ID
     _check_settings(settings)
@@ -158,7 +158,7 @@ def _put_setting(settings: dict[str, str], name: str, value: str) -> None:
     settings[name] = value
 
 
-def _refuse_name(written: str, bare: str) -> NoReturn:
+def _reject_name(written: str, bare: str) -> NoReturn:
     text = f"unknown option {shown(written)}"
     if bare.replace(".", "_") in _FUNCTIONS:
         raise ConfigError(f"{text}: columns are sent as the bytes they are; remove it")

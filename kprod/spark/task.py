@@ -22,7 +22,7 @@ from kprod.spark.columns import Columns
 from kprod.spark.dead_letters import DeadLetters, is_companion, is_row_at_fault
 from kprod.spark.options import RecordErrorMode, SinkOptions
 from kprod.spark.shaping import TopicRows, shape, split_by_topic
-from kprod.spark.task_messages import OffsetSpan, TaskTally
+from kprod.spark.task_messages import OffsetSpan, TaskReport
 from kprod.wording import counted
 
 __all__ = ["NullTopic", "TaskFailed", "TaskWriter"]
@@ -62,7 +62,7 @@ class TaskWriter:
         "_options",
         "_producer",
         "_sent",
-        "tally",
+        "report",
     )
 
     def __init__(self, producer: Producer, options: SinkOptions, columns: Columns) -> None:
@@ -75,7 +75,7 @@ class TaskWriter:
         self._dead_letters: DeadLetters | None = None
         if options.dead_letter_topic is not None:
             self._dead_letters = DeadLetters(producer, options.dead_letter_topic)
-        self.tally = TaskTally()
+        self.report = TaskReport()
 
     def write(self, batches: Iterable[Any]) -> None:
         """Send all rows and wait until each is settled.
@@ -99,7 +99,7 @@ class TaskWriter:
 
     def _take(self, part: TopicRows) -> None:
         if part.topic is None:
-            self._refuse_without_topic(part.rows)
+            self._reject_without_topic(part.rows)
         elif part.rows.num_rows:
             self._gathered.setdefault(part.topic, []).append(part.rows)
             self._gathered_bytes += part.rows.nbytes
@@ -146,7 +146,7 @@ class TaskWriter:
 
     def _settle(self, sent: _Sent) -> None:
         for partition, offsets in sent.receipt.delivered().items():
-            self.tally.add(sent.topic, partition, _span(offsets))
+            self.report.add(sent.topic, partition, _span(offsets))
         if not sent.receipt.failed_count:
             return
         if sent.rows is None:
@@ -179,7 +179,7 @@ class TaskWriter:
         error = sent.receipt.exception(0)
         raise TaskFailed(f"topic {sent.topic!r}: {error}") from error
 
-    def _refuse_without_topic(self, rows: Any) -> None:
+    def _reject_without_topic(self, rows: Any) -> None:
         error = NullTopic(
             f"{counted(rows.num_rows, 'row has', 'rows have')} a null topic: name"
             " one for all by"
@@ -193,10 +193,10 @@ class TaskWriter:
 
     def _leave_out(self, row: dict[str, Any], topic: str | None, error: Exception) -> None:
         if self._dead_letters is None:
-            self.tally.skipped_count += 1
+            self.report.skipped_count += 1
         else:
             self._dead_letters.send(row, topic, error)
-            self.tally.dead_letter_count += 1
+            self.report.dead_letter_count += 1
 
 
 def _is_at_fault(sent: _Sent, index: int, error: Exception) -> bool:

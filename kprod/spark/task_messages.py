@@ -2,7 +2,7 @@
 
 A message is small whatever the task wrote: one count and one range of offsets per partition.
 
-Thread-safety: immutable values; `TaskTally` belongs to one task.
+Thread-safety: immutable values; `TaskReport` belongs to one task.
 """
 
 import json
@@ -14,7 +14,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from kprod.wording import counted
 
-__all__ = ["OffsetSpan", "TaskMessage", "TaskTally", "WriteReport"]
+__all__ = ["OffsetSpan", "TaskMessage", "TaskReport", "WriteReport"]
 
 OFFSET_UNKNOWN = -1
 
@@ -70,7 +70,7 @@ class TaskMessage(WriterCommitMessage):
 
 
 @dataclass(slots=True)
-class TaskTally:
+class TaskReport:
     """Adds up a task's deliveries."""
 
     spans: Spans = field(default_factory=dict)
@@ -129,7 +129,7 @@ class WriteReport:
             The sum.
         """
         told = [message for message in messages if message is not None]
-        total = TaskTally()
+        total = TaskReport()
         for message in told:
             total.skipped_count += message.skipped_count
             total.dead_letter_count += message.dead_letter_count

@@ -124,7 +124,7 @@ class Purgatory(Generic[Operation]):
                 return True
             try:
                 if not self._lists.add(operation, keys):
-                    self._refuse_no_key()
+                    self._reject_no_key()
                 if operation.completed:
                     return False  # by whoever made the keys: nobody else can have its lock
                 if operation.try_complete():
@@ -165,7 +165,7 @@ class Purgatory(Generic[Operation]):
         """Stop the beat; what is watched stays with the timer and its keys."""
         self._beat.cancel()
 
-    def _refuse_no_key(self) -> NoReturn:
+    def _reject_no_key(self) -> NoReturn:
         raise ValueError(f"an operation watched in purgatory {self.name!r} needs at least one key")
 
     def _delay(self, operation: Operation) -> None:

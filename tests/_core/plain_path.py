@@ -4,7 +4,7 @@ from collections import deque
 
 from kprod._core.clock import SystemClock
 from kprod._core.memory.chunk_pool import ChunkPool
-from kprod._core.send.partition_appender import TopicHead
+from kprod._core.send.partition_appender import TopicRoutes
 from kprod._core.send.send_hooks import SendHooks
 from kprod._core.send.send_path import SendMethod, SendPath
 from kprod.producer.send_rules import SendRules
@@ -22,10 +22,10 @@ class PlainPath(SendPath, SendHooks):
         pool: ChunkPool,
         clock: SystemClock,
         rules: SendRules,
-        topics: dict[str, TopicHead] | None = None,
+        topics: dict[str, TopicRoutes] | None = None,
     ) -> None:
         super().__init__(self, pool, clock, deque(), {} if topics is None else topics, rules)
         self.send = SendMethod(self, None).send
 
-    def breathe(self) -> None:
+    def check_signals(self) -> None:
         """Do nothing; a bulk send asks for it."""

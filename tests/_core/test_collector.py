@@ -7,9 +7,9 @@ from typing import Any
 from kprod._core.collector import pause, resume, resume_in_child, untrack
 from kprod._core.memory.chunk_pool import ChunkChain, ChunkPool
 from kprod._core.outcome.batch_result import BatchResult
-from kprod._core.send.bulk_account import SendTally
+from kprod._core.send.bulk_account import BulkAccount
 from kprod._core.send.bulk_share import BatchShare
-from kprod._core.send.partition_appender import PartitionHead
+from kprod._core.send.partition_appender import PartitionAppender
 from kprod.errors import KprodError
 from kprod.producer.batch import ProducerBatch
 
@@ -18,7 +18,7 @@ def _batch() -> ProducerBatch:
     pool = ChunkPool(1 << 16)
     chunk = pool.try_chunk()
     assert chunk is not None
-    queue: Any = PartitionHead("orders", 0)
+    queue: Any = PartitionAppender("orders", 0)
     return ProducerBatch(queue, ChunkChain(pool, [chunk]), 1 << 20, 77)
 
 
@@ -43,7 +43,7 @@ def test_a_batch_that_waits_has_nothing_for_the_collector() -> None:
 def test_a_result_is_walked_again_once_something_may_lead_back_to_it() -> None:
     """An account that listens, or an error; a success leads nowhere."""
     listened, failed, taken = (BatchResult("orders", partition) for partition in range(3))
-    BatchShare(SendTally(), listened).watch()
+    BatchShare(BulkAccount(), listened).watch()
     failed.complete(error=KprodError("no"))
     taken.complete(0, -1)
     assert list(map(gc.is_tracked, (listened, failed, taken))) == [True, True, False]

@@ -230,9 +230,9 @@ def test_flush_cuts_linger_and_close_ends(run: Run[None], cluster: EmbeddedClust
         last = await producer.send("orders", b"2")
         assert await producer.close() == 0
         assert (await last).serialized_value_size == 1
-        for refused in (producer.send("orders", b"3"), producer.start()):
+        for rejected in (producer.send("orders", b"3"), producer.start()):
             with pytest.raises(ClosedError):
-                await refused
+                await rejected
         assert await producer.close() == 0
 
     run(deliver())

@@ -43,7 +43,7 @@ def _settle(bench: Bench, place: int = 0, *, fails: bool = False) -> None:
     """Answer one of the requests in flight."""
     carried = bench.client.in_flight[place]
     if fails:
-        bench.refuse(carried, INVALID_RECORD)
+        bench.reject(carried, INVALID_RECORD)
     else:
         bench.answer(carried)
     bench.turn()
@@ -115,7 +115,7 @@ def test_wait_follows_a_split(run: Run[Any]) -> None:
         waiting = asyncio.create_task(asyncio.wait(deliveries))
         of_the_split = asyncio.create_task(asyncio.wait(deliveries[:2]))
         await _turns()
-        bench.refuse(bench.client.in_flight[0], MESSAGE_TOO_LARGE)
+        bench.reject(bench.client.in_flight[0], MESSAGE_TOO_LARGE)
         bench.turn()
         await _turns()
         assert not of_the_split.done()
@@ -212,8 +212,8 @@ def test_what_send_returns_can_be_given_to_a_task(run: Run[Any]) -> None:
     async def deliver(servers: str) -> None:
         async with AsyncProducer(bootstrap_servers=servers) as producer:
             with pytest.raises(TypeError, match="coroutines is forbidden"):
-                await asyncio.wait([refused := producer.send("orders", b"x")])  # type: ignore[type-var]
-            refused.close()
+                await asyncio.wait([rejected := producer.send("orders", b"x")])  # type: ignore[type-var]
+            rejected.close()
             done, _ = await asyncio.wait(
                 [asyncio.ensure_future(producer.send("orders", b"%d" % n)) for n in range(3)]
             )
@@ -291,7 +291,7 @@ def test_a_callback_is_taken_back_where_it_was_added(run: Run[Any]) -> None:
             delivery.add_done_callback(second)
             delivery.add_done_callback(first)
         assert deliveries[0].remove_done_callback(first) == 2
-        bench.refuse(bench.client.in_flight[0], MESSAGE_TOO_LARGE)
+        bench.reject(bench.client.in_flight[0], MESSAGE_TOO_LARGE)
         bench.turn()
         assert deliveries[1].remove_done_callback(first) == 2
         await _turns()

@@ -85,9 +85,9 @@ def test_what_is_refused_is_raised_in_the_task(run: Run[None]) -> None:
         producer = AsyncProducer(engine=bench.producer)
         with pytest.raises(TypeError, match="values must be an iterable"):
             await producer.send_many(TOPIC, b"one")
-        with pytest.raises(BufferTimeout) as refused:
+        with pytest.raises(BufferTimeout) as rejected:
             await producer.send_many(TOPIC, [b"v" * 10_000] * 10)
-        assert 0 < refused.value.receipt.record_count < 10  # type: ignore[attr-defined]
+        assert 0 < rejected.value.receipt.record_count < 10  # type: ignore[attr-defined]
         bench.producer.close(0)
         with pytest.raises(ClosedError):
             await producer.send_many(TOPIC, [b"v"])

@@ -135,14 +135,14 @@ def test_a_callback_that_its_loop_refuses_costs_no_other_its_call() -> None:
     """In debug mode a loop refuses coroutine functions, and only once the record is settled."""
     bench = Bench(linger_ms=0)
     bench.lead(0, 1)
-    refused: list[Any] = []
+    rejected: list[Any] = []
     called: list[Any] = []
 
     async def never(_: object) -> None:
         """Stands for a callback that should have been a task."""
 
     async def deliver() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, told: refused.append(told))
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: rejected.append(told))
         deliveries = [bench.producer.send(TOPIC, b"%d" % n, partition=n // 2) for n in range(4)]
         deliveries[0].add_done_callback(never)
         for delivery in deliveries:
@@ -158,8 +158,8 @@ def test_a_callback_that_its_loop_refuses_costs_no_other_its_call() -> None:
 
     asyncio.run(deliver(), debug=True)
     bench.producer.close(0)
-    assert len(refused) == 1
-    assert "coroutines cannot be used" in str(refused[0]["exception"])
+    assert len(rejected) == 1
+    assert "coroutines cannot be used" in str(rejected[0]["exception"])
 
 
 def test_a_callback_is_taken_back_after_another_loop_of_the_thread_has_run() -> None:

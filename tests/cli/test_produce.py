@@ -29,20 +29,20 @@ class KeepingProducer:
     """A producer that delivers when it is closed.
 
     Args:
-        refusals: Error raised by `send` for a value.
+        rejections: Error raised by `send` for a value.
         failures: Error delivered for a value.
     """
 
     def __init__(
         self,
-        refusals: dict[bytes, BaseException] | None = None,
+        rejections: dict[bytes, BaseException] | None = None,
         failures: dict[bytes, KprodError] | None = None,
     ) -> None:
         self.sent: list[Sent] = []
         self.flushes: list[float | None] = []
         self.closings: list[float | None] = []
         self.flush_error: BaseException | None = None
-        self._refusals = refusals or {}
+        self._rejections = rejections or {}
         self._failures = failures or {}
         self._waiting: list[tuple[Delivered, KprodError | None]] = []
 
@@ -57,8 +57,8 @@ class KeepingProducer:
         on_delivery: Any = None,
     ) -> object:
         """Keep the record, or refuse it."""
-        if (value or b"") in self._refusals:
-            raise self._refusals[value or b""]
+        if (value or b"") in self._rejections:
+            raise self._rejections[value or b""]
         self.sent.append(Sent(topic, key, value, headers or [], partition))
         self._waiting.append((on_delivery, self._failures.get(value or b"")))
         return None
@@ -142,7 +142,7 @@ def test_a_record_that_is_too_large_does_not_end_the_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The next may fit."""
-    keeping = KeepingProducer(refusals={b"big": RecordTooLarge("big")})
+    keeping = KeepingProducer(rejections={b"big": RecordTooLarge("big")})
     assert produce(keeping, [b"big", b"small"]) == 1
     assert [sent.value for sent in keeping.sent] == [b"small"]
     assert capsys.readouterr().err == "1 × big\n1 record delivered, 1 failed\n"
@@ -150,7 +150,7 @@ def test_a_record_that_is_too_large_does_not_end_the_run(
 
 def test_other_errors_end_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     """The next record would wait as long for the same."""
-    keeping = KeepingProducer(refusals={b"x": BufferTimeout("no memory")})
+    keeping = KeepingProducer(rejections={b"x": BufferTimeout("no memory")})
     assert produce(keeping, [b"a", b"x", b"b"]) == 1
     assert [sent.value for sent in keeping.sent] == [b"a"]
     assert keeping.closings == [None]

@@ -43,7 +43,7 @@ def make(**changes: Any) -> Metadata:
             **changes,
         }
     )
-    return Metadata(settings, source=random.Random(3))
+    return Metadata(settings, rng=random.Random(3))
 
 
 def asked(metadata: Metadata, now_ms: int) -> set[str] | None:
@@ -358,7 +358,7 @@ def test_connection_errors_are_bounded() -> None:
     """A hostile list of brokers does not grow the list of reasons; the newest stay."""
     metadata = make()
     for port in range(200):
-        metadata.connection_failures.note(f"host:{port}", "refused")
+        metadata.connection_failures.note(f"host:{port}", "rejected")
 
     assert len(metadata.connection_failures.by_address) == KEPT_MAX
     assert "host:199" in metadata.connection_failures.by_address
@@ -376,12 +376,12 @@ def test_an_answer_that_comes_while_a_thread_begins_to_wait_ends_its_wait(
     metadata = make()
     enter = WaitingRoom.enter
 
-    def answer_first(room: WaitingRoom, waiter: Waiter) -> None:
+    def respond_first(room: WaitingRoom, waiter: Waiter) -> None:
         asked(metadata, NOW_MS)
         metadata.handle_response(metadata_response(), NOW_MS)
         enter(room, waiter)
 
-    monkeypatch.setattr(WaitingRoom, "enter", answer_first)
+    monkeypatch.setattr(WaitingRoom, "enter", respond_first)
 
     waiter = Waiter()
     assert not metadata.enter_room(waiter, 0)

@@ -9,7 +9,7 @@ from kprod.cluster.metadata_response import (
     OTHER_BROKERS_MAX,
     PARTITIONS_PER_TOPIC_MAX,
     decode_answer,
-    read_answer,
+    read_response,
 )
 from kprod.errors import BrokerError, RemoteProtocolError
 from kprod.model import Node
@@ -21,7 +21,7 @@ from tests.cluster.bodies import VERSION, metadata_response, metadata_response_b
 
 def test_nodes_and_topics_are_read() -> None:
     """Everything a snapshot needs is taken over."""
-    answer = read_answer(metadata_response(topic_entry("orders", [(1, 5), (2, 7)], topic_id=9)))
+    answer = read_response(metadata_response(topic_entry("orders", [(1, 5), (2, 7)], topic_id=9)))
 
     assert answer.nodes[2] == Node(2, "host-2", 9002)
     assert answer.topics["orders"].leader_ids == (1, 2)
@@ -33,7 +33,7 @@ def test_nodes_and_topics_are_read() -> None:
 
 def test_equal_replica_lists_are_one_object() -> None:
     """Ten thousand partitions on three brokers have a handful of replica lists."""
-    answer = read_answer(metadata_response(topic_entry("orders", [(1, 0)] * 100)))
+    answer = read_response(metadata_response(topic_entry("orders", [(1, 0)] * 100)))
 
     assert len({id(replicas) for replicas in answer.topics["orders"].replicas}) == 1
 
@@ -43,7 +43,7 @@ def test_partitions_are_put_in_order() -> None:
     entry = topic_entry("orders", [(1, 0), (2, 0), (3, 0)])
     entry["partitions"].reverse()
 
-    assert read_answer(metadata_response(entry)).topics["orders"].leader_ids == (1, 2, 3)
+    assert read_response(metadata_response(entry)).topics["orders"].leader_ids == (1, 2, 3)
 
 
 def test_a_missing_partition_has_no_leader() -> None:
@@ -51,7 +51,7 @@ def test_a_missing_partition_has_no_leader() -> None:
     entry = topic_entry("orders", [(1, 0), (2, 0), (3, 0)])
     del entry["partitions"][1]
 
-    assert read_answer(metadata_response(entry)).topics["orders"].leader_ids == (1, -1, 3)
+    assert read_response(metadata_response(entry)).topics["orders"].leader_ids == (1, -1, 3)
 
 
 @pytest.mark.parametrize("index", [-1, 0, 1_009, PARTITIONS_PER_TOPIC_MAX, 2**31 - 1])
@@ -60,7 +60,7 @@ def test_a_topic_with_an_absurd_partition_is_asked_about_again(index: int) -> No
     entry = topic_entry("orders", [(1, 0), (2, 0)])
     entry["partitions"][1]["partition_index"] = index
 
-    answer = read_answer(metadata_response(entry, topic_entry("sound", [(1, 0)])))
+    answer = read_response(metadata_response(entry, topic_entry("sound", [(1, 0)])))
 
     assert set(answer.topics) == {"sound"}
     assert str(index) in str(answer.errors["orders"])
@@ -72,7 +72,7 @@ def test_a_hole_is_legal_up_to_four_times_the_partitions_and_a_thousand() -> Non
     entry = topic_entry("orders", [(1, 0), (2, 0)])
     entry["partitions"][1]["partition_index"] = 1_008
 
-    topic = read_answer(metadata_response(entry)).topics["orders"]
+    topic = read_response(metadata_response(entry)).topics["orders"]
 
     assert topic.partition_count == 1_009
     assert (topic.leader_ids[0], topic.leader_ids[1], topic.leader_ids[1_008]) == (1, -1, 2)
@@ -84,7 +84,7 @@ def test_a_topic_with_an_absurd_leader_is_asked_about_again(wrong: dict[str, int
     entry = topic_entry("orders", [(1, 0), (2, 0)])
     entry["partitions"][1].update(wrong)
 
-    answer = read_answer(metadata_response(entry))
+    answer = read_response(metadata_response(entry))
 
     assert answer.errors["orders"].retriable
     assert not answer.topics
@@ -127,7 +127,7 @@ def test_bytes_are_read_as_their_fields_in_every_version(version: int) -> None:
             del partition["leader_epoch"]
     encoded = codec.encode(metadata_response_body(entry, topic_entry("x", [], error_code=3)))
 
-    whole = read_answer(codec.decode(encoded))
+    whole = read_response(codec.decode(encoded))
     part = decode_answer(codec, encoded, topics={"orders", "x"})
 
     assert part.topics == whole.topics
@@ -145,15 +145,15 @@ def test_an_honest_cluster_is_within_the_bounds(
     brokers: int, first_id: int, partitions: int, replicas: int, version: int
 ) -> None:
     """Replica lists differ from partition to partition, and ids do not begin at 0."""
-    source = random.Random(7)
+    rng = random.Random(7)
     node_ids = range(first_id, first_id + brokers)
     entry = topic_entry("orders", [(first_id, 0)] * partitions)
     for partition in entry["partitions"]:
-        assigned = source.sample(node_ids, replicas)
+        assigned = rng.sample(node_ids, replicas)
         partition["leader_id"] = assigned[0]
-        partition["leader_epoch"] = source.randrange(100_000)
+        partition["leader_epoch"] = rng.randrange(100_000)
         partition["replica_nodes"] = assigned
-        partition["isr_nodes"] = source.sample(assigned, replicas)
+        partition["isr_nodes"] = rng.sample(assigned, replicas)
         if version < 7:
             del partition["leader_epoch"]
     codec = response_codec(ApiKey.METADATA, version)
@@ -167,7 +167,7 @@ def test_an_honest_cluster_is_within_the_bounds(
 
 def test_a_topic_without_partitions_is_not_available_yet() -> None:
     """No error and no partition is no success."""
-    answer = read_answer(metadata_response(topic_entry("orders", [])))
+    answer = read_response(metadata_response(topic_entry("orders", [])))
 
     assert answer.topics == {}
     assert answer.errors["orders"].code == ErrorCode.LEADER_NOT_AVAILABLE
@@ -175,7 +175,7 @@ def test_a_topic_without_partitions_is_not_available_yet() -> None:
 
 def test_a_topic_in_error_is_told_with_its_reason() -> None:
     """The code becomes an error that names the topic."""
-    answer = read_answer(metadata_response(topic_entry("orders", [], error_code=29)))
+    answer = read_response(metadata_response(topic_entry("orders", [], error_code=29)))
 
     assert answer.errors["orders"].name == "TOPIC_AUTHORIZATION_FAILED"
     assert "orders" in str(answer.errors["orders"])
@@ -184,13 +184,13 @@ def test_a_topic_in_error_is_told_with_its_reason() -> None:
 def test_no_brokers_is_a_failure() -> None:
     """A broker that starts up may know no one, not even itself."""
     with pytest.raises(RemoteProtocolError, match="no broker"):
-        read_answer(metadata_response(nodes=()))
+        read_response(metadata_response(nodes=()))
 
 
 def test_an_error_for_the_whole_is_raised() -> None:
     """Version 13 can refuse the question as such."""
     with pytest.raises(BrokerError) as raised:
-        read_answer(metadata_response(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
+        read_response(metadata_response(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
 
     assert raised.value.code == ErrorCode.REBOOTSTRAP_REQUIRED
 
@@ -207,12 +207,12 @@ def test_an_error_for_the_whole_is_raised() -> None:
 def test_an_impossible_broker_is_refused(broker: dict[str, Any]) -> None:
     """Ids of bootstrap addresses, empty hosts and impossible ports are not taken over."""
     with pytest.raises(RemoteProtocolError, match="names broker"):
-        read_answer(metadata_response(brokers=[broker]))
+        read_response(metadata_response(brokers=[broker]))
 
 
 def test_a_hostile_name_is_escaped() -> None:
     """A broker's text cannot forge a line of a log."""
-    answer = read_answer(metadata_response(topic_entry("a\nb\x1b[31m", [], error_code=3)))
+    answer = read_response(metadata_response(topic_entry("a\nb\x1b[31m", [], error_code=3)))
 
     (error,) = answer.errors.values()
     assert "\n" not in str(error)

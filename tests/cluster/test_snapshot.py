@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from kprod.cluster.metadata_response import read_answer
+from kprod.cluster.metadata_response import read_response
 from kprod.cluster.snapshot import (
     NO_TOPIC_ID,
     ClusterSnapshot,
@@ -20,7 +20,7 @@ from tests.cluster.bodies import metadata_response, topic_entry
 def topic(*leaders: tuple[int, int], topic_id: int = 0, name: str = "orders") -> TopicSnapshot:
     """A topic as a response gives it."""
     entry = topic_entry(name, leaders, topic_id=topic_id)
-    return read_answer(metadata_response(entry)).topics[name]
+    return read_response(metadata_response(entry)).topics[name]
 
 
 def cluster(*topics: TopicSnapshot, nodes: tuple[int, ...] = (1, 2, 3)) -> ClusterSnapshot:

@@ -17,7 +17,7 @@ from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec, response_codec
 from kprod.protocol.headers import decode_response_header, encode_request_header
 from kprod.protocol.produce_frame import (
-    ProduceRequest,
+    ProduceFrame,
     TopicRecords,
     produce_request,
 )
@@ -74,7 +74,7 @@ class Wire:
     def send_produce(self, version: int, target: "Target", batch: bytes, *, acks: int) -> None:
         """Send a Produce request with one batch, written by the scatter/gather frame."""
         partition = target.partition, [batch], len(batch)
-        request = ProduceRequest(
+        request = ProduceFrame(
             version=version,
             correlation_id=self._next_id(),
             client_id=CLIENT_ID,

@@ -6,7 +6,7 @@ import struct
 from kprod._core.memory.chunk_pool import ChunkChain, ChunkPool
 from kprod._core.outcome.batch_result import BatchResult
 from kprod._core.record.batch_builder import BatchBuilder
-from kprod._core.send.partition_appender import PartitionHead, TopicHead
+from kprod._core.send.partition_appender import PartitionAppender, TopicRoutes
 from kprod.clock import SystemClock
 from kprod.producer import bulk
 from kprod.producer.send_rules import SendRules
@@ -24,7 +24,7 @@ SMALL_MAX = 64
 class _Batch:
     """What a queue holds."""
 
-    def __init__(self, queue: PartitionHead, chain: ChunkChain) -> None:
+    def __init__(self, queue: PartitionAppender, chain: ChunkChain) -> None:
         self.builder = BatchBuilder(chain, 1 << 16)
         self.result = BatchResult(queue.topic, queue.partition)
 
@@ -33,19 +33,19 @@ class _Path(PlainPath):
     """A send path without a sender."""
 
     def __init__(self) -> None:
-        queues = [PartitionHead("fuzz", partition) for partition in range(PARTITION_COUNT)]
+        queues = [PartitionAppender("fuzz", partition) for partition in range(PARTITION_COUNT)]
         rules = SendRules(max_block_ms=0, record_bytes_max=1 << 12)
-        head = TopicHead("fuzz", queues)
+        head = TopicRoutes("fuzz", queues)
         super().__init__(ChunkPool(1 << 20), SystemClock(), rules, {"fuzz": head})
         self.heads = queues
 
-    def make_batch(self, queue: PartitionHead, chain: ChunkChain) -> _Batch:
+    def make_batch(self, queue: PartitionAppender, chain: ChunkChain) -> _Batch:
         return _Batch(queue, chain)
 
-    def roll_sticky(self, head: TopicHead) -> None:
+    def roll_sticky(self, head: TopicRoutes) -> None:
         head.sticky = (head.sticky + 1) % PARTITION_COUNT
 
-    def await_partition(self, head: TopicHead, partition: int, timeout_ms: int) -> None:
+    def await_partition(self, head: TopicRoutes, partition: int, timeout_ms: int) -> None:
         raise ValueError(head.name, partition, timeout_ms)
 
     def too_large_text(self, topic: str, size_bytes: int) -> str:

@@ -201,7 +201,7 @@ def test_what_many_threads_count_is_all_there() -> None:
 
     assert {name: getattr(recorder.callers, name) for name in CALLER_NAMES} == {
         "memory_waits_ns": 4 * ADDITIONS,
-        "refused_for_memory": 4 * ADDITIONS,
+        "rejected_for_memory": 4 * ADDITIONS,
         "metadata_waits_ns": 8 * ADDITIONS,
         "flushes_ns": 12 * ADDITIONS,
     }

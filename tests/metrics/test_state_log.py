@@ -119,7 +119,7 @@ def test_an_epoch_that_ends(lines: list[logging.LogRecord]) -> None:
     stage = Stage()
     stage.send(b"")
     stage.answer()
-    stage.send(b"refused")
+    stage.send(b"rejected")
     stage.answer(ErrorCode.INVALID_RECORD)
     (fields,) = _fields(lines, Event.EPOCH_ENDED)
     assert (fields["id"], fields["epoch"]) == (1_000, 0)

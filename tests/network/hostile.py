@@ -242,7 +242,7 @@ def _produce(make: Callable[[HeldRequest], Mapping[str, Any]]) -> Iterator[Flood
     Stage.opened.clear()
 
 
-def _refusal(held: HeldRequest, **fields: Any) -> dict[str, Any]:
+def _rejection(held: HeldRequest, **fields: Any) -> dict[str, Any]:
     topic_id = held.request.body["topic_data"][0]["topic_id"]
     part = {"index": 0, "error_code": 87, "base_offset": -1, **fields}
     return {"responses": [{"topic_id": topic_id, "partition_responses": [part]}]}
@@ -251,14 +251,14 @@ def _refusal(held: HeldRequest, **fields: Any) -> dict[str, Any]:
 def million_record_errors() -> Iterator[Flood]:
     """A batch of one record is refused because of a million records."""
     errors = [{"batch_index": number} for number in range(1_000_000)]
-    yield from _produce(lambda held: _refusal(held, record_errors=errors))
+    yield from _produce(lambda held: _rejection(held, record_errors=errors))
 
 
 def answers_for_others() -> Iterator[Flood]:
     """An answer for 50,000 partitions to a request about one."""
 
     def make(held: HeldRequest) -> dict[str, Any]:
-        body = _refusal(held)
+        body = _rejection(held)
         parts = [{"index": index, "base_offset": 7} for index in range(50_000)]
         body["responses"][0]["partition_responses"] = parts
         return body
@@ -282,7 +282,7 @@ def many_endpoints() -> Iterator[Flood]:
 
     def make(held: HeldRequest) -> dict[str, Any]:
         nodes = [{"node_id": n, "host": f"broker-{n}", "port": 9092} for n in range(20_000)]
-        return {**_refusal(held, error_code=6), "node_endpoints": nodes}
+        return {**_rejection(held, error_code=6), "node_endpoints": nodes}
 
     yield from _produce(make)
 
@@ -320,7 +320,7 @@ def _reading(api_key: ApiKey, body: Mapping[str, Any]) -> Iterator[Flood]:
         return "silence"
 
     cluster.rules.append(hold)
-    reader = TopicReader(cluster.bootstrap, "orders", clock=cluster.clock, doors=cluster.doors)
+    reader = TopicReader(cluster.bootstrap, "orders", clock=cluster.clock, io=cluster.io)
     reader._find_positions()
     while not asked:
         reader._turn()

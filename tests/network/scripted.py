@@ -13,7 +13,7 @@ from kprod.config.address import parse_addresses
 from kprod.network.address_cursor import SocketAddress
 from kprod.network.client import NetworkClient
 from kprod.network.client_request import ClientRequest, Outcome
-from kprod.network.connection_context import NetworkDoors
+from kprod.network.connection_context import NetworkIO
 from kprod.network.outgoing import Piece
 from kprod.network.resolver import Resolution
 from kprod.network.selector import EVENT_READ, EVENT_WRITE
@@ -150,7 +150,7 @@ class MemorySelector:
         """Note it."""
         self.is_closed = True
 
-    def forsake(self) -> None:
+    def close_after_fork(self) -> None:
         """Note it."""
         self.is_closed = True
 
@@ -313,17 +313,17 @@ class World:
         self.selector = MemorySelector()
         self.resolver = ScriptedResolver()
         self.transports: list[MemoryTransport] = []
-        self.refused: dict[str, OSError] = {}  # by address, at connect
-        self.metadata = Metadata(config.metadata_settings(), source=random.Random(seed))
+        self.rejected: dict[str, OSError] = {}  # by address, at connect
+        self.metadata = Metadata(config.metadata_settings(), rng=random.Random(seed))
         self._connect = functools.partial(self._make_transport, gathers)
-        doors = NetworkDoors(selector=self.selector, resolver=self.resolver, connect=self._connect)
+        io = NetworkIO(selector=self.selector, resolver=self.resolver, connect=self._connect)
         self.client = NetworkClient(
             config.network_settings(),
             self.metadata,
-            doors,
+            io,
             clock=self.clock,
             timer=self.timer,
-            source=random.Random(seed),
+            rng=random.Random(seed),
         )
         self.outcomes: list[Outcome] = []
 
@@ -390,8 +390,8 @@ class World:
         self.client.send(self.request(node_id, **fields), self.now_ms)
 
     def _make_transport(self, gathers: bool, address: SocketAddress) -> MemoryTransport:
-        if str(address) in self.refused:
-            raise self.refused[str(address)]
+        if str(address) in self.rejected:
+            raise self.rejected[str(address)]
         transport = MemoryTransport(address, gathers=gathers)
         self.transports.append(transport)
         return transport

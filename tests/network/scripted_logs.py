@@ -6,7 +6,7 @@ from typing import Any
 
 from kprod.clock import ManualClock
 from kprod.network.address_cursor import SocketAddress
-from kprod.network.connection_context import NetworkDoors
+from kprod.network.connection_context import NetworkIO
 from kprod.protocol.api import ApiKey
 from tests.network.scripted import (
     ALL_VERSIONS,
@@ -71,7 +71,7 @@ class LogCluster:
         self.transports: list[MemoryTransport] = []
         self.rules: list[Rule] = []
         self.requests: list[tuple[int, PeerRequest]] = []
-        self.doors = NetworkDoors(
+        self.io = NetworkIO(
             selector=self.selector,
             resolver=ScriptedResolver(),
             connect=functools.partial(self._connect),
@@ -106,9 +106,9 @@ class LogCluster:
                 peer.respond(request, answer)
             if answer is not None:
                 return
-        peer.respond(request, self.usual_answer(node_id, request))
+        peer.respond(request, self.usual_response(node_id, request))
 
-    def usual_answer(self, node_id: int, request: PeerRequest) -> dict[str, Any]:
+    def usual_response(self, node_id: int, request: PeerRequest) -> dict[str, Any]:
         """What a healthy broker says."""
         match request.api_key:
             case ApiKey.API_VERSIONS:

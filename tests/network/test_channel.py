@@ -131,10 +131,10 @@ def test_what_a_send_met_is_told_by_the_next_flush(size_bytes: int) -> None:
     channel, transport = make()
     met = ConnectionResetError(104, "Connection reset by peer")
 
-    def refuse(pieces: object) -> int:  # noqa: ARG001 - the transport's signature
+    def reject(pieces: object) -> int:  # noqa: ARG001 - the transport's signature
         raise met
 
-    transport.write_pieces = refuse  # type: ignore[method-assign]
+    transport.write_pieces = reject  # type: ignore[method-assign]
     assert not channel.send(OutgoingFrame([bytes(size_bytes)]))
     assert channel.has_output
     with pytest.raises(ConnectionResetError) as raised:

@@ -289,7 +289,7 @@ def test_waiting_for_a_connection_is_a_sleep() -> None:
 def test_a_refused_bootstrap_address_leads_to_the_next() -> None:
     """Without waiting for the first one's back-off."""
     world = World("127.0.0.1:9001,127.0.0.1:9002", reconnect_backoff_ms=10_000)
-    world.refused["127.0.0.1:9001"] = world.refused["127.0.0.1:9002"] = REFUSED
+    world.rejected["127.0.0.1:9001"] = world.rejected["127.0.0.1:9002"] = REFUSED
     world.poll()
     world.poll(2)
 
@@ -317,7 +317,7 @@ def test_a_silent_address_ends_the_attempt_at_the_set_up_deadline() -> None:
 def test_every_address_of_a_name_is_tried() -> None:
     """Addresses that refuse are walked in one attempt; the first that answers is used."""
     world = World("kafka.example:9092")
-    world.refused["10.0.0.1:9092"] = REFUSED
+    world.rejected["10.0.0.1:9092"] = REFUSED
     world.poll()
     assert world.resolver.asked == [("kafka.example", 9092)]
     world.resolver.answer("kafka.example", 9092, "10.0.0.1", "10.0.0.2", "10.0.0.3")
@@ -351,7 +351,7 @@ def test_a_silent_address_is_passed_over_by_the_next_attempt() -> None:
 def test_when_all_addresses_failed_the_name_is_resolved_anew() -> None:
     """And the reason names every address that was tried."""
     world = World("kafka.example:9092")
-    world.refused["10.0.0.1:9092"] = world.refused["10.0.0.2:9092"] = REFUSED
+    world.rejected["10.0.0.1:9092"] = world.rejected["10.0.0.2:9092"] = REFUSED
     world.poll()
     world.resolver.answer("kafka.example", 9092, "10.0.0.1", "10.0.0.2")
     world.poll()
@@ -453,7 +453,7 @@ def test_all_nodes_gone_begins_again_from_the_bootstrap_address() -> None:
     world = World("127.0.0.1:9001", reconnect_backoff_ms=50)
     world.join({1: ("127.0.0.1", 9101)}, {"orders": [(1, 0)]})
     peer = world.connect_node(1)
-    world.refused["127.0.0.1:9101"] = REFUSED
+    world.rejected["127.0.0.1:9101"] = REFUSED
     peer.close()
     for _ in range(2_000):
         world.poll(1)

@@ -26,9 +26,14 @@ def test_a_step_may_ask_again() -> None:
     """A broker that is older is asked in its own version; the handshake is not over."""
     handshake = Handshake()
     handshake.request(7)
-    refusal = {"error_code": 35, "api_keys": [{"api_key": 18, "min_version": 0, "max_version": 2}]}
+    closed_error = {
+        "error_code": 35,
+        "api_keys": [{"api_key": 18, "min_version": 0, "max_version": 2}],
+    }
 
-    is_over = handshake.take(memoryview(response_codec(ApiKey.API_VERSIONS, 0).encode(refusal)))
+    is_over = handshake.take(
+        memoryview(response_codec(ApiKey.API_VERSIONS, 0).encode(closed_error))
+    )
 
     assert not is_over
     assert handshake.request(7)[1] == 2

@@ -91,8 +91,8 @@ def test_a_storm_of_wishes_is_held_back() -> None:
 def test_nothing_to_ask_and_nothing_to_do() -> None:
     """With every node held back, the client sleeps until the first may be tried again."""
     world = World("127.0.0.1:9001,127.0.0.1:9002", reconnect_backoff_ms=700)
-    refused = OSError(errno.ECONNREFUSED, "Connection refused")
-    world.refused = {"127.0.0.1:9001": refused, "127.0.0.1:9002": refused}
+    rejected = OSError(errno.ECONNREFUSED, "Connection refused")
+    world.rejected = {"127.0.0.1:9001": rejected, "127.0.0.1:9002": rejected}
     for _ in range(4):
         world.poll(1)
 

@@ -20,7 +20,7 @@ def answer(version: int, body: Mapping[str, Any]) -> memoryview:
     return memoryview(response_codec(ApiKey.API_VERSIONS, version).encode(body))
 
 
-def refusal(versions: tuple[int, int] | None) -> memoryview:
+def closed_error(versions: tuple[int, int] | None) -> memoryview:
     """Error 35 in version 0, with or without the range that the broker has."""
     offered = (
         []
@@ -44,7 +44,7 @@ def test_the_question_is_newest_and_names_the_software() -> None:
 
 def test_an_answer_gives_ranges_and_features() -> None:
     """Not of requests that kprod does not know; finalized features are kept."""
-    taken = Negotiation().take_answer(
+    taken = Negotiation().take_response(
         answer(
             NEWEST,
             {
@@ -73,9 +73,9 @@ def test_an_older_broker_is_asked_in_its_own_version(
     """Error 35 comes in the layout of version 0 and most often tells what would do."""
     negotiation = Negotiation()
 
-    assert negotiation.take_answer(refusal(offered)) is None
+    assert negotiation.take_response(closed_error(offered)) is None
     assert negotiation.version == expected
-    taken = negotiation.take_answer(answer(expected, {"api_keys": []}))
+    taken = negotiation.take_response(answer(expected, {"api_keys": []}))
     assert taken is not None
 
 
@@ -83,10 +83,10 @@ def test_a_broker_that_always_refuses_is_given_up() -> None:
     """Each try is in a strictly lower version, so there are at most as many as versions."""
     negotiation, tried = Negotiation(), [NEWEST]
     while negotiation.version > 0:
-        assert negotiation.take_answer(refusal((0, 32_767))) is None
+        assert negotiation.take_response(closed_error((0, 32_767))) is None
         tried.append(negotiation.version)
     with pytest.raises(UnsupportedVersion, match="refuses ApiVersions"):
-        negotiation.take_answer(refusal((0, 32_767)))
+        negotiation.take_response(closed_error((0, 32_767)))
 
     assert tried == list(range(NEWEST, -1, -1))
 
@@ -94,13 +94,13 @@ def test_a_broker_that_always_refuses_is_given_up() -> None:
 def test_a_broker_without_a_common_version_is_given_up() -> None:
     """A range wholly above what is left to try."""
     with pytest.raises(UnsupportedVersion, match="offers versions 9 to 12"):
-        Negotiation().take_answer(refusal((9, 12)))
+        Negotiation().take_response(closed_error((9, 12)))
 
 
 def test_another_error_is_raised() -> None:
     """Such as error 42, a software name that the broker does not like."""
     with pytest.raises(BrokerError) as raised:
-        Negotiation().take_answer(answer(NEWEST, {"error_code": 42}))
+        Negotiation().take_response(answer(NEWEST, {"error_code": 42}))
 
     assert raised.value.code == 42
 
@@ -113,12 +113,12 @@ def test_truncated_at_every_byte() -> None:
     )
     for length in range(len(whole)):
         with pytest.raises(RemoteProtocolError):
-            Negotiation().take_answer(whole[:length])
+            Negotiation().take_response(whole[:length])
 
 
 def test_an_upside_down_range_is_refused() -> None:
     """Nothing could be chosen from it."""
     with pytest.raises(KprodError):
-        Negotiation().take_answer(
+        Negotiation().take_response(
             answer(NEWEST, {"api_keys": [{"api_key": 0, "min_version": 5, "max_version": 3}]})
         )

@@ -164,18 +164,18 @@ def test_the_reason_why_no_broker_answers_is_told_at_once_and_then_seldom(
     """At WARNING, with the address and the reason; the pauses between lines grow to a minute."""
     world = World("127.0.0.1:9001,127.0.0.1:9002")
     begin_ms = world.now_ms
-    told_ms: list[int] = []
+    log_append_time_ms: list[int] = []
     for _ in range(300_000 // 10):
         for transport in world.transports:
             transport.connect_error = REFUSED
         world.poll(10)
-        told_ms += [world.now_ms] * (len(warnings_of(caplog)) - len(told_ms))
+        log_append_time_ms += [world.now_ms] * (len(warnings_of(caplog)) - len(log_append_time_ms))
 
-    assert told_ms[0] - begin_ms <= 100
+    assert log_append_time_ms[0] - begin_ms <= 100
     first = warnings_of(caplog)[0]
     assert "127.0.0.1:900" in first
     assert "Connection refused" in first
-    pauses = [after - before for before, after in itertools.pairwise(told_ms)]
+    pauses = [after - before for before, after in itertools.pairwise(log_append_time_ms)]
     assert 5 <= len(pauses) <= 12
     assert pauses[0] <= 3_000
     assert max(pauses) <= 75_000
@@ -191,7 +191,7 @@ def test_a_broker_that_answers_again_begins_the_pauses_anew(
     assert not warnings_of(caplog)
     for transport in storm.world.transports:
         transport.io_error = ConnectionResetError("reset")
-    storm.world.refused["127.0.0.1:9001"] = REFUSED
+    storm.world.rejected["127.0.0.1:9001"] = REFUSED
     storm.run(1_000)
 
     first = warnings_of(caplog)[0]

@@ -33,7 +33,7 @@ def reader_of(cluster: LogCluster, **fields: Any) -> TopicReader:
     """A reader of the cluster's topic."""
     fields.setdefault("topic", cluster.topic)
     topic = fields.pop("topic")
-    return TopicReader(cluster.bootstrap, topic, clock=cluster.clock, doors=cluster.doors, **fields)
+    return TopicReader(cluster.bootstrap, topic, clock=cluster.clock, io=cluster.io, **fields)
 
 
 def read(cluster: LogCluster, **fields: Any) -> dict[int, list[tuple[int, bytes | None]]]:

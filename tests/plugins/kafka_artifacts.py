@@ -59,8 +59,8 @@ class Artifacts:
     def class_data_archive(self) -> Path:
         """Where this Java's shared class data may lie; it need not exist."""
         program = Path(self.java).resolve()
-        identity = f"{program} {program.stat().st_mtime_ns}"
-        mark = hashlib.sha256(identity.encode()).hexdigest()[:12]
+        transaction_manager = f"{program} {program.stat().st_mtime_ns}"
+        mark = hashlib.sha256(transaction_manager.encode()).hexdigest()[:12]
         return self.directory / f"classes-{mark}.jsa"
 
     def clients_jar(self, version: str) -> Path:

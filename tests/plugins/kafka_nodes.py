@@ -344,13 +344,13 @@ class KafkaNodes:
         self.tools.run("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", settings)
         for node_id in ids[1:]:  # a start of Java saved for each
             copied = shutil.copytree(first / "log", self._nodes[node_id].directory / "log")
-            identity = {
+            transaction_manager = {
                 "version": "1",
                 "cluster.id": cluster_id,
                 "node.id": str(node_id),
                 "directory.id": _random_id(),
             }
-            (copied / "meta.properties").write_text(properties(identity), "utf-8")
+            (copied / "meta.properties").write_text(properties(transaction_manager), "utf-8")
 
     def _prepare(self, node_id: int) -> None:
         directory = self.directory / f"node-{node_id}"

@@ -149,7 +149,7 @@ def delete_topics(address: str, names: Sequence[str], *, timeout_s: float) -> No
         _check(code, f"DeleteTopics {topic_name}", None)
 
 
-class _Answer:
+class _Response:
     """Reads a response's body from front to back."""
 
     __slots__ = ("_body", "_offset")
@@ -172,7 +172,7 @@ class _Answer:
         return tuple(self.number("i") for _ in range(self.number("i")))
 
 
-def _broker_id(answer: _Answer) -> int:
+def _broker_id(answer: _Response) -> int:
     node_id = answer.number("i")
     answer.string()  # host
     answer.number("i")  # port
@@ -180,7 +180,7 @@ def _broker_id(answer: _Answer) -> int:
     return node_id
 
 
-def _topic(answer: _Answer) -> tuple[str, dict[int, PartitionView] | None]:
+def _topic(answer: _Response) -> tuple[str, dict[int, PartitionView] | None]:
     code, name = answer.number("h"), answer.string()
     answer.number("?")  # internal
     partitions = {}
@@ -191,7 +191,7 @@ def _topic(answer: _Answer) -> tuple[str, dict[int, PartitionView] | None]:
     return name, None if code else partitions
 
 
-def _ask(address: str, api: tuple[int, int], body: bytes, *, timeout_s: float) -> _Answer:
+def _ask(address: str, api: tuple[int, int], body: bytes, *, timeout_s: float) -> _Response:
     host, _, port = address.rpartition(":")
     frame = struct.pack(">hhih", *api, 1, -1) + body  # correlation id 1, no client id
     with socket.create_connection((host, int(port)), timeout=timeout_s) as connection:
@@ -200,7 +200,7 @@ def _ask(address: str, api: tuple[int, int], body: bytes, *, timeout_s: float) -
             size_bytes, correlation_id = struct.unpack(">ii", _exactly(stream.read(8), 8))
             if correlation_id != 1 or not 4 <= size_bytes <= ANSWER_BYTES_MAX:
                 raise BrokerAnswerError(f"{address} answered with {size_bytes=} {correlation_id=}")
-            return _Answer(_exactly(stream.read(size_bytes - 4), size_bytes - 4))
+            return _Response(_exactly(stream.read(size_bytes - 4), size_bytes - 4))
 
 
 def _exactly(received: bytes, size_bytes: int) -> bytes:

@@ -45,7 +45,7 @@ class Scene:
 
     Attributes:
         outcome: Asks the marked record's future or receipt; None if `send` raised.
-        refusal: What `send` raised.
+        closed_error: What `send` raised.
         result: What the action returned or raised.
     """
 
@@ -57,7 +57,7 @@ class Scene:
         self.entered, self.finished = threading.Event(), threading.Event()
         self.released, self.alone = threading.Event(), threading.Event()
         self.outcome: Callable[[float], BaseException | None] | None = None
-        self.refusal: BaseException | None = None
+        self.closed_error: BaseException | None = None
         self.result: object = None
         self.inner: kprod.RecordFuture | None = None
         self.child: int | None = None
@@ -99,7 +99,7 @@ class Scene:
         try:
             self.outcome = self.place.trigger(self)
         except BaseException as error:  # noqa: BLE001 - the test looks at it
-            self.refusal = error
+            self.closed_error = error
         producer = self.reference()
         if producer is not None:
             with contextlib.suppress(KprodError):  # the action may have closed it
@@ -537,14 +537,14 @@ def main(place: str, action: str, servers: str) -> None:
     if scene.is_child:
         _end_child(scene)
     assert scene.finished.wait(WAIT_S)
-    error = scene.refusal if scene.outcome is None else scene.outcome(WAIT_S)
+    error = scene.closed_error if scene.outcome is None else scene.outcome(WAIT_S)
     scene.end()
     sys.stdout.write(f"{scene.child} {type(error).__name__}\n")
 
 
 def _end_child(scene: Scene) -> None:
     """Leave the copy of a caller's process: what it sent is refused, or fails."""
-    error = scene.refusal if scene.outcome is None else scene.outcome(0)
+    error = scene.closed_error if scene.outcome is None else scene.outcome(0)
     os._exit(CHILD_OK if isinstance(error, ClosedError) else CHILD_WRONG)
 
 

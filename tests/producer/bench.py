@@ -17,8 +17,8 @@ from kprod.cluster.snapshot import ClusterSnapshot, TopicSnapshot
 from kprod.errors import Disconnected, KprodError
 from kprod.model import Node, RecordMetadata
 from kprod.network.client_request import ClientRequest, Outcome
-from kprod.network.connection_context import NetworkDoors
-from kprod.producer.produce_request import ProduceCall
+from kprod.network.connection_context import NetworkIO
+from kprod.producer.produce_request import ProduceRequest
 from kprod.producer.producer import Producer
 from kprod.producer.wiring import Environment
 from kprod.protocol.api import ApiKey
@@ -37,7 +37,7 @@ class Carried:
     """A Produce request on the wire: what it carries, and whether brokers have acted on it."""
 
     def __init__(self, request: ClientRequest) -> None:
-        assert isinstance(request, ProduceCall)
+        assert isinstance(request, ProduceRequest)
         self.request = request
         frame = b"".join(request.encode(PRODUCE_VERSION, 1, "bench").pieces)
         _, offset = decode_request_header(frame[4:])
@@ -170,13 +170,13 @@ class Bench:
         self, leaders: Sequence[int] = (0, 0, 1), *, racks: Sequence[str] = (), **config: Any
     ) -> None:
         self.clock = ManualClock()
-        doors = NetworkDoors(
+        io = NetworkIO(
             selector=MemorySelector(), resolver=ScriptedResolver(), connect=_never_connect
         )
         environment = Environment(
             clock=self.clock,
-            source=random.Random(7),
-            doors=lambda _: doors,
+            rng=random.Random(7),
+            io=lambda _: io,
             is_threaded=False,
         )
         self.producer = Producer(
@@ -252,7 +252,7 @@ class Bench:
         self.client.answer(carried, produce_body(answers))
         return answers
 
-    def refuse(self, carried: Carried, code: int) -> None:
+    def reject(self, carried: Carried, code: int) -> None:
         """Answer every partition with an error, nothing appended."""
         self.answer(carried, dict.fromkeys(carried.batches, (code, -1)))
 

@@ -27,9 +27,9 @@ class SourceFirst:
     def find_spec(name: str, path: Sequence[str] | None, _: object = None) -> ModuleSpec | None:
         """See `importlib.abc.MetaPathFinder`."""
         for directory in path or () if name.startswith("kprod.") else ():
-            source = Path(directory) / f"{name.rpartition('.')[2]}.py"
-            if source.exists():
-                return importlib.util.spec_from_file_location(name, source)
+            rng = Path(directory) / f"{name.rpartition('.')[2]}.py"
+            if rng.exists():
+                return importlib.util.spec_from_file_location(name, rng)
         return None
 
 
@@ -95,7 +95,7 @@ def _run(
 
     turns = itertools.count()
 
-    def answer_all() -> None:
+    def respond_to_all() -> None:
         serve()
         while stage.held:
             stage.take().answer()
@@ -103,14 +103,14 @@ def _run(
             sys.settrace(None)
             if fault is MemoryError and len(futures) == RECORDS:
                 futures.append(producer.send("orders", b"after", partition=0))
-                producer._kprod.hurry()
+                producer._kprod.flush_soon()
             else:
                 producer._kprod.thread.stop_soon()
 
     futures: list[kprod.RecordFuture] = [
         producer.send("orders", b"x" * 3_000, partition=number % 2) for number in range(RECORDS)
     ]
-    stage.selector.serve = answer_all
+    stage.selector.serve = respond_to_all
     stage.selector.horizon_ms = stage.clock.now_ms() + 10_000
     tracer = _Tracer(fatal, fault)
     previous = sys.gettrace()

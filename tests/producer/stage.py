@@ -17,7 +17,7 @@ import kprod
 from kprod.clock import ManualClock
 from kprod.errors import KprodError
 from kprod.network.address_cursor import SocketAddress
-from kprod.network.connection_context import NetworkDoors
+from kprod.network.connection_context import NetworkIO
 from kprod.producer.wiring import Environment
 from kprod.protocol.api import ApiKey
 from tests.network.scripted import (
@@ -46,25 +46,25 @@ class SentBatch:
     @property
     def producer_id(self) -> int:
         """Of the header."""
-        return self._identity[0]
+        return self._transaction_manager[0]
 
     @property
     def epoch(self) -> int:
         """Of the header."""
-        return self._identity[1]
+        return self._transaction_manager[1]
 
     @property
     def sequence(self) -> int:
         """Of the first record."""
-        return self._identity[2]
+        return self._transaction_manager[2]
 
     @property
     def count(self) -> int:
         """Records in it."""
-        return self._identity[3]
+        return self._transaction_manager[3]
 
     @property
-    def _identity(self) -> tuple[int, int, int, int]:
+    def _transaction_manager(self) -> tuple[int, int, int, int]:
         found: tuple[int, int, int, int] = _IDENTITY.unpack_from(self.raw, _IDENTITY_AT)
         return found
 
@@ -86,7 +86,7 @@ class HeldRequest:
 
     def answer(self, code: int = 0, base_offset: int = 0, **fields: Any) -> None:
         """Answer every partition alike."""
-        self.answer_each(
+        self.respond_to_each(
             {
                 (batch.topic, batch.partition): {
                     "error_code": code,
@@ -97,7 +97,7 @@ class HeldRequest:
             }
         )
 
-    def answer_each(self, answers: Mapping[tuple[str, int], Mapping[str, Any]]) -> None:
+    def respond_to_each(self, answers: Mapping[tuple[str, int], Mapping[str, Any]]) -> None:
         """Answer partition by partition; those not named are left out."""
         responses = []
         for topic in self.request.body["topic_data"]:
@@ -271,9 +271,7 @@ class Stage:
         self.transports: list[MemoryTransport] = []
         self.turns = 0
         self.selector = StageSelector(self.clock, self._serve)
-        doors = NetworkDoors(
-            selector=self.selector, resolver=ScriptedResolver(), connect=self._connect
-        )
+        io = NetworkIO(selector=self.selector, resolver=ScriptedResolver(), connect=self._connect)
         given = {
             "bootstrap_servers": ",".join(f"127.0.0.1:{9_000 + node_id}" for node_id in node_ids),
             "max_block_ms": 0,
@@ -284,8 +282,8 @@ class Stage:
         self.producer = kprod.Producer(
             environment=Environment(
                 clock=self.clock,
-                source=random.Random(7),
-                doors=lambda _: doors,
+                rng=random.Random(7),
+                io=lambda _: io,
                 is_threaded=False,
             ),
             **given,

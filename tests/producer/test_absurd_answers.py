@@ -78,7 +78,7 @@ def test_a_reader_asks_again_for_an_end_that_no_log_has(offset: int) -> None:
         return {"topics": [{"name": "orders", "partitions": [part]}]}
 
     cluster.rules.append(answer)
-    reader = TopicReader(cluster.bootstrap, "orders", clock=cluster.clock, doors=cluster.doors)
+    reader = TopicReader(cluster.bootstrap, "orders", clock=cluster.clock, io=cluster.io)
     with reader:
         assert reader.ranges() == {0: (0, 1)}
         assert [record.value for _, record in reader] == [b"value"]

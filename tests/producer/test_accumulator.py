@@ -83,7 +83,7 @@ def test_what_is_in_flight_to_a_partition_that_goes_is_awaited_first() -> None:
     bench.turn()
     assert not first.done()
     assert not behind.done()
-    bench.refuse(bench.client.in_flight[0], 3)
+    bench.reject(bench.client.in_flight[0], 3)
     bench.turn()
     assert isinstance(first.exception(0), UnknownPartition)
     assert isinstance(behind.exception(0), UnknownPartition)
@@ -174,15 +174,15 @@ def test_a_refusal_behind_one_that_is_retried_waits_for_it() -> None:
         bench.send(0, value)
         bench.turn()
     first, second = list(bench.client.in_flight)
-    bench.refuse(first, NOT_ENOUGH_REPLICAS)
-    bench.refuse(second, 87)
+    bench.reject(first, NOT_ENOUGH_REPLICAS)
+    bench.reject(second, 87)
     bench.turn()
     assert len(bench.partitions[0].outcomes) == 1
     bench.turn(5)
     bench.answer(bench.client.in_flight[0])
     bench.turn()
     bench.turn(5)
-    bench.refuse(bench.client.in_flight[0], 87)
+    bench.reject(bench.client.in_flight[0], 87)
     bench.turn()
     assert [v for v, _ in bench.partitions[0].outcomes] == [b"warm", b"first", b"second"]
     assert bench.partitions[0].outcomes[2][1] == "NOT_PERSISTED"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kprod.errors import BufferTimeout
-from kprod.producer.produce_request import ProduceCall
+from kprod.producer.produce_request import ProduceRequest
 from tests.producer.bench import Bench
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ class SendPathMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.bench.client.in_flight)
     @rule(code=st.sampled_from(REFUSALS))
-    def refuse(self, code: int) -> None:
+    def reject(self, code: int) -> None:
         """The oldest request is answered with an error, and not appended."""
-        self.bench.refuse(self.bench.client.in_flight[0], code)
+        self.bench.reject(self.bench.client.in_flight[0], code)
 
     @precondition(lambda self: self.bench.client.in_flight)
     @rule(code=st.sampled_from(APPENDED_ALL_THE_SAME))
@@ -147,7 +147,7 @@ class SendPathMachine(RuleBasedStateMachine):
             for batch in carried.request.batches:
                 chains[id(batch.builder.chain)] = batch.builder.chain
         for request, _ in self.bench.client._completions:
-            for batch in request.batches if isinstance(request, ProduceCall) else ():
+            for batch in request.batches if isinstance(request, ProduceRequest) else ():
                 chains[id(batch.builder.chain)] = batch.builder.chain
         pooled = [chain for chain in chains.values() if chain.pool is self.bench.pool]
         assert sum(chain.lent_bytes for chain in pooled) == self.bench.pool.lent_bytes

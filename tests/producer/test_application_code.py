@@ -73,8 +73,8 @@ class _Scenes:
 
     def check_marked(self, scene: Scene) -> BaseException | None:
         """The marked record is refused, failed or delivered, and the log agrees."""
-        assert (scene.outcome is None) == (scene.refusal is not None)
-        error = scene.refusal if scene.outcome is None else scene.outcome(WAIT_S)
+        assert (scene.outcome is None) == (scene.closed_error is not None)
+        error = scene.closed_error if scene.outcome is None else scene.outcome(WAIT_S)
         count = self.values().count(MARKED)
         if getattr(error, "persistence", None) is Persistence.POSSIBLY_PERSISTED:
             assert count <= 1

@@ -9,7 +9,7 @@ from kprod._core.memory.chunk_pool import ChunkChain
 from kprod._core.memory.memory_waiter import MemoryWaiter
 from kprod._core.outcome.batch_result import BatchResult
 from kprod._core.record.batch_builder import BatchBuilder
-from kprod._core.send.partition_appender import PartitionHead, TopicHead
+from kprod._core.send.partition_appender import PartitionAppender, TopicRoutes
 from kprod.clock import SystemClock
 from kprod.config import AccumulatorSettings
 from kprod.errors import BufferTimeout, ClosedError, LocalProtocolError
@@ -35,7 +35,7 @@ def _settings(**changes: Any) -> AccumulatorSettings:
 
 
 class _Batch:
-    def __init__(self, queue: PartitionHead, chain: ChunkChain) -> None:
+    def __init__(self, queue: PartitionAppender, chain: ChunkChain) -> None:
         self.builder = BatchBuilder(chain, 1_000_000)
         self.result = BatchResult(queue.topic, queue.partition)
 
@@ -50,14 +50,14 @@ class _Path(PlainPath):
         self.pool = BufferPool(settings, self._on_shortage)
         rules = SendRules(max_block_ms=settings.max_block_ms, record_bytes_max=1 << 20)
         super().__init__(self.pool, SystemClock(), rules)
-        queues = [PartitionHead("orders", partition) for partition in range(8)]
-        self.topics["orders"] = TopicHead("orders", queues)
+        queues = [PartitionAppender("orders", partition) for partition in range(8)]
+        self.topics["orders"] = TopicRoutes("orders", queues)
 
     def _on_shortage(self) -> None:
         self.shortages += 1
         self.arrived.release()
 
-    def make_batch(self, queue: PartitionHead, chain: ChunkChain) -> _Batch:
+    def make_batch(self, queue: PartitionAppender, chain: ChunkChain) -> _Batch:
         return _Batch(queue, chain)
 
     def wait_for_memory(self, waiter: MemoryWaiter, timeout_ms: int) -> None:

@@ -111,9 +111,9 @@ def test_a_missing_partition_is_asked_for_once() -> None:
     asked: list[int] = []
     opener = bench.producer._kprod.support.await_partition
 
-    def count(head: Any, partition: int, timeout_ms: int) -> None:
+    def count(routes: Any, partition: int, timeout_ms: int) -> None:
         asked.append(partition)
-        opener(head, partition, timeout_ms)
+        opener(routes, partition, timeout_ms)
 
     bench.producer._kprod.support.await_partition = count  # type: ignore[method-assign]
     receipt = bench.producer.send_many(TOPIC, [b""] * 4, partitions=[7, 8, 7, 5])

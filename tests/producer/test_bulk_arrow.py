@@ -120,10 +120,10 @@ def test_every_column_goes_with_its_row() -> None:
         TOPIC, table, value="v", key="k", headers="h", partition="p", timestamp="t"
     )
     log = deliver(bench)
-    told_ms = int(stamp.timestamp() * 1000)
+    log_append_time_ms = int(stamp.timestamp() * 1000)
     (first,) = log[2] if before != 2 else log[2][:1]
-    assert first[1:] == (told_ms, b"x", b"a", (("é", b"1"), ("é", None)))
-    assert (told_ms, None, b"b", ()) in [row[1:] for row in log[before]]
+    assert first[1:] == (log_append_time_ms, b"x", b"a", (("é", b"1"), ("é", None)))
+    assert (log_append_time_ms, None, b"b", ()) in [row[1:] for row in log[before]]
     assert (77, b"z", None, ()) in [row[1:] for row in log[1]]
     assert sum(part.count for part in receipt.result(0).values()) == 3
 
@@ -440,12 +440,12 @@ def test_a_producer_closed_by_its_source_settles_what_was_on_its_way() -> None:
     assert bench.pool.lent_bytes == 0
 
 
-def _closed_on_the_way(bench: Bench, refusal: Callable[[], KprodError]) -> SendReceipt:
+def _closed_on_the_way(bench: Bench, closed_error: Callable[[], KprodError]) -> SendReceipt:
     """What a call is told of its rows if the producer is closed after its first block of them."""
 
     def close() -> None:
         bench.producer.close(0)
-        bench.producer._kprod.path.refusal = refusal
+        bench.producer._kprod.path.closed_error = closed_error
 
     table = pa.table({"value": [b"v"] * 10_000})
     with pytest.raises((ClosedError, KeyboardInterrupt)) as caught, stoppable(close):
@@ -469,19 +469,19 @@ def test_rows_that_find_the_producer_closed_are_counted_as_failed() -> None:
 def test_a_signal_while_rows_are_refused_loses_none_of_them() -> None:
     """They are refused again; the exception out of the handler ends the call."""
     bench = Bench()
-    refusals: list[BaseException] = [ClosedError("1"), KeyboardInterrupt(), ClosedError("2")]
+    rejections: list[BaseException] = [ClosedError("1"), KeyboardInterrupt(), ClosedError("2")]
 
-    def refuse() -> KprodError:
-        refusal = refusals.pop(0)
-        if isinstance(refusal, ClosedError):
-            return refusal
-        raise refusal
+    def reject() -> KprodError:
+        closed_error = rejections.pop(0)
+        if isinstance(closed_error, ClosedError):
+            return closed_error
+        raise closed_error
 
-    receipt = _closed_on_the_way(bench, refuse)
+    receipt = _closed_on_the_way(bench, reject)
     assert receipt.done()
     assert receipt.record_count == receipt.failed_count > 0
     assert {str(failure.error) for failure in receipt.failures()} == {"2"}
-    assert refusals == []
+    assert rejections == []
     assert bench.pool.lent_bytes == 0
 
 

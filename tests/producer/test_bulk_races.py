@@ -23,10 +23,10 @@ def test_a_topic_that_grows_in_the_middle_of_a_block() -> None:
     bench = Bench(batch_size=2000)
     count = 500
 
-    def roll(head: Any) -> None:
+    def roll(routes: Any) -> None:
         bench.lead(*[0] * count)
         bench.accumulator.topic_queues(TOPIC, count)
-        head.sticky = count - 1
+        routes.sticky = count - 1
 
     bench.producer._kprod.support.roll_sticky = roll  # type: ignore[method-assign]
     values = [b"%04d" % n * 25 for n in range(200)]
@@ -44,7 +44,7 @@ def test_interrupted_again_while_it_hands_over_it_hands_over_all() -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    bench.producer._kprod.support.breathe = interrupt  # type: ignore[method-assign]
+    bench.producer._kprod.support.check_signals = interrupt  # type: ignore[method-assign]
     bench.producer._kprod.support.roll_sticky = interrupt  # type: ignore[method-assign, assignment]
     with pytest.raises(KeyboardInterrupt) as caught:
         bench.producer.send_arrow(TOPIC, table, partition="p")
@@ -62,12 +62,12 @@ def test_a_batch_of_columns_is_as_old_as_its_place_in_the_queue() -> None:
     bench.client.room = 0
     sent: list[Any] = []
 
-    def breathe() -> None:
+    def check_signals() -> None:
         if not sent:
             bench.clock.advance(20_000)
             sent.append(bench.producer.send(TOPIC, b"ahead", partition=0))
 
-    bench.producer._kprod.support.breathe = breathe  # type: ignore[method-assign]
+    bench.producer._kprod.support.check_signals = check_signals  # type: ignore[method-assign]
     bench.turn()
     table = pa.table({"value": [b"row"] * 10_000, "p": [0] * 10_000})
     receipt = bench.producer.send_arrow(TOPIC, table, partition="p")
@@ -101,7 +101,7 @@ def test_refused_records_too_let_others_have_a_turn() -> None:
     """A list of nothing but wrong values can be interrupted, and stops no other thread."""
     bench = Bench()
     turns = []
-    bench.producer._kprod.support.breathe = lambda: turns.append(1)  # type: ignore[method-assign]
+    bench.producer._kprod.support.check_signals = lambda: turns.append(1)  # type: ignore[method-assign]
     receipt = bench.producer.send_many(TOPIC, ["text"] * 20_000)
     assert receipt.failed_count == 20_000
     assert len(turns) == 4

@@ -27,7 +27,7 @@ def test_answers_of_an_old_broker_are_told_apart_by_name() -> None:
     stage.run(10)
     held = stage.take()
     assert held.request.version == 12
-    held.answer_each({("a", 0): {"base_offset": 10}, ("b", 0): {"base_offset": 20}})
+    held.respond_to_each({("a", 0): {"base_offset": 10}, ("b", 0): {"base_offset": 20}})
     stage.run()
     assert [(f.result(0).topic, f.result(0).offset) for f in futures] == [("a", 10), ("b", 20)]
 
@@ -39,7 +39,7 @@ def test_errors_of_an_old_broker_are_told_apart_by_name() -> None:
     stage.run(10)
     held = stage.take()
     assert held.request.version == 12
-    held.answer_each({("a", 0): {"base_offset": 10}, ("b", 0): {"error_code": INVALID_RECORD}})
+    held.respond_to_each({("a", 0): {"base_offset": 10}, ("b", 0): {"error_code": INVALID_RECORD}})
     stage.run()
     assert futures[0].result(0).offset == 10
     error = futures[1].exception(0)
@@ -58,7 +58,7 @@ def test_answers_by_topic_id() -> None:
         topic_id_of("a"),
         topic_id_of("b"),
     }
-    held.answer_each({("b", 0): {"base_offset": 20}, ("a", 0): {"base_offset": 10}})
+    held.respond_to_each({("b", 0): {"base_offset": 20}, ("a", 0): {"base_offset": 10}})
     stage.run()
     assert [future.result(0).offset for future in futures] == [10, 20]
 
@@ -87,12 +87,14 @@ def test_an_answer_counts_only_for_the_request_it_belongs_to() -> None:
     stage = Stage({"orders": [1, 1]}, linger_ms=5)
     futures = [stage.put(b"A", partition=0), stage.put(b"B", partition=1)]
     stage.run(10)
-    stage.take().answer_each({("orders", 0): {"base_offset": 3}, ("orders", 1): {"error_code": 3}})
+    stage.take().respond_to_each(
+        {("orders", 0): {"base_offset": 3}, ("orders", 1): {"error_code": 3}}
+    )
     stage.run(150)
     later = stage.put(b"C", partition=0)
     again = stage.take()
     assert [batch.partition for batch in again.batches] == [1]
-    again.answer_each({("orders", 0): {"base_offset": 3}, ("orders", 1): {"error_code": 3}})
+    again.respond_to_each({("orders", 0): {"base_offset": 3}, ("orders", 1): {"error_code": 3}})
     stage.run(3)
     assert futures[0].result(0).offset == 3
     assert not later.done()

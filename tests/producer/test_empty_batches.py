@@ -61,7 +61,7 @@ def test_a_flush_gives_its_memory_back() -> None:
     empty = _open_empty(bench)
     bench.head.queues[0].seal()
     future = bench.producer.send(TOPIC, b"behind", partition=0)
-    bench.producer._kprod.hurry()
+    bench.producer._kprod.flush_soon()
     bench.turn()
     assert empty not in bench.head.queues[0].batches
     assert bench.client.in_flight_of(0) == 1

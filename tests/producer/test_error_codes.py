@@ -60,7 +60,7 @@ def _stages(code: int) -> Iterator[tuple[Stage, int]]:
         yield stage, position
 
 
-def _answer_all(stage: Stage, count: int, base_offset: int) -> list[tuple[int, int, int]]:
+def _respond_to_all(stage: Stage, count: int, base_offset: int) -> list[tuple[int, int, int]]:
     """Acknowledge what comes until so many batches are; returns their ids, epochs, sequences."""
     seen: list[tuple[int, int, int]] = []
     while len(seen) < count:
@@ -89,7 +89,7 @@ def test_a_retried_batch_comes_again_as_it_was(code: int) -> None:
         stage.run(200)
         assert stage.held[0].batch == stage.history[1 + position].batch
         assert (stage.metadata_requests > questions) is (code in REFRESHING)
-        seen = _answer_all(stage, 5 - position, 1 + position)
+        seen = _respond_to_all(stage, 5 - position, 1 + position)
         assert seen == [(1_000, 0, 1 + number) for number in range(position, 5)]
         assert _outcomes(stage) == _values()
         assert stage.close() == 0
@@ -103,7 +103,7 @@ def test_a_retried_batch_that_fails_later_says_what_it_went_through(code: int) -
         stage.answer(INVALID_RECORD)
         _, error = stage.settled[position]
         _check_error(error, INVALID_RECORD, _persistence(code))
-        _answer_all(stage, 4 - position, 2 + position)
+        _respond_to_all(stage, 4 - position, 2 + position)
         assert _outcomes(stage)[position + 1 :] == _values(position + 1)
 
 
@@ -114,7 +114,7 @@ def test_a_final_code_fails_its_batch_alone(code: int) -> None:
         stage.run()
         _check_error(stage.settled[position][1], code, _persistence(code))
         rest = 4 - position
-        assert _answer_all(stage, rest, 50) == [(1_000, 1, number) for number in range(rest)]
+        assert _respond_to_all(stage, rest, 50) == [(1_000, 1, number) for number in range(rest)]
         codes = dict(_outcomes(stage))
         assert codes.pop(b"%d" % position) == code
         assert set(codes.values()) <= {0}
@@ -129,7 +129,7 @@ def test_broken_sequences_at_the_head_begin_anew(code: int) -> None:
     for stage, position in _stages(code):
         rest = 5 - position
         stage.run(300)
-        assert _answer_all(stage, rest, 50) == [(1_000, 1, number) for number in range(rest)]
+        assert _respond_to_all(stage, rest, 50) == [(1_000, 1, number) for number in range(rest)]
         assert _outcomes(stage) == _values()
         assert stage.close() == 0
 
@@ -169,7 +169,7 @@ def test_init_producer_id(code: int) -> None:
     if code in RETRIED:
         stage.run(300)
         stage.give_id()
-        _answer_all(stage, 5, 0)
+        _respond_to_all(stage, 5, 0)
         assert [future.result(0).offset for future in futures] == list(POSITIONS)
         return
     for future in futures:

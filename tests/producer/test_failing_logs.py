@@ -18,7 +18,7 @@ import kprod
 from kprod.broker import EmbeddedCluster
 from kprod.config import NetworkSettings
 from kprod.errors import KprodError
-from kprod.network.connection_context import NetworkDoors, system_doors
+from kprod.network.connection_context import NetworkIO, system_io
 from kprod.producer.wiring import Environment
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -108,11 +108,11 @@ class _Life:
             retry_backoff_ms=1,
             reconnect_backoff_ms=1,
             reconnect_backoff_max_ms=1,
-            environment=Environment(doors=self._doors),
+            environment=Environment(io=self._io),
         )
 
-    def _doors(self, settings: NetworkSettings) -> NetworkDoors:
-        opened = system_doors(settings)
+    def _io(self, settings: NetworkSettings) -> NetworkIO:
+        opened = system_io(settings)
         self.selectors.append(_DyingSelector(opened.selector))
         return replace(opened, selector=self.selectors[0])
 
@@ -160,14 +160,14 @@ class _Life:
         """Let the sender die: what is sent fails with the reason, and close returns."""
         self.selectors[0].is_dying = True
         futures = []
-        refused = None
-        while refused is None:  # it dies at the end of its present sleep, which a send ends
+        rejected = None
+        while rejected is None:  # it dies at the end of its present sleep, which a send ends
             try:
                 futures += self.offer()
                 futures[-1].exception(WAIT_S)
             except KprodError as error:
-                refused = error
-        assert "the sender thread died" in str(refused)
+                rejected = error
+        assert "the sender thread died" in str(rejected)
         self.producer.close(WAIT_S)  # counts what had failed, or had not yet
         assert self.producer.close(WAIT_S) == 0
         for future in futures:

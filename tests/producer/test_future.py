@@ -118,18 +118,18 @@ def test_a_result_knows_whether_anybody_would_hear_of_it() -> None:
     result = BatchResult(TOPIC, 0)
     lock = threading.Lock()
     lock.acquire()
-    heard = [result.is_unheard()]
-    assert result.await_by(lock)
-    heard.append(result.is_unheard())
-    result.forgo(lock)
-    result.forgo(lock)
-    heard.append(result.is_unheard())
-    assert result.await_by(lock)
+    heard = [result.has_no_observers()]
+    assert result.add_waiter(lock)
+    heard.append(result.has_no_observers())
+    result.remove_waiter(lock)
+    result.remove_waiter(lock)
+    heard.append(result.has_no_observers())
+    assert result.add_waiter(lock)
     result.complete(0, -1)
-    heard.append(result.is_unheard())
+    heard.append(result.has_no_observers())
     assert heard == [True, False, True, False]
     assert not lock.locked()
-    assert not result.await_by(lock)
+    assert not result.add_waiter(lock)
 
 
 ASKS: dict[str, Callable[[RecordFuture, float], object]] = {
@@ -187,7 +187,7 @@ def test_as_long_as_one_likes_is_a_timeout(
     answers: list[object] = []
     thread = threading.Thread(target=lambda: answers.append(ask(future, timeout)), daemon=True)
     thread.start()
-    while result.is_unheard() and thread.is_alive():
+    while result.has_no_observers() and thread.is_alive():
         threading.Event().wait(0.001)
     bench.run()
     thread.join(SETTLE_S)
@@ -234,7 +234,7 @@ def test_its_repr_says_where_the_record_is() -> None:
     assert repr(futures[1]) == "<RecordFuture orders-0: pending>"
     while not bench.client.in_flight:
         bench.turn(1)
-    bench.refuse(bench.client.in_flight[0], MESSAGE_TOO_LARGE)
+    bench.reject(bench.client.in_flight[0], MESSAGE_TOO_LARGE)
     bench.turn()
     assert repr(futures[1]) == "<RecordFuture orders-0: pending>"
     bench.run()

@@ -21,7 +21,7 @@ def _hold_ids(brokers: Brokers) -> None:
     brokers.holds_ids = True
 
 
-def _identity(batch: SentBatch) -> tuple[int, int, int]:
+def _transaction_manager(batch: SentBatch) -> tuple[int, int, int]:
     return batch.producer_id, batch.epoch, batch.sequence
 
 
@@ -99,7 +99,7 @@ def test_nothing_goes_to_a_new_leader_until_the_old_one_is_settled() -> None:
     stage.answer(NOT_LEADER)
     held = stage.answer()
     assert (held.broker, held.batch) == (2, sent[4])
-    assert _identity(stage.answer(0, 9).batch) == (1_000, 0, 6)
+    assert _transaction_manager(stage.answer(0, 9).batch) == (1_000, 0, 6)
     assert new.result(0).offset == 9
 
 
@@ -140,7 +140,7 @@ def test_a_batch_of_unknown_fate_is_never_renumbered(code: int) -> None:
     assert isinstance(error, BrokerError)
     assert (error.code, error.persistence) == (code, Persistence.POSSIBLY_PERSISTED)
     stage.send(b"next")
-    assert _identity(stage.answer().batch) == (1_000, 1, 0)
+    assert _transaction_manager(stage.answer().batch) == (1_000, 1, 0)
     assert all(held.batch in {sent, again.batch} for held in stage.history[1:3])
 
 
@@ -184,7 +184,7 @@ def test_a_new_epoch_waits_for_every_fate() -> None:
     stage.run(30_000)
     assert stage.answer(0, 4).batch == lost.batch
     assert unknown.result(0).offset == 4
-    assert _identity(stage.answer(0, 7).batch) == (1_000, 1, 0)
+    assert _transaction_manager(stage.answer(0, 7).batch) == (1_000, 1, 0)
     assert waiting.result(0).offset == 7
 
 
@@ -205,7 +205,7 @@ def test_what_is_known_not_to_be_there_does_not_keep_the_epoch_waiting() -> None
     stage.run(30_000)
     stage.answer(0, 1)
     stage.run(2_000)
-    assert _identity(stage.answer().batch) == (1_000, 1, 0)
+    assert _transaction_manager(stage.answer().batch) == (1_000, 1, 0)
 
 
 def test_a_new_epoch_begins_every_partition_at_zero_and_comes_once() -> None:
@@ -221,7 +221,7 @@ def test_a_new_epoch_begins_every_partition_at_zero_and_comes_once() -> None:
     stage.run(2_000)
     for partition in range(3):
         stage.send(b"after", partition=partition)
-        assert _identity(stage.answer().batch) == (1_000, 1, 0)
+        assert _transaction_manager(stage.answer().batch) == (1_000, 1, 0)
     assert busy.done()
 
 
@@ -249,7 +249,7 @@ def test_a_new_epoch_sends_at_once_what_waited_for_it() -> None:
     began_ms = stage.clock.now_ms()
     stage.take().answer(0, 0)
     stage.run(1_000)
-    assert _identity(stage.take().batch) == (1_000, 1, 0)
+    assert _transaction_manager(stage.take().batch) == (1_000, 1, 0)
     assert stage.sent_at_ms[-1] == began_ms
 
 
@@ -260,14 +260,14 @@ def test_a_new_epoch_ends_no_linger() -> None:
         stage.put(b"warm", partition=partition)
     stage.run(51)
     stage.answer()
-    stage.put(b"refused", partition=1)
+    stage.put(b"rejected", partition=1)
     stage.put(b"busy")
     stage.run(51)
     held = stage.take()
     stage.put(b"lingering")
     began_ms = stage.clock.now_ms()
     stage.run(10)
-    held.answer_each(
+    held.respond_to_each(
         {
             ("orders", 0): {"error_code": 0, "base_offset": 1},
             ("orders", 1): {"error_code": INVALID_RECORD, "base_offset": -1},
@@ -341,7 +341,7 @@ def test_the_last_epoch_is_followed_by_another_producer_id() -> None:
         stage.send(b"%d" % number)
         stage.brokers.producer_id = 2_000
         stage.brokers.first_epoch = 0
-        seen.append(_identity(stage.answer(INVALID_RECORD).batch))
+        seen.append(_transaction_manager(stage.answer(INVALID_RECORD).batch))
         assert stage.run(1_000) < 20
     assert seen == [(1_000, 32_766, 0), (1_000, 32_767, 0), (2_000, 0, 0)]
 
@@ -369,7 +369,7 @@ def test_a_deadline_in_flight_gates_the_partition_until_its_answer() -> None:
     assert not stage.held
     late.answer(0, 1)
     stage.run()
-    assert _identity(stage.answer().batch) == (1_000, 1, 0)
+    assert _transaction_manager(stage.answer().batch) == (1_000, 1, 0)
     assert waiting.done()
 
 
@@ -382,7 +382,7 @@ def test_a_deadline_in_flight_gates_the_partition_until_its_connection_is_gone()
     stage.run(300)
     assert not stage.held
     stage.run(1_000)
-    assert _identity(stage.answer().batch) == (1_000, 1, 0)
+    assert _transaction_manager(stage.answer().batch) == (1_000, 1, 0)
     assert waiting.done()
 
 
@@ -400,7 +400,7 @@ def test_those_behind_an_expired_batch_keep_their_sequences_until_answered() -> 
         stage.answer(0, 1 + offset)
     assert [future.result(0).offset for future in behind] == [2, 3, 4]
     stage.send(b"next")
-    assert _identity(stage.answer().batch) == (1_000, 1, 0)
+    assert _transaction_manager(stage.answer().batch) == (1_000, 1, 0)
 
 
 def test_a_batch_that_has_expired_is_not_sent() -> None:
@@ -431,14 +431,14 @@ def test_a_gated_partition_neither_stops_its_node_nor_makes_the_sender_spin() ->
     assert stage.run(10_000) <= 3
     for _ in range(3):
         stage.answer()
-    assert _identity(stage.take().batch) == (1_000, 0, 1)
+    assert _transaction_manager(stage.take().batch) == (1_000, 0, 1)
 
 
 def test_a_producer_without_idempotence_has_no_identity() -> None:
     """No id is asked for, no sequence is given."""
     stage = Stage(enable_idempotence=False)
     stage.send(b"v")
-    assert _identity(stage.answer().batch) == (-1, -1, -1)
+    assert _transaction_manager(stage.answer().batch) == (-1, -1, -1)
     assert not stage.id_requests
 
 
@@ -516,7 +516,7 @@ def test_a_batch_that_expires_in_flight_stops_its_own_partition_only() -> None:
     late.answer(0, 1)
     stage.run()
     stage.send(b"next", partition=1)
-    assert _identity(stage.answer().batch) == (1_000, 1, 0)
+    assert _transaction_manager(stage.answer().batch) == (1_000, 1, 0)
 
 
 def test_the_longest_of_several_back_offs_counts() -> None:

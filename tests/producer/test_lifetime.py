@@ -16,7 +16,7 @@ import kprod
 from kprod.broker import EmbeddedCluster
 from kprod.config import NetworkSettings
 from kprod.errors import KprodError
-from kprod.network.connection_context import NetworkDoors, system_doors
+from kprod.network.connection_context import NetworkIO, system_io
 from kprod.producer import lifetime
 from kprod.producer.wiring import Environment
 from kprod.protocol.api import ApiKey
@@ -122,15 +122,15 @@ def test_a_dead_sender_fails_everything_and_says_why(
     """Futures fail with the cause, `send` raises it, `close` returns."""
     selectors: list[_DyingSelector] = []
 
-    def doors(settings: NetworkSettings) -> NetworkDoors:
-        opened = system_doors(settings)
+    def io(settings: NetworkSettings) -> NetworkIO:
+        opened = system_io(settings)
         selectors.append(_DyingSelector(opened.selector))
         return replace(opened, selector=selectors[0])
 
     producer = kprod.Producer(
         bootstrap_servers=cluster.bootstrap_servers,
         linger_ms=5_000,
-        environment=Environment(doors=doors),
+        environment=Environment(io=io),
     )
     future = producer.send("orders", b"waiting")
     with caplog.at_level(logging.CRITICAL):
@@ -148,13 +148,13 @@ class _Ended:
 
     client_id = "ended"
 
-    def begin_close(self) -> Callable[[], int]:
+    def close_soon(self) -> Callable[[], int]:
         return lambda: 0
 
     def close(self, timeout: float | None = None) -> int:
         return int(timeout is None) * 0
 
-    def refuse_in_child(self) -> None:
+    def reject_in_child(self) -> None:
         """Nothing to refuse."""
 
 
@@ -193,7 +193,7 @@ def test_ctrl_c_again_and_again_at_exit_keeps_nothing_from_being_counted(
 
         client_id = "busy"
 
-        def begin_close(self) -> Callable[[], int]:
+        def close_soon(self) -> Callable[[], int]:
             return lambda: 7
 
         def close(self, timeout: float | None = None) -> int:

@@ -27,10 +27,10 @@ def cluster() -> Iterator[EmbeddedCluster]:
         yield running
 
 
-@pytest.fixture(params=["delivered", "refused"])
+@pytest.fixture(params=["delivered", "rejected"])
 def producer(cluster: EmbeddedCluster, request: pytest.FixtureRequest) -> Iterator[kprod.Producer]:
     """One whose records succeed, or fail for good."""
-    if request.param == "refused":
+    if request.param == "rejected":
         cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.INVALID_RECORD, times=1_000)
     made = kprod.Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=50)
     yield made
@@ -78,7 +78,7 @@ def test_a_callback_may_raise_anything(
     assert all(future.done() for future in futures)
     reports = [record for record in caplog.records if "callback raised" in record.message]
     assert len(reports) == count // 2
-    assert producer._kprod.path.refusal is None
+    assert producer._kprod.path.closed_error is None
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -121,7 +121,7 @@ def test_a_receipt_s_callback_may_raise_anything(
     with caplog.at_level(logging.CRITICAL):
         producer.send_many("orders", [b"1", b"2"]).add_done_callback(fail)
         producer.flush(WAIT_S)
-    assert producer._kprod.path.refusal is None
+    assert producer._kprod.path.closed_error is None
     assert not producer._kprod.thread.has_ended
 
 
@@ -153,9 +153,9 @@ def test_waiting_for_itself_is_refused(producer: kprod.Producer) -> None:
         lambda: producer.send_many("orders", [b"unsettled"]).result(WAIT_S),
     ]
     for ask in asks:
-        refused = _in_callback(producer, ask)
-        assert isinstance(refused, KprodError)
-        assert "would wait for itself" in str(refused)
+        rejected = _in_callback(producer, ask)
+        assert isinstance(rejected, KprodError)
+        assert "would wait for itself" in str(rejected)
     producer.flush(WAIT_S)
 
 
@@ -213,7 +213,7 @@ def test_no_lock_is_held_while_a_callback_runs(producer: kprod.Producer) -> None
         def call() -> None:
             producer.send("orders", b"from another thread")
             producer.flush(0)
-            producer._kprod.hurry()
+            producer._kprod.flush_soon()
 
         thread = threading.Thread(target=call)
         thread.start()

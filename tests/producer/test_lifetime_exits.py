@@ -98,7 +98,7 @@ ENDINGS = {
             sys.exit(9)
         producer.send("orders", b"{count}", on_delivery=stop)
         note({count} + 1)
-        producer._kprod.hurry()
+        producer._kprod.flush_soon()
         try:
             threading.Event().wait({limit_s})
         except KeyboardInterrupt:

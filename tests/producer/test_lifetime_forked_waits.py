@@ -84,7 +84,7 @@ class Wait(NamedTuple):
     ask: str
     in_child: str
     in_parent: str
-    is_waiting: str = "not result.is_unheard()"
+    is_waiting: str = "not result.has_no_observers()"
     send: str = 'producer.send("orders", b"a")'
     before: str = 'producer._kprod.support.open_topic("orders", 60_000)'
 
@@ -92,7 +92,8 @@ class Wait(NamedTuple):
 _RECEIPT = 'producer.send_many("orders", [b"a"])'
 _UNTIL_THE_LANE_OPENS = """for _ in range(1_000):
     producer.send("orders", b"v").result(60)
-    if producer._kprod.path.lane.is_awaited and not producer._kprod.path.lane._turn.locked():
+    direct_path = producer._kprod.path.direct_path
+    if direct_path.is_awaited and not direct_path._turn.locked():
         break"""
 # A receipt listens to its batch before it is waited for, so that does not tell.
 _RECEIPT_WAITS = 'main_thread_is_in("wait_settled")'
@@ -109,7 +110,7 @@ WAITS = {
         "made.result().partition",
         "ProducerForked",
         "0",
-        "producer._kprod.path.lane._is_fetching",
+        "producer._kprod.path.direct_path._is_fetching",
         before=_UNTIL_THE_LANE_OPENS,
     ),
 }

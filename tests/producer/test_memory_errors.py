@@ -141,7 +141,7 @@ def test_without_memory_for_a_request_its_batches_go_again(
     _check_alive(producer, cluster)
 
 
-@pytest.mark.parametrize("name", ["ProduceCall", "TopicRecords"])
+@pytest.mark.parametrize("name", ["ProduceRequest", "TopicRecords"])
 def test_without_memory_to_put_batches_together_they_fail_and_the_next_are_delivered(
     producer: kprod.Producer,
     cluster: EmbeddedCluster,
@@ -167,10 +167,10 @@ def test_a_deadline_without_memory_for_its_error_leaves_no_record_unsettled(
 ) -> None:
     """A timer's task that is cut off in its middle cannot be made up for: the producer says so."""
 
-    def refuse(*_: object) -> KprodError:
+    def reject(*_: object) -> KprodError:
         raise MemoryError
 
-    monkeypatch.setattr(delivery_errors, "DeliveryTimeout", refuse)
+    monkeypatch.setattr(delivery_errors, "DeliveryTimeout", reject)
     cluster.faults.drop(ApiKey.PRODUCE, times=1_000)
     settings = functools.partial(kprod.Producer, bootstrap_servers=cluster.bootstrap_servers)
     short = settings(linger_ms=0, request_timeout_ms=100, delivery_timeout_ms=200)

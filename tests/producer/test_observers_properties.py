@@ -34,13 +34,13 @@ BASE_OFFSET = 100  # records of others that were there before
 
 _kinds = st.sampled_from(sorted(KINDS))
 _values = st.sampled_from([0, 0, 30, 300])  # bytes behind the number that makes a value its own
-_answers = st.sampled_from(["split"] * 4 + ["take"] * 3 + ["reject", "reject some", "again"])
+_responses = st.sampled_from(["split"] * 4 + ["take"] * 3 + ["reject", "reject some", "again"])
 _records = st.tuples(
     st.integers(0, 1), _values, st.booleans(), st.lists(_kinds, max_size=2)
 )  # partition, size, whether there is an `on_delivery`, and the other observers
 _steps = st.one_of(
-    st.tuples(st.just("answer"), st.integers(0, 3), _answers, _answers),
-    st.tuples(st.just("answer"), st.integers(0, 3), _answers, _answers),
+    st.tuples(st.just("answer"), st.integers(0, 3), _responses, _responses),
+    st.tuples(st.just("answer"), st.integers(0, 3), _responses, _responses),
     st.tuples(st.just("lose"), st.integers(0, 3), st.booleans()),
     st.tuples(st.just("send"), _records),
     st.tuples(

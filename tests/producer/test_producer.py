@@ -192,7 +192,7 @@ def test_delivery_times_out_while_in_flight() -> None:
 def test_callbacks_see_metadata_or_error_and_may_send(cluster: EmbeddedCluster) -> None:
     """On the sender's thread, in order; a flush in there is refused."""
     seen: list[RecordMetadata | None] = []
-    refused: list[errors.KprodError] = []
+    rejected: list[errors.KprodError] = []
     again: list[kprod.RecordFuture] = []
     with _producer(cluster) as producer:
 
@@ -201,15 +201,15 @@ def test_callbacks_see_metadata_or_error_and_may_send(cluster: EmbeddedCluster) 
             seen.append(metadata)
             try:
                 producer.flush()
-            except errors.KprodError as refusal:
-                refused.append(refusal)
+            except errors.KprodError as closed_error:
+                rejected.append(closed_error)
             again.append(producer.send("orders", b"again", partition=1))
 
         first = producer.send("orders", b"v", partition=0, on_delivery=deliver)
         assert first.result(10).offset == 0
         assert producer.flush(10) == 0
         assert again[0].result(10).partition == 1
-    assert len(seen) == len(refused) == 1
+    assert len(seen) == len(rejected) == 1
 
 
 def test_futures_bridge_to_asyncio_and_concurrent(cluster: EmbeddedCluster) -> None:

@@ -50,7 +50,7 @@ def _values(cluster: EmbeddedCluster) -> list[bytes]:
 def _interrupt_sends(producer: kprod.Producer, wanted: int) -> tuple[list[bytes], list[bytes]]:
     """Send under a signal storm; return values that got a future, and values that did not."""
     accepted: list[bytes] = []
-    refused: list[bytes] = []
+    rejected: list[bytes] = []
     futures: list[kprod.RecordFuture] = []
     is_armed = [False]
 
@@ -72,11 +72,11 @@ def _interrupt_sends(producer: kprod.Producer, wanted: int) -> tuple[list[bytes]
             except Interrupt:
                 pass
             if future is None:
-                refused.append(value)
+                rejected.append(value)
             else:
                 accepted.append(value)
                 futures.append(future)
-            if len(refused) >= wanted:
+            if len(rejected) >= wanted:
                 break
     finally:
         is_armed[0] = False
@@ -84,7 +84,7 @@ def _interrupt_sends(producer: kprod.Producer, wanted: int) -> tuple[list[bytes]
         signal.signal(signal.SIGALRM, previous)
     assert producer.flush(SETTLE_S) == 0
     assert all(future.result(0).offset >= 0 for future in futures)
-    return accepted, refused
+    return accepted, rejected
 
 
 def _run_interrupts(cluster: EmbeddedCluster, wanted: int) -> None:
@@ -96,14 +96,14 @@ def _run_interrupts(cluster: EmbeddedCluster, wanted: int) -> None:
     )
     with producer:
         producer.send("orders", b"warm").result(SETTLE_S)
-        accepted, refused = _interrupt_sends(producer, wanted)
+        accepted, rejected = _interrupt_sends(producer, wanted)
         assert (producer._kprod.pool.lent_bytes, producer._kprod.pool.waiter_count) == (0, 0)
         assert producer.send("orders", b"after").result(SETTLE_S).offset >= 0
     counts = Counter(_values(cluster))
     assert max(counts.values()) == 1
     assert set(accepted) <= counts.keys()
     # The handler may also raise between the return of `send` and the assignment of its future.
-    assert counts.keys() <= {*accepted, *refused, b"warm", b"after"}
+    assert counts.keys() <= {*accepted, *rejected, b"warm", b"after"}
 
 
 @pytest.mark.slow

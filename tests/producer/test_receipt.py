@@ -78,7 +78,7 @@ def test_parts_of_a_split_batch_answer_for_their_records() -> None:
     bench.turn()
     bench.turn()
     (whole,) = bench.client.in_flight
-    bench.refuse(whole, MESSAGE_TOO_LARGE)
+    bench.reject(whole, MESSAGE_TOO_LARGE)
     bench.turn()
     bench.turn(200)
     parts = 0
@@ -88,7 +88,7 @@ def test_parts_of_a_split_batch_answer_for_their_records() -> None:
         if parts == 1:
             bench.answer(carried)
         else:
-            bench.refuse(carried, INVALID_RECORD)
+            bench.reject(carried, INVALID_RECORD)
         bench.turn()
         bench.turn(200)
     assert parts > 1

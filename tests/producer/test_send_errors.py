@@ -80,17 +80,17 @@ def test_a_full_buffer_says_how_full() -> None:
 def test_a_callback_never_waits_for_what_only_its_own_thread_brings() -> None:
     """On the sender's thread: an unknown topic and a full buffer are errors at once."""
     bench = Bench(max_block_ms=60_000)
-    refused: list[type[KprodError]] = []
+    rejected: list[type[KprodError]] = []
 
     def again(*_: object) -> None:
         try:
             bench.producer.send("unseen", b"v")
         except KprodError as error:
-            refused.append(type(error))
+            rejected.append(type(error))
 
     bench.producer._kprod.thread._thread = threading.current_thread()
     bench.producer.send(TOPIC, b"v", partition=0, on_delivery=again)
     bench.run(turns=5)
     bench.producer._kprod.thread._thread = None
-    assert refused == [MetadataTimeout]
+    assert rejected == [MetadataTimeout]
     bench.producer.close()

@@ -49,7 +49,7 @@ def test_each_produce_version_carries_the_records(newest: int) -> None:
     assert held.request.body["transactional_id"] is None
     found = {(batch.topic, batch.partition): batch.raw[-2:-1] for batch in held.batches}
     assert found == {("a", 0): b"x", ("a", 1): b"y", ("b", 0): b"z"}
-    held.answer_each(
+    held.respond_to_each(
         {
             ("a", 0): {"base_offset": 1},
             ("a", 1): {"base_offset": 2},

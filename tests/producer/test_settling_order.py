@@ -134,7 +134,7 @@ def test_an_error_that_is_final_waits_for_those_before_it() -> None:
     for number in (1, 2):
         send(number)
     first, second = bench.client.in_flight
-    bench.refuse(first, NOT_LEADER)
+    bench.reject(first, NOT_LEADER)
     bench.turn()
     bench.client.in_flight.remove(second)
     bench.client.complete(second.request, error=error_for(INVALID_RECORD))
@@ -159,7 +159,7 @@ def test_a_failure_that_waits_leaves_the_oldest_batch_ready() -> None:
         send(number)
     first, second = bench.client.in_flight
     bench.lead(1)
-    bench.refuse(first, NOT_LEADER)
+    bench.reject(first, NOT_LEADER)
     bench.turn()
     bench.turn()
     assert bench.client.in_flight == [second]
@@ -189,13 +189,13 @@ def test_a_batch_that_waits_to_fail_is_not_sent_again() -> None:
     send(3)
     bench.turn()
     first, second = bench.client.in_flight
-    bench.refuse(first, NOT_LEADER)
+    bench.reject(first, NOT_LEADER)
     bench.turn()
     bench.client.in_flight.remove(second)
     bench.client.complete(second.request, error=error_for(INVALID_RECORD))
     bench.turn()
     bench.turn(200)
-    bench.refuse(bench.client.in_flight[0], MESSAGE_TOO_LARGE)
+    bench.reject(bench.client.in_flight[0], MESSAGE_TOO_LARGE)
     bench.turn()
     bench.turn()
     for number in (1, 2):
@@ -214,7 +214,7 @@ def test_a_purged_partition_does_not_wait_for_the_rest_of_a_back_off() -> None:
     stage = Stage(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
     stage.send(b"first")
     stage.answer()
-    stage.send(b"refused")
+    stage.send(b"rejected")
     stage.answer(2)
     assert stage.producer.purge() == 1
     stage.run()
@@ -328,7 +328,7 @@ class SettlingMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.bench.client.in_flight)
     @rule(code=st.sampled_from(REFUSALS))
-    def refuse(self, code: int) -> None:
+    def reject(self, code: int) -> None:
         """The oldest request, with any error."""
         self._answer(self.bench.client.in_flight[0], code)
         self.bench.turn()

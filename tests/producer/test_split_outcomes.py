@@ -26,7 +26,7 @@ def _answered(bench: Bench, codes: list[int]) -> None:
             bench.turn(10)
         (carried,) = bench.client.in_flight
         if code:
-            bench.refuse(carried, code)
+            bench.reject(carried, code)
         else:
             bench.answer(carried)
         bench.turn()
@@ -120,9 +120,9 @@ def test_flush_counts_only_the_records_that_it_covers(rejected: range) -> None:
         for carried in list(bench.client.in_flight):
             here = [record.value for record in _records(carried.batches[0])]
             if len(here) > 3 and here[0] == values[0] and len(rejected) == 3:
-                bench.refuse(carried, MESSAGE_TOO_LARGE)  # until the covered records are alone
+                bench.reject(carried, MESSAGE_TOO_LARGE)  # until the covered records are alone
             elif values.index(here[0] or b"") in rejected:
-                bench.refuse(carried, INVALID_RECORD)
+                bench.reject(carried, INVALID_RECORD)
             else:
                 bench.answer(carried)
             bench.turn()

@@ -63,7 +63,7 @@ def test_a_message_with_a_tail_is_refused() -> None:
 def test_damaged_messages_are_values_or_errors() -> None:
     """Bytes replaced at random give a body or a RemoteProtocolError, never anything else."""
     dice = random.Random(20260611)
-    refused = 0
+    rejected = 0
     for message, version in all_versions():
         codec = codec_of(message, version)
         encoded = codec.encode(sample(message, version))
@@ -74,8 +74,8 @@ def test_damaged_messages_are_values_or_errors() -> None:
             try:
                 codec.encode(codec.decode(damaged))
             except RemoteProtocolError:
-                refused += 1
-    assert refused > 0
+                rejected += 1
+    assert rejected > 0
 
 
 @settings(max_examples=300, deadline=None)

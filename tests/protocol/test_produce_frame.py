@@ -14,7 +14,7 @@ from kprod.protocol.headers import encode_request_header
 from kprod.protocol.produce_frame import (
     VERSIONS,
     PartitionRecords,
-    ProduceRequest,
+    ProduceFrame,
     TopicRecords,
     produce_request,
 )
@@ -33,7 +33,7 @@ _TOPICS = st.builds(
     TopicRecords, st.text(max_size=10), st.uuids(), st.lists(_PARTITIONS, max_size=3)
 )
 _REQUESTS = st.builds(
-    ProduceRequest,
+    ProduceFrame,
     version=st.integers(*VERSIONS),
     correlation_id=st.integers(0, 2**31 - 1),
     client_id=st.none() | st.text(max_size=10),
@@ -44,7 +44,7 @@ _REQUESTS = st.builds(
 )
 
 
-def _by_tables(request: ProduceRequest) -> bytes:
+def _by_tables(request: ProduceFrame) -> bytes:
     by_id = request.version >= 13
     topics = [
         {
@@ -72,12 +72,12 @@ def _by_tables(request: ProduceRequest) -> bytes:
 
 @settings(max_examples=200, deadline=None)
 @given(request=_REQUESTS)
-def test_the_pieces_joined_are_what_the_tables_say(request: ProduceRequest) -> None:
+def test_the_pieces_joined_are_what_the_tables_say(request: ProduceFrame) -> None:
     """Every version, with any number of topics, partitions and pieces."""
     assert b"".join(produce_request(request)) == _by_tables(request)
 
 
-def _request(**changes: Any) -> ProduceRequest:
+def _request(**changes: Any) -> ProduceFrame:
     settled: dict[str, Any] = {
         "version": 12,
         "correlation_id": 1,
@@ -87,7 +87,7 @@ def _request(**changes: Any) -> ProduceRequest:
         "transactional_id": None,
         "topics": [TopicRecords("orders", UUID(int=7), [_partition(0, b"first", b"second")])],
     }
-    return ProduceRequest(**(settled | changes))
+    return ProduceFrame(**(settled | changes))
 
 
 def test_record_pieces_are_passed_on_not_copied() -> None:

@@ -26,10 +26,10 @@ from kprod._core.record import (
     message_set_reader,
     record_iterator,
 )
-from kprod._core.send import bulk_account as tally
+from kprod._core.send import bulk_account as account
 from kprod._core.send import bulk_columns, bulk_completion, bulk_share
 from kprod._core.send import bulk_send as bulk
-from kprod._core.send.partition_appender import ChunkHand, PartitionHead, TopicHead
+from kprod._core.send.partition_appender import PartitionAppender, ReservedChunks, TopicRoutes
 from kprod._core.socket_io import owned_descriptor
 from kprod._core.timer import timer_task, wheel, wheel_level
 from kprod._core.timer import watch_lists as watch
@@ -43,14 +43,14 @@ from kprod.network.framing import FrameReader
 from kprod.network.outgoing import OutgoingFrame
 from kprod.network.resolver import ThreadResolver
 from kprod.network.transport import PlainTransport
-from kprod.producer.direct_path.direct_path import ExpressLane
-from kprod.producer.direct_path.response_wait import AnswerWait
+from kprod.producer.direct_path.direct_path import DirectPath
+from kprod.producer.direct_path.response_wait import ResponseWait
 from kprod.producer.partitioner import Weights
 from kprod.producer.produce_request import ProduceTerms
 from kprod.producer.sender_thread import SenderThread
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec
-from kprod.protocol.produce_frame import ProduceRequest, TopicRecords
+from kprod.protocol.produce_frame import ProduceFrame, TopicRecords
 from tests.producer.stage import Stage, topic_id_of
 
 SEARCHED = 200_000  # objects of a producer, at most
@@ -134,8 +134,8 @@ def _rows() -> arrow_rows.ArrowRows:
 
 
 def _arrow_batches() -> arrow_batches.ArrowBatches:
-    head = TopicHead("orders", [])
-    return arrow_batches.ArrowBatches(_stage().producer._kprod.path, head, tally.SendTally())
+    head = TopicRoutes("orders", [])
+    return arrow_batches.ArrowBatches(_stage().producer._kprod.path, head, account.BulkAccount())
 
 
 def _result() -> batch_result.BatchResult:
@@ -161,9 +161,9 @@ def _socket() -> socket.socket:
     return socket.socketpair()[0]
 
 
-def _lane() -> ExpressLane:
+def _lane() -> DirectPath:
     producer = _stage().producer
-    return ExpressLane(
+    return DirectPath(
         producer._kprod.sender,
         producer._kprod.client,
         producer._kprod.accumulator,
@@ -194,10 +194,10 @@ class _Watched(watch.WatchedTask):
 
 
 _MADE: dict[str, Callable[[], Any]] = {
-    "ChunkHand": ChunkHand,
-    "PartitionHead": lambda: PartitionHead("orders", 0),
+    "ReservedChunks": ReservedChunks,
+    "PartitionAppender": lambda: PartitionAppender("orders", 0),
     "AwaitedVersion": AwaitedVersion,
-    "TopicHead": lambda: TopicHead("orders", [PartitionHead("orders", 0)]),
+    "TopicRoutes": lambda: TopicRoutes("orders", [PartitionAppender("orders", 0)]),
     "SendPath": lambda: _stage().producer._kprod.path,
     "BatchOpener": lambda: _stage().producer._kprod.path,
     "SendMethod": lambda: _stage().producer,
@@ -205,7 +205,7 @@ _MADE: dict[str, Callable[[], Any]] = {
     "ArrowRows": _rows,
     "ArrowBatches": _arrow_batches,
     "BlockPlan": lambda: arrow_plan.BlockPlan(
-        _stage().producer._kprod.path, TopicHead("orders", []), _rows()
+        _stage().producer._kprod.path, TopicRoutes("orders", []), _rows()
     ),
     "ArrowCall": lambda: arrow_send.ArrowCall(_stage().producer._kprod.path, "orders", _rows()),
     "ArrowSource": _source,
@@ -238,34 +238,34 @@ _MADE: dict[str, Callable[[], Any]] = {
     "TopicCounters": lambda: counting.Counting(clock.ManualClock(), 10).make_topic("orders"),
     "NodeCounters": lambda: counting.Counting(clock.ManualClock(), 10).make_node(1),
     "NotCounting": counting.NotCounting,
-    "BatchListener": batch_result.BatchListener,
-    "BatchListeners": delivery_wait.BatchListeners,
+    "BatchObserver": batch_result.BatchObserver,
+    "LoopBatchWaiters": delivery_wait.LoopBatchWaiters,
     "ResultWait": delivery_wait.ResultWait,
     "DeliveryWait": lambda: delivery_wait.DeliveryWait(_record_future()),
     "FinishWait": lambda: delivery_wait.FinishWait([_result()]),
     "BatchResult": _result,
     "RecordFuture": _record_future,
     "LoopCall": loop_calls.LoopCall,
-    "LoopCalls": lambda: loop_calls.LoopCalls(asyncio.new_event_loop()),
+    "LoopMailbox": lambda: loop_calls.LoopMailbox(asyncio.new_event_loop()),
     "LoopSignal": lambda: asyncio.run(_in_a_loop(loop_calls.LoopSignal)),
     "Source": lambda: message_set_reader.Source(_message_bytes(), True),
     "MessageSetReader": lambda: message_set_reader.MessageSetReader(_message_bytes()),
     "MessageEntry": _message_entry,
     "WrappedRecords": lambda: iter(_message_entry(codec=1)),
     "OwnedDescriptor": lambda: owned_descriptor.OwnedDescriptor(os.eventfd(0)),
-    "Steps": delivery_wait.ResultWait,
+    "CompiledCoroutine": delivery_wait.ResultWait,
     "BulkCompletion": bulk_completion.BulkCompletion,
-    "SendTally": tally.SendTally,
-    "BatchShare": lambda: bulk_share.BatchShare(tally.SendTally(), _result()),
+    "BulkAccount": account.BulkAccount,
+    "BatchShare": lambda: bulk_share.BatchShare(account.BulkAccount(), _result()),
     "TimerTask": lambda: timer_task.TimerTask(lambda: None),
     "WatchedTask": lambda: _Watched(5),
     "WatchLists": lambda: watch.WatchLists(4),
     "WheelLevel": lambda: wheel_level.WheelLevel(1, 20, 0),
     "TimingWheel": lambda: wheel.TimingWheel(0),
-    "AnswerWait": AnswerWait,
+    "ResponseWait": ResponseWait,
     "Channel": lambda: Channel(PlainTransport(_socket()), FrameReader()),
     "EpollSelector": EpollSelector,
-    "ExpressLane": _lane,
+    "DirectPath": _lane,
     "FrameReader": FrameReader,
     "MessageCodec": lambda: request_codec(ApiKey.METADATA, 12),
     "OutgoingFrame": lambda: OutgoingFrame([b"abc"]),
@@ -274,7 +274,7 @@ _MADE: dict[str, Callable[[], Any]] = {
         node_id=1, api_key=ApiKey.METADATA, on_complete=lambda _: None, body={"topics": []}
     ),
     "PlainTransport": lambda: PlainTransport(_socket()),
-    "ProduceRequest": lambda: ProduceRequest(
+    "ProduceFrame": lambda: ProduceFrame(
         version=9,
         correlation_id=1,
         client_id="a",

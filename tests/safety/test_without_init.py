@@ -70,10 +70,10 @@ def test_a_future_of_no_record_says_so() -> None:
                 call(kprod.RecordFuture.__new__(kprod.RecordFuture))
             except TypeError as error:
                 assert "Producer.send" in str(error), error
-                print("refused")
+                print("rejected")
         """
     )
-    assert told == ["refused"] * 7
+    assert told == ["rejected"] * 7
 
 
 def test_an_async_subclass_that_forgets_super_init_is_told_so() -> None:

@@ -84,7 +84,7 @@ def test_rows_arrive_with_everything(cluster: EmbeddedCluster) -> None:
     assert (two.key, two.value, two.timestamp_ms) == (b"k2", None, 2_000)
     (three,) = cluster.records("a")[0]
     assert (three.key, three.value, list(three.headers)) == (None, b"three", [])
-    assert task.tally.spans == {
+    assert task.report.spans == {
         "a": {0: OffsetSpan(1, 0, 0), 1: OffsetSpan(1, 0, 0)},
         "b": {0: OffsetSpan(1, 0, 0)},
     }
@@ -93,7 +93,7 @@ def test_rows_arrive_with_everything(cluster: EmbeddedCluster) -> None:
 def test_no_rows_at_all(cluster: EmbeddedCluster) -> None:
     """An empty partition of a query is a task too."""
     empty = pa.record_batch({"value": pa.array([], pa.string())})
-    assert write(options_of(cluster, topic="a"), empty).tally.spans == {}
+    assert write(options_of(cluster, topic="a"), empty).report.spans == {}
 
 
 def test_a_null_topic_fails_the_task(cluster: EmbeddedCluster) -> None:
@@ -102,7 +102,7 @@ def test_a_null_topic_fails_the_task(cluster: EmbeddedCluster) -> None:
     with pytest.raises(NullTopic, match="2 rows have a null topic"):
         write(options_of(cluster), batch)
     task = write(options_of(cluster, on_record_error="skip"), batch)
-    assert task.tally.skipped_count == 2
+    assert task.report.skipped_count == 2
     assert values_of(cluster, "b") == [b"y"]
 
 
@@ -123,8 +123,8 @@ def test_rows_at_fault_are_left_out(cluster: EmbeddedCluster) -> None:
     )
     task = write(options_of(cluster, topic="a", on_record_error="skip"), batch)
     assert values_of(cluster, "a") == [b"good", b"fine"]
-    assert task.tally.skipped_count == 2
-    assert task.tally.spans == {"a": {0: OffsetSpan(2, 0, 1)}}
+    assert task.report.skipped_count == 2
+    assert task.report.spans == {"a": {0: OffsetSpan(2, 0, 1)}}
 
 
 def test_rows_at_fault_become_dead_letters(cluster: EmbeddedCluster) -> None:
@@ -142,7 +142,7 @@ def test_rows_at_fault_become_dead_letters(cluster: EmbeddedCluster) -> None:
         }
     )
     task = write(options_of(cluster, on_record_error="dlq:dead"), batch)
-    assert task.tally.dead_letter_count == 3
+    assert task.report.dead_letter_count == 3
     letters = {record.key: record for record in cluster.records("dead")[0]}
     headers = {
         key: {name: value or b"" for name, value in record.headers}
@@ -173,7 +173,7 @@ def test_what_the_broker_refuses_of_a_row_is_its_fault(cluster: EmbeddedCluster)
     batch = pa.record_batch({"value": [b"x"]})
     cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.INVALID_TIMESTAMP, times=1)
     task = write(options_of(cluster, topic="a", on_record_error="skip"), batch)
-    assert task.tally.skipped_count == 1
+    assert task.report.skipped_count == 1
 
 
 def test_sound_rows_of_a_refused_batch_are_sent_again(cluster: EmbeddedCluster) -> None:
@@ -190,8 +190,8 @@ def test_sound_rows_of_a_refused_batch_are_sent_again(cluster: EmbeddedCluster) 
     )
     task = write(options_of(cluster, topic="b", on_record_error="skip"), batch)
     assert values_of(cluster, "b") == [b"good", b"fine", b"well"]
-    assert task.tally.skipped_count == 2
-    assert task.tally.spans == {"b": {0: OffsetSpan(3, 0, 2)}}
+    assert task.report.skipped_count == 2
+    assert task.report.spans == {"b": {0: OffsetSpan(3, 0, 2)}}
 
 
 def test_rows_of_a_batch_that_is_refused_as_a_whole_are_tried_in_parts(
@@ -203,7 +203,7 @@ def test_rows_of_a_batch_that_is_refused_as_a_whole_are_tried_in_parts(
     batch = pa.record_batch({"value": values})
     task = write(options_of(cluster, topic="b", on_record_error="skip"), batch)
     found = values_of(cluster, "b")
-    assert len(found) + task.tally.skipped_count == len(values)
+    assert len(found) + task.report.skipped_count == len(values)
     assert len(found) == len(set(found)) >= len(values) - 2
 
 
@@ -217,7 +217,7 @@ def test_a_row_at_fault_need_not_be_valid_text(cluster: EmbeddedCluster) -> None
     assert values_of(cluster, "dead") == [b"\xff\xfe"]
 
 
-class _Refused:
+class _Rejected:
     """A receipt whose only row has failed."""
 
     failed_count = 1
@@ -238,14 +238,14 @@ class _Refused:
         return KprodError(f"1 of 1 records is not delivered within {timeout} s")
 
 
-class _Refusing:
+class _Rejecting:
     """A producer whose every row fails."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    def send_arrow(self, *_: object, **__: object) -> _Refused:
-        return _Refused(self._error)
+    def send_arrow(self, *_: object, **__: object) -> _Rejected:
+        return _Rejected(self._error)
 
     def flush(self, _: object) -> int:
         return 1
@@ -254,7 +254,7 @@ class _Refusing:
 def _written_in_vain(options: SinkOptions, error: Exception, **columns: Any) -> TaskWriter:
     """Write a row whose record fails."""
     roles = Columns(fields=(), **{role: role if role in columns else None for role in ROLES})
-    task = TaskWriter(cast("Producer", _Refusing(error)), options, roles)
+    task = TaskWriter(cast("Producer", _Rejecting(error)), options, roles)
     task.write(iter([pa.record_batch(columns)]))
     return task
 
@@ -268,7 +268,7 @@ def test_a_topic_made_anew_is_no_fault_of_rows_that_name_no_partition(
     with pytest.raises(TaskFailed):
         _written_in_vain(options, gone, value=[b"x"])
     partition = pa.array([7], pa.int32())
-    assert _written_in_vain(options, gone, value=[b"x"], partition=partition).tally.skipped_count
+    assert _written_in_vain(options, gone, value=[b"x"], partition=partition).report.skipped_count
 
 
 def test_rows_that_are_refused_for_none_of_them_are_not_sent_for_ever(
@@ -317,7 +317,7 @@ def test_many_batches_arrive_in_order(cluster: EmbeddedCluster) -> None:
     task = write(options_of(cluster, topic="b"), *batches)
     found = [value[:4] for value in values_of(cluster, "b") if value is not None]
     assert found == [b"%04d" % n for n in range(10_000)]
-    assert task.tally.spans == {"b": {0: OffsetSpan(10_000, 0, 9_999)}}
+    assert task.report.spans == {"b": {0: OffsetSpan(10_000, 0, 9_999)}}
 
 
 def test_an_error_without_an_outcome_is_nobodys_fault() -> None:

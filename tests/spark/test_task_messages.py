@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from kprod.spark.reports import append_report, last_write, writes
-from kprod.spark.task_messages import OffsetSpan, TaskMessage, TaskTally, WriteReport
+from kprod.spark.task_messages import OffsetSpan, TaskMessage, TaskReport, WriteReport
 
 
 def message(partition_id: int, first: int) -> TaskMessage:
     """Return a task's message about two topics."""
-    tally = TaskTally(skipped_count=1)
-    tally.add("a", 0, OffsetSpan(10, first, first + 9))
-    tally.add("a", 0, OffsetSpan(5, first + 20, first + 24))
-    tally.add("b", 3, OffsetSpan(1, -1, -1))
-    return tally.message(partition_id, 0)
+    report = TaskReport(skipped_count=1)
+    report.add("a", 0, OffsetSpan(10, first, first + 9))
+    report.add("a", 0, OffsetSpan(5, first + 20, first + 24))
+    report.add("b", 3, OffsetSpan(1, -1, -1))
+    return report.message(partition_id, 0)
 
 
 def test_spans_of_one_partition_join() -> None:

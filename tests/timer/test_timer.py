@@ -134,20 +134,20 @@ def test_interrupted_advance_loses_nothing() -> None:
 def test_advance_from_within_a_task_is_refused() -> None:
     """A task that advances its own timer gets an error; the timer goes on."""
     timer = Timer(0)
-    refused: list[str] = []
+    rejected: list[str] = []
     fired: list[int] = []
 
     def advance() -> None:
         try:
             timer.advance(50)
         except RuntimeError as error:
-            refused.append(str(error))
+            rejected.append(str(error))
 
     timer.schedule(1, advance)
     timer.schedule(2, lambda: fired.append(2))
     timer.schedule(30, lambda: fired.append(30))
     assert timer.advance(3) == 2
-    assert (len(refused), timer.now_ms) == (1, 3)
+    assert (len(rejected), timer.now_ms) == (1, 3)
     assert timer.advance(50) == 1
     assert fired == [2, 30]
 

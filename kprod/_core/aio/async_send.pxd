@@ -2,9 +2,9 @@ from kprod._core.send.send_path cimport SendPath
 from kprod._core.memory.chunk_pool cimport ChunkPool
 from kprod._core.aio.loop_mailbox cimport LoopSignal
 from kprod._core.memory.memory_waiter cimport MemoryWaiter
-from kprod._core.send.partition_appender cimport ChunkHand, TopicHead
+from kprod._core.send.partition_appender cimport ReservedChunks, TopicRoutes
 from kprod._core.outcome.record_future cimport RecordFuture
-from kprod._core.aio.compiled_coroutine cimport Steps
+from kprod._core.aio.compiled_coroutine cimport CompiledCoroutine
 
 
 cdef class AsyncSendPath:
@@ -18,7 +18,7 @@ cdef class AsyncSendMethod:
     cdef readonly AsyncSendPath _kprod
 
 
-cdef class Sending(Steps):
+cdef class Sending(CompiledCoroutine):
     cdef AsyncSendPath _path
     # The path's, kept from the first attempt on.
     cdef SendPath _send_path
@@ -30,12 +30,12 @@ cdef class Sending(Steps):
     cdef object _timestamp_ms
     cdef object _on_delivery
     # Set when the topic is known, and interceptors and serializers have seen the record.
-    cdef TopicHead _head
+    cdef TopicRoutes _head
     cdef bint _is_intercepted
     cdef bint _has_begun
     # A coroutine that takes over where something must be waited for.
     cdef object _rest
-    cdef RecordFuture _attempt(self, ChunkHand hand)
+    cdef RecordFuture _attempt(self, ReservedChunks reserved)
     cdef object _go_on(self)
     cdef SendPath _needed(self)
     cdef int _intercept(self, SendPath path) except -1

@@ -3,12 +3,12 @@ from typing import Any, final
 
 from typing_extensions import Buffer
 
-from kprod._core.aio.compiled_coroutine import Steps
+from kprod._core.aio.compiled_coroutine import CompiledCoroutine
 from kprod._core.aio.loop_mailbox import LoopSignal
 from kprod._core.memory.chunk_pool import ChunkPool
 from kprod._core.memory.memory_waiter import MemoryWaiter
 from kprod._core.outcome.record_future import RecordFuture
-from kprod._core.send.partition_appender import ChunkHand
+from kprod._core.send.partition_appender import ReservedChunks
 from kprod._core.send.send_path import SendPath
 from kprod.errors import ClosedError, KprodError
 from kprod.model import RecordMetadata
@@ -34,10 +34,10 @@ class AsyncSendMethod:
     ) -> Coroutine[Any, Any, RecordFuture]: ...
 
 @final
-class Sending(Steps[RecordFuture]):
+class Sending(CompiledCoroutine[RecordFuture]):
     topic: str
     partition: int | None
-    def attempt(self, hand: ChunkHand) -> RecordFuture | None: ...
+    def attempt(self, reserved: ReservedChunks) -> RecordFuture | None: ...
     @property
     def knows_topic(self) -> bool: ...
     @property

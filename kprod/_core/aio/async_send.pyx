@@ -26,9 +26,9 @@ from kprod._core.arguments cimport plain_text, whole
 
 from kprod._core.aio.loop_mailbox cimport LoopSignal
 from kprod._core.memory.memory_waiter cimport MemoryWaiter
-from kprod._core.send.partition_appender cimport ChunkHand, TopicHead
+from kprod._core.send.partition_appender cimport ReservedChunks, TopicRoutes
 from kprod._core.outcome.record_future cimport RecordFuture
-from kprod._core.aio.compiled_coroutine cimport Steps, as_error
+from kprod._core.aio.compiled_coroutine cimport CompiledCoroutine, as_error
 
 from warnings import warn
 
@@ -46,7 +46,7 @@ cdef enum:
     RESTLESS_SENDS_MAX = 500
 
 # Brings nothing. What is missing is written there by many and read by nobody.
-cdef ChunkHand _empty_hand = ChunkHand()
+cdef ReservedChunks _nothing_reserved = ReservedChunks()
 
 
 def not_open():
@@ -132,7 +132,7 @@ cdef class AsyncSendMethod:
 
 
 @cython.final
-cdef class Sending(Steps):
+cdef class Sending(CompiledCoroutine):
     """One call of `send` on its way.
 
     Attributes:
@@ -148,17 +148,17 @@ cdef class Sending(Steps):
                 # A filter made an error of it, and there is nobody to raise it to.
                 pass
 
-    def attempt(self, ChunkHand hand not None):
+    def attempt(self, ReservedChunks reserved not None):
         """Append the record, without waiting for anything.
 
         Args:
-            hand: Chunks to use; told what is missing.
+            reserved: Chunks to use; told what is missing.
 
         Returns:
             The record's future; None while its topic or partition is not known, or if neither the
             hand nor the pool has the memory.
         """
-        return self._attempt(hand)
+        return self._attempt(reserved)
 
     @property
     def knows_topic(self):
@@ -168,8 +168,8 @@ cdef class Sending(Steps):
     @property
     def knows_partition(self):
         """Whether the topic, which is known, has the partition that was asked for."""
-        cdef TopicHead head = self._needed().topics[self.topic]
-        return self.partition is None or whole(self.partition, "partition") < head.partition_count
+        cdef TopicRoutes routes = self._needed().topics[self.topic]
+        return self.partition is None or whole(self.partition, "partition") < routes.partition_count
 
     cdef object advance(self):
         if self._rest is not None:
@@ -180,7 +180,7 @@ cdef class Sending(Steps):
             if self._path._since_rest >= RESTLESS_SENDS_MAX:
                 self._path._since_rest = 0
                 return None
-        future = self._attempt(_empty_hand)
+        future = self._attempt(_nothing_reserved)
         if future is not None:
             self.is_over = True
             return future
@@ -197,24 +197,24 @@ cdef class Sending(Steps):
     def throw(self, kind, error=None, trace=None):
         """Let what waits end by an exception, usually a cancellation; it leaves every line."""
         if self._rest is None:
-            return Steps.throw(self, kind, error, trace)
+            return CompiledCoroutine.throw(self, kind, error, trace)
         try:
             return self._rest.throw(as_error(kind, error, trace))
         except BaseException:
             self.is_over = True
             raise
 
-    cdef int forsake(self) except -1:
+    cdef int cancel(self) except -1:
         if self._rest is not None:
             self._rest.close()
         return 0
 
-    cdef RecordFuture _attempt(self, ChunkHand hand):
+    cdef RecordFuture _attempt(self, ReservedChunks reserved):
         cdef SendPath path = self._needed()
         cdef SendArguments given
         cdef PyObject* found
-        if path.refusal is not None:
-            raise path.refusal()
+        if path.closed_error is not None:
+            raise path.closed_error()
         if not self._is_intercepted:
             self._is_intercepted = True
             self._intercept(path)
@@ -226,7 +226,7 @@ cdef class Sending(Steps):
                 self._key, self._value, self._headers = path.hooks.serialize(
                     self.topic, self._key, self._value, self._headers
                 )
-            self._head = <TopicHead>found
+            self._head = <TopicRoutes>found
         if self.partition is not None:
             if whole(self.partition, "partition") >= self._head.partition_count:
                 return None
@@ -235,7 +235,7 @@ cdef class Sending(Steps):
             self._value, self._key, self._headers, self.partition, self._timestamp_ms,
             self._on_delivery,
         )
-        return path.hand_over(self._head, &given, 0, hand)
+        return path.hand_over(self._head, &given, 0, reserved)
 
     cdef SendPath _needed(self):
         if self._send_path is None:

@@ -1,7 +1,7 @@
-cdef class Steps:
+cdef class CompiledCoroutine:
     cdef bint is_over
     cdef object advance(self)
-    cdef int forsake(self) except -1
+    cdef int cancel(self) except -1
 
 
 cdef object as_error(object kind, object error, object trace)

@@ -49,7 +49,7 @@ cdef extern from *:
     void kprod_stop_with(PyObject* value)
 
 
-cdef class Steps:
+cdef class CompiledCoroutine:
     """Steps of an event loop's task; a subclass says what they are.
 
     It counts as a coroutine wherever one is asked for: `asyncio.create_task`, `gather`, `run`.
@@ -63,7 +63,7 @@ cdef class Steps:
         """
         raise NotImplementedError
 
-    cdef int forsake(self) except -1:
+    cdef int cancel(self) except -1:
         """Nobody will take another step: give up every place in a line."""
         return 0
 
@@ -89,14 +89,14 @@ cdef class Steps:
     def throw(self, kind, error=None, trace=None):
         """End by an exception, which is raised again."""
         self.is_over = True
-        self.forsake()
+        self.cancel()
         raise as_error(kind, error, trace)
 
     def close(self):
         """End, if it has not ended."""
         if not self.is_over:
             self.is_over = True
-            self.forsake()
+            self.cancel()
 
 
 cdef object as_error(object kind, object error, object trace):
@@ -109,7 +109,7 @@ cdef object as_error(object kind, object error, object trace):
 
 
 cdef PySendResult _send(PyObject* self, PyObject* sent, PyObject** result) except PYGEN_ERROR:
-    cdef Steps steps = <Steps>self
+    cdef CompiledCoroutine steps = <CompiledCoroutine>self
     if steps.is_over:
         raise RuntimeError("cannot reuse already awaited coroutine")
     try:
@@ -132,5 +132,5 @@ cdef PyObject* _next(PyObject* self) except? NULL:
 
 
 kprod_set_slots(
-    <PyTypeObject*>Steps, <kprod_sendfunc><void*>_send, <iternextfunc><void*>_next
+    <PyTypeObject*>CompiledCoroutine, <kprod_sendfunc><void*>_send, <iternextfunc><void*>_next
 )

@@ -12,8 +12,8 @@ cimport cython
 from cpython.list cimport PyList_GET_SIZE
 
 from kprod._core.outcome.batch_result cimport BatchResult, part_with
-from kprod._core.aio.loop_batch_waiters cimport BatchListeners, call_in_loop
-from kprod._core.aio.loop_mailbox cimport LoopCalls, calls_of_running_loop
+from kprod._core.aio.loop_batch_waiters cimport LoopBatchWaiters, call_in_loop
+from kprod._core.aio.loop_mailbox cimport LoopMailbox, calls_of_running_loop
 from kprod._core.outcome.record_future cimport RecordFuture, call_back
 
 from asyncio import _get_running_loop
@@ -102,7 +102,7 @@ cdef object _entry_of(BatchResult result, RecordFuture future, object callback):
     return None
 
 
-cdef int _remove_in_loop(LoopCalls calls, RecordFuture future, object callback) except -1:
+cdef int _remove_in_loop(LoopMailbox calls, RecordFuture future, object callback) except -1:
     """Also from batches that were split since: their listeners may not have been told yet."""
     cdef BatchResult result = future._result
     cdef int removed_count = 0
@@ -113,8 +113,8 @@ cdef int _remove_in_loop(LoopCalls calls, RecordFuture future, object callback) 
         result = part_with(result._parts, future._index)
 
 
-cdef int _remove_from(BatchListeners listeners, RecordFuture future, object callback) except -1:
-    cdef dict done_calls = None if listeners is None else listeners._done_calls
+cdef int _remove_from(LoopBatchWaiters waiters, RecordFuture future, object callback) except -1:
+    cdef dict done_calls = None if waiters is None else waiters._done_calls
     cdef list known = None if done_calls is None else done_calls.get(future)
     cdef list kept
     if known is None:

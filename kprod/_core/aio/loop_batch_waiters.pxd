@@ -1,11 +1,11 @@
 from kprod._core.outcome.batch_result cimport BatchResult
-from kprod._core.aio.loop_mailbox cimport LoopCall, LoopCalls
+from kprod._core.aio.loop_mailbox cimport LoopCall, LoopMailbox
 from kprod._core.outcome.record_future cimport RecordFuture
-from kprod._core.aio.compiled_coroutine cimport Steps
+from kprod._core.aio.compiled_coroutine cimport CompiledCoroutine
 
 
-cdef class BatchListeners(LoopCall):
-    cdef LoopCalls _calls
+cdef class LoopBatchWaiters(LoopCall):
+    cdef LoopMailbox _calls
     cdef BatchResult _result
     # Futures of the loop, as keys: who gives up leaves at once, however many there are.
     cdef dict _waiters
@@ -14,12 +14,12 @@ cdef class BatchListeners(LoopCall):
     cdef int leave(self, object waiter) except -1
 
 
-cdef BatchListeners listeners_in(LoopCalls calls, BatchResult result, bint until_finished)
-cdef int call_in_loop(LoopCalls calls, RecordFuture future, list done_calls) except -1
+cdef LoopBatchWaiters listeners_in(LoopMailbox calls, BatchResult result, bint until_finished)
+cdef int call_in_loop(LoopMailbox calls, RecordFuture future, list done_calls) except -1
 
 
-cdef class ResultWait(Steps):
-    cdef BatchListeners _listeners
+cdef class ResultWait(CompiledCoroutine):
+    cdef LoopBatchWaiters _waiters
     cdef object _waiter
     cdef bint _until_finished
     cdef object _listen(self, BatchResult result)

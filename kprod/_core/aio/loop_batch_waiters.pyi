@@ -1,7 +1,7 @@
 from collections.abc import Iterable
 from typing import TypeVar, final
 
-from kprod._core.aio.compiled_coroutine import Steps
+from kprod._core.aio.compiled_coroutine import CompiledCoroutine
 from kprod._core.aio.loop_mailbox import LoopCall
 from kprod._core.outcome.batch_result import BatchResult
 from kprod._core.outcome.record_future import RecordFuture
@@ -10,11 +10,11 @@ from kprod.model import RecordMetadata
 _T_co = TypeVar("_T_co", covariant=True)
 
 @final
-class BatchListeners(LoopCall):
+class LoopBatchWaiters(LoopCall):
     def release(self) -> None: ...
-    def forsake(self) -> None: ...
+    def close_after_fork(self) -> None: ...
 
-class ResultWait(Steps[_T_co]): ...
+class ResultWait(CompiledCoroutine[_T_co]): ...
 
 @final
 class DeliveryWait(ResultWait[RecordMetadata]):

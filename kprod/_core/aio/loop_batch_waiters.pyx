@@ -6,27 +6,27 @@ A settled record costs no future of the loop and no turn of it. A task that must
 of the loop, kept together with all others of the same loop that wait for the same batch, and with
 the done-callbacks that the loop is to call; the sender wakes them all by one call.
 
-Thread-safety: `BatchListeners.release` the sender's; the rest the loop's thread.
+Thread-safety: `LoopBatchWaiters.release` the sender's; the rest the loop's thread.
 """
 
 cimport cython
 
 from kprod._core.outcome.batch_result cimport BatchResult
 from kprod._core.collector cimport track_again
-from kprod._core.aio.loop_mailbox cimport LoopCall, LoopCalls, calls_of_running_loop
+from kprod._core.aio.loop_mailbox cimport LoopCall, LoopMailbox, calls_of_running_loop
 from kprod._core.outcome.record_future cimport RecordFuture
-from kprod._core.aio.compiled_coroutine cimport Steps
+from kprod._core.aio.compiled_coroutine cimport CompiledCoroutine
 
 
 @cython.final
-cdef class BatchListeners(LoopCall):
+cdef class LoopBatchWaiters(LoopCall):
     """All that waits for one batch in one loop; registered with the batch as a single waiter."""
 
     def release(self) -> None:
         """Wake them all; as a lock that a thread waits for."""
         self._calls.add(self)
 
-    def forsake(self) -> None:
+    def close_after_fork(self) -> None:
         """Wake them in a forked child, if it is a copy of the loop's thread."""
         if self._calls.is_of_this_thread():
             self.arrive()
@@ -51,22 +51,22 @@ cdef class BatchListeners(LoopCall):
         return 0
 
 
-cdef BatchListeners listeners_in(LoopCalls calls, BatchResult result, bint until_finished):
+cdef LoopBatchWaiters listeners_in(LoopMailbox calls, BatchResult result, bint until_finished):
     """What waits for a batch in a loop, begun if nothing does yet.
 
     None if the batch is settled (finished, with `until_finished`) or split, unless its listeners
     are still to be told so.
     """
-    cdef BatchListeners listeners = calls.by_result.get(result)
+    cdef LoopBatchWaiters waiters = calls.by_result.get(result)
     cdef bint is_settled
-    if listeners is not None:
-        return listeners
-    listeners = BatchListeners.__new__(BatchListeners)
-    listeners._calls = calls
-    listeners._result = result
-    listeners._waiters = {}
+    if waiters is not None:
+        return waiters
+    waiters = LoopBatchWaiters.__new__(LoopBatchWaiters)
+    waiters._calls = calls
+    waiters._result = result
+    waiters._waiters = {}
     # Made first: a collection of garbage in there may let another thread settle the batch.
-    alone = [listeners]
+    alone = [waiters]
     with cython.critical_section(result):
         is_settled = result._parts is not None or (
             result.finished if until_finished else result.done
@@ -76,14 +76,14 @@ cdef BatchListeners listeners_in(LoopCalls calls, BatchResult result, bint until
                 result._waiters = alone
                 track_again(result)
             else:
-                result._waiters.append(listeners)
+                result._waiters.append(waiters)
     if is_settled:
         return None
-    calls.by_result[result] = listeners
-    return listeners
+    calls.by_result[result] = waiters
+    return waiters
 
 
-cdef int call_in_loop(LoopCalls calls, RecordFuture future, list done_calls) except -1:
+cdef int call_in_loop(LoopMailbox calls, RecordFuture future, list done_calls) except -1:
     """Have the running loop make calls of a future once it is done: soon, if it is.
 
     Args:
@@ -92,19 +92,19 @@ cdef int call_in_loop(LoopCalls calls, RecordFuture future, list done_calls) exc
         done_calls: Pairs of a callback and its context.
     """
     cdef BatchResult result
-    cdef BatchListeners listeners
+    cdef LoopBatchWaiters waiters
     while True:
         result = future._settled_by()
         if result.done:
             for callback, context in done_calls:
                 call_soon(calls.loop, callback, future, context)
             return 0
-        listeners = listeners_in(calls, result, False)
-        if listeners is not None:
-            if listeners._done_calls is None:
-                listeners._done_calls = {}
-            known = listeners._done_calls.get(future)
-            listeners._done_calls[future] = done_calls if known is None else known + done_calls
+        waiters = listeners_in(calls, result, False)
+        if waiters is not None:
+            if waiters._done_calls is None:
+                waiters._done_calls = {}
+            known = waiters._done_calls.get(future)
+            waiters._done_calls[future] = done_calls if known is None else known + done_calls
             return 0
 
 
@@ -122,26 +122,26 @@ cdef int call_soon(object loop, object callback, RecordFuture future, object con
     return 0
 
 
-cdef class ResultWait(Steps):
+cdef class ResultWait(CompiledCoroutine):
     """Waits until a batch is done, or until it is finished: done, and its callbacks have run."""
 
     cdef object _listen(self, BatchResult result):
         """A future that is settled when the batch may be; None if it is already."""
-        cdef LoopCalls calls = calls_of_running_loop()
-        cdef BatchListeners listeners = listeners_in(calls, result, self._until_finished)
-        if listeners is None:
+        cdef LoopMailbox calls = calls_of_running_loop()
+        cdef LoopBatchWaiters waiters = listeners_in(calls, result, self._until_finished)
+        if waiters is None:
             return None
         waiter = calls.loop.create_future()
-        listeners._waiters[waiter] = None
-        self._listeners = listeners
+        waiters._waiters[waiter] = None
+        self._waiters = waiters
         self._waiter = waiter
         # As its own `await` would: the task then knows what it waits for.
         return next(iter(waiter))
 
-    cdef int forsake(self) except -1:
-        if self._listeners is not None:
-            self._listeners.leave(self._waiter)
-            self._listeners = None
+    cdef int cancel(self) except -1:
+        if self._waiters is not None:
+            self._waiters.leave(self._waiter)
+            self._waiters = None
             self._waiter = None
         return 0
 
@@ -159,7 +159,7 @@ cdef class DeliveryWait(ResultWait):
 
     cdef object advance(self):
         cdef BatchResult result
-        self.forsake()
+        self.cancel()
         while True:
             result = self._future._settled_by()
             if result.done:
@@ -186,7 +186,7 @@ cdef class FinishWait(ResultWait):
 
     cdef object advance(self):
         cdef BatchResult result
-        self.forsake()
+        self.cancel()
         while self._open_results:
             result = <BatchResult?>self._open_results.pop()
             if result._parts is not None:

@@ -2,13 +2,13 @@ cdef class LoopCall:
     cdef int arrive(self) except -1
 
 
-cdef class LoopCalls:
+cdef class LoopMailbox:
     cdef readonly object loop
     cdef object _thread_ident
     cdef object __weakref__
     # A deque: other threads append, the loop's takes.
     cdef object _calls
-    cdef bint _is_rung
+    cdef bint _is_scheduled
     # What waits in this loop, by the batch that it waits for; the loop's thread only.
     cdef dict by_result
     cdef bint add(self, LoopCall call) except -1
@@ -17,8 +17,8 @@ cdef class LoopCalls:
 
 cdef class LoopSignal(LoopCall):
     cdef readonly object future
-    cdef LoopCalls _calls
+    cdef LoopMailbox _calls
     cdef bint notify(self) except -1
 
 
-cdef LoopCalls calls_of_running_loop()
+cdef LoopMailbox calls_of_running_loop()

@@ -30,7 +30,7 @@ cdef class LoopCall:
         return 0
 
 
-cdef class LoopCalls:
+cdef class LoopMailbox:
     """The calls for one event loop; made in its thread.
 
     Args:
@@ -49,13 +49,13 @@ cdef class LoopCalls:
         # Laid down first: whoever finds the bell rung knows that the loop has not looked yet.
         self._calls.append(call)
         with cython.critical_section(self):
-            must_ring = not self._is_rung
-            self._is_rung = True
+            must_ring = not self._is_scheduled
+            self._is_scheduled = True
         if must_ring:
             try:
                 self.loop.call_soon_threadsafe(self._take)
             except BaseException as raised:
-                self._is_rung = False
+                self._is_scheduled = False
                 if self.loop.is_closed():
                     # What waited in it will never run.
                     self._calls.clear()
@@ -74,7 +74,7 @@ cdef class LoopCalls:
 
     def _take(self):
         with cython.critical_section(self):
-            self._is_rung = False
+            self._is_scheduled = False
         while self._calls:
             try:
                 (<LoopCall>self._calls.popleft()).arrive()
@@ -85,9 +85,9 @@ cdef class LoopCalls:
                 )
 
 
-cdef LoopCalls calls_of_running_loop():
+cdef LoopMailbox calls_of_running_loop():
     """Those of the loop that runs in this thread; RuntimeError if none does."""
-    cdef LoopCalls calls
+    cdef LoopMailbox calls
     loop = get_running_loop()
     # Weak, so that a thread does not keep a loop that is over; whoever waits keeps the calls. By
     # loop, since a thread may run several in turn, and takes back in each what it added there.
@@ -95,7 +95,7 @@ cdef LoopCalls calls_of_running_loop():
     found = known.get(id(loop))
     calls = None if found is None else found()
     if calls is None or calls.loop is not loop:
-        calls = LoopCalls(loop)
+        calls = LoopMailbox(loop)
         _here.calls = {key: other for key, other in known.items() if other() is not None}
         _here.calls[id(loop)] = ref(calls)
     return calls
@@ -125,7 +125,7 @@ cdef class LoopSignal(LoopCall):
         """Settle the future soon, in its loop."""
         self.notify()
 
-    def forsake(self) -> None:
+    def close_after_fork(self) -> None:
         """Settle the future in a forked child, if it is a copy of the loop's thread."""
         if self._calls.is_of_this_thread():
             self.arrive()

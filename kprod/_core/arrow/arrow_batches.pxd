@@ -2,8 +2,8 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
 from kprod._core.send.send_path cimport SendPath
-from kprod._core.send.partition_appender cimport TopicHead
-from kprod._core.send.bulk_account cimport SendTally
+from kprod._core.send.partition_appender cimport TopicRoutes
+from kprod._core.send.bulk_account cimport BulkAccount
 
 
 # What one partition has of the call's own, borrowed; NULL, both, where there is no batch.
@@ -18,8 +18,8 @@ cdef class ArrowBatches:
     # Of the partition to which rows without one go now.
     cdef Py_ssize_t sticky_slot
     cdef SendPath _path
-    cdef TopicHead _head
-    cdef SendTally _tally
+    cdef TopicRoutes _topic_routes
+    cdef BulkAccount _account
     # What the slots borrow.
     cdef list _batches
     cdef list _own_shares
@@ -31,5 +31,5 @@ cdef class ArrowBatches:
     ) except -1
     cdef int splice_all(self) except -1
     cdef int splice(self, Py_ssize_t slot) except -1
-    cdef int _refuse_batch(self, Py_ssize_t slot) except -1
+    cdef int _reject_batch(self, Py_ssize_t slot) except -1
     cdef int _vacate(self, Py_ssize_t slot) except -1

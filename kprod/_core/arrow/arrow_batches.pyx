@@ -22,8 +22,8 @@ from kprod._core.send.send_path cimport SendPath
 from kprod._core.record.batch_builder cimport BatchBuilder
 from kprod._core.outcome.batch_result cimport BatchResult
 from kprod._core.memory.chunk_pool cimport ChunkChain, ChunkPool
-from kprod._core.send.partition_appender cimport PartitionHead, TopicHead
-from kprod._core.send.bulk_account cimport SendTally
+from kprod._core.send.partition_appender cimport PartitionAppender, TopicRoutes
+from kprod._core.send.bulk_account cimport BulkAccount
 from kprod._core.send.bulk_share cimport BatchShare
 
 from kprod.errors import Persistence
@@ -34,34 +34,39 @@ cdef class ArrowBatches:
 
     Args:
         path: The producer's.
-        head: Of the topic.
-        tally: The call's account; each batch has a share of it.
+        topic_routes: Of the topic.
+        account: The call's account; each batch has a share of it.
     """
 
     def __dealloc__(self):
         PyMem_Free(self.slots)
 
     def __init__(
-        self, SendPath path not None, TopicHead head not None, SendTally tally not None
+        self,
+        SendPath path not None,
+        TopicRoutes topic_routes not None,
+        BulkAccount account not None,
     ):
         self._path = path
-        self._head = head
-        self._tally = tally
+        self._topic_routes = topic_routes
+        self._account = account
         self._batches = []
         self._own_shares = []
 
     cdef int follow_topic(self) except -1:
         """Take over the sticky partition, which may be newer than the slots."""
-        cdef Py_ssize_t sticky = self._head.sticky
+        cdef Py_ssize_t sticky = self._topic_routes.sticky
         self.grow()
-        if not 0 <= sticky < PyList_GET_SIZE(self._head.queues):
-            raise IndexError(f"the sticky partition {sticky} of {self._head.name!r} has no queue")
+        if not 0 <= sticky < PyList_GET_SIZE(self._topic_routes.queues):
+            raise IndexError(
+                f"the sticky partition {sticky} of {self._topic_routes.name!r} has no queue"
+            )
         self.sticky_slot = sticky + 1
         return 0
 
     cdef int grow(self) except -1:
         """Have a slot for each partition that there is, and the sticky one's."""
-        cdef Py_ssize_t wanted = PyList_GET_SIZE(self._head.queues) + 1
+        cdef Py_ssize_t wanted = PyList_GET_SIZE(self._topic_routes.queues) + 1
         cdef Slot* slots
         if wanted <= self.slot_count:
             return 0
@@ -86,8 +91,8 @@ cdef class ArrowBatches:
             path._pool.give_back_chunks(chunks)
             raise
         try:
-            batch = path.hooks.make_batch(self._head.queues[slot - 1], chain)
-            share = BatchShare(self._tally, batch.result)
+            batch = path.hooks.make_batch(self._topic_routes.queues[slot - 1], chain)
+            share = BatchShare(self._account, batch.result)
             share.watch()
         except BaseException:
             chain.release()
@@ -148,8 +153,9 @@ cdef class ArrowBatches:
         cdef BatchBuilder builder = batch.builder
         cdef BatchResult result = batch.result
         cdef BatchBuilder previous = None
-        cdef PartitionHead queue = <PartitionHead>self._head.queues[result.partition]
-        cdef bint is_refused = False
+        cdef list queues = self._topic_routes.queues
+        cdef PartitionAppender queue = <PartitionAppender>queues[result.partition]
+        cdef bint is_rejected = False
         builder.seal()
         if builder.record_count == 0:
             self._vacate(slot)
@@ -159,8 +165,8 @@ cdef class ArrowBatches:
         result.created_ms = path._clock.now_ms()
         with cython.critical_section(queue):
             previous = queue.builder
-            if path.refusal is not None:
-                is_refused = True
+            if path.closed_error is not None:
+                is_rejected = True
             elif previous is not None and previous.record_count == 0:
                 # Somebody is about to append to it; his record may come after these.
                 queue.batches.insert(len(queue.batches) - 1, batch)
@@ -169,24 +175,24 @@ cdef class ArrowBatches:
                 queue.batches.append(batch)
                 queue.builder = None
                 queue.result = None
-        if is_refused:
-            return self._refuse_batch(slot)
+        if is_rejected:
+            return self._reject_batch(slot)
         self._vacate(slot)
         path._post(queue)
         if previous is not None:
             previous.seal()
-        if self._head.sticky == queue.partition:
-            path.hooks.roll_sticky(self._head)
+        if self._topic_routes.sticky == queue.partition:
+            path.hooks.roll_sticky(self._topic_routes)
             self.follow_topic()
         return 0
 
-    cdef int _refuse_batch(self, Py_ssize_t slot) except -1:
+    cdef int _reject_batch(self, Py_ssize_t slot) except -1:
         """Fail a slot's batch, since the producer takes no records any more."""
         cdef object batch = self._batches[slot]
         cdef BatchBuilder builder = batch.builder
         cdef BatchResult result = batch.result
         # Python, so a signal handler may raise: the batch is still in its slot.
-        error = self._path.refusal()
+        error = self._path.closed_error()
         error.persistence = Persistence.NOT_PERSISTED
         self._vacate(slot)
         result.complete(error=error)

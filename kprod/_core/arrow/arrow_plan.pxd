@@ -1,7 +1,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.send.send_path cimport SendPath
-from kprod._core.send.partition_appender cimport TopicHead
+from kprod._core.send.partition_appender cimport TopicRoutes
 from kprod._core.arrow.arrow_rows cimport ArrowRows
 
 
@@ -19,7 +19,7 @@ cdef class BlockPlan:
     cdef Py_ssize_t* touched
     cdef Py_ssize_t touched_count
     cdef SendPath _path
-    cdef TopicHead _head
+    cdef TopicRoutes _topic_routes
     cdef ArrowRows _rows
     cdef int64_t* _planned
     cdef Py_ssize_t _slot_count

@@ -16,7 +16,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
 from kprod._core.send.send_path cimport SendPath
-from kprod._core.send.partition_appender cimport TopicHead
+from kprod._core.send.partition_appender cimport TopicRoutes
 from kprod._core.arrow.arrow_columns cimport OFFSETS_32, OFFSETS_64, bytes_between
 from kprod._core.arrow.arrow_rows cimport PARTITION_UNKNOWN, ArrowRows, Columns, RowLook
 from kprod._core.send.key_hash cimport hash_key
@@ -34,7 +34,7 @@ cdef class BlockPlan:
 
     Args:
         path: The producer's.
-        head: Of the topic.
+        topic_routes: Of the topic.
         rows: The table's.
     """
 
@@ -49,9 +49,11 @@ cdef class BlockPlan:
         PyMem_Free(self.touched)
         PyMem_Free(self._turns)
 
-    def __init__(self, SendPath path not None, TopicHead head not None, ArrowRows rows not None):
+    def __init__(
+        self, SendPath path not None, TopicRoutes topic_routes not None, ArrowRows rows not None
+    ):
         self._path = path
-        self._head = head
+        self._topic_routes = topic_routes
         self._rows = rows
 
     cdef int begin(self, Py_ssize_t slot_count, Py_ssize_t partition_count) except -1:
@@ -99,7 +101,7 @@ cdef class BlockPlan:
 
     cdef int _take_turns(self) except -1:
         cdef Py_ssize_t index
-        queue_turns = self._head.turns or list(range(self._partition_count))
+        queue_turns = self._topic_routes.turns or list(range(self._partition_count))
         cdef Py_ssize_t wanted = len(queue_turns)
         cdef int32_t* turns = <int32_t*>PyMem_Realloc(self._turns, wanted * sizeof(int32_t))
         if turns == NULL:
@@ -109,13 +111,13 @@ cdef class BlockPlan:
         for index in range(wanted):
             # The topic may have grown since there were slots for it.
             turns[index] = min(<int64_t>queue_turns[index], <int64_t>self._slot_count - 2)
-        self._turn = self._head._turn
+        self._turn = self._topic_routes._turn
         return 0
 
     cdef int keep_turn(self) except -1:
         """Let the next send begin at the partition whose turn it is after the planned rows."""
         if self._turn_count:
-            self._head._turn = <Py_ssize_t>self._turn
+            self._topic_routes._turn = <Py_ssize_t>self._turn
         return 0
 
     cdef int64_t planned_bytes(self, Py_ssize_t slot) noexcept:

@@ -34,4 +34,4 @@ cdef class ArrowCall(BulkCall):
     cdef Py_ssize_t _resolved(self, Py_ssize_t slot) noexcept
     cdef int64_t _planned_bytes(self, Py_ssize_t slot) noexcept
     cdef int _make_private_room(self, Py_ssize_t route, int64_t row, Stop stop) except -1
-    cdef bint _refuse_row(self, int64_t row, int64_t first) except -1
+    cdef bint _reject_row(self, int64_t row, int64_t first) except -1

@@ -67,8 +67,8 @@ cdef class ArrowCall(BulkCall):
         self._has_serializers = False
         self._rows = rows
         rows.row_bytes_max = path._record_bytes_max - BESIDES_BYTES_MAX
-        self._plan = BlockPlan(path, self.head, rows)
-        self._batches = ArrowBatches(path, self.head, self.tally)
+        self._plan = BlockPlan(path, self.routes, rows)
+        self._batches = ArrowBatches(path, self.routes, self.account)
 
     def run_table(self) -> None:
         """Send all arrays.
@@ -82,13 +82,13 @@ cdef class ArrowCall(BulkCall):
         try:
             while self._rows.source.advance():
                 row_count = self._rows.bind()
-                self._first_call_index = self.tally.record_count
+                self._first_call_index = self.account.record_count
                 if path._has_interceptors or path._has_partitioner:
                     self._send_singly(row_count)
                 else:
                     self._send_array(row_count)
                 self._batches.splice_all()
-                path.hooks.breathe()
+                path.hooks.check_signals()
         finally:
             # Rows that were dealt with are sent, whatever ended the call.
             self._batches.splice_all()
@@ -97,7 +97,7 @@ cdef class ArrowCall(BulkCall):
         cdef int64_t row = 0
         while row < row_count:
             row = self._send_block(row, row_count)
-            self._path.hooks.breathe()
+            self._path.hooks.check_signals()
         return 0
 
     cdef int64_t _send_block(self, int64_t first, int64_t row_count) except -1:
@@ -120,11 +120,11 @@ cdef class ArrowCall(BulkCall):
                     stop = self._encode(&row, first, end)
             else:
                 stop = self._encode(&row, first, end)
-            self.tally.record_count = self._first_call_index + row
+            self.account.record_count = self._first_call_index + row
             if stop == ROWS_ENDED:
                 break
             if stop == ROW_REFUSED:
-                row += self._refuse_row(row, first)
+                row += self._reject_row(row, first)
             elif stop == NO_MEMORY:
                 raise MemoryError("no memory for the account of a bulk send")
             else:
@@ -135,11 +135,11 @@ cdef class ArrowCall(BulkCall):
         """Take over, for one block, what may change: partitions, turns, the time, the end."""
         cdef SendPath path = self._path
         cdef Py_ssize_t partition_count
-        if path.refusal is not None:
-            raise path.refusal()
-        partition_count = min(self.head.partition_count, PyList_GET_SIZE(self.head.queues))
+        if path.closed_error is not None:
+            raise path.closed_error()
+        partition_count = min(self.routes.partition_count, PyList_GET_SIZE(self.routes.queues))
         if partition_count < 1:
-            raise IndexError(f"topic {self.head.name!r} has no partition")
+            raise IndexError(f"topic {self.routes.name!r} has no partition")
         self._batches.follow_topic()
         self._plan.begin(self._batches.slot_count, partition_count)
         self._clock_ms = path._clock.own_timestamp_ms(&path._stamp)
@@ -257,8 +257,8 @@ cdef class ArrowCall(BulkCall):
         cdef int64_t size = self._rows.size_of(row) + BESIDES_BYTES_MAX
         cdef int64_t waited_ms = 0
         cdef int64_t wanted_bytes
-        if path.refusal is not None:
-            raise path.refusal()
+        if path.closed_error is not None:
+            raise path.closed_error()
         if stop == NEEDS_CHUNKS and batches.lengthen(slot, self._planned_bytes(slot), size):
             return 0
         if stop != NO_PRIVATE_BATCH:
@@ -277,7 +277,7 @@ cdef class ArrowCall(BulkCall):
         batches.lengthen(slot, self._planned_bytes(slot), 0)
         return 0
 
-    cdef bint _refuse_row(self, int64_t row, int64_t first) except -1:
+    cdef bint _reject_row(self, int64_t row, int64_t first) except -1:
         """Count a row as refused; False when its partition has appeared, and it may go on."""
         cdef int32_t fault = self._plan.routes[row - first]
         cdef int64_t number = 0
@@ -286,7 +286,7 @@ cdef class ArrowCall(BulkCall):
         try:
             if fault == PARTITION_UNKNOWN:
                 read_number(&self._rows.columns.partition, row, &number)
-                if self.head.partition_count <= number < self._missing_from:
+                if self.routes.partition_count <= number < self._missing_from:
                     # It is waited for; what is on its way need not wait, nor keep its memory.
                     self._batches.splice_all()
                 number = self._given_index(&record, number, &waited_ms)
@@ -295,14 +295,14 @@ cdef class ArrowCall(BulkCall):
                 return False
             if fault == ROW_TOO_LARGE:
                 size = self._rows.size_of(row) + BESIDES_BYTES_MAX
-                error = RecordTooLarge(self._path.hooks.too_large_text(self.head.name, size))
+                error = RecordTooLarge(self._path.hooks.too_large_text(self.routes.name, size))
             else:
                 error = self._rows.fault_of(row, fault)
         except Exception as raised:
             if isinstance(raised, UNENDURED):
                 raise
             error = raised
-        self.tally.refuse(error)
+        self.account.reject(error)
         return True
 
     # One by one, for whoever wants to see each record.
@@ -319,6 +319,6 @@ cdef class ArrowCall(BulkCall):
                 if not self._is_checking or isinstance(error, UNENDURED):
                     raise
                 self._is_checking = False
-                self.tally.refuse(error)
+                self.account.reject(error)
             if row % FEW_ROWS == 0:
-                self._path.hooks.breathe()
+                self._path.hooks.check_signals()

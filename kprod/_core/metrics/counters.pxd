@@ -53,7 +53,7 @@ cdef class NodeCounters:
 
 cdef class CallerCounters:
     cdef public int64_t memory_waits_ns
-    cdef public int64_t refused_for_memory
+    cdef public int64_t rejected_for_memory
     cdef public int64_t metadata_waits_ns
     cdef public int64_t flushes_ns
 

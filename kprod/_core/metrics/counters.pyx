@@ -69,7 +69,7 @@ cdef class Counting:
         """Begin another window of time; returns when to be called again."""
         return now_ms + (1 << 40)
 
-    def knows(self, str topic) -> bool:
+    def has_counters(self, str topic) -> bool:
         """Whether a topic has its counters, which are made by Python code."""
         return topic in self.topics
 
@@ -128,7 +128,7 @@ cdef class Counting:
         """A send waited in the buffer's line, perhaps without getting anything; any thread."""
         with cython.critical_section(self):
             self.callers.memory_waits_ns += waited_ns
-            self.callers.refused_for_memory += in_vain
+            self.callers.rejected_for_memory += in_vain
 
     def waited_for_metadata(self, int64_t waited_ns) -> None:
         """A send waited for a topic; any thread."""
@@ -200,8 +200,8 @@ cdef class Counting:
 cdef class NotCounting:
     """Takes the same calls and keeps nothing."""
 
-    def knows(self, str topic) -> bool:
-        """See `Counting.knows`."""
+    def has_counters(self, str topic) -> bool:
+        """See `Counting.has_counters`."""
         return True
 
     def produced(self, batches, int64_t now_ms) -> None:

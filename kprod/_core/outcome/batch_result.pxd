@@ -5,7 +5,7 @@ cdef class BatchResult
 
 
 # Who is told what became of a batch, beside its futures; compiled code's, for calls that send many.
-cdef class BatchListener:
+cdef class BatchObserver:
     # The batch is done; must neither wait nor run the application's code.
     cdef void settle(self, BatchResult result) noexcept
     # Its callbacks have run; the application's turn.
@@ -16,7 +16,7 @@ cdef class BatchListener:
     # It is split: the parts answer for it from now on.
     cdef void leave(self) noexcept
     # This is a forked child, where nothing is settled any more.
-    cdef void forsake(self) noexcept
+    cdef void close_after_fork(self) noexcept
 
 
 cdef class BatchResult:
@@ -30,8 +30,8 @@ cdef class BatchResult:
     cdef readonly object error
     # When its first record came, monotonic; linger and delivery timeout count from here.
     cdef public int64_t created_ms
-    # Knows a shorter way to its outcome for one who waits for it, or None; see `ExpressLane`.
-    cdef public object lane
+    # Knows a shorter way to its outcome for one who waits for it, or None; see `DirectPath`.
+    cdef public object direct_path
     cdef dict _record_errors
     # Futures with `on_delivery`, and triples of a future, a callback and its context or None. None
     # when the batch is done or split.
@@ -45,9 +45,9 @@ cdef class BatchResult:
     cdef list _listeners
     cdef int64_t _failed_before(self, int64_t end_index) except -1
     cdef void _wake_waiters(self) noexcept
-    cpdef bint await_by(self, object waiter) except -1
-    cpdef forgo(self, object waiter)
-    cpdef bint is_unheard(self) except -1
+    cpdef bint add_waiter(self, object waiter) except -1
+    cpdef remove_waiter(self, object waiter)
+    cpdef bint has_no_observers(self) except -1
 
 
 # How to run an entry of `_callbacks`, and the index of its record in the first batch.

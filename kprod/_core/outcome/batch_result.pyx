@@ -55,7 +55,7 @@ cdef void register_callbacks(CallbackRunner run, CallbackIndex index_of) noexcep
     _callback_index = index_of
 
 
-cdef class BatchListener:
+cdef class BatchObserver:
     """Is told once what became of a batch; must follow a split, may leave out the rest."""
 
     cdef void settle(self, BatchResult result) noexcept:
@@ -70,7 +70,7 @@ cdef class BatchListener:
     cdef void leave(self) noexcept:
         pass
 
-    cdef void forsake(self) noexcept:
+    cdef void close_after_fork(self) noexcept:
         pass
 
 
@@ -114,7 +114,7 @@ cdef class BatchResult:
         """
         cdef list callbacks
         cdef list listeners
-        cdef BatchListener listener
+        cdef BatchObserver listener
         if error is not None or record_errors is not None:
             _drop_frames(error, record_errors)
             track_again(self)
@@ -126,7 +126,7 @@ cdef class BatchResult:
             self.error = error
             self._record_errors = record_errors
             self.done = True
-            self.lane = None
+            self.direct_path = None
             callbacks = self._callbacks
             self._callbacks = None
             listeners = self._listeners
@@ -158,7 +158,7 @@ cdef class BatchResult:
         Args:
             error: For all records that were not settled before the fork.
         """
-        cdef BatchListener listener
+        cdef BatchObserver listener
         cdef BatchResult part
         if self._parts is not None:
             for part in self._parts:
@@ -166,7 +166,7 @@ cdef class BatchResult:
             return
         cdef list listeners = self._listeners
         cdef list waiters = self._waiters
-        self.lane = None
+        self.direct_path = None
         self._callbacks = None
         self._listeners = None
         self._waiters = None
@@ -177,7 +177,7 @@ cdef class BatchResult:
         self.finished = True
         if listeners is not None:
             for listener in listeners:
-                listener.forsake()
+                listener.close_after_fork()
         if waiters is not None:
             for waiter in waiters:
                 _wake_in_child(waiter)
@@ -240,7 +240,7 @@ cdef class BatchResult:
             children: Pairs of the first index of a part and its result, ascending from index 0.
                 Nobody knows these results yet.
         """
-        cdef BatchListener listener
+        cdef BatchObserver listener
         cdef BatchResult part
         cdef list forwards = [(int(first), <BatchResult?>child) for first, child in children]
         if not forwards or forwards[0][0] != 0:
@@ -263,12 +263,12 @@ cdef class BatchResult:
                 for listener in self._listeners:
                     listener.leave()
                 self._listeners = None
-            self.lane = None
+            self.direct_path = None
             self._callbacks = None
             self._parts = parts
         self._wake_waiters()
 
-    cpdef bint await_by(self, object waiter) except -1:
+    cpdef bint add_waiter(self, object waiter) except -1:
         """Have `waiter.release()` called when the batch is done, finished or split; any thread.
 
         Args:
@@ -289,14 +289,14 @@ cdef class BatchResult:
                 self._waiters.append(waiter)
         return True
 
-    cpdef forgo(self, object waiter):
-        """Undo `await_by`, if that is still to be undone."""
+    cpdef remove_waiter(self, object waiter):
+        """Undo `add_waiter`, if that is still to be undone."""
         with cython.critical_section(self):
             waiters = self._waiters
             if waiters is not None and waiter in waiters:
                 waiters.remove(waiter)
 
-    cpdef bint is_unheard(self) except -1:
+    cpdef bint has_no_observers(self) except -1:
         """Whether nobody would hear of it, if it were done now: no callback, listener or waiter."""
         return (
             not self.done
@@ -356,7 +356,7 @@ cdef BatchResult part_with(list parts, int32_t index):
 cdef int _wake_in_child(object waiter) except -1:
     """Wake a waiter after a fork: in its own way if it has one, else as a lock."""
     try:
-        getattr(waiter, "forsake", waiter.release)()
+        getattr(waiter, "close_after_fork", waiter.release)()
     except BaseException as raised:
         report_raised(raised)
     return 0
@@ -374,12 +374,12 @@ cdef int report_raised(object raised) except -1:
 
 cdef bint wait_once(BatchResult result, object seconds, bint until_finished) except -1:
     """Wait until the result is done (finished) or forwarded; False when the time is over."""
-    lane = result.lane
-    if lane is not None and seconds != 0 and lane.fetch(result, seconds):
+    direct_path = result.direct_path
+    if direct_path is not None and seconds != 0 and direct_path.fetch(result, seconds):
         return True  # whatever came of it: who waits looks again
     lock = allocate_lock()
     lock.acquire()
-    if not result.await_by(lock):
+    if not result.add_waiter(lock):
         return True
     try:
         if result.done and not until_finished:
@@ -387,4 +387,4 @@ cdef bint wait_once(BatchResult result, object seconds, bint until_finished) exc
         # Only this call can be interrupted by a signal handler that raises.
         return lock.acquire(True, seconds)
     finally:
-        result.forgo(lock)
+        result.remove_waiter(lock)

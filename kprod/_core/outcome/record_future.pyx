@@ -23,7 +23,7 @@ from kprod._core.outcome.batch_result cimport (
     wait_once,
 )
 from kprod._core.clock cimport Deadline
-from kprod._core.outcome.self_wait cimport refuse_own_wait
+from kprod._core.outcome.self_wait cimport reject_self_wait
 from kprod._core.outcome.record_metadata cimport new_metadata
 
 from kprod.errors import KprodTimeout, own_copy
@@ -157,7 +157,7 @@ cdef class RecordFuture:
     cdef BatchResult _wait(self, BatchResult result, object timeout):
         cdef Deadline deadline = Deadline(timeout)
         if not deadline.is_over():
-            refuse_own_wait(result)
+            reject_self_wait(result)
         while not result.done:
             if not wait_once(result, deadline.wait_s(), False):
                 raise KprodTimeout(

@@ -1,1 +1,1 @@
-cdef int refuse_own_wait(object result) except -1
+cdef int reject_self_wait(object result) except -1

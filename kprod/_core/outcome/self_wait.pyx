@@ -32,7 +32,7 @@ def is_sender() -> bool:
     return get_ident() in _owners
 
 
-cdef int refuse_own_wait(object result) except -1:
+cdef int reject_self_wait(object result) except -1:
     """Raise a `KprodError` if the present thread would wait for itself.
 
     Args:

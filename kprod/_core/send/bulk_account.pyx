@@ -19,14 +19,14 @@ Source: Kafka ProduceRequestResult (clients 4.3.1) for one result that many reco
 cimport cython
 from libc.stdint cimport int64_t
 
-from kprod._core.outcome.batch_result cimport BatchListener, BatchResult
+from kprod._core.outcome.batch_result cimport BatchObserver, BatchResult
 from kprod._core.send.bulk_completion cimport BulkCompletion
 from kprod._core.send.bulk_share cimport BatchShare
 
 from kprod.errors import KprodError, Persistence, without_frames
 
 
-cdef class SendTally(BulkCompletion):
+cdef class BulkAccount(BulkCompletion):
     """The account of one bulk send.
 
     Attributes:
@@ -36,27 +36,27 @@ cdef class SendTally(BulkCompletion):
     def __init__(self):
         self._offsets = {}
         self._failed = []
-        self._refused = []
+        self._rejected = []
 
     @property
     def failed_count(self):
         """Records that failed so far, or were refused."""
         with cython.critical_section(self):
             self._enter_late()
-            return self._failed_count + len(self._refused)
+            return self._failed_count + len(self._rejected)
 
-    def refuse(self, error) -> None:
+    def reject(self, error) -> None:
         """Count the next record as refused: it never came to a batch."""
-        self.refuse_at(self.record_count, error)
+        self.reject_at(self.record_count, error)
         self.record_count += 1
 
-    def refuse_at(self, int64_t index, error) -> None:
+    def reject_at(self, int64_t index, error) -> None:
         """Keep the error of a record that is counted elsewhere; there may be a million of these."""
         if isinstance(error, KprodError) and error.persistence is None:
             error.persistence = Persistence.NOT_PERSISTED
-        self._refused.append((index, without_frames(error)))
+        self._rejected.append((index, without_frames(error)))
 
-    cdef void count_settled(self, BatchListener share, BatchResult result) noexcept:
+    cdef void count_settled(self, BatchObserver share, BatchResult result) noexcept:
         """Enter the outcome of one batch, now or when somebody asks."""
         cdef BatchShare own = <BatchShare>share
         with cython.critical_section(self):
@@ -134,7 +134,7 @@ cdef class SendTally(BulkCompletion):
         """Pairs of a record's place in the call and its error, ascending."""
         with cython.critical_section(self):
             self._enter_late()
-            found = list(self._refused)
+            found = list(self._rejected)
             failed = list(self._failed)
         for share, error, record_errors in failed:
             found += _failures_of(share, error, record_errors)
@@ -145,7 +145,7 @@ cdef class SendTally(BulkCompletion):
         """The first of `failures`, without making all of them."""
         with cython.critical_section(self):
             self._enter_late()
-            found = self._refused[:1]
+            found = self._rejected[:1]
             failed = list(self._failed)
         for share, error, record_errors in failed:
             found.append(next(_failures_of(share, error, record_errors)))

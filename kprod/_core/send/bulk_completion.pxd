@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-from kprod._core.outcome.batch_result cimport BatchListener, BatchResult
+from kprod._core.outcome.batch_result cimport BatchObserver, BatchResult
 
 
 cdef class BulkCompletion:
@@ -15,8 +15,8 @@ cdef class BulkCompletion:
     cdef bint _reported
     cdef list _waiters
     cdef list _calls
-    cdef void count_settled(self, BatchListener share, BatchResult result) noexcept
+    cdef void count_settled(self, BatchObserver share, BatchResult result) noexcept
     cdef void count_finished(self) noexcept
     cdef void _end_if_settled(self) noexcept
     cdef void _report(self) noexcept
-    cdef void forsake(self) noexcept
+    cdef void close_after_fork(self) noexcept

@@ -18,7 +18,7 @@ Source: Kafka ProduceRequestResult (clients 4.3.1), which many records wait for.
 
 cimport cython
 
-from kprod._core.outcome.batch_result cimport BatchListener, BatchResult
+from kprod._core.outcome.batch_result cimport BatchObserver, BatchResult
 
 from _thread import allocate_lock
 
@@ -36,7 +36,7 @@ cdef class BulkCompletion:
         self._end_if_settled()
         self._report()
 
-    cdef void count_settled(self, BatchListener share, BatchResult result) noexcept:
+    cdef void count_settled(self, BatchObserver share, BatchResult result) noexcept:
         """Count one batch as settled; the account enters its outcome before."""
         with cython.critical_section(self):
             self._settled_count += 1
@@ -88,7 +88,8 @@ cdef class BulkCompletion:
         """Make a call once all is done, and all callbacks have run; False if that was before.
 
         Args:
-            call: Takes nothing; what it raises is dropped. In a forked child its method `forsake`
+            call: Takes nothing; what it raises is dropped. In a forked child its method
+                `close_after_fork`
                 is called instead, if it has one.
         """
         with cython.critical_section(self):
@@ -119,15 +120,15 @@ cdef class BulkCompletion:
                         return True
         return False
 
-    cdef void forsake(self) noexcept:
+    cdef void close_after_fork(self) noexcept:
         """Wake all that wait in a forked child; no lock is taken, as its holder may not be here."""
         waiters, self._waiters = self._waiters, None
         try:
             for lock in waiters or ():
                 lock.release()
             for call in self._calls or ():
-                if hasattr(call, "forsake"):
-                    call.forsake()
+                if hasattr(call, "close_after_fork"):
+                    call.close_after_fork()
         except BaseException:
             # The application's event loop; a thread of this process is woken before.
             pass

@@ -5,14 +5,14 @@ from kprod._core.record.batch_builder cimport RecordFields
 from kprod._core.outcome.batch_result cimport BatchResult
 from kprod._core.send.bulk_columns cimport Column
 from kprod._core.send.bulk_share cimport BatchShare
-from kprod._core.send.partition_appender cimport PartitionHead, RoomNeed, TopicHead
-from kprod._core.send.bulk_account cimport SendTally
+from kprod._core.send.partition_appender cimport PartitionAppender, AppendRequest, TopicRoutes
+from kprod._core.send.bulk_account cimport BulkAccount
 
 
 cdef class BulkCall:
     cdef SendPath _path
-    cdef readonly TopicHead head
-    cdef readonly SendTally tally
+    cdef readonly TopicRoutes routes
+    cdef readonly BulkAccount account
     cdef object _on_delivery
     cdef bint _has_serializers
     # This call's share of each partition's newest batch, or None.
@@ -34,7 +34,7 @@ cdef class BulkCall:
     cdef int _send_rows(self, Column values, list others) except -1
     cdef int _append_run(self, Column values) except -1
     cdef object _beside(self, Column column)
-    cdef int _breathe_in_turn(self) except -1
+    cdef int _check_signals_in_turn(self) except -1
     cdef int _send(
         self, object value, object key, object headers, object partition, object timestamp_ms
     ) except -1
@@ -44,7 +44,7 @@ cdef class BulkCall:
     ) except -2
     cdef int64_t _now_ms(self) noexcept
     cdef int _put(
-        self, Py_ssize_t index, RecordFields* record, object on_delivery, RoomNeed* need
+        self, Py_ssize_t index, RecordFields* record, object on_delivery, AppendRequest* request
     ) except -1
     cdef BatchShare _share_at(self, Py_ssize_t index)
-    cdef int _open_share(self, PartitionHead queue, BatchResult result) except -1
+    cdef int _open_share(self, PartitionAppender queue, BatchResult result) except -1

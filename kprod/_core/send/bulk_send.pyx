@@ -36,10 +36,10 @@ from kprod._core.send.bulk_share cimport BatchShare
 from kprod._core.collector cimport track_again
 from kprod._core.record.header_section cimport encode_header_section
 from kprod._core.send.partition_appender cimport (
-    CLOSED, NO_BATCH, PartitionHead, RoomNeed, TopicHead,
+    CLOSED, NO_BATCH, PartitionAppender, AppendRequest, TopicRoutes,
 )
 from kprod._core.outcome.record_future cimport RecordFuture
-from kprod._core.send.bulk_account cimport SendTally
+from kprod._core.send.bulk_account cimport BulkAccount
 
 from kprod.errors import ClosedError, KprodError, KprodTimeout, UnknownPartition
 
@@ -58,10 +58,10 @@ cdef const unsigned char* NO_HEADERS = b"\x00"
 UNENDURED = (ClosedError, KprodTimeout, MemoryError)
 
 
-cdef inline PartitionHead queue_at(TopicHead head, Py_ssize_t index):
+cdef inline PartitionAppender queue_at(TopicRoutes routes, Py_ssize_t index):
     """A partition's queue, or IndexError: what names the place may be written by anybody."""
     with cython.boundscheck(True):
-        return <PartitionHead>head.queues[index]
+        return <PartitionAppender>routes.queues[index]
 
 
 cdef class BulkCall:
@@ -74,8 +74,8 @@ cdef class BulkCall:
     """
 
     def __init__(self, SendPath path not None, topic, on_delivery=None):
-        if path.refusal is not None:
-            raise path.refusal()
+        if path.closed_error is not None:
+            raise path.closed_error()
         if on_delivery is not None and not PyCallable_Check(on_delivery):
             raise TypeError(
                 f"on_delivery must be callable or None, got {type(on_delivery).__name__}"
@@ -85,11 +85,11 @@ cdef class BulkCall:
         self._path = path
         self._on_delivery = on_delivery
         self._has_serializers = path._has_serializers
-        self.tally = SendTally()
-        self.head = path.topics.get(topic)
-        if self.head is None:
-            self.head = path.hooks.open_topic(topic, path._max_block_ms)
-        self._shares = [None] * PyList_GET_SIZE(self.head.queues)
+        self.account = BulkAccount()
+        self.routes = path.topics.get(topic)
+        if self.routes is None:
+            self.routes = path.hooks.open_topic(topic, path._max_block_ms)
+        self._shares = [None] * PyList_GET_SIZE(self.routes.queues)
         self._missing_from = <int64_t>0x7FFFFFFFFFFFFFFF
         self._breath_at = BREATH_RECORDS
 
@@ -121,8 +121,8 @@ cdef class BulkCall:
                 if not self._is_checking or isinstance(error, UNENDURED):
                     raise
                 self._is_checking = False
-                self.tally.refuse(error)
-                self._breathe_in_turn()
+                self.account.reject(error)
+                self._check_signals_in_turn()
 
     cdef int _send_rows(self, Column values, list others) except -1:
         """Append records until the values end, or one of them is refused by an exception."""
@@ -150,9 +150,9 @@ cdef class BulkCall:
             if timestamps is not None:
                 timestamp_ms = self._beside(timestamps)
             self._send(value, key, header, partition, timestamp_ms)
-            self._breathe_in_turn()
+            self._check_signals_in_turn()
 
-    cdef int _breathe_in_turn(self) except -1:
+    cdef int _check_signals_in_turn(self) except -1:
         """Let signal handlers and other threads have a turn, if it is time.
 
         That is every so many records, and every millisecond where they may be slow to come.
@@ -160,17 +160,17 @@ cdef class BulkCall:
         cdef int64_t now_ms = self._breath_ms
         if not self._is_at_hand:
             now_ms = self._path._clock.now_ms()
-        if self.tally.record_count >= self._breath_at or now_ms != self._breath_ms:
-            self._breath_at = self.tally.record_count + BREATH_RECORDS
+        if self.account.record_count >= self._breath_at or now_ms != self._breath_ms:
+            self._breath_at = self.account.record_count + BREATH_RECORDS
             self._breath_ms = now_ms
-            self._path.hooks.breathe()
+            self._path.hooks.check_signals()
         return 0
 
     cdef int _append_run(self, Column values) except -1:
         """Append bytes to the sticky partition's open batch, as many as go in without ado."""
         cdef SendPath path = self._path
-        cdef Py_ssize_t index = self.head.sticky
-        cdef PartitionHead queue = queue_at(self.head, index)
+        cdef Py_ssize_t index = self.routes.sticky
+        cdef PartitionAppender queue = queue_at(self.routes, index)
         cdef BatchShare share = self._share_at(index)
         cdef BatchBuilder builder
         cdef RecordFields record
@@ -186,7 +186,7 @@ cdef class BulkCall:
         record.headers_bytes = 1
         with cython.critical_section(queue):
             builder = queue.builder
-            if builder is None or share.result is not queue.result or path.refusal is not None:
+            if builder is None or share.result is not queue.result or path.closed_error is not None:
                 return 0
             first = builder.record_count
             # A batch's first record is more than an append.
@@ -194,8 +194,8 @@ cdef class BulkCall:
                 return 0
             count = values.append_run(builder, &record, path._record_bytes_max)
             if count:
-                share.put_run(first, self.tally.record_count, count)
-                self.tally.record_count += count
+                share.put_run(first, self.account.record_count, count)
+                self.account.record_count += count
             is_full = builder.size_bytes >= builder.limit_bytes
         if is_full:
             path._post(queue)
@@ -206,7 +206,7 @@ cdef class BulkCall:
         item = take(column)
         if item is END:
             raise ValueError(
-                f"{column.role} ended after {self.tally.record_count} items, and values go on;"
+                f"{column.role} ended after {self.account.record_count} items, and values go on;"
                 " for one item for all records, give itertools.repeat(item)"
             )
         return item
@@ -224,10 +224,10 @@ cdef class BulkCall:
         cdef bytes section = None
         cdef object on_delivery = self._on_delivery
         cdef Py_ssize_t index
-        cdef RoomNeed need
-        need.waited_ms = 0
-        need.shares_stamp = False  # blocks share them, not calls
-        need.hand = NULL
+        cdef AppendRequest request
+        request.waited_ms = 0
+        request.shares_stamp = False  # blocks share them, not calls
+        request.reserved = NULL
         record.headers = NO_HEADERS
         record.headers_bytes = 1
         self._is_checking = True
@@ -238,7 +238,7 @@ cdef class BulkCall:
         if headers is not None:
             section = encode_header_section(headers, path._record_bytes_max)
             if section is None:
-                raise path.headers_too_large(self.head)
+                raise path.headers_too_large(self.routes)
             record.headers = <const unsigned char*>PyBytes_AS_STRING(section)
             record.headers_bytes = PyBytes_GET_SIZE(section)
         try:
@@ -251,14 +251,14 @@ cdef class BulkCall:
             else:
                 record.timestamp_ms = whole(timestamp_ms, "timestamp_ms")
             if path._has_partitioner and partition is None:
-                partition = path.hooks.choose_partition(self.head, key, value)
+                partition = path.hooks.choose_partition(self.routes, key, value)
             if partition is None:
-                index = path._partition_index(self.head, &record, None, &need.waited_ms)
+                index = path._partition_index(self.routes, &record, None, &request.waited_ms)
             else:
-                index = self._given_index(&record, partition, &need.waited_ms)
-            need.bound_bytes = path._bound_bytes(self.head, &record)
+                index = self._given_index(&record, partition, &request.waited_ms)
+            request.bound_bytes = path._bound_bytes(self.routes, &record)
             self._is_checking = False
-            return self._put(index, &record, on_delivery, &need)
+            return self._put(index, &record, on_delivery, &request)
         finally:
             if value_is_viewed:
                 PyBuffer_Release(&value_view)
@@ -272,15 +272,15 @@ cdef class BulkCall:
         value, key, headers, partition, timestamp_ms = row
         if path._has_interceptors:
             topic, value, key, headers, partition, timestamp_ms, on_delivery = path.hooks.intercept(
-                (self.head.name, value, key, headers, partition, timestamp_ms), on_delivery
+                (self.routes.name, value, key, headers, partition, timestamp_ms), on_delivery
             )
-            if topic != self.head.name:
+            if topic != self.routes.name:
                 raise KprodError(
-                    f"an interceptor moved a record from topic {self.head.name!r} to {topic!r}; a"
+                    f"an interceptor moved a record from topic {self.routes.name!r} to {topic!r}; a"
                     " bulk send has one topic: use send()"
                 )
         if self._has_serializers:
-            key, value, headers = path.hooks.serialize(self.head.name, key, value, headers)
+            key, value, headers = path.hooks.serialize(self.routes.name, key, value, headers)
         return value, key, headers, partition, timestamp_ms, on_delivery
 
     cdef Py_ssize_t _given_index(
@@ -288,15 +288,15 @@ cdef class BulkCall:
     ) except -2:
         """As `send` has it, but what is known to be missing is not asked for again."""
         cdef int64_t index = whole(partition, "partition")
-        if index < self.head.partition_count:
+        if index < self.routes.partition_count:
             return <Py_ssize_t>index
         if index >= self._missing_from:
             raise UnknownPartition(
-                f"topic {self.head.name!r} has no partition {index}: its last is"
-                f" {self.head.partition_count - 1}"
+                f"topic {self.routes.name!r} has no partition {index}: its last is"
+                f" {self.routes.partition_count - 1}"
             )
         try:
-            return self._path._partition_index(self.head, record, partition, waited_ms)
+            return self._path._partition_index(self.routes, record, partition, waited_ms)
         except UnknownPartition:
             self._missing_from = min(self._missing_from, index)
             raise
@@ -310,13 +310,13 @@ cdef class BulkCall:
         return self._stamp_ms
 
     cdef int _put(
-        self, Py_ssize_t index, RecordFields* record, object on_delivery, RoomNeed* need
+        self, Py_ssize_t index, RecordFields* record, object on_delivery, AppendRequest* request
     ) except -1:
         """Append to the partition's open batch; index −1 is the sticky partition's."""
         cdef SendPath path = self._path
-        cdef TopicHead head = self.head
-        cdef SendTally tally = self.tally
-        cdef PartitionHead queue
+        cdef TopicRoutes routes = self.routes
+        cdef BulkAccount account = self.account
+        cdef PartitionAppender queue
         cdef BatchBuilder builder
         cdef BatchResult result
         cdef BatchShare share
@@ -329,16 +329,16 @@ cdef class BulkCall:
             future._on_delivery = on_delivery
         while True:
             if is_sticky:
-                if (outcome == NO_BATCH or outcome == NO_SHARE) and index != head.sticky:
+                if (outcome == NO_BATCH or outcome == NO_SHARE) and index != routes.sticky:
                     # Its batch may stay empty, and another send may wait for that memory.
-                    path._post(<PartitionHead>head.queues[index])
-                index = head.sticky
-            queue = queue_at(head, index)
+                    path._post(<PartitionAppender>routes.queues[index])
+                index = routes.sticky
+            queue = queue_at(routes, index)
             share = self._share_at(index)
             with cython.critical_section(queue):
                 builder = queue.builder
                 result = queue.result
-                if path.refusal is not None:
+                if path.closed_error is not None:
                     outcome = CLOSED
                 elif builder is None:
                     outcome = NO_BATCH
@@ -351,8 +351,8 @@ cdef class BulkCall:
                     outcome = builder.append(record)
                     if outcome == APPENDED:
                         place = builder.record_count - 1
-                        share.put(place, tally.record_count)
-                        tally.record_count += 1
+                        share.put(place, account.record_count)
+                        account.record_count += 1
                     elif future is not None:
                         del result._callbacks[PyList_GET_SIZE(result._callbacks) - 1]
                     if future is not None and outcome == APPENDED:
@@ -369,7 +369,7 @@ cdef class BulkCall:
                 self._open_share(queue, result)
             else:
                 self._stamp_life = 0
-                path._make_room(head, queue, builder, outcome, need)
+                path._make_room(routes, queue, builder, outcome, request)
 
     cdef BatchShare _share_at(self, Py_ssize_t index):
         """This call's share of the partition's last known batch, with room for a record."""
@@ -382,9 +382,9 @@ cdef class BulkCall:
             raise MemoryError("no memory for the account of a bulk send")
         return share
 
-    cdef int _open_share(self, PartitionHead queue, BatchResult result) except -1:
+    cdef int _open_share(self, PartitionAppender queue, BatchResult result) except -1:
         """Begin a share of the open batch, unless it is closed by now."""
-        cdef BatchShare share = BatchShare(self.tally, result)
+        cdef BatchShare share = BatchShare(self.account, result)
         cdef list listeners = []
         with cython.critical_section(queue):
             if queue.result is not result:

@@ -1,11 +1,11 @@
 from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.send.bulk_completion cimport BulkCompletion
-from kprod._core.outcome.batch_result cimport BatchListener, BatchResult
+from kprod._core.outcome.batch_result cimport BatchObserver, BatchResult
 
 
-cdef class BatchShare(BatchListener):
-    cdef readonly BulkCompletion tally
+cdef class BatchShare(BatchObserver):
+    cdef readonly BulkCompletion account
     cdef readonly BatchResult result
     cdef readonly int32_t record_count
     # Spans of neighbours, encoded; then the one that still grows.

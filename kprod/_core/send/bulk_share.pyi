@@ -1,13 +1,13 @@
 from collections.abc import Iterator
 
-from kprod._core.outcome.batch_result import BatchListener, BatchResult
+from kprod._core.outcome.batch_result import BatchObserver, BatchResult
 from kprod._core.send.bulk_completion import BulkCompletion
 
-class BatchShare(BatchListener):
-    tally: BulkCompletion
+class BatchShare(BatchObserver):
+    account: BulkCompletion
     result: BatchResult
     record_count: int
-    def __init__(self, tally: BulkCompletion, result: BatchResult) -> None: ...
+    def __init__(self, account: BulkCompletion, result: BatchResult) -> None: ...
     def first_index(self) -> int: ...
     def places(self) -> Iterator[tuple[int, int]]: ...
     def note(self, index: int, call_index: int) -> None: ...

@@ -19,7 +19,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from kprod._core.send.bulk_completion cimport BulkCompletion
 from kprod._core.collector cimport track_again
-from kprod._core.outcome.batch_result cimport BatchListener, BatchResult
+from kprod._core.outcome.batch_result cimport BatchObserver, BatchResult
 from kprod._core.varint cimport put_unsigned, take_unsigned
 
 cdef enum:
@@ -33,16 +33,16 @@ cdef enum:
 
 
 @cython.trashcan(True)
-cdef class BatchShare(BatchListener):
+cdef class BatchShare(BatchObserver):
     """The records of one call in one batch.
 
     Args:
-        tally: The call's account.
+        account: The call's account.
         result: The batch's.
     """
 
-    def __cinit__(self, BulkCompletion tally not None, BatchResult result not None):
-        self.tally = tally
+    def __cinit__(self, BulkCompletion account not None, BatchResult result not None):
+        self.account = account
         self.result = result
 
     def __dealloc__(self):
@@ -72,7 +72,7 @@ cdef class BatchShare(BatchListener):
     cdef void put_run(self, int32_t index, int64_t call_index, int32_t count) noexcept nogil:
         """As `put`, for a run of neighbours."""
         if self.record_count == 0:
-            self.tally.opened_count += 1
+            self.account.opened_count += 1
         elif index == self._first + self._length and call_index == self._call_first + self._length:
             self._length += count
             self.record_count += count
@@ -169,18 +169,18 @@ cdef class BatchShare(BatchListener):
 
     cdef void settle(self, BatchResult result) noexcept:
         if self.record_count:
-            self.tally.count_settled(self, result)
+            self.account.count_settled(self, result)
 
     cdef void report(self) noexcept:
         if self.record_count:
-            self.tally.count_finished()
+            self.account.count_finished()
 
-    cdef void forsake(self) noexcept:
-        self.tally.forsake()
+    cdef void close_after_fork(self) noexcept:
+        self.account.close_after_fork()
 
     cdef int follow(self, list forwards) except -1:
         """Give each part of a batch that is to be split its part of the share."""
-        cdef list shares = [BatchShare(self.tally, child) for _, child in forwards]
+        cdef list shares = [BatchShare(self.account, child) for _, child in forwards]
         cdef list firsts = [first for first, _ in forwards]
         cdef Py_ssize_t part = 0
         cdef Py_ssize_t part_count = len(firsts)
@@ -208,7 +208,7 @@ cdef class BatchShare(BatchListener):
     cdef void leave(self) noexcept:
         """Let the parts answer for it from now on."""
         if self.record_count:
-            self.tally._split_count += self._part_count - 1
+            self.account._split_count += self._part_count - 1
             self._drop_spans()
 
     cdef int _add_span(self, int32_t first, int64_t call_first, int32_t length) except -1:

@@ -35,18 +35,18 @@ cdef extern from *:
 
 
 # What a record takes with it alone in a batch, how long it has waited, whether it has a stamp that
-# others have too, and the `ChunkHand` of one that must not wait, borrowed; NULL if it may.
-cdef struct RoomNeed:
+# others have too, and the `ReservedChunks` of one that must not wait, borrowed; NULL if it may.
+cdef struct AppendRequest:
     Py_ssize_t bound_bytes
     int64_t waited_ms
     bint shares_stamp
-    PyObject* hand
+    PyObject* reserved
 
 
 cdef class BatchOpener
 
 
-cdef class ChunkHand:
+cdef class ReservedChunks:
     # Lent by the path's pool; given away all at once.
     cdef public list chunks
     cdef readonly Py_ssize_t missing_count
@@ -54,7 +54,7 @@ cdef class ChunkHand:
     cdef list fill(self, ChunkPool pool, Py_ssize_t missing_bytes, bint large)
 
 
-cdef class PartitionHead:
+cdef class PartitionAppender:
     # The open batch's builder and result, or None. First, since each send looks at them.
     cdef readonly BatchBuilder builder
     cdef readonly BatchResult result
@@ -66,7 +66,7 @@ cdef class PartitionHead:
     cdef bint enter(self, object batch, BatchOpener opener) except -1
 
 
-cdef class TopicHead:
+cdef class TopicRoutes:
     cdef readonly str name
     # Never shrinks, so that a number once checked against `partition_count` stays a valid index.
     cdef public list queues
@@ -84,24 +84,25 @@ cdef class TopicHead:
 cdef class BatchOpener:
     cdef readonly SendHooks hooks
     cdef readonly object inbox
-    cdef public object refusal
+    cdef public object closed_error
     cdef public bint sender_sleeps
     cdef public object wake
     # May send what is posted without the sender, while that sleeps; None where there is none.
-    cdef public object lane
+    cdef public object direct_path
     cdef ChunkPool _pool
     cdef SystemClock _clock
     cdef int64_t _max_block_ms
 
     cdef bint _make_room(
-        self, TopicHead head, PartitionHead queue, BatchBuilder builder, int outcome, RoomNeed* need
+        self, TopicRoutes routes, PartitionAppender queue, BatchBuilder builder, int outcome,
+        AppendRequest* request
     ) except -1
-    cdef int _seal_full(self, PartitionHead queue, BatchBuilder builder) except -1
-    cdef int _extend(self, PartitionHead queue, list chunks) except -1
+    cdef int _seal_full(self, PartitionAppender queue, BatchBuilder builder) except -1
+    cdef int _extend(self, PartitionAppender queue, list chunks) except -1
     cdef list _take(self, Py_ssize_t missing_bytes, bint large, int64_t* waited_ms)
-    cdef list _take_for(self, RoomNeed* need, Py_ssize_t missing_bytes, bint large)
-    cdef int _open(self, PartitionHead queue, list chunks) except -1
-    cdef int _post(self, PartitionHead queue) except -1
+    cdef list _take_for(self, AppendRequest* request, Py_ssize_t missing_bytes, bint large)
+    cdef int _open(self, PartitionAppender queue, list chunks) except -1
+    cdef int _post(self, PartitionAppender queue) except -1
     cpdef int wake_sender(self) except -1
 
 
@@ -113,23 +114,23 @@ cdef list try_take(ChunkPool pool, Py_ssize_t chunk_count, bint large)
 # cache, and each tells only where the next one is. So each send makes one step of the three, for
 # the third, the second and the first partition after its own. It is a hint: no queue or batch is
 # held or changed, so none is entered.
-cdef inline void look_ahead(TopicHead head, Py_ssize_t index, Py_ssize_t record_bytes) noexcept:
+cdef inline void look_ahead(TopicRoutes routes, Py_ssize_t index, Py_ssize_t record_bytes) noexcept:
     cdef list queues
     cdef PyObject* queue
     cdef PyObject* builder
-    if not LOOKS_AHEAD or head.partition_count < LOOKED_AHEAD_MIN or index == head._latest:
+    if not LOOKS_AHEAD or routes.partition_count < LOOKED_AHEAD_MIN or index == routes._latest:
         return
-    head._in_turn = head._in_turn + 1 if index == head._latest + 1 else 0
-    head._latest = index
-    queues = head.queues
-    if head._in_turn < IN_TURN_MIN or index + 3 >= PyList_GET_SIZE(queues):
+    routes._in_turn = routes._in_turn + 1 if index == routes._latest + 1 else 0
+    routes._latest = index
+    queues = routes.queues
+    if routes._in_turn < IN_TURN_MIN or index + 3 >= PyList_GET_SIZE(queues):
         return
     prefetch_line(PyList_GET_ITEM(queues, index + 3))
     queue = PyList_GET_ITEM(queues, index + 2)
-    builder = <PyObject*>(<PartitionHead>queue).builder
+    builder = <PyObject*>(<PartitionAppender>queue).builder
     prefetch_lines(builder, BUILDER_BYTES)
-    prefetch_line(<PyObject*>(<PartitionHead>queue).result)
+    prefetch_line(<PyObject*>(<PartitionAppender>queue).result)
     queue = PyList_GET_ITEM(queues, index + 1)
-    builder = <PyObject*>(<PartitionHead>queue).builder
+    builder = <PyObject*>(<PartitionAppender>queue).builder
     if builder != <PyObject*>None:
         (<BatchBuilder>builder).expect(record_bytes)

@@ -9,7 +9,7 @@ from kprod._core.outcome.batch_result import BatchResult
 from kprod._core.record.batch_builder import BatchBuilder
 from kprod._core.send.send_hooks import SendHooks
 
-class PartitionHead:
+class PartitionAppender:
     topic: str
     partition: int
     batches: deque[Any]
@@ -19,7 +19,7 @@ class PartitionHead:
     def open(self, batch: Any) -> bool: ...
     def seal(self) -> None: ...
 
-class TopicHead:
+class TopicRoutes:
     name: str
     queues: list[Any]
     partition_count: int
@@ -27,7 +27,7 @@ class TopicHead:
     turns: list[int]
     def __init__(self, name: str, queues: list[Any]) -> None: ...
 
-class ChunkHand:
+class ReservedChunks:
     chunks: list[Chunk]
     missing_count: int
     missing_large: bool
@@ -36,10 +36,10 @@ class ChunkHand:
 class BatchOpener:
     hooks: SendHooks
     inbox: deque[Any]
-    refusal: Callable[[], Exception] | None
+    closed_error: Callable[[], Exception] | None
     sender_sleeps: bool
     wake: Callable[[], object] | None
-    lane: Any
+    direct_path: Any
     def __init__(
         self, hooks: SendHooks, pool: ChunkPool, clock: SystemClock, inbox: deque[Any]
     ) -> None: ...

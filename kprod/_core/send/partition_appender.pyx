@@ -6,7 +6,7 @@ A record goes into its partition's open batch (`kprod._core.send.send_path`). Th
 must happen before, when there is no open batch or it has no room: take memory, wait for it if the
 caller may wait, open or lengthen the batch, and post the queue to the sender's inbox.
 
-Thread-safety: any thread. `PartitionHead.builder` and `.result` change together, inside the
+Thread-safety: any thread. `PartitionAppender.builder` and `.result` change together, inside the
     critical section of the head.
 Source: Kafka RecordAccumulator.append (clients 4.3.1).
 """
@@ -42,7 +42,7 @@ cdef list try_take(ChunkPool pool, Py_ssize_t chunk_count, bint large):
     return chunks
 
 
-cdef class PartitionHead:
+cdef class PartitionAppender:
     """One partition's queue as the send path sees it: its batches, the last of them maybe open.
 
     Attributes:
@@ -72,10 +72,10 @@ cdef class PartitionHead:
         cdef BatchBuilder builder = batch.builder
         cdef BatchResult result = batch.result
         with cython.critical_section(self):
-            if self.builder is not None or (opener is not None and opener.refusal is not None):
+            if self.builder is not None or (opener is not None and opener.closed_error is not None):
                 return False
             if opener is not None:
-                result.lane = opener.lane
+                result.direct_path = opener.direct_path
             self.batches.append(batch)
             self.builder = builder
             self.result = result
@@ -92,11 +92,11 @@ cdef class PartitionHead:
             builder.seal()
 
 
-cdef class TopicHead:
+cdef class TopicRoutes:
     """What the send path needs of a topic: its partitions' queues and the sticky partition.
 
     Attributes:
-        queues: One `PartitionHead` for each partition, by number; never shrinks.
+        queues: One `PartitionAppender` for each partition, by number; never shrinks.
         partition_count: How many of them the topic has now.
         sticky: Where records without key and partition go now.
         turns: Partitions that records go to in turn, where they do; all when empty.
@@ -109,7 +109,7 @@ cdef class TopicHead:
         self.turns = []
 
 
-cdef class ChunkHand:
+cdef class ReservedChunks:
     """What a send that must not wait brings along, and what it misses.
 
     Attributes:
@@ -147,15 +147,15 @@ cdef class BatchOpener:
         inbox: A deque where partitions with a new or full batch are posted for the sender.
 
     Attributes:
-        refusal: Makes the error of a producer that takes no more records; None while it takes them.
+        closed_error: Makes the error of a producer that takes no more records; None while it does.
         sender_sleeps: Whether the sender must be woken for a posted queue.
         wake: Ends the sender's sleep.
-        lane: May send a posted queue without the sender, while that sleeps; None if there is none.
+        direct_path: May send a posted queue while the sender sleeps; None if there is none.
     """
 
     def __cinit__(self, *_, **__):
         # A subclass's constructor lets records in.
-        self.refusal = not_initialised
+        self.closed_error = not_initialised
 
     def __init__(
         self, SendHooks hooks not None, ChunkPool pool not None, SystemClock clock not None, inbox
@@ -164,10 +164,11 @@ cdef class BatchOpener:
         self._pool = pool
         self._clock = clock
         self.inbox = inbox
-        self.wake = self.lane = None
+        self.wake = self.direct_path = None
 
     cdef bint _make_room(
-        self, TopicHead head, PartitionHead queue, BatchBuilder builder, int outcome, RoomNeed* need
+        self, TopicRoutes routes, PartitionAppender queue, BatchBuilder builder, int outcome,
+        AppendRequest* request
     ) except -1:
         """Do what a record that was not appended waits for; then it is tried again.
 
@@ -176,26 +177,26 @@ cdef class BatchOpener:
         cdef bint is_small
         cdef list chunks
         if outcome == NEED_CHUNKS:
-            chunks = self._take_for(need, builder.missing_bytes, True)
+            chunks = self._take_for(request, builder.missing_bytes, True)
             if chunks is not None:
                 self._extend(queue, chunks)
             return chunks is not None
         if outcome == BATCH_FULL:
             self._seal_full(queue, builder)
-            if queue.partition == head.sticky:
-                self.hooks.roll_sticky(head)
+            if queue.partition == routes.sticky:
+                self.hooks.roll_sticky(routes)
             return True
         if outcome == NO_BATCH:
             # Enough for the whole record: who opens a batch and then waits for more would hold
             # memory that another does not get.
-            is_small = need.bound_bytes <= self._pool.small_chunk_bytes
-            chunks = self._take_for(need, need.bound_bytes, not is_small)
+            is_small = request.bound_bytes <= self._pool.small_chunk_bytes
+            chunks = self._take_for(request, request.bound_bytes, not is_small)
             if chunks is not None:
                 self._open(queue, chunks)
             return chunks is not None
-        raise self.refusal()
+        raise self.closed_error()
 
-    cdef int _seal_full(self, PartitionHead queue, BatchBuilder builder) except -1:
+    cdef int _seal_full(self, PartitionAppender queue, BatchBuilder builder) except -1:
         """Close a full batch for appends, unless another thread has done it, and post it."""
         with cython.critical_section(queue):
             if queue.builder is not builder:
@@ -206,7 +207,7 @@ cdef class BatchOpener:
         self._post(queue)
         return 0
 
-    cdef int _extend(self, PartitionHead queue, list chunks) except -1:
+    cdef int _extend(self, PartitionAppender queue, list chunks) except -1:
         """Lengthen the open batch, by all chunks or none."""
         cdef BatchBuilder builder
         cdef Py_ssize_t last
@@ -247,13 +248,13 @@ cdef class BatchOpener:
         waited_ms[0] += self._clock.now_ms() - started_ms
         return chunks
 
-    cdef list _take_for(self, RoomNeed* need, Py_ssize_t missing_bytes, bint large):
+    cdef list _take_for(self, AppendRequest* request, Py_ssize_t missing_bytes, bint large):
         """As `_take` for a send that may wait; None if it must not, and there are none."""
-        if need.hand == NULL:
-            return self._take(missing_bytes, large, &need.waited_ms)
-        return (<ChunkHand>need.hand).fill(self._pool, missing_bytes, large)
+        if request.reserved == NULL:
+            return self._take(missing_bytes, large, &request.waited_ms)
+        return (<ReservedChunks>request.reserved).fill(self._pool, missing_bytes, large)
 
-    cdef int _open(self, PartitionHead queue, list chunks) except -1:
+    cdef int _open(self, PartitionAppender queue, list chunks) except -1:
         """Open a batch on these chunks; they go back unless it came to own them."""
         cdef ChunkChain chain
         try:
@@ -271,7 +272,7 @@ cdef class BatchOpener:
         chain.release()
         return 0
 
-    cdef int _post(self, PartitionHead queue) except -1:
+    cdef int _post(self, PartitionAppender queue) except -1:
         """Tell the sender, and wake it if it sleeps and the lane cannot do without it.
 
         Compiled code and built-ins only, a deque and a socket: no bytecode runs between an append
@@ -279,7 +280,7 @@ cdef class BatchOpener:
         """
         self.inbox.append(queue)
         if self.sender_sleeps:
-            if self.lane is None or not self.lane.send(queue):
+            if self.direct_path is None or not self.direct_path.send(queue):
                 self.wake_sender()
         return 0
 

@@ -21,10 +21,10 @@ cdef class SendHooks:
     """
 
     def open_topic(self, topic, timeout_ms):
-        """Wait until the topic's partitions are known, and return its `TopicHead`."""
+        """Wait until the topic's partitions are known, and return its `TopicRoutes`."""
         raise NotImplementedError
 
-    def await_partition(self, head, partition, timeout_ms):
+    def await_partition(self, routes, partition, timeout_ms):
         """Wait until the topic has this partition, or raise."""
         raise NotImplementedError
 
@@ -36,11 +36,11 @@ cdef class SendHooks:
         """Wait until the waiter is satisfied, or raise."""
         raise NotImplementedError
 
-    def roll_sticky(self, head):
+    def roll_sticky(self, routes):
         """Choose another sticky partition, since the present one's batch is full."""
         raise NotImplementedError
 
-    def choose_partition(self, head, key, value):
+    def choose_partition(self, routes, key, value):
         """Ask the user's partitioner."""
         raise NotImplementedError
 
@@ -68,6 +68,6 @@ cdef class SendHooks:
         """Count records that were taken, and failed in this thread."""
         raise NotImplementedError
 
-    def breathe(self):
+    def check_signals(self):
         """Do nothing, in Python: entering it is when signal handlers and other threads run."""
         raise NotImplementedError

@@ -6,7 +6,9 @@ from kprod._core.outcome.batch_result cimport BatchResult
 from kprod._core.clock cimport SharedStamp
 from kprod._core.send.key_hash cimport KeyHash
 from kprod._core.layout cimport BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES_MAX
-from kprod._core.send.partition_appender cimport BatchOpener, ChunkHand, RoomNeed, TopicHead
+from kprod._core.send.partition_appender cimport (
+    AppendRequest, BatchOpener, ReservedChunks, TopicRoutes,
+)
 from kprod._core.outcome.record_future cimport RecordFuture
 
 
@@ -40,7 +42,7 @@ cdef inline void borrow(
 cdef class SendPath(BatchOpener):
     cdef readonly dict topics
     # The topic of the first send, found without a look-up; set once.
-    cdef TopicHead _favourite
+    cdef TopicRoutes _favourite
     cdef Py_ssize_t _record_bytes_max
     cdef bint _has_interceptors
     cdef bint _has_serializers
@@ -55,20 +57,20 @@ cdef class SendPath(BatchOpener):
         self, topic, value, key, headers, partition, timestamp_ms, on_delivery
     )
     cdef RecordFuture _send_shown(self, tuple record, on_delivery)
-    cdef TopicHead _head_of(self, topic, on_delivery, int64_t* waited_ms)
+    cdef TopicRoutes _routes_of(self, topic, on_delivery, int64_t* waited_ms)
     cdef RecordFuture hand_over(
-        self, TopicHead head, SendArguments* given, int64_t waited_ms, ChunkHand hand
+        self, TopicRoutes routes, SendArguments* given, int64_t waited_ms, ReservedChunks reserved
     )
     cdef RecordFuture _append(
-        self, TopicHead head, Py_ssize_t index, RecordFields* record, RoomNeed* need,
+        self, TopicRoutes routes, Py_ssize_t index, RecordFields* record, AppendRequest* request,
         object on_delivery
     )
-    cdef object headers_too_large(self, TopicHead head)
-    cdef Py_ssize_t _bound_bytes(self, TopicHead head, const RecordFields* record) except -1
+    cdef object headers_too_large(self, TopicRoutes routes)
+    cdef Py_ssize_t _bound_bytes(self, TopicRoutes routes, const RecordFields* record) except -1
     cdef Py_ssize_t _partition_index(
-        self, TopicHead head, RecordFields* record, object partition, int64_t* waited_ms
+        self, TopicRoutes routes, RecordFields* record, object partition, int64_t* waited_ms
     ) except -2
-    cdef Py_ssize_t _next_turn(self, TopicHead head) except -2
+    cdef Py_ssize_t _next_turn(self, TopicRoutes routes) except -2
 
 
 cdef class SendMethod:

@@ -7,20 +7,20 @@ from typing_extensions import Buffer
 from kprod._core.clock import SystemClock
 from kprod._core.memory.chunk_pool import ChunkPool
 from kprod._core.outcome.record_future import RecordFuture
-from kprod._core.send.partition_appender import BatchOpener, TopicHead
+from kprod._core.send.partition_appender import BatchOpener, TopicRoutes
 from kprod._core.send.send_hooks import SendHooks
 from kprod.errors import KprodError
 from kprod.model import RecordMetadata
 
 class SendPath(BatchOpener):
-    topics: dict[str, TopicHead]
+    topics: dict[str, TopicRoutes]
     def __init__(
         self,
         hooks: SendHooks,
         pool: ChunkPool,
         clock: SystemClock,
         inbox: deque[Any],
-        topics: dict[str, TopicHead],
+        topics: dict[str, TopicRoutes],
         rules: Any,
     ) -> None: ...
 

@@ -35,7 +35,8 @@ from kprod._core.clock cimport SystemClock
 from kprod._core.record.header_section cimport encode_header_section
 from kprod._core.send.key_hash cimport KeyHash, hash_key
 from kprod._core.send.partition_appender cimport (
-    CLOSED, NO_BATCH, BatchOpener, ChunkHand, PartitionHead, RoomNeed, TopicHead, look_ahead,
+    CLOSED, NO_BATCH, AppendRequest, BatchOpener, PartitionAppender, ReservedChunks, TopicRoutes,
+    look_ahead,
 )
 from kprod._core.send.send_hooks cimport SendHooks
 
@@ -53,7 +54,7 @@ cdef class SendPath(BatchOpener):
         pool: Lends chunks.
         clock: Stamps records.
         inbox: A deque where partitions with a new or full batch are posted for the sender.
-        topics: `TopicHead` by name, of the topics that are known; `open_topic` adds to it.
+        topics: `TopicRoutes` by name, of the topics that are known; `open_topic` adds to it.
         rules: What is checked, asked and chosen for each record.
     """
 
@@ -66,7 +67,7 @@ cdef class SendPath(BatchOpener):
         self, SendHooks hooks not None, ChunkPool pool not None, SystemClock clock not None, inbox,
         dict topics not None, rules,
     ):
-        if self.refusal is not not_initialised:
+        if self.closed_error is not not_initialised:
             raise RuntimeError("a SendPath's __init__ was called twice; make another SendPath")
         BatchOpener.__init__(self, hooks, pool, clock, inbox)
         self.topics = topics
@@ -78,7 +79,7 @@ cdef class SendPath(BatchOpener):
         self._takes_turns = rules.takes_turns
         self._key_hash = <KeyHash>rules.key_hash
         self._hashed_key_bytes_min = rules.hashed_key_bytes_min
-        self.refusal = None
+        self.closed_error = None
 
     @cython.final
     @cython.nonecheck(False)
@@ -88,40 +89,40 @@ cdef class SendPath(BatchOpener):
         """Append one record, as `Producer.send` describes it."""
         cdef SendArguments given
         cdef int64_t waited_ms = 0
-        cdef TopicHead head = self._favourite
+        cdef TopicRoutes routes = self._favourite
         # Nothing is assigned to an argument here, so that none of them is counted once more.
-        if self.refusal is not None:
-            raise self.refusal()
+        if self.closed_error is not None:
+            raise self.closed_error()
         if self._has_interceptors or self._has_serializers:
             return self._send_shown(
                 (topic, value, key, headers, partition, timestamp_ms), on_delivery
             )
         borrow(&given, value, key, headers, partition, timestamp_ms, on_delivery)
         # A callback is checked there too, before anything waits for the topic.
-        if head is None or head.name is not topic or on_delivery is not None:
-            head = self._head_of(topic, on_delivery, &waited_ms)
-        return self.hand_over(head, &given, waited_ms, None)
+        if routes is None or routes.name is not topic or on_delivery is not None:
+            routes = self._routes_of(topic, on_delivery, &waited_ms)
+        return self.hand_over(routes, &given, waited_ms, None)
 
     cdef RecordFuture _send_shown(self, tuple record, on_delivery):
         """As `send`, by way of interceptors and serializers; the record as `intercept` has it."""
         cdef SendArguments given
         cdef int64_t waited_ms = 0
-        cdef TopicHead head
+        cdef TopicRoutes routes
         topic, value, key, headers, partition, timestamp_ms = record
         if self._has_interceptors:
             topic, value, key, headers, partition, timestamp_ms, on_delivery = self.hooks.intercept(
                 record, on_delivery
             )
-        head = self._head_of(topic, on_delivery, &waited_ms)
+        routes = self._routes_of(topic, on_delivery, &waited_ms)
         if self._has_serializers:
-            key, value, headers = self.hooks.serialize(head.name, key, value, headers)
+            key, value, headers = self.hooks.serialize(routes.name, key, value, headers)
         borrow(&given, value, key, headers, partition, timestamp_ms, on_delivery)
-        return self.hand_over(head, &given, waited_ms, None)
+        return self.hand_over(routes, &given, waited_ms, None)
 
     @cython.final
-    cdef TopicHead _head_of(self, topic, on_delivery, int64_t* waited_ms):
+    cdef TopicRoutes _routes_of(self, topic, on_delivery, int64_t* waited_ms):
         """The record's topic, which may have to be waited for; its callback is checked before."""
-        cdef TopicHead head = self._favourite
+        cdef TopicRoutes routes = self._favourite
         cdef PyObject* found
         cdef int64_t started_ms
         name = topic if PyUnicode_CheckExact(topic) else plain_text(topic)
@@ -129,31 +130,31 @@ cdef class SendPath(BatchOpener):
             raise TypeError(
                 f"on_delivery must be callable or None, got {type(on_delivery).__name__}"
             )
-        if head is not None and head.name is name:
-            return head
+        if routes is not None and routes.name is name:
+            return routes
         found = PyDict_GetItem(self.topics, name)
         if found != NULL:
-            head = <TopicHead>found
+            routes = <TopicRoutes>found
         else:
             started_ms = self._clock.now_ms()
-            head = self.hooks.open_topic(name, self._max_block_ms)
+            routes = self.hooks.open_topic(name, self._max_block_ms)
             waited_ms[0] = self._clock.now_ms() - started_ms
         with cython.critical_section(self):
             if self._favourite is None:
-                self._favourite = head
-        return head
+                self._favourite = routes
+        return routes
 
     @cython.final
     @cython.nonecheck(False)
     cdef RecordFuture hand_over(
-        self, TopicHead head, SendArguments* given, int64_t waited_ms, ChunkHand hand
+        self, TopicRoutes routes, SendArguments* given, int64_t waited_ms, ReservedChunks reserved
     ):
-        """Check, encode and append one serialized record; None if `hand` has not enough memory.
+        """Check, encode and append one serialized record; None if `reserved` has not enough memory.
 
         With a hand nothing waits; without one it may, for what `waited_ms` leaves.
         """
         cdef RecordFields record
-        cdef RoomNeed need
+        cdef AppendRequest request
         cdef Py_buffer key_view
         cdef Py_buffer value_view
         cdef bint key_is_viewed = False
@@ -161,14 +162,14 @@ cdef class SendPath(BatchOpener):
         cdef bytes section
         cdef Py_ssize_t index
         cdef object partition = <object>given.partition
-        need.waited_ms = waited_ms
-        need.hand = NULL if hand is None else <PyObject*>hand
+        request.waited_ms = waited_ms
+        request.reserved = NULL if reserved is None else <PyObject*>reserved
         record.headers = NO_HEADERS
         record.headers_bytes = 1
         if given.headers != <PyObject*>None:
             section = encode_header_section(<object>given.headers, self._record_bytes_max)
             if section is None:
-                raise self.headers_too_large(head)
+                raise self.headers_too_large(routes)
             record.headers = <const unsigned char*>PyBytes_AS_STRING(section)
             record.headers_bytes = PyBytes_GET_SIZE(section)
         try:
@@ -178,20 +179,20 @@ cdef class SendPath(BatchOpener):
             key_is_viewed = expose(
                 <object>given.key, &key_view, &record.key, &record.key_bytes, "key"
             )
-            need.shares_stamp = False
+            request.shares_stamp = False
             if given.timestamp_ms == <PyObject*>None:
                 record.timestamp_ms = self._clock.shared_timestamp_ms(&self._stamp)
-                need.shares_stamp = self._stamp.shared_count > 0
+                request.shares_stamp = self._stamp.shared_count > 0
             else:
                 record.timestamp_ms = whole(<object>given.timestamp_ms, "timestamp_ms")
             if self._has_partitioner and partition is None:
                 partition = self.hooks.choose_partition(
-                    head, <object>given.key, <object>given.value
+                    routes, <object>given.key, <object>given.value
                 )
             index = -1
             if partition is not None or not goes_sticky(self, &record):
-                index = self._partition_index(head, &record, partition, &need.waited_ms)
-            return self._append(head, index, &record, &need, <object>given.on_delivery)
+                index = self._partition_index(routes, &record, partition, &request.waited_ms)
+            return self._append(routes, index, &record, &request, <object>given.on_delivery)
         finally:
             if value_is_viewed:
                 PyBuffer_Release(&value_view)
@@ -201,7 +202,7 @@ cdef class SendPath(BatchOpener):
     @cython.final
     @cython.nonecheck(False)
     cdef Py_ssize_t _partition_index(
-        self, TopicHead head, RecordFields* record, object partition, int64_t* waited_ms
+        self, TopicRoutes routes, RecordFields* record, object partition, int64_t* waited_ms
     ) except -2:
         """The partition given, the key's among all, or the next in turn; −1: the sticky one."""
         cdef int64_t index
@@ -210,39 +211,39 @@ cdef class SendPath(BatchOpener):
             if goes_sticky(self, record):
                 return -1
             if self._takes_turns:
-                return self._next_turn(head)
-            if head.partition_count < 1:
-                raise LocalProtocolError(f"topic {head.name!r} has no partition")
+                return self._next_turn(routes)
+            if routes.partition_count < 1:
+                raise LocalProtocolError(f"topic {routes.name!r} has no partition")
             return <Py_ssize_t>(
                 hash_key(self._key_hash, record.key, record.key_bytes)
-                % <unsigned int>head.partition_count
+                % <unsigned int>routes.partition_count
             )
         index = whole(partition, "partition")
-        if index >= head.partition_count:
+        if index >= routes.partition_count:
             started_ms = self._clock.now_ms()
-            self.hooks.await_partition(head, index, self._max_block_ms - waited_ms[0])
+            self.hooks.await_partition(routes, index, self._max_block_ms - waited_ms[0])
             waited_ms[0] += self._clock.now_ms() - started_ms
-            if index >= PyList_GET_SIZE(head.queues):
+            if index >= PyList_GET_SIZE(routes.queues):
                 raise LocalProtocolError(
-                    f"partition {index} of {head.name!r} was awaited and has no queue"
+                    f"partition {index} of {routes.name!r} was awaited and has no queue"
                 )
         return <Py_ssize_t>index
 
-    cdef Py_ssize_t _next_turn(self, TopicHead head) except -2:
+    cdef Py_ssize_t _next_turn(self, TopicRoutes routes) except -2:
         cdef Py_ssize_t turn
         cdef list turns
-        with cython.critical_section(head):
-            turn = head._turn
-            head._turn += 1
-            turns = head.turns
+        with cython.critical_section(routes):
+            turn = routes._turn
+            routes._turn += 1
+            turns = routes.turns
         if not turns:
-            return turn % max(head.partition_count, 1)
+            return turn % max(routes.partition_count, 1)
         return turns[turn % PyList_GET_SIZE(turns)]
 
     @cython.final
     @cython.nonecheck(False)
     cdef RecordFuture _append(
-        self, TopicHead head, Py_ssize_t index, RecordFields* record, RoomNeed* need,
+        self, TopicRoutes routes, Py_ssize_t index, RecordFields* record, AppendRequest* request,
         object on_delivery
     ):
         """Append to the partition's open batch, opening or lengthening it as needed.
@@ -250,34 +251,34 @@ cdef class SendPath(BatchOpener):
         `index` −1 means the topic's sticky partition, which may change on the way. None if there
         is a hand, and neither it nor the pool has the memory now.
         """
-        cdef PartitionHead queue
+        cdef PartitionAppender queue
         cdef BatchBuilder builder
         cdef BatchResult result
         cdef RecordFuture future
         cdef int outcome = APPENDED
         cdef bint is_sticky = index < 0
-        need.bound_bytes = (
+        request.bound_bytes = (
             record.key_bytes + record.value_bytes + record.headers_bytes + BESIDES_BYTES_MAX
         )
-        if need.bound_bytes > self._record_bytes_max:
-            need.bound_bytes = self._bound_bytes(head, record)
+        if request.bound_bytes > self._record_bytes_max:
+            request.bound_bytes = self._bound_bytes(routes, record)
         future = future_of(record)
         future._on_delivery = on_delivery
         while True:
             if is_sticky:
-                if outcome == NO_BATCH and index != head.sticky:
+                if outcome == NO_BATCH and index != routes.sticky:
                     # Its batch may stay empty, and another send may wait for that memory.
-                    self._post(<PartitionHead>head.queues[index])
-                index = head.sticky
+                    self._post(<PartitionAppender>routes.queues[index])
+                index = routes.sticky
             else:
-                look_ahead(head, index, need.bound_bytes)
+                look_ahead(routes, index, request.bound_bytes)
             # Checked: what names the place may be written by anybody, and costs two instructions.
             with cython.boundscheck(True):
-                queue = <PartitionHead>head.queues[index]
+                queue = <PartitionAppender>routes.queues[index]
             with cython.critical_section(queue):
                 builder = queue.builder
                 result = queue.result
-                if self.refusal is not None:
+                if self.closed_error is not None:
                     outcome = CLOSED
                 elif builder is None:
                     outcome = NO_BATCH
@@ -298,25 +299,26 @@ cdef class SendPath(BatchOpener):
                 elif builder.size_bytes >= builder.limit_bytes:
                     self._post(queue)
                 return future
-            if not self._make_room(head, queue, builder, outcome, need):
+            if not self._make_room(routes, queue, builder, outcome, request):
                 return None
-            if outcome == NO_BATCH and need.shares_stamp:  # perhaps the others were awaited since
+            # Perhaps the others were awaited since.
+            if outcome == NO_BATCH and request.shares_stamp:
                 record.timestamp_ms = self._clock.own_timestamp_ms(&self._stamp)
                 future._timestamp_ms = record.timestamp_ms
 
-    cdef object headers_too_large(self, TopicHead head):
+    cdef object headers_too_large(self, TopicRoutes routes):
         """The error for headers of which no more was read, since they pass the limit already."""
-        text = self.hooks.too_large_text(head.name, self._record_bytes_max + 1)
+        text = self.hooks.too_large_text(routes.name, self._record_bytes_max + 1)
         return RecordTooLarge(f"the headers alone are too large: {text}")
 
     @cython.final
-    cdef Py_ssize_t _bound_bytes(self, TopicHead head, const RecordFields* record) except -1:
+    cdef Py_ssize_t _bound_bytes(self, TopicRoutes routes, const RecordFields* record) except -1:
         """The most that the record's batch takes with it alone; refused past the limit."""
         cdef Py_ssize_t bound_bytes = record_size_bound(
             record.key_bytes, record.value_bytes, record.headers_bytes
         )
         if bound_bytes > self._record_bytes_max:
-            raise RecordTooLarge(self.hooks.too_large_text(head.name, bound_bytes))
+            raise RecordTooLarge(self.hooks.too_large_text(routes.name, bound_bytes))
         return bound_bytes
 
 

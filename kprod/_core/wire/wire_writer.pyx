@@ -115,14 +115,14 @@ cdef class Writer:
         return result
 
 
-cdef int _refuse(FieldPlan field, str text) except -1:
+cdef int _reject(FieldPlan field, str text) except -1:
     raise LocalProtocolError(f"{field.path}: {text}")
 
 
-cdef int _refuse_type(FieldPlan field, str wanted, object value) except -1:
+cdef int _reject_type(FieldPlan field, str wanted, object value) except -1:
     if value is None:
-        _refuse(field, f"{wanted} is wanted, null is not allowed in this version")
-    _refuse(field, f"{wanted} is wanted, not {type(value).__name__}")
+        _reject(field, f"{wanted} is wanted, null is not allowed in this version")
+    _reject(field, f"{wanted} is wanted, not {type(value).__name__}")
 
 
 cdef inline int _write_uvarint(Writer writer, uint64_t value) except -1:
@@ -133,7 +133,7 @@ cdef inline int _write_uvarint(Writer writer, uint64_t value) except -1:
 cdef int _write_length(FieldPlan field, Writer writer, Py_ssize_t length) except -1:
     """Write the length of a string, bytes or array; −1 is null."""
     if length > MESSAGE_BYTES_MAX - 1:
-        _refuse(field, f"length {length} exceeds {MESSAGE_BYTES_MAX - 1}")
+        _reject(field, f"length {length} exceeds {MESSAGE_BYTES_MAX - 1}")
     if field.compact:
         return _write_uvarint(writer, <uint64_t>(length + 1))
     if field.kind == STRING:
@@ -162,12 +162,12 @@ cdef int _write_value(FieldPlan field, object value, Writer writer) except -1:
         return _write_bytes(field, value, writer)
     if kind == UUID:
         if not isinstance(value, _UUID):
-            _refuse_type(field, "a UUID", value)
+            _reject_type(field, "a UUID", value)
         memcpy(writer.grow(UUID_BYTES), <char *>(<bytes>value.bytes), UUID_BYTES)
         return 0
     if kind == BOOL:
         if value is not True and value is not False:
-            _refuse_type(field, "a bool", value)
+            _reject_type(field, "a bool", value)
         writer.grow(1)[0] = value is True
         return 0
     if kind == FLOAT64:
@@ -199,10 +199,10 @@ cdef int64_t _checked(FieldPlan field, object value, int64_t low, int64_t high) 
     cdef int overflow = 0
     cdef int64_t number
     if not isinstance(value, int) or isinstance(value, bool):
-        _refuse_type(field, "an int", value)
+        _reject_type(field, "an int", value)
     number = PyLong_AsLongLongAndOverflow(value, &overflow)
     if overflow or number < low or number > high:
-        _refuse(field, f"{value} is outside {low} to {high}")
+        _reject(field, f"{value} is outside {low} to {high}")
     return number
 
 
@@ -210,7 +210,7 @@ cdef int _write_float(FieldPlan field, object value, Writer writer) except -1:
     cdef double number
     cdef int64_t bits
     if not isinstance(value, float):
-        _refuse_type(field, "a float", value)
+        _reject_type(field, "a float", value)
     number = value
     memcpy(&bits, &number, sizeof(bits))
     store_int64(writer.grow(8), bits)
@@ -221,13 +221,13 @@ cdef int _write_string(FieldPlan field, object value, Writer writer) except -1:
     cdef Py_ssize_t length = 0
     cdef const char *text = NULL
     if not isinstance(value, str):
-        _refuse_type(field, "a str", value)
+        _reject_type(field, "a str", value)
     try:
         text = PyUnicode_AsUTF8AndSize(value, &length)
     except UnicodeEncodeError as error:
-        _refuse(field, f"not encodable as UTF-8: {error.reason}")
+        _reject(field, f"not encodable as UTF-8: {error.reason}")
     if length > STRING_BYTES_MAX:
-        _refuse(field, f"string of {length} bytes, {STRING_BYTES_MAX} are allowed")
+        _reject(field, f"string of {length} bytes, {STRING_BYTES_MAX} are allowed")
     _write_length(field, writer, length)
     memcpy(writer.grow(length), text, length)
     return 0
@@ -236,11 +236,11 @@ cdef int _write_string(FieldPlan field, object value, Writer writer) except -1:
 cdef int _write_bytes(FieldPlan field, object value, Writer writer) except -1:
     cdef Py_buffer view
     if isinstance(value, str):
-        _refuse_type(field, "a bytes-like object", value)
+        _reject_type(field, "a bytes-like object", value)
     try:
         PyObject_GetBuffer(value, &view, PyBUF_SIMPLE)
     except (TypeError, BufferError):
-        _refuse_type(field, "a contiguous bytes-like object", value)
+        _reject_type(field, "a contiguous bytes-like object", value)
     try:
         _write_length(field, writer, view.len)
         memcpy(writer.grow(view.len), view.buf, view.len)
@@ -256,7 +256,7 @@ cdef int _write_array(FieldPlan field, object value, Writer writer) except -1:
     elif isinstance(value, tuple):
         items = tuple(value)
     else:
-        _refuse_type(field, "a list or tuple", value)
+        _reject_type(field, "a list or tuple", value)
     _write_length(field, writer, len(items))
     for item in items:
         _write_value(field.element, item, writer)
@@ -328,7 +328,7 @@ cdef int _check_rest(StructPlan plan, dict body) except -1:
         if name in plan.absent:
             field = plan.absent[name]
             if not field.ignorable and not _is_default(field, value):
-                _refuse(field, f"this version has no such field, so {value!r:.80} would be lost")
+                _reject(field, f"this version has no such field, so {value!r:.80} would be lost")
         elif name not in plan.template:
             raise LocalProtocolError(f"{plan.where}: there is no field {name!r}")
     return 0

@@ -52,16 +52,16 @@ class ApiVersionsHandler(Handler):
             _SOFTWARE.fullmatch(request.body["client_software_name"])
             and _SOFTWARE.fullmatch(request.body["client_software_version"])
         ):
-            request.answer(self.refuse(request, ErrorCode.INVALID_REQUEST))  # case B
+            request.answer(self.reject(request, ErrorCode.INVALID_REQUEST))  # case B
             return
         request.answer({"error_code": ErrorCode.NONE, "api_keys": self._ranges})
 
-    def refuse(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
+    def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
         """An answer without ranges."""
         return {"error_code": code, "api_keys": []}
 
 
-def answer_unknown_version(request: Request) -> None:
+def respond_to_unknown_version(request: Request) -> None:
     """Case A."""
     own = {
         "api_key": int(ApiVersionsHandler.api_key),
@@ -69,4 +69,4 @@ def answer_unknown_version(request: Request) -> None:
         "max_version": ApiVersionsHandler.versions[1],
     }
     body = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": [own]}
-    request.answer_in_version(body, 0)
+    request.respond_in_version(body, 0)

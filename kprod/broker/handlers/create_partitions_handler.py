@@ -44,15 +44,15 @@ class CreatePartitionsHandler(Handler):
         entries = {entry["name"]: entry for entry in request.body["topics"]}
         try:
             check_additions(sum(map(self._additions, entries.values())))
-        except Refused as refused:
-            results = [_answer(it, refused.code, refused.text) for it in entries.values()]
+        except Refused as rejected:
+            results = [_answer(it, rejected.code, rejected.text) for it in entries.values()]
             request.answer({"results": results})  # case E
             return
         request.answer(
             {"results": [self._one(request, it, counts[name]) for name, it in entries.items()]}
         )
 
-    def refuse(self, request: Request, code: int) -> Body:
+    def reject(self, request: Request, code: int) -> Body:
         """The code for every topic."""
         return {"results": [_answer(entry, code, None) for entry in request.body["topics"]]}
 
@@ -72,8 +72,8 @@ class CreatePartitionsHandler(Handler):
                 assignment=None if assignments is None else _assigned(assignments),
                 dry_run=request.body["validate_only"],
             )
-        except Refused as refused:
-            return _answer(entry, refused.code, refused.text)
+        except Refused as rejected:
+            return _answer(entry, rejected.code, rejected.text)
         return _answer(entry, ErrorCode.NONE, None)
 
 

@@ -54,8 +54,8 @@ class CreateTopicsHandler(Handler):
         entries = request.body["topics"]
         try:
             check_additions(sum(map(self._additions, entries)))
-        except Refused as refused:
-            topics = [_refused(entry, refused.code, refused.text) for entry in entries]
+        except Refused as rejected:
+            topics = [_rejected(entry, rejected.code, rejected.text) for entry in entries]
             request.answer({"topics": topics})  # case H
             return
         answers: list[dict[str, Any]] = []
@@ -66,9 +66,9 @@ class CreateTopicsHandler(Handler):
             self._state.soon,
         )
 
-    def refuse(self, request: Request, code: int) -> Body:  # a Handler's
+    def reject(self, request: Request, code: int) -> Body:  # a Handler's
         """The code for every topic."""
-        return {"topics": [_refused(entry, code, None) for entry in request.body["topics"]]}
+        return {"topics": [_rejected(entry, code, None) for entry in request.body["topics"]]}
 
     def _additions(self, entry: Mapping[str, Any]) -> int:
         count: int = entry["num_partitions"]
@@ -87,13 +87,13 @@ class CreateTopicsHandler(Handler):
     def _one(self, request: Request, entry: Mapping[str, Any], count: int) -> dict[str, Any]:
         if count > 1:
             text = "the name is twice in the request"
-            return _refused(entry, ErrorCode.INVALID_REQUEST, text)  # case D
+            return _rejected(entry, ErrorCode.INVALID_REQUEST, text)  # case D
         try:
             return self._made(request, entry)
-        except Refused as refused:
-            return _refused(entry, refused.code, refused.text)
+        except Refused as rejected:
+            return _rejected(entry, rejected.code, rejected.text)
         except ConfigError as error:
-            return _refused(entry, ErrorCode.INVALID_CONFIG, shortened(str(error)))  # case E
+            return _rejected(entry, ErrorCode.INVALID_CONFIG, shortened(str(error)))  # case E
 
     def _made(self, request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
         is_dry_run = request.body["validate_only"]
@@ -105,7 +105,7 @@ class CreateTopicsHandler(Handler):
             assignment=_assignment(entry),
             dry_run=is_dry_run,
         )
-        answer = _refused(entry, ErrorCode.NONE, None)
+        answer = _rejected(entry, ErrorCode.NONE, None)
         if not is_dry_run and request.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
             answer["topic_id"] = topic.topic_id
         if request.api_version >= _FIRST_VERSION_WITH_NUMBERS:
@@ -141,5 +141,5 @@ def _assignment(entry: Mapping[str, Any]) -> list[list[int]] | None:
     return [nodes[index] for index in range(len(nodes))]
 
 
-def _refused(entry: Mapping[str, Any], code: int, text: str | None) -> dict[str, Any]:
+def _rejected(entry: Mapping[str, Any], code: int, text: str | None) -> dict[str, Any]:
     return {"name": entry["name"], "error_code": int(code), "error_message": text}

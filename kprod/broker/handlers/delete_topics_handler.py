@@ -46,7 +46,7 @@ class DeleteTopicsHandler(Handler):
             self._state.soon,
         )
 
-    def refuse(self, request: Request, code: int) -> Body:
+    def reject(self, request: Request, code: int) -> Body:
         """The code for every topic."""
         return {"responses": [_answer(*wanted, code, None) for wanted in _wanted(request)]}
 
@@ -65,8 +65,8 @@ class DeleteTopicsHandler(Handler):
             name = topic.name
         try:
             self._state.delete_topic(name)
-        except Refused as refused:
-            return _answer(name, topic_id, refused.code, refused.text)
+        except Refused as rejected:
+            return _answer(name, topic_id, rejected.code, rejected.text)
         return _answer(name, topic_id, ErrorCode.NONE, None)
 
 

@@ -30,7 +30,7 @@ class DescribeClusterHandler(Handler):
     def handle(self, request: Request) -> None:
         """Answer at once."""
         if request.body["endpoint_type"] != _BROKERS:
-            request.answer(self.refuse(request, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE))  # case A
+            request.answer(self.reject(request, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE))  # case A
             return
         brokers = [
             {"broker_id": node.node_id, "host": node.host, "port": node.port}
@@ -44,6 +44,6 @@ class DescribeClusterHandler(Handler):
             }
         )
 
-    def refuse(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
+    def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
         """Nothing but the code."""
         return {"error_code": code, "cluster_id": CLUSTER_ID, "brokers": []}

@@ -52,16 +52,16 @@ class DescribeConfigsHandler(Handler):
         results = [self._one(request, entry) for entry in different.values()]  # case E
         request.answer({"results": results})
 
-    def refuse(self, request: Request, code: int) -> Body:
+    def reject(self, request: Request, code: int) -> Body:
         """The code for every resource."""
-        refused = Refused(code)
-        return {"results": [_answer(entry, refused, []) for entry in request.body["resources"]]}
+        rejected = Refused(code)
+        return {"results": [_answer(entry, rejected, []) for entry in request.body["resources"]]}
 
     def _one(self, request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
         try:
             told = self._told(request, entry)
-        except Refused as refused:
-            return _answer(entry, refused, [])
+        except Refused as rejected:
+            return _answer(entry, rejected, [])
         keys = entry["configuration_keys"]
         wanted = None if keys is None else set(keys)
         return _answer(entry, None, [it for it in told if wanted is None or it.name in wanted])
@@ -89,11 +89,11 @@ class DescribeConfigsHandler(Handler):
 
 
 def _answer(
-    entry: Mapping[str, Any], refused: Refused | None, told: Sequence[Told]
+    entry: Mapping[str, Any], rejected: Refused | None, told: Sequence[Told]
 ) -> dict[str, Any]:
     return {
-        "error_code": ErrorCode.NONE if refused is None else refused.code,
-        "error_message": None if refused is None else refused.text or None,
+        "error_code": ErrorCode.NONE if rejected is None else rejected.code,
+        "error_message": None if rejected is None else rejected.text or None,
         "resource_type": entry["resource_type"],
         "resource_name": entry["resource_name"],
         "configs": list(map(described_fields, told)),

@@ -107,7 +107,7 @@ class FetchHandler(Handler):
         keys = [read.partition.name for read in reads]
         self._state.waiting_fetches.try_complete_or_watch(operation, keys)
 
-    def refuse(self, request: Request, code: int) -> Body:
+    def reject(self, request: Request, code: int) -> Body:
         """The code for every partition."""
         topics = [
             _Topic(
@@ -147,7 +147,7 @@ class FetchHandler(Handler):
         for topic in topics:
             answers = []
             for wanted in topic.wanted:
-                answer = _partition_answer(request, wanted)
+                answer = _partition_response(request, wanted)
                 if not wanted.code and wanted.partition is not None:
                     pieces = _pieces(wanted, left, is_first=is_first)
                     _give(request, answer, pieces)
@@ -200,8 +200,8 @@ def _judged(request: Request, partition: Partition, entry: Mapping[str, Any]) ->
         return ErrorCode.NOT_LEADER_OR_FOLLOWER  # case B
     try:
         check_leader_epoch(partition, entry["current_leader_epoch"])
-    except Refused as refused:
-        return refused.code  # case C
+    except Refused as rejected:
+        return rejected.code  # case C
     if not is_readable(partition, entry["fetch_offset"]):
         return ErrorCode.OFFSET_OUT_OF_RANGE  # case D
     return ErrorCode.NONE
@@ -240,7 +240,7 @@ def _first_version(batch: memoryview) -> int:
     return CODECS[batch[_CODEC_AT] & BatchAttributes.CODEC_MASK].first_fetch_version
 
 
-def _partition_answer(request: Request, wanted: _Wanted) -> dict[str, Any]:
+def _partition_response(request: Request, wanted: _Wanted) -> dict[str, Any]:
     partition = wanted.partition
     known = partition is not None and not wanted.code
     return {

@@ -44,7 +44,7 @@ class FindCoordinatorHandler(Handler):
         text = NOT_SERVED_TEXT if code != ErrorCode.INVALID_REQUEST else None
         request.answer(_body(request, [_nobody(key, code, text) for key in _keys(request)]))
 
-    def refuse(self, request: Request, code: int) -> Body:  # a Handler's
+    def reject(self, request: Request, code: int) -> Body:  # a Handler's
         """No coordinator for any key."""
         return _body(request, [_nobody(key, code, None) for key in _keys(request)])
 

@@ -36,17 +36,17 @@ class InitProducerIdHandler(Handler):
         transactional_id = request.body["transactional_id"]
         had_id = request.body["producer_id"] != _NOTHING
         if had_id != (request.body["producer_epoch"] != _NOTHING):
-            request.answer(self.refuse(request, ErrorCode.INVALID_REQUEST))  # case A
+            request.answer(self.reject(request, ErrorCode.INVALID_REQUEST))  # case A
             return
         if transactional_id is None:
             producer_id = self._state.new_producer_id()
             request.answer({"producer_id": producer_id, "producer_epoch": 0})  # case A
         elif not transactional_id:
-            request.answer(self.refuse(request, ErrorCode.INVALID_REQUEST))  # case B
+            request.answer(self.reject(request, ErrorCode.INVALID_REQUEST))  # case B
         else:
             code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            request.answer(self.refuse(request, code))  # case C
+            request.answer(self.reject(request, code))  # case C
 
-    def refuse(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
+    def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
         """No id."""
         return {"error_code": code, "producer_id": -1, "producer_epoch": -1}

@@ -67,7 +67,7 @@ class ListOffsetsHandler(Handler):
         ]
         request.answer({"topics": topics})
 
-    def refuse(self, request: Request, code: int) -> Body:  # a Handler's
+    def reject(self, request: Request, code: int) -> Body:  # a Handler's
         """The code for every partition."""
         topics = [
             {
@@ -95,8 +95,8 @@ class ListOffsetsHandler(Handler):
         index = entry["partition_index"]
         try:
             found = self._looked_up(request, name, entry)
-        except Refused as refused:
-            return {"partition_index": index, "error_code": refused.code}
+        except Refused as rejected:
+            return {"partition_index": index, "error_code": rejected.code}
         if request.api_version == 0:
             return {"partition_index": index, "old_style_offsets": self._list(name, entry, found)}
         answer = {

@@ -56,12 +56,12 @@ class MetadataHandler(Handler):
             topics = [self._one(entry, making) for entry in different.values()]
         request.answer(self._answer(topics))
 
-    def refuse(self, request: Request, code: int) -> Body:
+    def reject(self, request: Request, code: int) -> Body:
         """The brokers, and the code for each topic."""
         wanted = request.body["topics"]
         if wanted is None:
             wanted = [{"name": topic.name, "topic_id": _ZERO_ID} for topic in self._state.topics]
-        topics = [_refused(entry["name"], entry["topic_id"], code) for entry in wanted]
+        topics = [_rejected(entry["name"], entry["topic_id"], code) for entry in wanted]
         return {**self._answer(topics), "error_code": code}
 
     def _answer(self, topics: list[dict[str, Any]]) -> dict[str, Any]:
@@ -87,27 +87,27 @@ class MetadataHandler(Handler):
             return self._by_id(entry["topic_id"])
         topic = self._state.topics.get(name)
         if name in self._state.forgotten_topics:
-            return _refused(name, _ZERO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # case E
+            return _rejected(name, _ZERO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # case E
         if topic is not None:
             return self._described(topic)
         try:
             check_name(name)  # case C
             topic = making.make(name)  # case B
-        except Refused as refused:
-            return _refused(name, _ZERO_ID, refused.code)
+        except Refused as rejected:
+            return _rejected(name, _ZERO_ID, rejected.code)
         if topic is None or not self._state.config.describe_new_topics:
-            return _refused(name, _ZERO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return _rejected(name, _ZERO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return self._described(topic)
 
     def _by_id(self, topic_id: uuid.UUID) -> dict[str, Any]:
         topic = self._state.topics.get_by_id(topic_id)
         if topic is None or topic.name in self._state.forgotten_topics:
-            return _refused(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)  # case C
+            return _rejected(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)  # case C
         return self._described(topic)
 
     def _described(self, topic: Topic) -> dict[str, Any]:
         if topic.name in self._state.forgotten_topics:
-            return _refused(topic.name, _ZERO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return _rejected(topic.name, _ZERO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return {
             "error_code": ErrorCode.NONE,
             "name": topic.name,
@@ -150,6 +150,6 @@ class _Making:
         return topic
 
 
-def _refused(name: str | None, topic_id: uuid.UUID, code: int) -> dict[str, Any]:
+def _rejected(name: str | None, topic_id: uuid.UUID, code: int) -> dict[str, Any]:
     # Versions before 12 have no place for a topic without a name.
     return {"error_code": code, "name": name, "topic_id": topic_id, "partitions": []}

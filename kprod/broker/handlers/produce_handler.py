@@ -30,9 +30,9 @@ from kprod._core.layout import BatchAttributes, BatchLayout, Magic
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.delayed.delayed_produce import DelayedProduce, WaitingAppend
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.log.legacy import raised_batches
-from kprod.broker.log.validation import validated_batch
-from kprod.broker.rejection import Refused, RefusedByLog
+from kprod.broker.log.legacy import up_convert_batches
+from kprod.broker.log.validation import validate_batch
+from kprod.broker.rejection import Refused, RejectedByLog
 from kprod.broker.replication import Appended, Partition
 from kprod.broker.request import Body, Request
 from kprod.broker.work_slices import SLICE_COST, run_in_slices
@@ -74,13 +74,13 @@ class ProduceHandler(Handler):
     def handle(self, request: Request) -> None:
         """Append, then answer now or when the followers have it."""
         acks = request.body["acks"]
-        request.wants_answer = acks != 0
+        request.wants_response = acks != 0
         if acks not in _ACKS:
-            request.answer(self.refuse(request, ErrorCode.INVALID_REQUIRED_ACKS))  # case A
+            request.answer(self.reject(request, ErrorCode.INVALID_REQUIRED_ACKS))  # case A
             return
         if request.body["transactional_id"] is None and _has_transactional_batch(request.body):
             code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            request.answer(self.refuse(request, code))  # case J
+            request.answer(self.reject(request, code))  # case J
             return
         responses: list[dict[str, Any]] = []
         waiting: list[WaitingAppend] = []
@@ -91,11 +91,11 @@ class ProduceHandler(Handler):
             self._state.soon,
         )
 
-    def refuse(self, request: Request, code: int) -> Body:
+    def reject(self, request: Request, code: int) -> Body:
         """The code for every partition."""
         responses = [
-            _topic_answer(
-                topic, [_refused(it["index"], Refused(code)) for it in topic["partition_data"]]
+            _topic_response(
+                topic, [_rejected(it["index"], Refused(code)) for it in topic["partition_data"]]
             )
             for topic in request.body["topic_data"]
         ]
@@ -110,7 +110,7 @@ class ProduceHandler(Handler):
         """Case K: one partition at a time."""
         for topic in request.body["topic_data"]:
             answers: list[dict[str, Any]] = []
-            responses.append(_topic_answer(topic, answers))
+            responses.append(_topic_response(topic, answers))
             for entry in topic["partition_data"]:
                 cost = _cost(entry["records"])
                 part = self._append(request, topic, entry)
@@ -129,7 +129,7 @@ class ProduceHandler(Handler):
         acks = request.body["acks"]
         body = {"responses": responses}
         if acks == 0:
-            self._end_unanswered(request, responses)
+            self._end_without_response(request, responses)
         elif acks == 1 or not waiting:
             request.answer(self._with_leaders(request, body))
         else:
@@ -150,16 +150,16 @@ class ProduceHandler(Handler):
             partition = self._found(request, topic, index)
             log_start_offset = partition.log.log_start_offset
             return self._appended(request, partition, entry["records"])
-        except RefusedByLog as refused:
-            answer = _refused(index, refused)
+        except RejectedByLog as rejected:
+            answer = _rejected(index, rejected)
             answer["log_start_offset"] = log_start_offset
             answer["record_errors"] = [
                 {"batch_index": number, "batch_index_error_message": text}
-                for number, text in refused.record_texts.items()
+                for number, text in rejected.record_texts.items()
             ]
             return _Part(answer, None)
-        except Refused as refused:
-            return _Part(_refused(index, refused), None)
+        except Refused as rejected:
+            return _Part(_rejected(index, rejected), None)
 
     def _found(self, request: Request, topic: dict[str, Any], index: int) -> Partition:
         name = topic["name"]
@@ -186,7 +186,7 @@ class ProduceHandler(Handler):
                 f"broker {request.node_id} does not lead {partition.name}",
             )  # case C
         if request.api_version < _FIRST_VERSION_WITH_BATCHES:
-            batches = raised_batches(
+            batches = up_convert_batches(
                 records,
                 api_version=request.api_version,
                 bytes_max=partition.config.max_message_bytes,
@@ -209,7 +209,7 @@ class ProduceHandler(Handler):
     def _placed(self, request: Request, partition: Partition, encoded: memoryview) -> Appended:
         state = self._state
         timestamp_ms = state.clock.timestamp_ms()
-        batch = validated_batch(
+        batch = validate_batch(
             encoded,
             partition.config,
             api_version=max(request.api_version, _FIRST_VERSION_WITH_BATCHES),
@@ -258,15 +258,15 @@ class ProduceHandler(Handler):
         except Refused:
             return None
 
-    def _end_unanswered(self, request: Request, responses: list[dict[str, Any]]) -> None:
+    def _end_without_response(self, request: Request, responses: list[dict[str, Any]]) -> None:
         codes = [it["error_code"] for topic in responses for it in topic["partition_responses"]]
         if any(codes):
             request.disconnect()  # case G
         else:
-            request.answer_nothing()
+            request.respond_nothing()
 
 
-def _topic_answer(topic: dict[str, Any], answers: list[dict[str, Any]]) -> dict[str, Any]:
+def _topic_response(topic: dict[str, Any], answers: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "name": topic["name"],
         "topic_id": topic["topic_id"],
@@ -274,14 +274,14 @@ def _topic_answer(topic: dict[str, Any], answers: list[dict[str, Any]]) -> dict[
     }
 
 
-def _refused(index: int, refused: Refused) -> dict[str, Any]:
+def _rejected(index: int, rejected: Refused) -> dict[str, Any]:
     return {
         "index": index,
-        "error_code": refused.code,
+        "error_code": rejected.code,
         "base_offset": -1,
         "log_append_time_ms": -1,
         "log_start_offset": -1,
-        "error_message": refused.text or None,
+        "error_message": rejected.text or None,
     }
 
 

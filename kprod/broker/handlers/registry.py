@@ -31,7 +31,7 @@ HANDLERS: tuple[type[Handler], ...] = (
 )
 
 
-def made_handlers(state: ClusterState) -> dict[int, Handler]:
+def make_handlers(state: ClusterState) -> dict[int, Handler]:
     """One handler of each kind by API key; ApiVersions knows them all.
 
     Args:

@@ -29,5 +29,5 @@ class Handler(Protocol):
     def handle(self, request: Request) -> None:
         """Answer, now or later."""
 
-    def refuse(self, request: Request, code: int) -> Body:
+    def reject(self, request: Request, code: int) -> Body:
         """The answer that has this error code in every place for one."""

@@ -33,7 +33,7 @@ UNPACKED_SHARE_MAX = 8
 `max.message.bytes`; a gzip of zeros reaches a thousand."""
 
 
-def raised_batches(
+def up_convert_batches(
     records: memoryview | None, *, api_version: int, bytes_max: int
 ) -> list[memoryview]:
     """Convert a message set to batches, each as if a new client had sent it.

@@ -32,7 +32,7 @@ from crc32c import crc32c
 from kprod._core.layout import BatchLayout, Magic
 from kprod._core.record.batch_reader import RecordBatch
 from kprod.broker.config import TopicConfig
-from kprod.broker.rejection import Refused, RefusedByLog
+from kprod.broker.rejection import Refused, RejectedByLog
 from kprod.compression import decompress
 from kprod.errors import CorruptRecord
 from kprod.model import CODECS, Codec, TimestampType
@@ -47,7 +47,7 @@ _INT32, _UINT32, _INT64 = struct.Struct(">i"), struct.Struct(">I"), struct.Struc
 _UNREADABLE = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def validated_batch(
+def validate_batch(
     records: memoryview | None, config: TopicConfig, *, api_version: int, timestamp_ms: int
 ) -> RecordBatch:
     """Check what a client wants appended to one partition.
@@ -63,7 +63,7 @@ def validated_batch(
 
     Raises:
         Refused: With the error code of the first rule that is broken.
-        RefusedByLog: The same, where the request as such was sound.
+        RejectedByLog: The same, where the request as such was sound.
     """
     batch = _only_batch(records, api_version)
     _check_envelope(batch, config)
@@ -78,10 +78,10 @@ def validated_batch(
         latest_ms = batch.check_records(contiguous=True)
     except CorruptRecord as error:
         code = ErrorCode.INVALID_RECORD if _can_decompress(batch) else _UNREADABLE
-        raise RefusedByLog(code, str(error)) from error
+        raise RejectedByLog(code, str(error)) from error
     is_late = latest_ms - timestamp_ms > config.message_timestamp_after_max_ms
     if is_late and config.message_timestamp_type == "CreateTime":
-        _refuse_late(batch, config, timestamp_ms)
+        _reject_late(batch, config, timestamp_ms)
     return batch
 
 
@@ -151,12 +151,12 @@ def _senseless(records: memoryview, error: CorruptRecord) -> Refused:
     batch = records[: BatchLayout.LOG_OVERHEAD_BYTES + length]
     if base_offset == 0 and crc32c(batch[BatchLayout.ATTRIBUTES_OFFSET :]) != crc:
         return Refused(ErrorCode.CORRUPT_MESSAGE, str(error))
-    return RefusedByLog(ErrorCode.INVALID_RECORD, str(error))
+    return RejectedByLog(ErrorCode.INVALID_RECORD, str(error))
 
 
 def _check_envelope(batch: RecordBatch, config: TopicConfig) -> None:
     if batch.base_offset != 0:
-        raise RefusedByLog(
+        raise RejectedByLog(
             ErrorCode.INVALID_RECORD,
             f"the batch's base offset is {batch.base_offset}, a client's must be 0",
         )
@@ -170,17 +170,17 @@ def _check_envelope(batch: RecordBatch, config: TopicConfig) -> None:
 
 def _check_header(batch: RecordBatch) -> None:
     if batch.codec > _LAST_CODEC:
-        raise RefusedByLog(_UNREADABLE, f"there is no codec {batch.codec}")
+        raise RejectedByLog(_UNREADABLE, f"there is no codec {batch.codec}")
     if batch.record_count <= 0 or batch.last_offset_delta != batch.record_count - 1:
-        raise RefusedByLog(
+        raise RejectedByLog(
             ErrorCode.INVALID_RECORD,
             f"a record count of {batch.record_count} does not go with a last offset delta of "
             f"{batch.last_offset_delta}",
         )
     if batch.is_control:
-        raise RefusedByLog(ErrorCode.INVALID_RECORD, "a client may not write markers")
+        raise RejectedByLog(ErrorCode.INVALID_RECORD, "a client may not write markers")
     if batch.producer_id >= 0 and (batch.producer_epoch < 0 or batch.base_sequence < 0):
-        raise RefusedByLog(
+        raise RejectedByLog(
             ErrorCode.INVALID_RECORD,
             f"producer id {batch.producer_id} with epoch {batch.producer_epoch} and sequence "
             f"{batch.base_sequence}",
@@ -191,13 +191,13 @@ def _check_timestamp_type(batch: RecordBatch, config: TopicConfig) -> None:
     if config.message_timestamp_type != "CreateTime":
         return
     if batch.timestamp_type == TimestampType.LOG_APPEND_TIME:
-        raise RefusedByLog(
+        raise RejectedByLog(
             ErrorCode.INVALID_TIMESTAMP,
             "the timestamp type is LogAppendTime, which is the broker's to set",
         )
 
 
-def _refuse_late(batch: RecordBatch, config: TopicConfig, timestamp_ms: int) -> NoReturn:
+def _reject_late(batch: RecordBatch, config: TopicConfig, timestamp_ms: int) -> NoReturn:
     limit_ms = config.message_timestamp_after_max_ms
     late = (
         (index, record.timestamp_ms - timestamp_ms)
@@ -208,7 +208,7 @@ def _refuse_late(batch: RecordBatch, config: TopicConfig, timestamp_ms: int) -> 
         index: f"the timestamp is {ms} ms ahead; {limit_ms} are allowed"
         for index, ms in itertools.islice(late, _RECORDS_NAMED_MAX)
     }
-    raise RefusedByLog(
+    raise RejectedByLog(
         ErrorCode.INVALID_TIMESTAMP,
         f"records have timestamps more than {limit_ms} ms ahead (message.timestamp.after.max.ms)",
         texts,

@@ -1,4 +1,4 @@
-# The types of express_lane.py, which is compiled as it stands.
+# The types of direct_path.py, which is compiled as it stands.
 
 cimport cython
 from libc.stdint cimport int64_t
@@ -7,22 +7,22 @@ from kprod._core.send.send_path cimport SendPath
 from kprod._core.outcome.batch_result cimport BatchResult
 from kprod._core.clock cimport SystemClock
 from kprod._core.collector cimport pause, resume
-from kprod.producer.direct_path.response_wait cimport AnswerWait
+from kprod.producer.direct_path.response_wait cimport ResponseWait
 from kprod.network.client cimport NetworkClient
 from kprod.network.connection cimport NodeConnection
 from kprod.network.in_flight cimport InFlightRequest
 from kprod.producer.accumulator cimport RecordAccumulator
 from kprod.producer.batch cimport ProducerBatch
 from kprod.producer.partition_queue cimport PartitionQueue
-from kprod.producer.produce_request cimport ProduceCall
+from kprod.producer.produce_request cimport ProduceRequest
 from kprod.producer.sender cimport Sender
 
 
-cdef class ExpressLane:
+cdef class DirectPath:
     cdef public bint is_awaited
     cdef public int64_t sleep_max_ms
     cdef public RecordAccumulator _accumulator
-    cdef public AnswerWait _answer
+    cdef public ResponseWait _answer
     cdef public NetworkClient _client
     cdef public SystemClock _clock
     cdef public bint _is_fetching
@@ -48,19 +48,19 @@ cdef class ExpressLane:
     cpdef _end(self, BatchResult result)
 
     @cython.locals(
-        answer=AnswerWait, call=ProduceCall, batch=ProducerBatch, queue=PartitionQueue
+        answer=ResponseWait, call=ProduceRequest, batch=ProducerBatch, queue=PartitionQueue
     )
     cpdef bint _is_plain(self, BatchResult result) except -1
 
     @cython.locals(
-        answer=AnswerWait, client=NetworkClient, accumulator=RecordAccumulator,
-        in_flight=InFlightRequest, call=ProduceCall, now_ms=int64_t,
+        answer=ResponseWait, client=NetworkClient, accumulator=RecordAccumulator,
+        in_flight=InFlightRequest, call=ProduceRequest, now_ms=int64_t,
     )
     cpdef _take(self)
 
 
-cpdef ProduceCall _single_call(InFlightRequest in_flight)
+cpdef ProduceRequest _single_call(InFlightRequest in_flight)
 
 
 @cython.locals(queue=PartitionQueue, taken=list)
-cpdef bint _says_yes(ProduceCall call, int version, object frame) except -1
+cpdef bint _says_yes(ProduceRequest call, int version, object frame) except -1

@@ -37,25 +37,25 @@ epoll_ctl(2) for the change of what another thread waits for.
 
 import threading
 
+from kprod._core.clock import SystemClock
 from kprod._core.collector import pause, resume
 from kprod._core.outcome.batch_result import BatchResult
 from kprod._core.send.send_path import SendPath
 from kprod._core.wire.acknowledgements import read_acknowledgements
-from kprod.clock import Clock
 from kprod.network.client import NetworkClient
 from kprod.network.framing import Frame
 from kprod.network.in_flight import InFlightRequest
 from kprod.producer.accumulator import RecordAccumulator
-from kprod.producer.direct_path.response_wait import AnswerWait
+from kprod.producer.direct_path.response_wait import ResponseWait
 from kprod.producer.partition_queue import PartitionQueue
-from kprod.producer.produce_request import ProduceCall
+from kprod.producer.produce_request import ProduceRequest
 from kprod.producer.sender import Sender
 
 _REFUSED, _TAKEN, _WAITING = range(3)  # what becomes of a wish to fetch
 SLEEP_MIN_MS = 1_000  # as short as the sender's sleep may become for the sake of this
 
 
-class ExpressLane:
+class DirectPath:
     """Sends single records, and takes in their answers, while the sender sleeps.
 
     Attributes:
@@ -64,29 +64,13 @@ class ExpressLane:
             end, or it would have to be woken for it.
     """
 
-    __slots__ = (
-        "_accumulator",
-        "_answer",
-        "_client",
-        "_clock",
-        "_is_fetching",
-        "_path",
-        "_patience_ms",
-        "_sender",
-        "_trouble",
-        "_turn",
-        "_until_ms",
-        "is_awaited",
-        "sleep_max_ms",
-    )
-
     def __init__(
         self,
         sender: Sender,
         client: NetworkClient,
         accumulator: RecordAccumulator,
         *,
-        clock: Clock,
+        clock: SystemClock,
         path: SendPath,
         patience_ms: int,
     ) -> None:
@@ -112,7 +96,7 @@ class ExpressLane:
         self._turn.acquire()
         self._until_ms = 0  # the sender's sleep ends by then
         self._trouble: BaseException | None = None
-        self._answer = AnswerWait()
+        self._answer = ResponseWait()
         self._is_fetching = False
 
     # The sender's.
@@ -209,7 +193,7 @@ class ExpressLane:
 
     def _send(self, queue: PartitionQueue, now_ms: int) -> bool:
         accumulator, client, sender = self._accumulator, self._client, self._sender
-        if sender.has_more_to_do(now_ms) or not sender.knows(queue.topic, now_ms):
+        if sender.has_more_to_do(now_ms) or not sender.has_counters(queue.topic, now_ms):
             return False
         accumulator.take_inbox(now_ms)
         if not accumulator.is_alone(queue):
@@ -250,12 +234,12 @@ class ExpressLane:
         if not self._answer.begin():
             return _REFUSED
         self._is_fetching = True
-        result.await_by(self._answer)
+        result.add_waiter(self._answer)
         return _WAITING
 
     def _end(self, result: BatchResult) -> None:
         """Take in what has come, if it is what was waited for; let the selector watch again."""
-        result.forgo(self._answer)
+        result.remove_waiter(self._answer)
         self._is_fetching = False
         if not self._enter():
             # Somebody has the turn just now; what is left the sender finds when it wakes.
@@ -277,7 +261,7 @@ class ExpressLane:
         if not answer.is_lone():
             return False
         call = _single_call(answer.in_flight)
-        if call is None or call.batches[0].result is not result or not result.is_unheard():
+        if call is None or call.batches[0].result is not result or not result.has_no_observers():
             return False
         batch = call.batches[0]
         queue = batch.queue
@@ -305,13 +289,13 @@ class ExpressLane:
         self._path.wake_sender()
 
 
-def _single_call(in_flight: InFlightRequest | None) -> ProduceCall | None:
+def _single_call(in_flight: InFlightRequest | None) -> ProduceRequest | None:
     """The request, if it carries one batch and nothing else."""
     call = None if in_flight is None else in_flight.request
-    return call if isinstance(call, ProduceCall) and len(call.batches) == 1 else None
+    return call if isinstance(call, ProduceRequest) and len(call.batches) == 1 else None
 
 
-def _says_yes(call: ProduceCall, version: int, frame: Frame) -> bool:
+def _says_yes(call: ProduceRequest, version: int, frame: Frame) -> bool:
     """Whether an answer takes the one batch of a request, and says nothing else."""
     taken = read_acknowledgements(frame, version, 1)
     if taken is None or len(taken) != 1:

@@ -1,4 +1,4 @@
-# The types of answer_wait.py, which is compiled as it stands.
+# The types of response_wait.py, which is compiled as it stands.
 
 cimport cython
 from libc.stdint cimport int64_t
@@ -8,9 +8,9 @@ from kprod.network.connection cimport NodeConnection
 from kprod.network.in_flight cimport InFlightRequest, InFlightRequests
 
 
-cdef class AnswerWait:
+cdef class ResponseWait:
     cdef public InFlightRequest in_flight
-    cdef public object _bell
+    cdef public object _wakeup_fd
     cdef public bytearray _buffer
     cdef public Channel _channel
     cdef public NodeConnection _connection

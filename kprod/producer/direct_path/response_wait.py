@@ -36,23 +36,12 @@ _PREFIX_BYTES: Final = 4  # a frame is told without its length
 _BUFFER_BYTES: Final = 4_096  # a longer answer is left to the client
 
 
-class AnswerWait:
+class ResponseWait:
     """Knows the request that was sent last, and can wait for its answer.
 
     Attributes:
         in_flight: The request; None if there is none.
     """
-
-    __slots__ = (
-        "_bell",
-        "_buffer",
-        "_channel",
-        "_connection",
-        "_epoll",
-        "_paused",
-        "_watched",
-        "in_flight",
-    )
 
     def __init__(self) -> None:
         """Take two descriptors."""
@@ -63,10 +52,10 @@ class AnswerWait:
         self._watched: Channel | None = None  # by `_epoll`, beside the bell
         self._buffer = bytearray(_BUFFER_BYTES)
         self._epoll: select.epoll | None = select.epoll()
-        self._bell: OwnedDescriptor | None = OwnedDescriptor(
+        self._wakeup_fd: OwnedDescriptor | None = OwnedDescriptor(
             os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         )
-        self._epoll.register(self._bell, select.EPOLLIN | select.EPOLLET)
+        self._epoll.register(self._wakeup_fd, select.EPOLLIN | select.EPOLLET)
 
     def expect(self, connection: NodeConnection) -> None:
         """Note what was sent last.
@@ -121,8 +110,11 @@ class AnswerWait:
             OSError: The system refused the wait.
             ValueError: Likewise.
         """
-        epoll, bell = self._epoll, self._bell  # held: a bell that is closed has never rung
-        if epoll is None or bell is None:
+        epoll, wakeup_fd = (
+            self._epoll,
+            self._wakeup_fd,
+        )  # held: a bell that is closed has never rung
+        if epoll is None or wakeup_fd is None:
             return
         try:
             epoll.poll(_WAIT_MAX_S if timeout_s < 0 else min(timeout_s, _WAIT_MAX_S), 1)
@@ -133,11 +125,11 @@ class AnswerWait:
 
     def release(self) -> None:
         """End the wait, this one or the next; any thread. A lock that is awaited has the same."""
-        bell = self._bell  # held, and so open, until it is written to
-        if bell is not None:
-            bell.write(EVENT_COUNT_OF_ONE)
+        wakeup_fd = self._wakeup_fd  # held, and so open, until it is written to
+        if wakeup_fd is not None:
+            wakeup_fd.write(EVENT_COUNT_OF_ONE)
 
-    def forsake(self) -> None:
+    def close_after_fork(self) -> None:
         """End the wait in a forked child, whose copy of it shares the epoll with the parent's."""
         epoll = self._epoll
         if epoll is not None:
@@ -190,7 +182,7 @@ class AnswerWait:
         self._paused = None
         self._watched = None
         self._epoll = None
-        self._bell = None
+        self._wakeup_fd = None
 
     def _watch(self, epoll: select.epoll, channel: "Channel") -> None:
         """Have this socket alone end the wait, beside the bell."""

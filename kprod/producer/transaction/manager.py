@@ -35,16 +35,6 @@ class TransactionManager:
         fatal_error: Why nothing can be sent any more; None while something can.
     """
 
-    __slots__ = (
-        "_bump_reason",
-        "_is_idempotent",
-        "_state",
-        "_state_log",
-        "fatal_error",
-        "producer_epoch",
-        "producer_id",
-    )
-
     def __init__(self, *, is_idempotent: bool, state_log: StateLog) -> None:
         """Begin without a producer id.
 
@@ -91,7 +81,7 @@ class TransactionManager:
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self._state_log.note(Event.PRODUCER_ID, id=producer_id, epoch=producer_epoch)
 
-    def producer_id_refused(self) -> None:
+    def producer_id_rejected(self) -> None:
         """Note that InitProducerId failed in a way that another attempt may mend."""
         self._state = move(self._state, IdentityState.UNINITIALIZED)
 
@@ -129,7 +119,7 @@ class TransactionManager:
             return
         queue = batch.queue
         batch.assign(self.producer_id, self.producer_epoch, queue.next_sequence)
-        # As `advance`: no Python function on a caller's way (`ExpressLane`).
+        # As `advance`: no Python function on a caller's way (`DirectPath`).
         queue.next_sequence = (queue.next_sequence + batch.builder.record_count) % SEQUENCE_COUNT
 
     def want_bump(self, reason: str) -> None:

@@ -112,7 +112,7 @@ def test_awaiting_follows_a_split() -> None:
         await _turns()
         while not bench.client.in_flight:
             bench.turn(1)
-        bench.refuse(bench.client.in_flight[0], MESSAGE_TOO_LARGE)
+        bench.reject(bench.client.in_flight[0], MESSAGE_TOO_LARGE)
         bench.turn()
         await _turns()
         assert not any(task.done() for task in [*tasks, covered])
@@ -134,7 +134,7 @@ def test_each_who_awaits_a_failure_gets_an_error_of_its_own() -> None:
         await _turns()
         while not bench.client.in_flight:
             bench.turn(1)
-        bench.refuse(bench.client.in_flight[0], 87)
+        bench.reject(bench.client.in_flight[0], 87)
         bench.turn()
         errors = await asyncio.gather(early, _awaited(future), return_exceptions=True)
         assert [type(error).__mro__[1] for error in errors] == [BrokerError, BrokerError]

@@ -45,21 +45,21 @@ def _lose(result: BatchResult) -> None:
     result.complete(error=LOST)
 
 
-def _refuse_second(result: BatchResult) -> None:
+def _reject_second(result: BatchResult) -> None:
     result.complete(record_errors={1: LOST})
 
 
-def _refuse_none(result: BatchResult) -> None:
+def _reject_none(result: BatchResult) -> None:
     result.complete(record_errors={})
 
 
 OUTCOMES: list[tuple[Settle, set[int]]] = [
     (_deliver, set()),
     (_lose, {0, 1, 2, 3, 4}),
-    (_refuse_second, {1}),
-    (_refuse_none, set()),
+    (_reject_second, {1}),
+    (_reject_none, set()),
     (_split(_deliver, _lose), {2, 3, 4}),
-    (_split(_lose, _refuse_second), {0, 1, 3}),
+    (_split(_lose, _reject_second), {0, 1, 3}),
     (_split(_deliver, _split(_lose, _deliver)), {2, 3}),
 ]
 """How a batch is settled, and which of its records fail by it."""
@@ -100,7 +100,7 @@ def test_those_that_failed_are_told_in_order(
 def test_any_iterable_will_do(made: Callable[[Iterable[RecordFuture]], Any]) -> None:
     """An iterator, too; and the same record twice is told twice."""
     (futures,), (result,) = _sent(1)
-    _refuse_second(result)
+    _reject_second(result)
     assert failures_of(made([*futures, *futures])) == [futures[1], futures[1]]
     assert failures_of(made([])) == []
 
@@ -112,7 +112,7 @@ def _once_waited_for(result: BatchResult, act: Callable[[], object]) -> Generato
 
     def run() -> None:
         ends_ms = clock.now_ms() + 30_000
-        while result.is_unheard() and clock.now_ms() < ends_ms:
+        while result.has_no_observers() and clock.now_ms() < ends_ms:
             pause.wait(0.001)
         act()
 

@@ -214,9 +214,9 @@ def test_memory_stays_below_twice_the_input() -> None:
 def test_errors_of_the_decompressor_come_through() -> None:
     """What the codec layer raises is what the caller sees."""
 
-    def refuse(codec: int, payload: memoryview, magic: int) -> bytes:
+    def reject(codec: int, payload: memoryview, magic: int) -> bytes:
         raise CorruptRecord(f"too much: {codec} {magic} {payload!r}"[:9])
 
     payload = message_set.encode(ROWS, magic=1, codec=codecs.GZIP)
     with pytest.raises(CorruptRecord, match="too much"):
-        list(next(MessageSetReader(payload, decompress=refuse)))
+        list(next(MessageSetReader(payload, decompress=reject)))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kprod._core.outcome.batch_result import BatchResult
-from kprod._core.send.bulk_account import SendTally
+from kprod._core.send.bulk_account import BulkAccount
 from kprod._core.send.bulk_share import BatchShare
 from kprod.errors import DeliveryTimeout, KprodError
 from tests.producer.bench import TOPIC, Bench
@@ -19,13 +19,13 @@ ALLOCATIONS_MAX = 300  # more than anything here needs
 ERROR = KprodError("bad")
 
 
-def _shared(tally: SendTally, result: BatchResult, first: int) -> BatchShare:
+def _shared(account: BulkAccount, result: BatchResult, first: int) -> BatchShare:
     """A share of six records, every second one of its batch."""
-    share = BatchShare(tally, result)
+    share = BatchShare(account, result)
     share.watch()
     for index in range(6):
         share.note(1000 + 2 * index, first + index)
-        tally.record_count += 1
+        account.record_count += 1
     return share
 
 
@@ -57,49 +57,49 @@ def test_a_batch_s_end_needs_no_memory(
 ) -> None:
     """Whichever allocation fails, the account is closed, and says afterwards what became of all."""
     for allocation in range(ALLOCATIONS_MAX):
-        tally = SendTally()
+        account = BulkAccount()
         results = [BatchResult("t", 3) for _ in range(3)]
         for number, result in enumerate(results):
-            _shared(tally, result, 6 * number)
-        tally.seal()
+            _shared(account, result, 6 * number)
+        account.seal()
         results[0].complete(20_000)
         _failing_at(
             allocation,
             partial(results[1].complete, 30_000, -1, error, record_errors),
         )
         results[2].complete(40_000)
-        assert tally.done
+        assert account.done
         assert all(result.finished for result in results)
-        assert [place for place, _ in tally.failures()] == [6 + index for index in sorted(lost)]
-        assert tally.failed_count == len(lost)
-        count, ranges = tally.delivered()[3]
+        assert [place for place, _ in account.failures()] == [6 + index for index in sorted(lost)]
+        assert account.failed_count == len(lost)
+        count, ranges = account.delivered()[3]
         assert count == 18 - len(lost)
         whole = [(21_000, 21_010), (31_000, 31_010), (41_000, 41_010)]
         assert ranges == (whole if len(lost) < 6 else [whole[0], whole[2]])
-        assert tally.delivered()[3] == (count, ranges)
+        assert account.delivered()[3] == (count, ranges)
 
 
 def test_a_split_is_whole_or_nothing() -> None:
     """Without memory for it the whole batch goes on answering for its records."""
     attempts = 0
     for allocation in range(ALLOCATIONS_MAX):
-        tallies = [SendTally(), SendTally()]
+        tallies = [BulkAccount(), BulkAccount()]
         result = BatchResult("t", 0)
-        for tally in tallies:
-            _shared(tally, result, 0)
-            tally.seal()
+        for account in tallies:
+            _shared(account, result, 0)
+            account.seal()
         parts = [BatchResult("t", 0) for _ in range(3)]
         forwards = list(zip((0, 1001, 1008), parts, strict=True))
         if _failing_at(allocation, partial(result.forward, forwards)):
             attempts += 1
             result.complete(error=ERROR)
-            assert [len(tally.failures()) for tally in tallies] == [6, 6]
+            assert [len(account.failures()) for account in tallies] == [6, 6]
         else:
             parts[0].complete(5)
             parts[1].complete(error=ERROR)
             parts[2].complete(9)
-            assert [len(tally.failures()) for tally in tallies] == [3, 3]
-        assert all(tally.done for tally in tallies)
+            assert [len(account.failures()) for account in tallies] == [3, 3]
+        assert all(account.done for account in tallies)
     assert attempts
 
 

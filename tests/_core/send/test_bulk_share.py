@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kprod._core.outcome.batch_result import BatchResult
-from kprod._core.send.bulk_account import SendTally
+from kprod._core.send.bulk_account import BulkAccount
 from kprod._core.send.bulk_share import BatchShare
 from kprod.errors import DeliveryTimeout
 
@@ -33,7 +33,7 @@ def places_from(rows: list[tuple[int, int, bool]]) -> list[tuple[int, int]]:
 def test_places_are_kept_as_they_were_noted(rows: list[tuple[int, int, bool]]) -> None:
     """Whatever the gaps between them."""
     places = places_from(rows)
-    share = BatchShare(SendTally(), BatchResult("t", 0))
+    share = BatchShare(BulkAccount(), BatchResult("t", 0))
     for index, call_index in places:
         share.note(index, call_index)
     assert list(share.places()) == places
@@ -47,33 +47,33 @@ def test_a_splits_parts_have_each_record_once(
 ) -> None:
     """Each at its place in its part; one failing part names its own records."""
     places = places_from(rows)
-    tally = SendTally()
+    account = BulkAccount()
     result = BatchResult("t", 0)
-    share = BatchShare(tally, result)
+    share = BatchShare(account, result)
     share.watch()
     for index, call_index in places:
         share.note(index, call_index)
-    tally.seal()
+    account.seal()
     firsts = [0, *sorted(borders)]
     parts = [BatchResult("t", 0) for _ in firsts]
     result.forward(list(zip(firsts, parts, strict=True)))
     parts[-1].complete(error=DeliveryTimeout("too late"))
     for part in parts[:-1]:
         part.complete(1000)
-    assert tally.done
+    assert account.done
     lost = [call_index for index, call_index in places if index >= firsts[-1]]
-    assert [place for place, _ in tally.failures()] == lost
-    assert tally.failed_count == len(lost)
-    assert sum(count for count, _ in tally.delivered().values()) == len(places) - len(lost)
+    assert [place for place, _ in account.failures()] == lost
+    assert account.failed_count == len(lost)
+    assert sum(count for count, _ in account.delivered().values()) == len(places) - len(lost)
 
 
 def test_neighbours_and_settled_batches_cost_nothing() -> None:
     """A million neighbours are one span; scattered records are given up with their success."""
-    tally = SendTally()
+    account = BulkAccount()
     blocks = sys.getallocatedblocks()
     for _ in range(50):
         result = BatchResult("t", 0)
-        share = BatchShare(tally, result)
+        share = BatchShare(account, result)
         share.watch()
         for index in range(2000):
             share.note(index, 3 * index)

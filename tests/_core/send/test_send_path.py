@@ -12,7 +12,7 @@ from kprod._core.memory.chunk_pool import ChunkChain, ChunkPool
 from kprod._core.memory.memory_waiter import MemoryWaiter
 from kprod._core.outcome.batch_result import BatchResult
 from kprod._core.record.batch_builder import BatchBuilder
-from kprod._core.send.partition_appender import PartitionHead, TopicHead
+from kprod._core.send.partition_appender import PartitionAppender, TopicRoutes
 from kprod.clock import ManualClock
 from kprod.errors import BufferTimeout, ClosedError, KprodError, KprodTimeout, RecordTooLarge
 from kprod.model import RecordMetadata
@@ -31,7 +31,7 @@ PARTITION_COUNT = 3
 class _Batch:
     """What a queue holds: builder and result."""
 
-    def __init__(self, queue: PartitionHead, chain: ChunkChain, limit_bytes: int) -> None:
+    def __init__(self, queue: PartitionAppender, chain: ChunkChain, limit_bytes: int) -> None:
         self.builder = BatchBuilder(chain, limit_bytes)
         self.result = BatchResult(queue.topic, queue.partition)
 
@@ -57,13 +57,13 @@ class _Path(PlainPath):
     def _count_wake(self) -> None:
         self.wakes += 1
 
-    def open_topic(self, topic: str, timeout_ms: int) -> TopicHead:
+    def open_topic(self, topic: str, timeout_ms: int) -> TopicRoutes:
         assert timeout_ms == 1000
-        queues = [PartitionHead(topic, partition) for partition in range(PARTITION_COUNT)]
-        self.topics[topic] = TopicHead(topic, queues)
+        queues = [PartitionAppender(topic, partition) for partition in range(PARTITION_COUNT)]
+        self.topics[topic] = TopicRoutes(topic, queues)
         return self.topics[topic]
 
-    def make_batch(self, queue: PartitionHead, chain: ChunkChain) -> _Batch:
+    def make_batch(self, queue: PartitionAppender, chain: ChunkChain) -> _Batch:
         return _Batch(queue, chain, self.limit_bytes)
 
     def wait_for_memory(self, waiter: MemoryWaiter, timeout_ms: int) -> None:
@@ -73,10 +73,10 @@ class _Path(PlainPath):
         if waiter.closed:
             raise ClosedError("closed")
 
-    def roll_sticky(self, head: TopicHead) -> None:
+    def roll_sticky(self, head: TopicRoutes) -> None:
         head.sticky = (head.sticky + 1) % PARTITION_COUNT
 
-    def choose_partition(self, head: TopicHead, key: Any, value: Any) -> int:
+    def choose_partition(self, head: TopicRoutes, key: Any, value: Any) -> int:
         del head, key
         return len(value) % PARTITION_COUNT
 
@@ -87,8 +87,8 @@ class _Path(PlainPath):
     def too_large_text(self, topic: str, size_bytes: int) -> str:
         return f"{size_bytes} for {topic}"
 
-    def queue(self, partition: int) -> PartitionHead:
-        queue: PartitionHead = self.topics["orders"].queues[partition]
+    def queue(self, partition: int) -> PartitionAppender:
+        queue: PartitionAppender = self.topics["orders"].queues[partition]
         return queue
 
     def drain(self, partition: int) -> list[record_v2.DecodedRecord]:
@@ -191,7 +191,9 @@ def test_the_first_record_of_a_batch_is_posted_and_wakes_once() -> None:
 def test_records_that_go_round_many_partitions_arrive_in_order() -> None:
     """Each send looks ahead at the next three queues: unused, open, sealed, full, or not there."""
     path, count, turns = _Path(limit_bytes=200), 120, 6
-    path.topics["orders"] = TopicHead("orders", [PartitionHead("orders", p) for p in range(count)])
+    path.topics["orders"] = TopicRoutes(
+        "orders", [PartitionAppender("orders", p) for p in range(count)]
+    )
     for turn in range(turns):
         for partition in range(turn, count):
             path.send("orders", b"%40d" % turn, partition=partition)
@@ -231,7 +233,7 @@ def test_bad_input_is_refused_and_nothing_is_appended(
 def test_a_refusal_is_raised_by_every_send() -> None:
     """A closed producer says so."""
     path = _Path()
-    path.refusal = lambda: ClosedError("the producer is closed")
+    path.closed_error = lambda: ClosedError("the producer is closed")
     with pytest.raises(ClosedError, match="is closed"):
         path.send("orders", b"v")
 

@@ -13,7 +13,7 @@ from kprod._core.memory.memory_waiter import MemoryWaiter
 from kprod._core.outcome import batch_result
 from kprod._core.outcome.batch_result import BatchResult
 from kprod._core.record.batch_builder import BatchBuilder
-from kprod._core.send.partition_appender import PartitionHead, TopicHead
+from kprod._core.send.partition_appender import PartitionAppender, TopicRoutes
 from kprod.clock import ManualClock
 from kprod.errors import ClosedError
 from kprod.model import RecordMetadata
@@ -26,7 +26,7 @@ PARTITION_COUNT = 3
 class _Batch:
     """What a queue holds: builder and result."""
 
-    def __init__(self, queue: PartitionHead, chain: ChunkChain) -> None:
+    def __init__(self, queue: PartitionAppender, chain: ChunkChain) -> None:
         self.builder = BatchBuilder(chain, 1 << 16)
         self.result = BatchResult(queue.topic, queue.partition)
 
@@ -48,10 +48,10 @@ class _Path(PlainPath):
             self.clock,
             SendRules(max_block_ms=1000, record_bytes_max=1 << 16, **options),
         )
-        queues = [PartitionHead("orders", partition) for partition in range(PARTITION_COUNT)]
-        self.topics["orders"] = TopicHead("orders", queues)
+        queues = [PartitionAppender("orders", partition) for partition in range(PARTITION_COUNT)]
+        self.topics["orders"] = TopicRoutes("orders", queues)
 
-    def make_batch(self, queue: PartitionHead, chain: ChunkChain) -> _Batch:
+    def make_batch(self, queue: PartitionAppender, chain: ChunkChain) -> _Batch:
         self.while_opening()
         return _Batch(queue, chain)
 
@@ -61,8 +61,8 @@ class _Path(PlainPath):
         assert waiter.wait(0)
         assert waiter.wait(0), "who is satisfied stays so, however often it is asked"
 
-    def queue(self, partition: int) -> PartitionHead:
-        queue: PartitionHead = self.topics["orders"].queues[partition]
+    def queue(self, partition: int) -> PartitionAppender:
+        queue: PartitionAppender = self.topics["orders"].queues[partition]
         return queue
 
     @property
@@ -191,7 +191,7 @@ def test_a_producer_that_closes_while_a_batch_is_opened_keeps_no_memory() -> Non
     path = _Path()
 
     def close() -> None:
-        path.refusal = lambda: ClosedError("closed")
+        path.closed_error = lambda: ClosedError("closed")
 
     path.while_opening = close
     with pytest.raises(ClosedError):

@@ -119,8 +119,8 @@ ONE = [("orders", UUID(int=5), [PLAIN])]
 @pytest.mark.parametrize("version", VERSIONS)
 def test_answers_that_say_more_are_left_to_the_tables(version: int) -> None:
     """An error, a throttle, a message, records at fault, a leader, an address."""
-    refused = [("orders", UUID(int=5), [PLAIN, PLAIN | {"error_code": 6}])]
-    more = [answer(version, refused), answer(version, ONE, throttle_time_ms=1)]
+    rejected = [("orders", UUID(int=5), [PLAIN, PLAIN | {"error_code": 6}])]
+    more = [answer(version, rejected), answer(version, ONE, throttle_time_ms=1)]
     if version >= 8:
         fault = {"batch_index": 0, "batch_index_error_message": None}
         fields: tuple[dict[str, Any], ...] = ({"error_message": ""}, {"record_errors": [fault]})

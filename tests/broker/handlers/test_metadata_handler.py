@@ -27,10 +27,10 @@ def test_topics_are_made_on_demand() -> None:
     unwanted = {"topics": [{"name": "other"}], "allow_auto_topic_creation": False}
 
     made = client.ask(ApiKey.METADATA, 12, wanted)["topics"][0]
-    refused = client.ask(ApiKey.METADATA, 12, unwanted)["topics"][0]
+    rejected = client.ask(ApiKey.METADATA, 12, unwanted)["topics"][0]
 
     assert (made["error_code"], len(made["partitions"])) == (ErrorCode.NONE, 1)
-    assert refused["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert rejected["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize("version", range(14))

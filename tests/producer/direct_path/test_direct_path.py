@@ -51,16 +51,16 @@ def producer(cluster: EmbeddedCluster) -> Iterator[kprod.Producer]:
     with kprod.Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0) as made:
         for _ in range(20):
             _send(made).result(SETTLE_S)
-        _until_the_lane_opens(made, "others")  # tests count on twenty records
+        _until_the_direct_path_opens(made, "others")  # tests count on twenty records
         yield made
         made.close(SETTLE_S)
 
 
-def _until_the_lane_opens(producer: kprod.Producer, topic: str) -> None:
+def _until_the_direct_path_opens(producer: kprod.Producer, topic: str) -> None:
     """What is settled before it is asked for, as on a machine that stalls, was not waited for."""
     for _ in range(100):
         producer.send(topic, b"v", partition=0).result(SETTLE_S)
-        if producer._kprod.path.lane.is_awaited:
+        if producer._kprod.path.direct_path.is_awaited:
             return
     raise AssertionError("no record was waited for")
 
@@ -71,9 +71,9 @@ def _send(producer: kprod.Producer, value: bytes = b"v", partition: int = 0) -> 
 
 def _send_while_it_sleeps(producer: kprod.Producer, value: bytes = b"v") -> kprod.RecordFuture:
     """The sender has just told the record before, and may not be asleep yet."""
-    _until(lambda: not producer._kprod.path.lane._turn.locked())
+    _until(lambda: not producer._kprod.path.direct_path._turn.locked())
     future = _send(producer, value)
-    assert not producer._kprod.path.lane.is_awaited  # it went, and was not waited for yet
+    assert not producer._kprod.path.direct_path.is_awaited  # it went, and was not waited for yet
     return future
 
 
@@ -144,7 +144,7 @@ def test_no_python_code_runs_while_a_refresh_is_requested(producer: kprod.Produc
     metadata = producer._kprod.metadata
     for _ in range(5):
         _send(producer).result(SETTLE_S)
-        _until(lambda: not producer._kprod.path.lane._turn.locked())
+        _until(lambda: not producer._kprod.path.direct_path._turn.locked())
         refresh = metadata.request_refresh(TOPIC)
         assert not _functions_run(lambda: _send(producer).result(SETTLE_S))
         _until(partial(metadata.has_refreshed, TOPIC, refresh))
@@ -156,7 +156,7 @@ def test_a_record_nobody_waits_for_goes_as_ever(
     """The first is a surprise; the answer is the sender's, and the second is its own altogether."""
     futures = [_send(producer, b"first"), _send(producer, b"second")]
     _until(lambda: all(future.done() for future in futures))
-    assert not producer._kprod.path.lane.is_awaited
+    assert not producer._kprod.path.direct_path.is_awaited
     assert _values(cluster)[-2:] == [b"first", b"second"]
 
 
@@ -213,10 +213,10 @@ SLEEPY: dict[str, Any] = {
 
 def _send_into_a_stall(made: kprod.Producer, cluster: EmbeddedCluster) -> kprod.RecordFuture:
     """A record on the lane, to a broker that stands still."""
-    _until_the_lane_opens(made, TOPIC)
+    _until_the_direct_path_opens(made, TOPIC)
     cluster.faults.stall(0)
     future = _send_while_it_sleeps(made)
-    assert made._kprod.path.lane._answer.is_lone()
+    assert made._kprod.path.direct_path._answer.is_lone()
     return future
 
 
@@ -225,7 +225,7 @@ def _resumed_when_it_is_waited_for(
     made: kprod.Producer, cluster: EmbeddedCluster
 ) -> Generator[None]:
     def resume() -> None:
-        _until(lambda: made._kprod.path.lane._is_fetching)
+        _until(lambda: made._kprod.path.direct_path._is_fetching)
         cluster.faults.resume(0)
 
     thread = threading.Thread(target=resume)
@@ -243,16 +243,19 @@ def test_an_epoch_that_waits_for_the_answer_begins(cluster: EmbeddedCluster) -> 
             _send(made, partition=partition).result(SETTLE_S)
         made.send("others", b"v").result(SETTLE_S)
         cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.CORRUPT_MESSAGE)
-        refused = _send(made, b"refused", 1)
+        rejected = _send(made, b"rejected", 1)
         _until(lambda: not cluster.faults.pending())
         first = _send_into_a_stall(made, cluster)
         assert made.purge() == 1
-        assert refused.exception(0) is not None
+        assert rejected.exception(0) is not None
         second = made.send("others", b"second")
-        assert made._kprod.sender._identity.bump_is_pending
+        assert made._kprod.sender._transaction_manager.bump_is_pending
         # The sender has seen it, and sleeps again.
         _until(
-            lambda: not made._kprod.accumulator.inbox and not made._kprod.path.lane._turn.locked()
+            lambda: (
+                not made._kprod.accumulator.inbox
+                and not made._kprod.path.direct_path._turn.locked()
+            )
         )
         with _resumed_when_it_is_waited_for(made, cluster):
             first.result(SETTLE_S)
@@ -268,7 +271,9 @@ def test_a_question_that_waits_for_room_is_asked(cluster: EmbeddedCluster) -> No
         with ThreadPoolExecutor(1) as thread:
             sending = thread.submit(made.send, "others", b"v")
             _until(lambda: made._kprod.metadata.update_due_in_ms(SystemClock().now_ms()) == 0)
-            _until(lambda: _turns(made) > before and not made._kprod.path.lane._turn.locked())
+            _until(
+                lambda: _turns(made) > before and not made._kprod.path.direct_path._turn.locked()
+            )
             with _resumed_when_it_is_waited_for(made, cluster):
                 first.result(SETTLE_S)
             assert sending.result(SETTLE_S).result(SETTLE_S).offset == 0
@@ -426,7 +431,7 @@ def test_callbacks_stay_with_the_sender(producer: kprod.Producer, cluster: Embed
     threads: list[str] = []
 
     def add(future: kprod.RecordFuture) -> None:
-        _until(lambda: producer._kprod.path.lane.is_awaited)
+        _until(lambda: producer._kprod.path.direct_path.is_awaited)
         future.add_done_callback(lambda _: threads.append(threading.current_thread().name))
 
     with ThreadPoolExecutor(1) as pool:
@@ -485,7 +490,7 @@ def test_closing_ends_a_wait(producer: kprod.Producer, cluster: EmbeddedCluster)
     future = _send_while_it_sleeps(producer)
     with ThreadPoolExecutor(1) as pool:
         waits = pool.submit(future.exception, SETTLE_S)
-        _until(lambda: producer._kprod.path.lane.is_awaited)
+        _until(lambda: producer._kprod.path.direct_path.is_awaited)
         assert producer.close(0.05) == 1
         assert isinstance(waits.result(SETTLE_S), ClosedError)
     cluster.faults.resume(0)
@@ -493,7 +498,7 @@ def test_closing_ends_a_wait(producer: kprod.Producer, cluster: EmbeddedCluster)
 
 def test_what_breaks_on_the_way_ends_the_sender(producer: kprod.Producer) -> None:
     """As in a turn of its own: every future fails with the cause, and nothing more is taken."""
-    producer._kprod.path.lane._client = None
+    producer._kprod.path.direct_path._client = None
     error = _send(producer).exception(SETTLE_S)
     assert isinstance(error, KprodError)
     assert "the sender thread died of" in str(error)
@@ -524,5 +529,5 @@ def test_others_have_no_lane(cluster: EmbeddedCluster, settings: dict[str, Any])
     with kprod.Producer(
         {"linger_ms": 0, **settings}, bootstrap_servers=cluster.bootstrap_servers
     ) as made:
-        assert made._kprod.path.lane is None
+        assert made._kprod.path.direct_path is None
         assert _send(made).result(SETTLE_S).partition == 0
