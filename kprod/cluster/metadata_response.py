@@ -144,8 +144,8 @@ def read_response(body: Mapping[str, Any]) -> MetadataResponse:
 
 def _raise_closed_error(body: Mapping[str, Any]) -> None:
     if code := body.get("error_code", 0):
-        closed_error = error_for(code, "the Metadata request was refused")
-        raise closed_error
+        rejection = error_for(code, "the Metadata request was refused")
+        raise rejection
 
 
 class _Listed:

@@ -72,8 +72,8 @@ class MetadataCall(ClientRequest):
                 topics=frozenset(topic["name"] for topic in self.body["topics"]),
                 leaders=self._leaders,
             )
-        except BrokerError as closed_error:
-            return closed_error
+        except BrokerError as rejection:
+            return rejection
 
 
 class MetadataUpdater:

@@ -88,8 +88,8 @@ class Negotiation:
             return None
         decoded = response_codec(ApiKey.API_VERSIONS, self.version).decode(body, _BOUNDS)
         if code:
-            closed_error = error_for(code, "the broker refused ApiVersions")
-            raise closed_error
+            rejection = error_for(code, "the broker refused ApiVersions")
+            raise rejection
         features = BrokerFeatures(
             advertised_ranges(decoded["api_keys"]),
             {
@@ -103,11 +103,11 @@ class Negotiation:
     def _offered(self, body: memoryview) -> tuple[int, int]:
         """The range in a refusal; all lower versions when it is not in version 0's layout."""
         try:
-            closed_error = response_codec(ApiKey.API_VERSIONS, 0).decode(body, _BOUNDS)
+            rejection = response_codec(ApiKey.API_VERSIONS, 0).decode(body, _BOUNDS)
         except RemoteProtocolError:
             # librdkafka's mock cluster (2.16) writes its refusal in a newer layout.
             return 0, self.version - 1
-        return advertised_ranges(closed_error["api_keys"]).get(ApiKey.API_VERSIONS, (0, 0))
+        return advertised_ranges(rejection["api_keys"]).get(ApiKey.API_VERSIONS, (0, 0))
 
     def _go_lower(self, offered: tuple[int, int]) -> None:
         lower = min(offered[1], self.version - 1)

@@ -4,9 +4,9 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from kprod._core.clock cimport SystemClock
-from kprod._core.timer.wheel cimport TimingWheel
 from kprod.cluster.metadata cimport Metadata
 from kprod.producer.batch cimport ProducerBatch
+from kprod.producer.linger cimport Linger
 from kprod.producer.partition_queue cimport PartitionQueue
 from kprod.producer.partitioner cimport StickyPartitioner
 from kprod.producer.queue_leaders cimport QueueLeaders
@@ -16,16 +16,12 @@ cdef class RecordAccumulator:
     cdef public SystemClock _clock
     cdef public dict _leaderless
     cdef public QueueLeaders _leaders
+    cdef public Linger _linger
     cdef public Metadata _metadata
-    cdef public object _on_due
-    cdef public object _on_expired
     cdef public dict _rings
     cdef public object _routed_snapshot
     cdef public int64_t _batch_bytes_max
-    cdef public int64_t _delivery_timeout_ms
-    cdef public int64_t _linger_ms
     cdef public bint wants_sweep
-    cdef public TimingWheel _timer
     cdef public object _unfollowed
     cdef public object inbox
     cdef public StickyPartitioner sticky
@@ -53,12 +49,6 @@ cdef class RecordAccumulator:
 
     @cython.locals(queue=PartitionQueue)
     cpdef forget(self, ProducerBatch batch)
-
-    @cython.locals(
-        batch=ProducerBatch, fresh=list, index=Py_ssize_t, created_ms=int64_t, lingered_ms=int64_t
-    )
-    cpdef _arm_new_batches(self, PartitionQueue queue, int64_t now_ms)
-    cpdef _arm(self, ProducerBatch batch, int64_t instant_ms)
 
     @cython.locals(batch=ProducerBatch, index=Py_ssize_t)
     cpdef _give_back_empty(self, PartitionQueue queue)

@@ -28,6 +28,7 @@ from kprod.cluster.metadata import Metadata
 from kprod.cluster.snapshot import ClusterSnapshot
 from kprod.config import AccumulatorSettings
 from kprod.producer.batch import ProducerBatch
+from kprod.producer.linger import Linger
 from kprod.producer.partition_queue import NO_NODE, PartitionQueue
 from kprod.producer.partitioner import StickyPartitioner
 from kprod.producer.queue_leaders import QueueLeaders
@@ -62,14 +63,16 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
             on_expired: Called by the timer with a batch whose delivery deadline has passed.
         """
         self._batch_bytes_max = settings.batch_size
-        self._linger_ms = settings.linger_ms
-        self._delivery_timeout_ms = settings.delivery_timeout_ms
         self._metadata = metadata
         self._clock = clock
-        self._timer = timer
         self.sticky = sticky
-        self._on_due = self._pass_instant  # bound once, not for each batch
-        self._on_expired = on_expired
+        self._linger = Linger(
+            timer,
+            linger_ms=settings.linger_ms,
+            delivery_timeout_ms=settings.delivery_timeout_ms,
+            on_ready=self.mark_ready,
+            on_expired=on_expired,
+        )
         self._unfollowed: deque[TopicQueues] = deque()  # perhaps made by an older picture
         self._rings: dict[int, deque[PartitionQueue]] = {}
         self._leaderless: dict[PartitionQueue, None] = {}
@@ -171,7 +174,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         inbox = self.inbox
         while inbox:
             queue = inbox.popleft()
-            self._arm_new_batches(queue, now_ms)
+            self._linger.arm_new_batches(queue, now_ms)
             if queue.sendable_batch() is not None:
                 self.mark_ready(queue)
             elif queue.is_short_of_memory():
@@ -296,7 +299,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         try:
             for part in parts:
                 part.is_armed = True
-                self._arm(part, part.created_ms + self._delivery_timeout_ms)
+                self._linger.arm_deadline(part)
             queue.replace(batch, parts)
         except BaseException:
             for part in parts:
@@ -318,43 +321,6 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
                 self.retire(batch)
                 fail(batch)
                 self.forget(batch)
-
-    def _arm_new_batches(self, queue: PartitionQueue, now_ms: int) -> None:
-        """Oldest first, so that deadlines of the same millisecond pass in the order of sending.
-
-        A batch without records has no time yet; its first record posts the queue again.
-        """
-        fresh: list[ProducerBatch] = []
-        for index in range(len(queue.batches) - 1, -1, -1):  # others append meanwhile
-            batch = queue.batches[index]
-            if batch.is_armed:
-                break
-            if batch.builder.record_count:
-                fresh.append(batch)
-        for batch in reversed(fresh):
-            batch.is_armed = True
-            created_ms = batch.result.created_ms
-            lingered_ms = created_ms + self._linger_ms
-            # Of a wait that begins later, `ask_for_sweep` tells: the waiter is in line before.
-            if lingered_ms <= now_ms or queue.is_short_of_memory():
-                batch.is_due = True
-                self._arm(batch, created_ms + self._delivery_timeout_ms)
-            else:
-                self._arm(batch, lingered_ms)
-
-    def _arm(self, batch: ProducerBatch, instant_ms: int) -> None:
-        batch.on_due = self._on_due
-        self._timer.add_at(instant_ms, batch)
-
-    def _pass_instant(self, batch: ProducerBatch) -> None:
-        """Linger is over, which is never after the delivery deadline; or that has passed."""
-        deadline_ms = batch.created_ms + self._delivery_timeout_ms
-        if self._timer.now_ms >= deadline_ms:
-            self._on_expired(batch)
-            return
-        self._timer.add_at(deadline_ms, batch)
-        batch.is_due = True
-        self.mark_ready(batch.queue)
 
     def _sweep(self) -> None:
         """Make everything due; an empty batch that was opened in vain gives its memory back."""

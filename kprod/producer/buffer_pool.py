@@ -57,7 +57,7 @@ class BufferPool(ChunkPool):
             if not may_wait or not self._sleep(waiter, max(timeout_ms, 0) / 1000):
                 why = None if may_wait else "on_buffer_full is 'raise'"
                 available_bytes = self.available_bytes + waiter.granted_bytes
-                raise self.timeout_error(waiter.wanted_bytes, available_bytes, closed_error=why)
+                raise self.timeout_error(waiter.wanted_bytes, available_bytes, reason=why)
         if waiter.closed:
             raise ClosedError("the producer was closed while a send waited for memory")
 
@@ -83,23 +83,23 @@ class BufferPool(ChunkPool):
         return waiter.wait(timeout_s)
 
     def timeout_error(
-        self, wanted_bytes: int, available_bytes: int, *, closed_error: str | None = None
+        self, wanted_bytes: int, available_bytes: int, *, reason: str | None = None
     ) -> BufferTimeout:
         """Explain why a send got no memory.
 
         Args:
             wanted_bytes: What it needs.
             available_bytes: What there is, for it alone.
-            closed_error: Why it did not wait; None if it did.
+            reason: Why it did not wait; None if it did.
 
         Returns:
             The error to raise.
         """
-        if closed_error is None:
+        if reason is None:
             why = f"no more came free within max_block_ms={self._settings.max_block_ms}"
             remedy = "raise buffer_memory or max_block_ms"
         else:
-            why = closed_error
+            why = reason
             remedy = "raise buffer_memory, or let sends wait (on_buffer_full='block')"
         waiting = counted(self.waiter_count, "send waits", "sends wait")
         return BufferTimeout(

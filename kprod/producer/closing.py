@@ -26,6 +26,7 @@ from kprod.guarded_log import guarded_logger
 from kprod.metrics.state_log import Event, StateLog
 from kprod.network.client import NetworkClient
 from kprod.producer.accumulator import RecordAccumulator
+from kprod.producer.flush import Covered, Flush, await_settled, undelivered
 from kprod.producer.sender import Sender
 from kprod.producer.sender_thread import SenderThread
 
@@ -34,9 +35,6 @@ CALL_SLICE_S = 0.2  # between two looks whether the sender is still there
 _CLOSED_BEFORE = "the producer was closed before the record was acknowledged"
 
 _logger = guarded_logger(__name__)
-
-Covered = Sequence[tuple[BatchResult, int]]
-"""Results of batches and how many records each has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +54,10 @@ class Closing:
 
     Attributes:
         thread: Takes the sender's turns.
+        flush: Flushes, also before the end.
     """
 
-    __slots__ = ("_cause", "_client_id", "_engine", "_path", "_state_log", "thread")
+    __slots__ = ("_cause", "_client_id", "_engine", "_path", "_state_log", "flush", "thread")
 
     def __init__(
         self,
@@ -99,6 +98,7 @@ class Closing:
                 *last_steps,
             ),
         )
+        self.flush = Flush(engine.accumulator, engine.client, self.thread, engine.clock)
 
     @property
     def state(self) -> str:
@@ -122,19 +122,6 @@ class Closing:
             if isinstance(error, Exception):  # else it may have begun, and ends by itself
                 self.thread.finish()
             raise
-
-    def flush_soon(self) -> None:
-        """Let the sender send what lingers; never blocks."""
-        self._engine.accumulator.ask_for_sweep()
-        self._engine.client.wakeup()
-
-    def flush(self, timeout: float | None) -> int:
-        """See `Producer.flush`."""
-        if self.thread.is_current:
-            raise KprodError("flush() inside a delivery callback would wait for itself")
-        covered = self._engine.accumulator.incomplete()
-        self.flush_soon()
-        return self._await(covered, self._deadline(timeout))
 
     def call(self, count: Callable[[], int]) -> int:
         """Let the sender's thread make a call between two turns, and wait for it.
@@ -167,23 +154,23 @@ class Closing:
         """See `ProducerEngine.close_soon`."""
         is_first = self._path.closed_error is None
         covered = self._reject_more()
-        self.flush_soon()
+        self.flush.flush_soon()
         self._note_closing(is_first=is_first)
-        return partial(_undelivered, covered)
+        return partial(undelivered, covered)
 
     def close(self, timeout: float | None) -> int:
         """See `Producer.close`."""
-        deadline = self._deadline(timeout)
+        deadline = self.flush.deadline(timeout)
         is_first = self._path.closed_error is None
         covered = self._reject_more()
         waits = self.thread.is_started and not self.thread.is_current
         if waits:
-            self.flush_soon()
+            self.flush.flush_soon()
         self._note_closing(is_first=is_first)
         if waits:
-            self._await(covered, deadline)
+            await_settled(covered, deadline)
         self._end(deadline)
-        return _undelivered(covered)
+        return undelivered(covered)
 
     def close_after_fork(self, error: KprodError) -> None:
         """Settle the futures and let go of the parent's sockets, in a forked child.
@@ -211,13 +198,6 @@ class Closing:
         if is_first:
             self._state_log.note(Event.CLOSING)
 
-    def _await(self, covered: Covered, deadline: Deadline) -> int:
-        """Wait until all are settled or the time is over; how many are not delivered."""
-        for result, _ in covered:
-            if not result.wait_finished(deadline.wait_s()):
-                break
-        return _undelivered(covered)
-
     def _end(self, deadline: Deadline) -> None:
         """End the sender, and wait a little longer for it than the caller asked for."""
         self.thread.stop_soon()
@@ -234,11 +214,6 @@ class Closing:
                 "%s: a delivery callback has not returned; the sender ends after it",
                 self._client_id,
             )
-
-    def _deadline(self, timeout: float | None) -> Deadline:
-        if timeout is not None and not timeout >= 0:  # NaN, too
-            raise ValueError(f"timeout must be None or at least 0 seconds, got {timeout!r}")
-        return Deadline(timeout, self._engine.clock)
 
     # On the sender's thread, at its end.
 
@@ -270,7 +245,3 @@ def closed_error() -> KprodError:
         An error of its own for each caller.
     """
     return ClosedError("the producer is closed; make another")
-
-
-def _undelivered(covered: Covered) -> int:
-    return sum(result.failed_count(count) for result, count in covered)

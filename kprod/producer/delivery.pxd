@@ -13,13 +13,11 @@ from kprod.producer.transaction.manager cimport TransactionManager
 
 cdef class Delivery:
     cdef public RecordAccumulator _accumulator
-    cdef public object _backoff
     cdef public TransactionManager _transaction_manager
     cdef public Metadata _metadata
     cdef public object _recorder
-    cdef public object _settings
-    cdef public object _rng
-    cdef public object _timer
+    cdef public object _retries
+    cdef public object expiry
 
     @cython.locals(batch=ProducerBatch, queue=PartitionQueue, answers=dict)
     cpdef complete(self, object batches, object topic_names, Outcome outcome)

@@ -17,10 +17,8 @@ KIP-951; kprod's departures 2, 4, 5 and 18.
 
 import random
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from kprod.cluster.backoff import ExponentialBackoff
 from kprod.cluster.metadata import Metadata
 from kprod.config import SenderSettings
 from kprod.errors import BrokerError, Disconnected, KprodError, Purged, own_copy
@@ -32,10 +30,10 @@ from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.delivery_errors import (
     encoding_error,
-    expired_error,
     failure_error,
     gone_error,
 )
+from kprod.producer.expiry import Expiry
 from kprod.producer.partition_queue import PartitionQueue
 from kprod.producer.produce_response import (
     FATAL_CODES,
@@ -51,10 +49,11 @@ from kprod.producer.produce_response import (
     read_responses,
     record_errors,
 )
+from kprod.producer.retries import Retries
 from kprod.producer.split import split
 from kprod.producer.transaction.manager import TransactionManager
 from kprod.protocol.error_table import ErrorCode, error_for
-from kprod.timer.timer import Timer, TimerTask
+from kprod.timer.timer import Timer
 
 _logger = guarded_logger(__name__)
 _NO_ERROR = int(ErrorCode.NONE)  # looked up for each batch
@@ -85,15 +84,18 @@ class Delivery:
             rng: Draws each attempt's jitter, once.
             recorder: Told of answers, retries and failures.
         """
-        self._settings = settings
         self._accumulator = accumulator
         self._transaction_manager = transaction_manager
         self._metadata = metadata
-        self._timer = timer
-        self._rng = rng
         self._recorder = recorder
-        self._backoff = ExponentialBackoff(
-            initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
+        self.expiry = Expiry(metadata, settings.delivery_timeout_ms, self._fail)
+        self._retries = Retries(
+            settings,
+            accumulator=accumulator,
+            metadata=metadata,
+            timer=timer,
+            rng=rng,
+            recorder=recorder,
         )
 
     def complete(
@@ -173,26 +175,6 @@ class Delivery:
         for batch in list(queue.batches):
             self._fail(batch, gone_error(queue, left_count))
 
-    def expire(self, batch: ProducerBatch) -> None:
-        """End a batch whose delivery deadline has passed, in flight or not."""
-        queue = batch.queue
-        if batch not in queue.batches:
-            return
-        while not batch.is_done and queue.batches and queue.batches[0] is not batch:
-            self._expire(queue.batches[0])  # not younger: its deadline is this very millisecond
-        if not batch.is_done:
-            self._expire(batch)
-
-    def _expire(self, batch: ProducerBatch) -> None:
-        queue = batch.queue
-        error = expired_error(batch, self._metadata, self._settings.delivery_timeout_ms)
-        if batch.in_flight:
-            # Its bytes may still be read by a socket, and its fate is open: the partition sends
-            # nothing until the request is answered or its connection is gone.
-            batch.maybe_persisted = True
-            queue.rewind_later()
-        self._fail(batch, error)
-
     def _conclude(self, batch: ProducerBatch, answers: Replies, outcome: Outcome) -> None:
         if outcome.error is not None:
             self._without_response(batch, outcome.error, was_written=outcome.was_written)
@@ -252,9 +234,8 @@ class Delivery:
         if batch.is_done:
             return
         if code in FATAL_CODES and batch.has_sequence:
-            self._transaction_manager.fail(
-                error
-            )  # the sender's next turn fails everything, in order
+            # The sender's next turn fails everything, in order.
+            self._transaction_manager.fail(error)
         elif code in SEQUENCE_CODES and batch.has_sequence:
             self._sequence_rejected(batch, error)
         elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
@@ -333,24 +314,10 @@ class Delivery:
         queue.rewind_later()
         if queue.is_gone:
             return  # `fail_gone` fails all batches in order as soon as none is in flight
-        if batch.attempts > self._settings.retries:
+        if self._retries.are_used_up(batch):
             self._fail_in_turn(batch, own_copy(error))
-            return
-        _logger.debug("Sending %s-%d again: %s", queue.topic, queue.partition, error)
-        self._recorder.retried(queue.topic, batch.record_count)
-        leader = self._metadata.snapshot.leader_of(queue.topic, queue.partition)
-        if leader is not None and leader.node_id != queue.sent_to:
-            self._accumulator.mark_ready(queue)  # a new leader need not be spared (KIP-951)
-            return
-        queue.backoff_count += 1
-        delay_ms = self._backoff.wait_ms(batch.attempts - 1, self._rng)
-        backoff_is_over = partial(self._backoff_is_over, queue, queue.backoff_round)
-        self._timer.add(delay_ms, TimerTask(backoff_is_over))
-
-    def _backoff_is_over(self, queue: PartitionQueue, backoff_round: int) -> None:
-        if backoff_round == queue.backoff_round:
-            queue.backoff_count -= 1
-            self._accumulator.mark_ready(queue)
+        else:
+            self._retries.send_again(batch, error)
 
     def _fail_in_turn(self, batch: ProducerBatch, error: KprodError) -> None:
         """Fail a batch whose attempt is over as soon as all batches before it are settled."""

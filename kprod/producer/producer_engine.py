@@ -57,7 +57,7 @@ class ProducerEngine:
         transaction_manager: Gives producer id and sequences.
         delivery: Settles batches.
         sender: Takes turns.
-        ending: Flushes and closes.
+        closing: Flushes and closes.
     """
 
     __slots__ = (
@@ -66,9 +66,9 @@ class ProducerEngine:
         "client",
         "client_id",
         "clock",
+        "closing",
         "config",
         "delivery",
-        "ending",
         "metadata",
         "opener",
         "path",
@@ -84,7 +84,7 @@ class ProducerEngine:
     accumulator: RecordAccumulator
     client: NetworkClient
     delivery: Delivery
-    ending: Closing
+    closing: Closing
     transaction_manager: TransactionManager
     metadata: Metadata
     opener: TopicOpener
@@ -111,7 +111,7 @@ class ProducerEngine:
     @property
     def thread(self) -> SenderThread:
         """The thread that takes the sender's turns."""
-        return self.ending.thread
+        return self.closing.thread
 
     @property
     def is_open(self) -> bool:
@@ -131,7 +131,7 @@ class ProducerEngine:
         """
         lifetime.watch(self)
         if is_threaded:
-            self.ending.start()
+            self.closing.start()
 
     def run_once(self, now_ms: int) -> None:
         """Take one turn of the sender; only where there is no thread."""
@@ -143,7 +143,7 @@ class ProducerEngine:
             raise _forked_error()
         started_ns = self.clock.now_ns()
         try:
-            return self.ending.flush(timeout)
+            return self.closing.flush.flush(timeout)
         finally:
             self.recorder.flushed(self.clock.now_ns() - started_ns)
 
@@ -154,18 +154,18 @@ class ProducerEngine:
             The results to wait for, with the number of records in each.
         """
         covered = self.accumulator.incomplete()
-        self.ending.flush_soon()
+        self.closing.flush.flush_soon()
         return covered
 
     def flush_soon(self) -> None:
         """Let the sender send what lingers; never blocks. `flush` also waits."""
-        self.ending.flush_soon()
+        self.closing.flush.flush_soon()
 
     def purge(self) -> int:
         """See `Producer.purge`."""
         if self.path.closed_error is not None:
             raise self.path.closed_error()
-        return self.ending.call(self.delivery.purge)
+        return self.closing.call(self.delivery.purge)
 
     def close_soon(self) -> Callable[[], int]:
         """Take no more records, and send what there is without linger; never blocks.
@@ -175,20 +175,20 @@ class ProducerEngine:
         """
         if self.is_forked:
             return lambda: 0
-        return self.ending.close_soon()
+        return self.closing.close_soon()
 
     def close(self, timeout: float | None = None) -> int:
         """See `Producer.close`."""
         if self.is_forked:
             lifetime.unwatch(self)
             return 0
-        return self.ending.close(timeout)
+        return self.closing.close(timeout)
 
     def reject_in_child(self) -> None:
         """Take no more records, settle the futures, leave the parent alone; in a forked child."""
         resume_in_child()
         self.path.closed_error = _forked_error
-        self.ending.close_after_fork(_forked_error())
+        self.closing.close_after_fork(_forked_error())
 
     def metrics(self) -> Metrics:
         """See `Producer.metrics`."""
@@ -215,17 +215,17 @@ class ProducerEngine:
             What `repr` of the public object says.
         """
         servers = shown_addresses(self.config.bootstrap_servers)
-        return f"<{name} {self.client_id!r}, {self.ending.state}, bootstrap_servers={servers!r}>"
+        return f"<{name} {self.client_id!r}, {self.closing.state}, bootstrap_servers={servers!r}>"
 
     # What the parts ask of each other, past those that are made later.
 
     def is_on_sender(self) -> bool:
         """Whether the calling thread is the sender's."""
-        return self.ending.thread.is_current
+        return self.closing.thread.is_current
 
     def expire(self, batch: ProducerBatch) -> None:
         """Fail a batch whose time is over; the sender's."""
-        self.delivery.expire(batch)
+        self.delivery.expiry.expire(batch)
 
     def relieve(self) -> None:
         """Let the sender send what there is, since somebody waits for memory."""

@@ -225,7 +225,7 @@ def _add_lane(engine: ProducerEngine) -> None:
 
 def _add_ending(engine: ProducerEngine) -> None:
     """Add what flushes and closes, and the sender's thread with it."""
-    engine.ending = Closing(
+    engine.closing = Closing(
         engine.path,
         ClosingParts(
             clock=engine.clock,

@@ -19,7 +19,7 @@ def parse(**settings: object) -> ProducerConfig:
     return ProducerConfig.parse({**SERVERS, **settings})
 
 
-def closed_error(settings: dict[str, object]) -> str:
+def rejection(settings: dict[str, object]) -> str:
     """Return the text of the error that settings meet."""
     with pytest.raises(ConfigError) as caught:
         ProducerConfig.parse({**SERVERS, **settings})
@@ -69,7 +69,7 @@ def test_two_spellings_with_one_value_are_accepted() -> None:
 
 def test_two_spellings_with_different_values_are_refused() -> None:
     """Which of the two counts cannot be guessed; the error names both."""
-    text = closed_error({"linger_ms": 3, "linger.ms": 4})
+    text = rejection({"linger_ms": 3, "linger.ms": 4})
     assert "linger_ms and linger.ms" in text
     assert "3 and 4" in text
 
@@ -87,14 +87,14 @@ def test_numbers_may_be_texts(written: object, expected: int) -> None:
 )
 def test_what_is_no_whole_number_is_refused(written: object) -> None:
     """A bool, a fraction, another script's digits or a text of 5,000 digits is no number here."""
-    text = closed_error({"linger_ms": written})
+    text = rejection({"linger_ms": written})
     assert text.startswith("linger_ms (ms) must be a whole number, not ")
     assert len(text) < 200
 
 
 def test_bounds_are_named_with_their_reason() -> None:
     """An error for a bound says the bound, the value and why the bound is there."""
-    text = closed_error({"max_in_flight_requests_per_connection": 6})
+    text = rejection({"max_in_flight_requests_per_connection": 6})
     assert "must be from 1 to 5, not 6" in text
     assert "last five batches" in text
 
@@ -108,7 +108,7 @@ def test_flags_may_be_texts(written: object) -> None:
 @pytest.mark.parametrize("written", [1, "yes", None, ""])
 def test_what_is_no_flag_is_refused(written: object) -> None:
     """Python's notion of truth does not apply: 1 and "yes" may mean anything."""
-    assert "must be True or False" in closed_error({"partitioner_ignore_keys": written})
+    assert "must be True or False" in rejection({"partitioner_ignore_keys": written})
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_acks_by_word_and_number(written: object, expected: Acks) -> None:
 @pytest.mark.parametrize("written", [2, "some", None, True, 1.0])
 def test_acks_of_another_kind_are_refused(written: object) -> None:
     """There are three values and no more."""
-    assert "must be 'all' (or -1), 1 or 0" in closed_error({"acks": written})
+    assert "must be 'all' (or -1), 1 or 0" in rejection({"acks": written})
 
 
 @pytest.mark.parametrize(
@@ -137,13 +137,13 @@ def test_codec_by_name(written: object, expected: Codec) -> None:
 
 def test_unknown_codec_is_refused() -> None:
     """The error lists the codecs there are."""
-    assert "none, gzip, snappy, lz4, zstd" in closed_error({"compression_type": "brotli"})
+    assert "none, gzip, snappy, lz4, zstd" in rejection({"compression_type": "brotli"})
 
 
 @pytest.mark.parametrize("level", [0, 10, -2])
 def test_gzip_level_out_of_range_is_refused(level: int) -> None:
     """Zlib has levels 1 to 9 and −1."""
-    assert "from 1 to 9" in closed_error({"compression_gzip_level": level})
+    assert "from 1 to 9" in rejection({"compression_gzip_level": level})
 
 
 def test_level_of_the_chosen_codec() -> None:
@@ -159,7 +159,7 @@ def test_level_of_the_chosen_codec() -> None:
 @pytest.mark.parametrize("name", ["value_serializer", "key_serializer", "partitioner"])
 def test_nothing_is_imported_by_name(name: str) -> None:
     """A text that looks like a path to a function is refused, never looked up."""
-    assert "imports nothing by name" in closed_error({name: "os.system"})
+    assert "imports nothing by name" in rejection({name: "os.system"})
 
 
 def test_callables_are_taken_as_they_are() -> None:
@@ -176,7 +176,7 @@ def test_nothing_is_looked_up_in_files_or_the_environment(text: str) -> None:
 @pytest.mark.parametrize("client_id", ["a\nb", "a\x1b[0m", "a\u2028b", "x" * 256, "é" * 128, 5])
 def test_client_id_that_could_forge_a_log_line_is_refused(client_id: object) -> None:
     """Brokers write the client id to their logs; the error shows it escaped and short."""
-    text = closed_error({"client_id": client_id})
+    text = rejection({"client_id": client_id})
     assert text.startswith("client_id must be ")
     assert text.isprintable()
     assert len(text) < 200
@@ -195,14 +195,14 @@ def test_client_id_that_could_forge_a_log_line_is_refused(client_id: object) -> 
 )
 def test_unknown_setting_names_the_nearest(written: str, nearest: str) -> None:
     """A slip of the pen meets the name that was meant, in the same spelling."""
-    assert closed_error({written: 1}).endswith(f"did you mean {nearest}?")
+    assert rejection({written: 1}).endswith(f"did you mean {nearest}?")
 
 
 def test_unknown_setting_with_no_neighbour() -> None:
     """A name that is like none gets no guess, and a very long one is cut."""
-    assert closed_error({"zzz": 1}) == "unknown setting 'zzz'"
-    assert len(closed_error({"x" * 100_000: 1})) < 150
-    assert "is a text" in str(closed_error({5: 1}))  # type: ignore[dict-item]
+    assert rejection({"zzz": 1}) == "unknown setting 'zzz'"
+    assert len(rejection({"x" * 100_000: 1})) < 150
+    assert "is a text" in str(rejection({5: 1}))  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize(
@@ -219,13 +219,13 @@ def test_unknown_setting_with_no_neighbour() -> None:
 )
 def test_other_clients_names_are_explained(written: str, advice: str) -> None:
     """Someone who comes from another client is told kprod's name, or why there is none."""
-    assert advice in closed_error({written: "x"})
+    assert advice in rejection({written: "x"})
 
 
 def test_value_of_an_unknown_setting_is_not_shown() -> None:
     """It may be a password under a misspelled name."""
-    assert "hunter2" not in closed_error({"sasl_plain_pasword": "hunter2"})
-    assert "hunter2" not in closed_error({"zzz": "hunter2"})
+    assert "hunter2" not in rejection({"sasl_plain_pasword": "hunter2"})
+    assert "hunter2" not in rejection({"zzz": "hunter2"})
 
 
 def test_bootstrap_servers_are_required() -> None:

@@ -26,14 +26,12 @@ def test_a_step_may_ask_again() -> None:
     """A broker that is older is asked in its own version; the handshake is not over."""
     handshake = Handshake()
     handshake.request(7)
-    closed_error = {
+    rejection = {
         "error_code": 35,
         "api_keys": [{"api_key": 18, "min_version": 0, "max_version": 2}],
     }
 
-    is_over = handshake.take(
-        memoryview(response_codec(ApiKey.API_VERSIONS, 0).encode(closed_error))
-    )
+    is_over = handshake.take(memoryview(response_codec(ApiKey.API_VERSIONS, 0).encode(rejection)))
 
     assert not is_over
     assert handshake.request(7)[1] == 2

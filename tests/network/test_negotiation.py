@@ -20,7 +20,7 @@ def answer(version: int, body: Mapping[str, Any]) -> memoryview:
     return memoryview(response_codec(ApiKey.API_VERSIONS, version).encode(body))
 
 
-def closed_error(versions: tuple[int, int] | None) -> memoryview:
+def rejection(versions: tuple[int, int] | None) -> memoryview:
     """Error 35 in version 0, with or without the range that the broker has."""
     offered = (
         []
@@ -73,7 +73,7 @@ def test_an_older_broker_is_asked_in_its_own_version(
     """Error 35 comes in the layout of version 0 and most often tells what would do."""
     negotiation = Negotiation()
 
-    assert negotiation.take_response(closed_error(offered)) is None
+    assert negotiation.take_response(rejection(offered)) is None
     assert negotiation.version == expected
     taken = negotiation.take_response(answer(expected, {"api_keys": []}))
     assert taken is not None
@@ -83,10 +83,10 @@ def test_a_broker_that_always_refuses_is_given_up() -> None:
     """Each try is in a strictly lower version, so there are at most as many as versions."""
     negotiation, tried = Negotiation(), [NEWEST]
     while negotiation.version > 0:
-        assert negotiation.take_response(closed_error((0, 32_767))) is None
+        assert negotiation.take_response(rejection((0, 32_767))) is None
         tried.append(negotiation.version)
     with pytest.raises(UnsupportedVersion, match="refuses ApiVersions"):
-        negotiation.take_response(closed_error((0, 32_767)))
+        negotiation.take_response(rejection((0, 32_767)))
 
     assert tried == list(range(NEWEST, -1, -1))
 
@@ -94,7 +94,7 @@ def test_a_broker_that_always_refuses_is_given_up() -> None:
 def test_a_broker_without_a_common_version_is_given_up() -> None:
     """A range wholly above what is left to try."""
     with pytest.raises(UnsupportedVersion, match="offers versions 9 to 12"):
-        Negotiation().take_response(closed_error((9, 12)))
+        Negotiation().take_response(rejection((9, 12)))
 
 
 def test_another_error_is_raised() -> None:

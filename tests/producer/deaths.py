@@ -27,9 +27,9 @@ class SourceFirst:
     def find_spec(name: str, path: Sequence[str] | None, _: object = None) -> ModuleSpec | None:
         """See `importlib.abc.MetaPathFinder`."""
         for directory in path or () if name.startswith("kprod.") else ():
-            rng = Path(directory) / f"{name.rpartition('.')[2]}.py"
-            if rng.exists():
-                return importlib.util.spec_from_file_location(name, rng)
+            source = Path(directory) / f"{name.rpartition('.')[2]}.py"
+            if source.exists():
+                return importlib.util.spec_from_file_location(name, source)
         return None
 
 
@@ -43,7 +43,7 @@ from tests.producer.stage import TURNS_MAX, Stage  # noqa: E402 - as above
 ROOT = Path(kprod.__file__).parent
 UNTRACED = {
     "sender_thread.py",
-    "ending.py",
+    "closing.py",
     "lifetime.py",
     "guarded_log.py",
 }  # what must survive the death

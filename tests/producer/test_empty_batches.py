@@ -77,7 +77,7 @@ def test_the_deadline_of_a_batch_that_is_gone_ends_no_other() -> None:
     gone = _open_empty(bench)
     bench.accumulator.forget(gone)
     future = bench.producer.send(TOPIC, b"young", partition=0)
-    bench.producer._kprod.delivery.expire(gone)
+    bench.producer._kprod.delivery.expiry.expire(gone)
     assert not future.done()
     bench.run()
     assert future.result(0).offset == 0

@@ -15,7 +15,7 @@ from kprod.broker import EmbeddedCluster
 from kprod.errors import KprodError, Persistence
 from kprod.network import client_request as request
 from kprod.network import metadata_updater
-from kprod.producer import delivery_errors, sender
+from kprod.producer import expiry, sender
 from kprod.producer import produce_request as produce_call
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -170,7 +170,7 @@ def test_a_deadline_without_memory_for_its_error_leaves_no_record_unsettled(
     def reject(*_: object) -> KprodError:
         raise MemoryError
 
-    monkeypatch.setattr(delivery_errors, "DeliveryTimeout", reject)
+    monkeypatch.setattr(expiry, "DeliveryTimeout", reject)
     cluster.faults.drop(ApiKey.PRODUCE, times=1_000)
     settings = functools.partial(kprod.Producer, bootstrap_servers=cluster.bootstrap_servers)
     short = settings(linger_ms=0, request_timeout_ms=100, delivery_timeout_ms=200)

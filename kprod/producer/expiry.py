@@ -1,0 +1,94 @@
+"""What happens at a batch's delivery deadline, in flight or not, and what its error says.
+
+Thread-safety: the sender's thread.
+Source: Kafka RecordAccumulator.expiredBatches, Sender.failBatch (clients 4.3.1); kprod's departures
+    5, 6 and 11.
+"""
+
+from collections.abc import Callable
+
+from kprod.cluster.metadata import Metadata
+from kprod.errors import DeliveryTimeout, KprodError
+from kprod.network.trouble_log import not_reached
+from kprod.producer.batch import ProducerBatch
+from kprod.producer.partition_queue import PartitionQueue
+from kprod.wording import counted
+
+
+class Expiry:
+    """Ends batches whose delivery deadline has passed.
+
+    Args:
+        metadata: Says why a leader is not known, or not reached.
+        timeout_ms: The setting `delivery_timeout_ms`.
+        fail: Ends one batch with an error.
+    """
+
+    __slots__ = ("_fail", "_metadata", "_timeout_ms")
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        timeout_ms: int,
+        fail: Callable[[ProducerBatch, KprodError], object],
+    ) -> None:
+        self._metadata = metadata
+        self._timeout_ms = timeout_ms
+        self._fail = fail
+
+    def expire(self, batch: ProducerBatch) -> None:
+        """End a batch, and before it those of its partition that are older.
+
+        Args:
+            batch: Its deadline has passed.
+        """
+        queue = batch.queue
+        if batch not in queue.batches:
+            return
+        while not batch.is_done and queue.batches and queue.batches[0] is not batch:
+            self._expire(queue.batches[0])  # not younger: its deadline is this very millisecond
+        if not batch.is_done:
+            self._expire(batch)
+
+    def _expire(self, batch: ProducerBatch) -> None:
+        error = expired_error(batch, self._metadata, self._timeout_ms)
+        if batch.in_flight:
+            # Its bytes may still be read by a socket, and its fate is open: the partition sends
+            # nothing until the request is answered or its connection is gone.
+            batch.maybe_persisted = True
+            batch.queue.rewind_later()
+        self._fail(batch, error)
+
+
+def expired_error(batch: ProducerBatch, metadata: Metadata, timeout_ms: int) -> KprodError:
+    """Make the error of a batch whose delivery deadline has passed.
+
+    Args:
+        batch: In flight or not.
+        metadata: Says why its leader is not known, or not reached.
+        timeout_ms: The setting `delivery_timeout_ms`.
+
+    Returns:
+        It names the topic, what the batch waited for, and the setting.
+    """
+    queue = batch.queue
+    records = counted(batch.record_count, "record")
+    leader = metadata.snapshot.leader_of(queue.topic, queue.partition)
+    reason = "is in flight" if batch.in_flight else f"was tried {counted(batch.attempts, 'time')}"
+    if leader is None:
+        reason += f"; {_why_leaderless(queue, metadata)}"
+    elif failure := metadata.connection_failures.by_address.get(leader.address):
+        reason += f"; {not_reached(leader, failure)}"
+    return DeliveryTimeout(
+        f"{queue.topic} partition {queue.partition} did not acknowledge {records} within"
+        f" delivery_timeout_ms={timeout_ms}: the batch {reason}"
+    )
+
+
+def _why_leaderless(queue: PartitionQueue, metadata: Metadata) -> str:
+    count = metadata.snapshot.partition_count(queue.topic)
+    if count is not None and queue.partition >= count:
+        return f"the topic has no partition {queue.partition} any more: its last is {count - 1}"
+    is_lost = metadata.snapshot.is_bootstrap
+    found = "no broker says who leads it" if is_lost else "the partition has no leader"
+    return f"{found}: {metadata.trouble(queue.topic)}"

@@ -1,0 +1,89 @@
+"""Flushing: make lingering batches due, and wait until the batches of that moment are settled.
+
+Thread-safety: any thread but the sender's may wait; `flush_soon` any thread.
+Source: Kafka KafkaProducer.flush (clients 4.3.1); kprod's departure 21.
+"""
+
+from collections.abc import Sequence
+
+from kprod._core.clock import SystemClock
+from kprod._core.outcome.batch_result import BatchResult
+from kprod.clock import Deadline
+from kprod.errors import KprodError
+from kprod.network.client import NetworkClient
+from kprod.producer.accumulator import RecordAccumulator
+from kprod.producer.sender_thread import SenderThread
+
+Covered = Sequence[tuple[BatchResult, int]]
+"""Results of batches and how many records each has."""
+
+
+class Flush:
+    """Flushes one producer.
+
+    Args:
+        accumulator: Holds the batches.
+        client: Is woken, so that the sender looks at them.
+        thread: Must not wait for itself.
+        clock: Measures timeouts.
+    """
+
+    __slots__ = ("_accumulator", "_client", "_clock", "_thread")
+
+    def __init__(
+        self,
+        accumulator: RecordAccumulator,
+        client: NetworkClient,
+        thread: SenderThread,
+        clock: SystemClock,
+    ) -> None:
+        self._accumulator = accumulator
+        self._client = client
+        self._thread = thread
+        self._clock = clock
+
+    def flush_soon(self) -> None:
+        """Let the sender send lingering batches; never blocks."""
+        self._accumulator.ask_for_sweep()
+        self._client.wakeup()
+
+    def flush(self, timeout: float | None) -> int:
+        """See `Producer.flush`."""
+        if self._thread.is_current:
+            raise KprodError("flush() inside a delivery callback would wait for itself")
+        covered = self._accumulator.incomplete()
+        self.flush_soon()
+        return await_settled(covered, self.deadline(timeout))
+
+    def deadline(self, timeout: float | None) -> Deadline:
+        """Check a timeout and begin to count it down.
+
+        Args:
+            timeout: Seconds; None has no end.
+
+        Returns:
+            When it is over.
+
+        Raises:
+            ValueError: It is negative or NaN.
+        """
+        if timeout is not None and not timeout >= 0:  # NaN, too
+            raise ValueError(f"timeout must be None or at least 0 seconds, got {timeout!r}")
+        return Deadline(timeout, self._clock)
+
+
+def await_settled(covered: Covered, deadline: Deadline) -> int:
+    """Wait until all batches are settled or the time is over.
+
+    Returns:
+        How many of their records are not delivered.
+    """
+    for result, _ in covered:
+        if not result.wait_finished(deadline.wait_s()):
+            break
+    return undelivered(covered)
+
+
+def undelivered(covered: Covered) -> int:
+    """Count the records of these batches that failed or are not settled."""
+    return sum(result.failed_count(count) for result, count in covered)
