@@ -22,7 +22,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-MODULE_LINES_MAX = 600
+MODULE_LINES_MAX = 500
+TEST_LINES_MAX = 600
 MODULE_LINES_GOOD = 400
 FUNCTION_LINES_MAX = 70
 CLASS_LINES_MAX = 400
@@ -138,9 +139,13 @@ def compiled_functions_of(name: str) -> Iterator[tuple[str, int, int, str]]:
 
 
 def test_modules_are_small() -> None:
-    """No module is past 600 lines, and one past 400 says what holds it together."""
+    """No module is past 500 lines, no test file past 600; a module past 400 says why."""
     sizes = {name: text_of(name).count("\n") for name in sources(".py", ".pyx", ".pxd", ".pyi")}
-    found = [f"{name}: {size} lines" for name, size in sizes.items() if size > MODULE_LINES_MAX]
+    found = [
+        f"{name}: {size} lines"
+        for name, size in sizes.items()
+        if size > (MODULE_LINES_MAX if name.startswith("kprod/") else TEST_LINES_MAX)
+    ]
     long = {
         name
         for name, size in sizes.items()
