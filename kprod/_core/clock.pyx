@@ -3,9 +3,11 @@
 """Clocks: two instants, monotonic for deadlines and wall for timestamps, never mixed.
 
 Compiled because every append reads one. Even so, to read the wall clock is the dearest step of a
-send in a row of many (45 of 300 ns), so these share a reading: `shared_timestamp_ms`. `ManualClock`
-derives from `SystemClock`, so that compiled code may hold either in one typed field and call it
-without going through Python.
+send in a row of many (22 of 89 ns), so these share a reading: `shared_timestamp_ms`. The kernel's
+coarse clock would be as fast and simpler, but its time lags by a tick for a record sent alone too,
+and so lies before the caller's own; see `docs/performance.md`. `ManualClock` derives from
+`SystemClock`, so that compiled code may hold either in one typed field and call it without going
+through Python.
 
 Thread-safety: `SystemClock` any thread; `ManualClock`, and a `SharedStamp`, under the interpreter
     lock.
