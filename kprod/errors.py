@@ -2,7 +2,7 @@
 
 Every error of kprod is a `KprodError`. Two class attributes drive behaviour, so that no code keeps
 a list of classes: `retriable` (the same request may succeed later) and `refresh_metadata` (the
-client's picture of the cluster is out of date). An error that ends a send also says, in
+client's cluster metadata is out of date). An error that ends a send also says, in
 `persistence`, whether the record may be in the log.
 
 All errors survive `pickle` (Spark executors send them home): an error is made again from its

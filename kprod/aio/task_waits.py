@@ -12,7 +12,7 @@ from typing import TypeVar
 from kprod._core.aio.loop_mailbox import LoopSignal
 from kprod.cluster.metadata import Metadata
 from kprod.errors import MetadataTimeout
-from kprod.producer.topic_opener import CompiledCoroutine, Newer
+from kprod.producer.topic_opener import Newer, OpeningSteps
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ async def in_own_thread(call: Callable[[], T], name: str) -> T:
     return results.pop()
 
 
-async def wait_through(steps: CompiledCoroutine[T], metadata: Metadata) -> T:
+async def wait_through(steps: OpeningSteps[T], metadata: Metadata) -> T:
     """Take steps that wait for newer pictures of the cluster.
 
     Args:

@@ -184,6 +184,6 @@ class ClusterState:
             name,
             nodes,
             config,
-            surroundings=self,
+            context=self,
             replica_lag_time_max_ms=self.config.replica_lag_time_max_ms,
         )

@@ -36,7 +36,7 @@ from kprod.record.reader import read_batches
 NO_LEADER = -1
 
 
-class ConnectionContext(Scheduler, Protocol):
+class PartitionContext(Scheduler, Protocol):
     """What a partition needs of its cluster."""
 
     def announce(self, partition: TopicPartition) -> None:
@@ -70,9 +70,9 @@ class Partition:
     """A partition's state as its leader and the controller see it."""
 
     __slots__ = (
+        "_context",
         "_lag_checks",
         "_replica_lag_time_max_ms",
-        "_surroundings",
         "config",
         "high_watermark",
         "isr",
@@ -90,7 +90,7 @@ class Partition:
         nodes: Sequence[int],
         config: TopicConfig,
         *,
-        surroundings: ConnectionContext,
+        context: PartitionContext,
         replica_lag_time_max_ms: int,
     ) -> None:
         """Make an empty partition.
@@ -99,7 +99,7 @@ class Partition:
             name: Topic and index.
             nodes: The replicas' brokers, the preferred leader first; at least one.
             config: The topic's.
-            surroundings: Timer, waiting requests, who is alive.
+            context: Timer, waiting requests, who is alive.
             replica_lag_time_max_ms: Milliseconds behind before a follower leaves the in-sync set.
         """
         self.name = name
@@ -109,10 +109,10 @@ class Partition:
         self.producers = ProducerStates()
         self.high_watermark = 0
         self.leader_epoch = 0
-        self._surroundings = surroundings
+        self._context = context
         self._replica_lag_time_max_ms = replica_lag_time_max_ms
         self._lag_checks: set[int] = set()
-        alive = [node_id for node_id in nodes if surroundings.is_alive(node_id)]
+        alive = [node_id for node_id in nodes if context.is_alive(node_id)]
         self.isr: list[int] = alive or list(nodes[:1])
         self.leader_id = alive[0] if alive else NO_LEADER
 
@@ -180,7 +180,7 @@ class Partition:
             node_id: A replica.
             offset: Copy up to here, exclusive; None copies all.
         """
-        if self._surroundings.is_alive(node_id) and self.leader_id != NO_LEADER:
+        if self._context.is_alive(node_id) and self.leader_id != NO_LEADER:
             end = self.log.log_end_offset
             self._copied(self.replicas[node_id], end if offset is None else min(offset, end))
 
@@ -204,7 +204,7 @@ class Partition:
         for follower in self._followers():
             self._copy_later(follower)
         self._move_high_watermark()
-        self._surroundings.announce(self.name)
+        self._context.announce(self.name)
 
     def truncate(self, offset: int) -> None:
         """Lose every batch at or beyond an offset, on all replicas, as an unclean election does.
@@ -214,7 +214,7 @@ class Partition:
         """
         self.leader_epoch += 1
         self._cut(offset)
-        self._surroundings.announce(self.name)
+        self._context.announce(self.name)
 
     def broker_stopped(self, node_id: int) -> None:
         """Take note that a broker is gone: it leaves the in-sync set, its leadership moves."""
@@ -225,14 +225,14 @@ class Partition:
         self.isr = left or self.isr
         if self.leader_id != node_id:
             self._move_high_watermark()
-            self._surroundings.announce(self.name)
+            self._context.announce(self.name)
             return
         if left:
             self.lead(left[0])
             return
         self.leader_id = NO_LEADER
         self.leader_epoch += 1
-        self._surroundings.announce(self.name)
+        self._context.announce(self.name)
 
     def broker_started(self, node_id: int) -> None:
         """Take note that a broker is back: it leads if nobody else may, else it copies."""
@@ -256,7 +256,7 @@ class Partition:
             self._copy_later(follower)
         self._move_high_watermark()
         self.log.retain(self.config.retention_bytes, limit_offset=self.high_watermark)
-        self._surroundings.announce(self.name)
+        self._context.announce(self.name)
         return stored
 
     def _followers(self) -> list[Replica]:
@@ -270,7 +270,7 @@ class Partition:
         if replica.lag_ms is not None:
             offset = self.log.log_end_offset
             node_id = replica.node_id
-            self._surroundings.after(replica.lag_ms, lambda: self.catch_up(node_id, offset))
+            self._context.after(replica.lag_ms, lambda: self.catch_up(node_id, offset))
 
     def _copied(self, replica: Replica, offset: int) -> None:
         replica.log_end_offset = max(replica.log_end_offset, offset)
@@ -280,7 +280,7 @@ class Partition:
         before = self.high_watermark
         self._move_high_watermark()
         if self.high_watermark != before:
-            self._surroundings.announce(self.name)
+            self._context.announce(self.name)
 
     def _watch_lag(self, replica: Replica) -> None:
         node_id = replica.node_id
@@ -288,9 +288,7 @@ class Partition:
             return
         self._lag_checks.add(node_id)
         wanted = self.log.log_end_offset
-        self._surroundings.after(
-            self._replica_lag_time_max_ms, lambda: self._judge_lag(replica, wanted)
-        )
+        self._context.after(self._replica_lag_time_max_ms, lambda: self._judge_lag(replica, wanted))
 
     def _judge_lag(self, replica: Replica, wanted: int) -> None:
         self._lag_checks.discard(replica.node_id)
@@ -299,7 +297,7 @@ class Partition:
         if replica.log_end_offset < min(wanted, self.log.log_end_offset):
             self.isr.remove(replica.node_id)
             self._move_high_watermark()
-            self._surroundings.announce(self.name)
+            self._context.announce(self.name)
         elif replica.log_end_offset < self.log.log_end_offset:
             self._watch_lag(replica)
 

@@ -2,7 +2,7 @@
 """What is known of the cluster at one moment, as values that never change.
 
 A new answer makes a new snapshot that shares with the old one whatever did not change. Readers take
-the reference once and see one consistent picture, without a lock.
+the reference once and see one consistent state, without a lock.
 
 Size. A topic keeps one tuple per property, not one object per partition: ten thousand partitions
 are five tuples of pointers to integers and to replica lists that are made once and shared.
@@ -102,16 +102,16 @@ class TopicSnapshot:
         )
 
     def after(self, older: "TopicSnapshot | None") -> "TopicSnapshot":
-        """Keep what the older picture knows better.
+        """Keep entries of the older snapshot that have a higher leader epoch.
 
         A broker that lags behind may answer with a leader that was replaced long ago; its epoch
         gives it away. After a topic was made anew (another id) epochs begin again.
 
         Args:
-            older: The picture that this one replaces.
+            older: The snapshot that this one replaces.
 
         Returns:
-            This picture, with the older one's entry wherever its epoch is higher.
+            This snapshot, with the older one's entry wherever its epoch is higher.
         """
         if older is None or self._was_made_anew_since(older):
             return self
@@ -264,10 +264,10 @@ class ClusterSnapshot:
         """Find topics that are new, or of which something has changed; compares references.
 
         Args:
-            older: The picture to compare with.
+            older: The snapshot to compare with.
 
         Returns:
-            Names of topics of this picture.
+            Names of topics of this snapshot.
         """
         if self is older:
             return []
@@ -281,7 +281,7 @@ class ClusterSnapshot:
             nodes: Addresses from the same answer.
 
         Returns:
-            The new picture; this one itself when nothing in it changed.
+            The new snapshot; this one itself when nothing in it changed.
         """
         all_nodes = {**self.nodes, **{node.node_id: node for node in nodes}}
         by_topic: dict[str, list[LeaderHint]] = {}
@@ -305,7 +305,7 @@ class ClusterSnapshot:
             nodes: Under negative ids.
 
         Returns:
-            The new picture.
+            The new snapshot.
         """
         return ClusterSnapshot(
             nodes=MappingProxyType({node.node_id: node for node in nodes}),

@@ -66,8 +66,7 @@ class ClientConfig:
             "metadata.max.age.ms",
             TIMEOUT,
             Group.CLUSTER,
-            "The picture of the cluster is asked for again at this age, "
-            "even if nothing went wrong.",
+            "Cluster metadata is fetched again at this age, even if nothing went wrong.",
             unit="ms",
         ),
     )

@@ -273,7 +273,7 @@ class NetworkClient:
             connection.drop(error, self._now_ms)
 
     def close(self) -> None:
-        """Close every connection, complete every request with `ClosedError`, close the doors."""
+        """Close every connection, complete every request with `ClosedError`, close `NetworkIO`."""
         if self._closed:
             return
         self._closed = True

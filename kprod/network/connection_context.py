@@ -1,8 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
-"""What the connections of one client share, and the doors through which they reach the world.
+"""What the connections of one client share, their I/O included.
 
-Tests and the simulation put their own selector, resolver and sockets behind the doors and run the
-rest unchanged.
+Tests and the simulation give their own selector, resolver and sockets as a `NetworkIO`, and run
+the rest unchanged.
 
 Thread-safety: one thread, the client's.
 """
@@ -36,7 +36,7 @@ DEFAULT_CLIENT_ID = "kprod"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkIO:
-    """The world as the client sees it.
+    """The I/O of a client; tests replace it.
 
     Attributes:
         selector: Readiness and sleep.
@@ -50,13 +50,13 @@ class NetworkIO:
 
 
 def system_io(settings: NetworkSettings) -> NetworkIO:
-    """Open doors to the operating system.
+    """Make a client's I/O with the operating system.
 
     Args:
         settings: Socket buffers.
 
     Returns:
-        Doors that `NetworkClient.close` closes.
+        The I/O; `NetworkClient.close` closes it.
     """
     selector = EpollSelector() if epoll_selector.IS_AVAILABLE else SystemSelector()
     return NetworkIO(
@@ -97,7 +97,7 @@ class ConnectionContext:
 
         Args:
             settings: Of the network.
-            io: To the world.
+            io: Selector, resolver and sockets.
             timer: All deadlines.
             rng: All jitter.
             listener: The client.

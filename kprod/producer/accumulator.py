@@ -73,7 +73,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
             on_ready=self.mark_ready,
             on_expired=on_expired,
         )
-        self._unfollowed: deque[TopicQueues] = deque()  # perhaps made by an older picture
+        self._unfollowed: deque[TopicQueues] = deque()  # perhaps made from older metadata
         self._rings: dict[int, deque[PartitionQueue]] = {}
         self._leaderless: dict[PartitionQueue, None] = {}
         self._routed_snapshot = metadata.snapshot
@@ -95,7 +95,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
             routes = self.topics.setdefault(
                 topic, made
             )  # another thread may have made it meanwhile
-        assert isinstance(routes, TopicQueues)  # noqa: S101 - nobody else puts heads there
+        assert isinstance(routes, TopicQueues)  # noqa: S101 - nothing else puts routes there
         routes.grow(partition_count)
         self._unfollowed.append(routes)
         return routes
@@ -154,7 +154,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         return queue.ring_node_id != NO_NODE and sum(map(len, self._rings.values())) == 1
 
     def wants_routes(self) -> bool:
-        """Whether the picture of the cluster is new, for a topic at least, or lacks a leader."""
+        """Whether the metadata of some topic is new, or lacks a leader."""
         return (
             self._routed_snapshot is not self._metadata.snapshot
             or bool(self._leaderless)
@@ -181,7 +181,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
                 self._give_back_empty(queue)
 
     def route(self) -> list[PartitionQueue]:
-        """Follow the cluster, if the picture of it is new: queues of topics, rings of leaders.
+        """Follow new metadata, if there is any: queues of topics, rings of leaders.
 
         Returns:
             Queues of partitions that do not exist any more; what is in them cannot be sent.

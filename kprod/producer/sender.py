@@ -289,8 +289,8 @@ class Sender:
     def _give_up_later(self, batch: ProducerBatch, cause: Exception) -> None:
         """Fail a drained batch that is not in any request, in the sender's next turn.
 
-        Later, for callbacks are the sender's; this may be a guest's turn (`DirectPath`). Nothing
-        follows until then: the batch has a sequence that will be missing.
+        Deferred: callbacks run on the sender's thread, and this may be another (`DirectPath`).
+        Nothing follows until then: the batch has a sequence that will be missing.
         """
         batch.queue.rewind_later()
         self.call_soon(partial(self._delivery.give_up, batch, cause))

@@ -1,7 +1,7 @@
 """Waiting for a topic's partitions to be known, within what is left of `max_block_ms`.
 
 What to ask and when to give up is written as steps (`opening`, `finding`), generators that yield
-whenever a newer picture of the cluster is needed. How to wait for it is the driver's: here a thread
+whenever newer metadata is needed. How to wait for it is the driver's: here a thread
 sleeps; an event loop has a driver of its own.
 
 Why a topic cannot be used is in the error: the broker's reason, or which address could not be
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Newer(NamedTuple):
-    """What steps wait for: a picture of the cluster newer than `version`.
+    """What steps wait for: metadata newer than `version`.
 
     When the wait times out, its MetadataTimeout is thrown into them.
     """
@@ -36,7 +36,7 @@ class Newer(NamedTuple):
     timeout_ms: int
 
 
-CompiledCoroutine = Generator[Newer, object, T]
+OpeningSteps = Generator[Newer, object, T]
 
 
 class TopicOpener:
@@ -76,7 +76,7 @@ class TopicOpener:
         """Let the calling thread take the steps of `finding`."""
         self._sleep_through(self.finding(routes, partition, timeout_ms))
 
-    def _sleep_through(self, steps: CompiledCoroutine[T]) -> T:
+    def _sleep_through(self, steps: OpeningSteps[T]) -> T:
         step: Callable[[], Newer] = partial(next, steps)
         while True:
             try:
@@ -91,7 +91,7 @@ class TopicOpener:
             else:
                 step = partial(next, steps)
 
-    def opening(self, topic: str, timeout_ms: int) -> CompiledCoroutine[TopicRoutes]:
+    def opening(self, topic: str, timeout_ms: int) -> OpeningSteps[TopicRoutes]:
         """Wait until a topic's partitions are known.
 
         Args:
@@ -134,9 +134,7 @@ class TopicOpener:
             except MetadataTimeout:
                 self._give_up(topic)
 
-    def finding(
-        self, routes: TopicRoutes, partition: int, timeout_ms: int
-    ) -> CompiledCoroutine[None]:
+    def finding(self, routes: TopicRoutes, partition: int, timeout_ms: int) -> OpeningSteps[None]:
         """Refresh once; the partition may be new.
 
         Args:

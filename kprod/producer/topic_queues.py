@@ -52,7 +52,7 @@ class TopicQueues(TopicRoutes):
         self.partition_count = max(self.partition_count, partition_count)
 
     def follow(self, topic: TopicSnapshot) -> list[PartitionQueue]:
-        """Take over what a new picture of the cluster says.
+        """Take over what new metadata says.
 
         Args:
             topic: This topic.

@@ -81,7 +81,7 @@ def wired(config: ProducerConfig, world: Environment) -> ProducerEngine:
     _add_delivery(engine, world)
     _add_sender(engine, world)
     if world.is_threaded:
-        _add_lane(engine)
+        _add_direct_path(engine)
     _add_ending(engine)
     return engine
 
@@ -202,8 +202,8 @@ def _add_sender(engine: ProducerEngine, world: Environment) -> None:
     )
 
 
-def _add_lane(engine: ProducerEngine) -> None:
-    """Open the lane for single records, where all of its way is compiled code."""
+def _add_direct_path(engine: ProducerEngine) -> None:
+    """Add the direct path for single records, where every call on it is compiled."""
     config = engine.config
     if (
         config.linger_ms

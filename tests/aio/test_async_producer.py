@@ -178,7 +178,7 @@ def test_a_topic_that_does_not_come_is_an_error(run: Run[None], cluster: Embedde
 
 
 def test_a_partition_that_was_added_is_found(run: Run[None], cluster: EmbeddedCluster) -> None:
-    """The newer picture of the cluster is awaited once."""
+    """Newer metadata is awaited once."""
 
     async def deliver() -> None:
         async with _producer(cluster) as producer:

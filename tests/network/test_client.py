@@ -384,7 +384,7 @@ def test_disconnect_ends_what_is_in_flight() -> None:
 
 
 def test_close_completes_everything_and_leaves_nothing() -> None:
-    """Requests end as closed, sockets and doors are closed, no timer stays."""
+    """Requests end as closed, sockets and the I/O are closed, no timer stays."""
     world, peer = ready_world()
     world.send(1)
     world.send(1, on_complete=lambda _: world.send(1))

@@ -1,4 +1,4 @@
-"""What connections share, and the doors to the system."""
+"""What connections share, and their I/O."""
 
 import random
 import socket

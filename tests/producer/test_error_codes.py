@@ -22,7 +22,7 @@ RETRIED = {
 }
 # fmt: on
 REFRESHING = {3, 5, 6, 9, 13, 56, 72, 74, 80, 83, 84, 100, 103}
-"""These say that the picture of the cluster is out of date."""
+"""These say that the client's metadata is out of date."""
 FATAL = {31, 35, 53, 90}
 SEQUENCE_BROKEN = {45, 59}
 SUCCESS = {46}

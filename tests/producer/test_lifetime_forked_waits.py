@@ -141,7 +141,7 @@ def _check(wait: Wait, *, uses_signal: bool) -> None:
 def test_a_wait_ends_in_a_child_that_a_signal_handler_forks(name: str) -> None:
     """The child's copy of the wait has nobody who could end it; the parent's goes on."""
     if name == "a wait at the socket" and not epoll_selector.IS_AVAILABLE:
-        pytest.skip("the express lane needs epoll and eventfd (Linux)")
+        pytest.skip("the direct path needs epoll and eventfd (Linux)")
     _check(WAITS[name], uses_signal=True)
 
 

@@ -14,7 +14,7 @@ PARTITIONS = 4
 
 
 def _lines_of_routing(bench: Bench) -> int:
-    """How many lines of `topic_queues` a new picture of the cluster costs."""
+    """How many lines of `topic_queues` new metadata costs."""
     lines = 0
 
     def count(frame: FrameType, event: str, _argument: Any) -> Any:

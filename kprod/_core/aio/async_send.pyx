@@ -45,7 +45,7 @@ cdef enum:
     # Sends from one turn of the loop to the next: some tenths of a millisecond.
     RESTLESS_SENDS_MAX = 500
 
-# Brings nothing. What is missing is written there by many and read by nobody.
+# Reserves nothing. What is missing is written there by many and read by nobody.
 cdef ReservedChunks _nothing_reserved = ReservedChunks()
 
 
@@ -155,8 +155,8 @@ cdef class Sending(CompiledCoroutine):
             reserved: Chunks to use; told what is missing.
 
         Returns:
-            The record's future; None while its topic or partition is not known, or if neither the
-            hand nor the pool has the memory.
+            The record's future; None while its topic or partition is not known, or if neither
+            `reserved` nor the pool has the memory.
         """
         return self._attempt(reserved)
 

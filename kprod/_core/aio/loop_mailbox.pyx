@@ -3,10 +3,10 @@
 """What other threads tell an event loop, in one call per turn of the loop however much there is.
 
 Waking a loop from another thread costs a system call, and each call that it makes costs a handle.
-So calls are laid down in a deque, and only the first since the loop last looked wakes it.
+So calls are put into a deque, and only the first since the loop last took them wakes it.
 
-Invariant: while calls lie there, one turn of the loop that takes them is under way, unless the loop
-was closed; then nobody is left to be told.
+Invariant: while the deque holds calls, one call of `_take` is scheduled or runs, unless the loop
+was closed; then no task is left that could be told.
 
 Thread-safety: `add` and `LoopSignal.wake` any thread; the rest the loop's.
 """
@@ -45,13 +45,13 @@ cdef class LoopMailbox:
 
     cdef bint add(self, LoopCall call) except -1:
         """Let the loop make a call soon; False if it is closed, and never will."""
-        cdef bint must_ring
-        # Laid down first: whoever finds the bell rung knows that the loop has not looked yet.
+        cdef bint must_schedule
+        # Appended first: a thread that finds `_take` scheduled relies on it for its own call.
         self._calls.append(call)
         with cython.critical_section(self):
-            must_ring = not self._is_scheduled
+            must_schedule = not self._is_scheduled
             self._is_scheduled = True
-        if must_ring:
+        if must_schedule:
             try:
                 self.loop.call_soon_threadsafe(self._take)
             except BaseException as raised:

@@ -12,8 +12,8 @@ Memory comes from the pool. A call that must wait for it first hands over all it
 that waits with its records for more memory could wait for itself.
 
 Invariants.
-    Rows are dealt with in order: at any time those below the tally's count, and no others, are in
-    a batch or refused.
+    Rows are dealt with in order: at any time those below the account's count, and no others, are
+    in a batch or rejected.
 
 Thread-safety: an `ArrowCall` is its thread's; any number may run at once, and beside `send`.
 Source: Kafka KafkaProducer.doSend (clients 4.3.1) for what must hold for each record.

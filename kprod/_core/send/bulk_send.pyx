@@ -8,7 +8,7 @@ record that `send` would refuse is counted with its error, and the next one come
 
 What would stop every further record stops the call: a closed producer, no memory within
 `max_block_ms`, an exception out of the iterables or a signal handler. What was appended until then
-stays appended, and is in the tally.
+stays appended, and is in the account.
 
 Records are taken from their iterables one by one, never ahead: a slow generator's record is on its
 way before the next one is asked for.

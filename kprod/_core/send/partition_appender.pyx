@@ -7,7 +7,7 @@ must happen before, when there is no open batch or it has no room: take memory, 
 caller may wait, open or lengthen the batch, and post the queue to the sender's inbox.
 
 Thread-safety: any thread. `PartitionAppender.builder` and `.result` change together, inside the
-    critical section of the head.
+    critical section of the `PartitionAppender`.
 Source: Kafka RecordAccumulator.append (clients 4.3.1).
 """
 
@@ -35,7 +35,7 @@ cdef list try_take(ChunkPool pool, Py_ssize_t chunk_count, bint large):
     while PyList_GET_SIZE(chunks) < chunk_count:
         chunk = pool.try_take(large)
         if chunk is None:
-            # Whoever waited with chunks in hand could wait for someone who does the same.
+            # Two sends that kept chunks while they wait for more could wait for each other.
             pool.give_back_chunks(chunks)
             return None
         chunks.append(chunk)
@@ -122,7 +122,7 @@ cdef class ReservedChunks:
         self.chunks = []
 
     cdef list fill(self, ChunkPool pool, Py_ssize_t missing_bytes, bint large):
-        """Chunks out of this hand or the pool; None if neither has them, and what is missing."""
+        """Take the reserved chunks, else some of the pool; None if it lacks them, as noted."""
         cdef Py_ssize_t chunk_bytes = pool.large_chunk_bytes if large else pool.small_chunk_bytes
         cdef Py_ssize_t size_bytes = 0
         cdef Chunk chunk
@@ -273,7 +273,7 @@ cdef class BatchOpener:
         return 0
 
     cdef int _post(self, PartitionAppender queue) except -1:
-        """Tell the sender, and wake it if it sleeps and the lane cannot do without it.
+        """Tell the sender, and wake it if it sleeps and the direct path does not send the batch.
 
         Compiled code and built-ins only, a deque and a socket: no bytecode runs between an append
         and the return of its future, so no signal handler does.

@@ -151,7 +151,7 @@ cdef class SendPath(BatchOpener):
     ):
         """Check, encode and append one serialized record; None if `reserved` has not enough memory.
 
-        With a hand nothing waits; without one it may, for what `waited_ms` leaves.
+        With `reserved` it never waits; without, it may wait for the rest of `max_block_ms`.
         """
         cdef RecordFields record
         cdef AppendRequest request
@@ -248,8 +248,8 @@ cdef class SendPath(BatchOpener):
     ):
         """Append to the partition's open batch, opening or lengthening it as needed.
 
-        `index` −1 means the topic's sticky partition, which may change on the way. None if there
-        is a hand, and neither it nor the pool has the memory now.
+        `index` −1 means the topic's sticky partition, which may change on the way. None if the
+        request has reserved chunks, and neither they nor the pool suffice now.
         """
         cdef PartitionAppender queue
         cdef BatchBuilder builder

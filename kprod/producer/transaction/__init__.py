@@ -1,1 +1,1 @@
-"""Producer identity: ids, epochs and sequences, which idempotence and transactions stand on."""
+"""Producer ids, epochs and sequences: what idempotence and transactions need."""

@@ -1,4 +1,4 @@
-"""The states of a producer's identity, and the moves between them.
+"""The states of a transaction manager, and the moves between them.
 
 Thread-safety: immutable.
 Source: Kafka TransactionManager.State (clients 4.3.1), the part without transactions.
