@@ -1,1 +1,5 @@
-"""Arrow tables sent as records: the C data interface, columns, rows."""
+"""Arrow tables sent as records: the C data interface, columns, rows, batches.
+
+It serves `kprod.producer` and imports from the ground floor, `memory`, `record`, `outcome` and
+`send`.
+"""

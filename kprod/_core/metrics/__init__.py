@@ -1,1 +1,4 @@
-"""Counters that the sending threads and the sender share."""
+"""Counters of a producer, per topic and node, added to where things happen.
+
+It serves `kprod.metrics` and imports from the ground floor, `record` and `outcome`.
+"""

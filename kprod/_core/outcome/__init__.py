@@ -1,1 +1,4 @@
-"""What became of a batch and of each record in it, and how callers wait for it."""
+"""The outcome of a batch and of each record in it, and the ways to wait for it.
+
+It serves `kprod.producer` and `kprod.aio`, and imports from the ground floor.
+"""

@@ -1,1 +1,4 @@
-"""System calls on sockets and descriptors that never block."""
+"""System calls on sockets and descriptors that never block.
+
+It serves `kprod.network` and imports from `memory`.
+"""

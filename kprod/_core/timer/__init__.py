@@ -1,1 +1,4 @@
-"""The hierarchical timing wheel and the purgatory's watch lists."""
+"""The hierarchical timing wheel and the purgatory's watch lists.
+
+It serves `kprod.timer` and imports from no other room.
+"""
