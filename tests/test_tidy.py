@@ -40,7 +40,6 @@ KEPT_TOGETHER: dict[str, str] = {
 # Functions and classes past a limit, each with its reason.
 KEPT_WHOLE = {
     "kprod/_core/aio/async_send.pyx:send": "as the synchronous one's",
-    "kprod/_core/send/send_path.pyx:_append": "one loop over the outcomes of one append",
     "kprod/_core/send/send_path.pyx:send": "the public signature; its docstring is half of it",
 }
 
