@@ -8,14 +8,14 @@ A source may ask for more options of the compiler by a line `# distutils: extra_
 """
 
 import os
-import sys
+import runpy
 from pathlib import Path
 
 from setuptools import Extension, setup
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from tools.built_tree import compiled_modules
+TREE = Path(__file__).parent
+# By its path: any distribution may have installed a package that is called `tools`.
+compiled_modules = runpy.run_path(str(TREE / "tools" / "built_tree.py"))["compiled_modules"]
 
 OPTIONS = os.environ.get("KPROD_CFLAGS", "-O3 -Wall").split()
 
@@ -27,6 +27,6 @@ setup(
             depends=list(module.inputs[1:]),
             extra_compile_args=[*OPTIONS, *module.compiler_options],
         )
-        for module in compiled_modules(Path(__file__).parent)
+        for module in compiled_modules(TREE)
     ]
 )

@@ -58,10 +58,10 @@ def own_copy(error: _AnyKprodError) -> _AnyKprodError:
         traceback.
     """
     copied = type(error)(*error.args)
-    copied.__dict__.update(error.__dict__)
-    notes = error.__dict__.get("__notes__")
-    if notes is not None:
-        copied.__notes__ = list(notes)
+    attributes = error.__dict__
+    copied.__dict__.update(attributes)
+    if "__notes__" in attributes:
+        copied.__notes__ = list(attributes["__notes__"])
     copied.__cause__ = error.__cause__
     return copied
 

@@ -1,6 +1,9 @@
 """A subclass of a producer may use any name for its own purposes but `_kprod`."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,16 +24,16 @@ FORMER = frozenset(
     {
         *(
             "await_partition",
-            "close_soon",
-            "check_signals",
+            "begin_close",
+            "breathe",
             "choose_partition",
             "engine",
-            "flush_soon",
+            "hurry",
         ),
         *("inbox", "intercept", "lane", "make_batch", "note_failed", "open_topic", "parts"),
         *(
-            "closed_error",
-            "reject_in_child",
+            "refusal",
+            "refuse_in_child",
             "roll_sticky",
             "run_once",
             "sender_sleeps",
@@ -217,3 +220,90 @@ def test_async_attributes_of_a_subclass_are_its_own(servers: str) -> None:
             assert await producer.flush(SETTLE_S) == 0
 
     asyncio.run(work())
+
+
+def test_a_close_of_ones_own_runs_at_the_end_of_the_interpreter(servers: str) -> None:
+    """As it did when the producer was its own engine."""
+    script = f"""
+import kprod
+class Audited(kprod.Producer):
+    def close(self, timeout=None):
+        left = super().close(timeout)
+        print("closed by its own close, left", left)
+        return left
+made = Audited(bootstrap_servers={servers!r})
+made.send("orders", b"a")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "closed by its own close, left 0\n"), done.stderr
+
+
+def test_a_class_with_a_kprod_of_its_own_is_refused(servers: str) -> None:
+    """The one name that kprod keeps: nothing is begun that could not be closed."""
+
+    class Hidden(kprod.Producer):
+        _kprod = None  # type: ignore[assignment]
+
+    with pytest.raises(TypeError, match="Hidden has an attribute _kprod of its own"):
+        Hidden(bootstrap_servers=servers)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_forked_child_reads_the_client_id_though_another_thread_reads_it(
+    servers: str,
+) -> None:
+    """No lock stands around the first look: a child would inherit it held, for good."""
+    script = f"""
+import os, threading, kprod
+made = [kprod.Producer(bootstrap_servers={servers!r}) for _ in range(2)]
+is_over = False
+def read():
+    while not is_over:
+        made[0].client_id
+        made[0].__dict__.pop("client_id", None)
+reader = threading.Thread(target=read)
+reader.start()
+for _ in range(60):
+    child = os.fork()
+    if child == 0:
+        made[1].__dict__.pop("client_id", None)
+        os._exit(0 if made[1].client_id else 1)
+    assert os.waitpid(child, 0)[1] == 0
+is_over = True
+reader.join()
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_shared_producer_does_what_its_class_does(servers: str) -> None:
+    """Bulk calls, purges and metrics of an asynchronous producer go through an audited one."""
+    called: list[str] = []
+
+    class Audited(kprod.Producer):
+        def send_many(self, *args: Any, **more: Any) -> Any:
+            called.append("send_many")
+            return super().send_many(*args, **more)
+
+        def purge(self) -> int:
+            called.append("purge")
+            return super().purge()
+
+    async def use(engine: kprod.Producer) -> None:
+        async with kprod.AsyncProducer(engine=engine) as made:
+            await (await made.send_many("orders", [b"a", b"b"]))
+            await made.purge()
+
+    with Audited(bootstrap_servers=servers) as engine:
+        asyncio.run(use(engine))
+    assert called == ["send_many", "purge"]
+    with pytest.raises(TypeError, match=r"engine must be a kprod\.Producer, got int"):
+        kprod.AsyncProducer(engine=5)  # type: ignore[arg-type]

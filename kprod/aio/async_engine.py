@@ -17,7 +17,6 @@ from weakref import WeakValueDictionary
 from kprod._core.aio.async_send import AsyncSendPath, Sending, not_open
 from kprod._core.aio.loop_batch_waiters import FinishWait
 from kprod._core.outcome.record_future import RecordFuture
-from kprod._core.send.send_path import SendPath
 from kprod.aio.memory_wait_queue import MemoryWaitQueue
 from kprod.aio.task_waits import in_own_thread, wait_through
 from kprod.config import ProducerConfig
@@ -46,16 +45,18 @@ class AsyncEngine(AsyncSendPath):
             shared: Its engine is used; then there are no settings.
 
         Raises:
-            TypeError: Settings beside an engine that has its own.
+            TypeError: Settings beside an engine that has its own, or `shared` is no Producer.
         """
         self._config: ProducerConfig | None = None
         if shared is None:
             self._config = ProducerConfig.parse(given)  # what is wrong is said here, not at start
+        elif not isinstance(shared, Producer):
+            raise TypeError(f"engine must be a kprod.Producer, got {type(shared).__name__}")
         elif given:
             raise TypeError(f"an engine has its own settings; not used: {', '.join(given)}")
         self._given = given
         self._is_shared = shared is not None
-        self._owner_name = Producer.__name__  # whose engine it is, for `repr`
+        self._producer: Producer | None = None  # whose engine it is; a subclass may do more
         self._is_closed = False
         self._start_lock = threading.Lock()  # guards: the change of `engine`, and `_is_closed`
         self.engine: ProducerEngine | None = None
@@ -68,7 +69,7 @@ class AsyncEngine(AsyncSendPath):
 
     def _adopt(self, producer: Producer) -> None:
         """Open, with a producer's engine."""
-        self._owner_name = type(producer).__name__
+        self._producer = producer
         self.engine = engine_of(producer)
         self.send_path = self.engine.path
 
@@ -81,7 +82,7 @@ class AsyncEngine(AsyncSendPath):
 
     def metrics(self) -> Metrics:
         """See `AsyncProducer.metrics`."""
-        return {} if self.engine is None else self.engine.metrics()
+        return {} if self._producer is None else self._producer.metrics()
 
     def start(self) -> None:
         """See `AsyncProducer.start`."""
@@ -109,14 +110,14 @@ class AsyncEngine(AsyncSendPath):
 
     async def purge(self) -> int:
         """See `AsyncProducer.purge`."""
-        engine = self._open_engine()
-        return await in_own_thread(engine.purge, f"kprod-purge-{engine.client_id}")
+        producer = self._open_producer()
+        return await in_own_thread(producer.purge, f"kprod-purge-{self.client_id}")
 
-    async def in_bulk(self, call: Callable[[SendPath], SendReceipt]) -> SendReceipt:
+    async def in_bulk(self, call: Callable[[Producer], SendReceipt]) -> SendReceipt:
         """Make a bulk call in a thread of its own; cancelled, it ends soon.
 
         Args:
-            call: Given the path that takes the records.
+            call: Given the producer that takes the records.
 
         Returns:
             What it returned; what it raises is raised.
@@ -124,7 +125,7 @@ class AsyncEngine(AsyncSendPath):
         Raises:
             ClosedError: It is not open.
         """
-        engine = self._open_engine()
+        producer = self._open_producer()
         is_wanted = True
 
         def check() -> None:
@@ -133,10 +134,10 @@ class AsyncEngine(AsyncSendPath):
 
         def run() -> SendReceipt:
             with stoppable(check):
-                return call(engine.path)
+                return call(producer)
 
         try:
-            return await in_own_thread(run, f"kprod-bulk-{engine.client_id}")
+            return await in_own_thread(run, f"kprod-bulk-{self.client_id}")
         finally:
             is_wanted = False
 
@@ -149,14 +150,14 @@ class AsyncEngine(AsyncSendPath):
         Returns:
             What `repr` of the public object says.
         """
-        if self.engine is None:
+        if self._producer is None:
             assert self._config is not None  # noqa: S101 - settings, or an engine from the first
             servers = shown_addresses(self._config.bootstrap_servers)
             state = "closed" if self._is_closed else "not started"
             return f"<{name} {self.client_id!r}, {state}, bootstrap_servers={servers!r}>"
         state = "closed" if self._is_closed else "started"
         has = "shares" if self._is_shared else "has"
-        return f"<{name}, {state}, {has} {self.engine.described_as(self._owner_name)}>"
+        return f"<{name}, {state}, {has} {self._producer!r}>"
 
     async def wait_and_send(self, sending: Sending) -> RecordFuture:
         """Wait for what a send misses, as often as something is missing."""
@@ -181,6 +182,11 @@ class AsyncEngine(AsyncSendPath):
         if line is None:
             line = self._lines[loop] = MemoryWaitQueue(engine.pool)
         return line
+
+    def _open_producer(self) -> Producer:
+        if self._producer is None or self.send_path is None:
+            raise not_open()
+        return self._producer
 
     def _open_engine(self) -> ProducerEngine:
         if self.engine is None or self.send_path is None:

@@ -17,7 +17,6 @@ from kprod.config import given_settings
 from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Metrics
 from kprod.model import RecordMetadata
-from kprod.producer import bulk
 from kprod.producer.interceptors import OnDelivery
 from kprod.producer.producer import Producer
 from kprod.producer.receipt import SendReceipt
@@ -152,7 +151,7 @@ class AsyncProducer(AsyncSendMethod):
             "timestamps_ms": timestamps_ms,
         }
         return await engine.in_bulk(
-            lambda path: bulk.send_many(path, topic, values, others, on_delivery=on_delivery)
+            lambda producer: producer.send_many(topic, values, on_delivery=on_delivery, **others)
         )
 
     async def send_arrow(  # noqa: PLR0913 - what a record is made of
@@ -195,7 +194,7 @@ class AsyncProducer(AsyncSendMethod):
             "partition": partition,
             "timestamp": timestamp,
         }
-        return await engine.in_bulk(lambda path: bulk.send_arrow(path, topic, data, names))
+        return await engine.in_bulk(lambda producer: producer.send_arrow(topic, data, **names))
 
     async def flush(self, timeout: float | None = None) -> int:  # noqa: ASYNC109 - as Producer.flush
         """Send everything that was accepted before this call, without waiting for linger.

@@ -8,10 +8,8 @@ Thread-safety: any thread, but for `publish` and `fail_waiters`, which are the c
 Source: Metadata.awaitUpdate and ProducerMetadata.awaitUpdate (clients 4.3.1).
 """
 
-import copy
-
 from kprod.cluster.metadata_waiters import SLICE_MS, Waiter, WaitingRoom, Wakeable
-from kprod.errors import ClosedError, KprodError, MetadataTimeout
+from kprod.errors import ClosedError, KprodError, MetadataTimeout, own_copy
 
 
 class AwaitedVersion:
@@ -74,7 +72,7 @@ class AwaitedVersion:
             raise ClosedError("the client was closed while metadata was awaited")
         fatal_error = self._fatal_error
         if fatal_error is not None:
-            raise copy.copy(fatal_error)  # each thread's traceback on an error of its own
+            raise own_copy(fatal_error)  # each thread's traceback on an error of its own
         return self._version > version
 
     def enter_room(self, waiter: Wakeable, version: int) -> bool:

@@ -34,8 +34,8 @@ class Closable(Protocol):
     def close_soon(self) -> Callable[[], int]:
         """Take no more records; return what counts those that are not delivered."""
 
-    def close(self, timeout: float | None = None) -> int:
-        """Flush and end."""
+    def close_at_exit(self, timeout: float) -> int:
+        """Flush and end, by the public object's `close` if there is still one."""
 
     def reject_in_child(self) -> None:
         """Take no more records, since this is a forked child."""
@@ -82,12 +82,12 @@ def _close_at_exit() -> None:
     counted = [(producer, producer.close_soon()) for producer in still_open()]
     for producer, count in counted:
         try:
-            producer.close(deadline.wait_s())
+            producer.close_at_exit(deadline.wait_s())
         except BaseException as error:  # noqa: BLE001 - whatever it is, the count is told
             interruption = error
             deadline = Deadline(0)
             try:
-                producer.close(0)
+                producer.close_at_exit(0)
             except BaseException as again:  # noqa: BLE001 - who presses Ctrl-C presses it twice
                 interruption = again
         try:

@@ -8,7 +8,6 @@ Source: Kafka KafkaProducer (clients 4.3.1).
 """
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
@@ -28,7 +27,17 @@ from kprod.wording import plural
 __all__ = ["Producer", "engine_of"]
 
 _logger = guarded_logger(__name__)
+_OWN_NAME = "_kprod"  # the only private name of the class
 del _future
+
+
+class _ClientId:
+    """The name that brokers see."""
+
+    # Neither a property, since a subclass may have an attribute of this name, nor a
+    # cached one, whose lock (Python 3.11) a forked child would inherit held.
+    def __get__(self, producer: "Producer | None", kind: type | None = None) -> Any:  # noqa: ANN401
+        return self if producer is None else engine_of(producer).client_id
 
 
 class Producer(SendMethod):
@@ -56,19 +65,20 @@ class Producer(SendMethod):
         environment: Environment | None = None,
         **more_settings: object,
     ) -> None:
+        if getattr(type(self), _OWN_NAME) is not getattr(SendMethod, _OWN_NAME):
+            raise TypeError(
+                f"{type(self).__name__} has an attribute _kprod of its own; kprod keeps the"
+                " producer behind that name: choose another"
+            )
         if self._kprod is not None:
             raise RuntimeError("Producer.__init__ was called twice; make another Producer")
         config = ProducerConfig.parse(given_settings("Producer", settings, more_settings))
         world = environment or Environment()
         engine = wired(config, world)
         super().__init__(engine.path, engine)
-        engine.start(is_threaded=world.is_threaded)
+        engine.start(self, is_threaded=world.is_threaded)
 
-    # Not a property: a subclass may have an attribute of this name, as any other.
-    @cached_property
-    def client_id(self) -> str:
-        """The name that brokers see."""
-        return engine_of(self).client_id
+    client_id = _ClientId()
 
     def send_many(  # noqa: PLR0913 - what a record is made of
         self,

@@ -8,8 +8,10 @@ Source: Kafka KafkaProducer (clients 4.3.1); kprod's departures 19 to 21.
 """
 
 import os
+import weakref
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from kprod._core.collector import resume_in_child
 from kprod._core.outcome.batch_result import BatchResult
@@ -37,7 +39,14 @@ from kprod.producer.transaction.manager import TransactionManager
 from kprod.timer.timer import Timer
 
 
-class ProducerEngine:
+class Face(Protocol):
+    """The public object of an engine."""
+
+    def close(self, timeout: float | None = None) -> int:
+        """Flush and end."""
+
+
+class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what the parts ask
     """One producer without its public face.
 
     Attributes:
@@ -62,6 +71,7 @@ class ProducerEngine:
 
     __slots__ = (
         "__weakref__",
+        "_face",
         "accumulator",
         "client",
         "client_id",
@@ -123,12 +133,15 @@ class ProducerEngine:
         """Whether this is a copy in a forked child, which does nothing."""
         return self.path.closed_error is _forked_error
 
-    def start(self, *, is_threaded: bool) -> None:
+    def start(self, face: "Face", *, is_threaded: bool) -> None:
         """Take the sender's turns on a thread, and close at the interpreter's end.
 
         Args:
+            face: The public object; its `close`, perhaps an application's own, is called at the
+                interpreter's end if it still exists then.
             is_threaded: Else somebody calls `run_once`.
         """
+        self._face = weakref.ref(face)
         lifetime.watch(self)
         if is_threaded:
             self.closing.start()
@@ -183,6 +196,11 @@ class ProducerEngine:
             lifetime.unwatch(self)
             return 0
         return self.closing.close(timeout)
+
+    def close_at_exit(self, timeout: float) -> int:
+        """Close as the public object would, which a subclass may have made do more."""
+        face = self._face()
+        return self.close(timeout) if face is None else face.close(timeout)
 
     def reject_in_child(self) -> None:
         """Take no more records, settle the futures, leave the parent alone; in a forked child."""

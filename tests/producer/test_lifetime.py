@@ -151,7 +151,7 @@ class _Ended:
     def close_soon(self) -> Callable[[], int]:
         return lambda: 0
 
-    def close(self, timeout: float | None = None) -> int:
+    def close_at_exit(self, timeout: float) -> int:
         return int(timeout is None) * 0
 
     def reject_in_child(self) -> None:
@@ -196,7 +196,7 @@ def test_ctrl_c_again_and_again_at_exit_keeps_nothing_from_being_counted(
         def close_soon(self) -> Callable[[], int]:
             return lambda: 7
 
-        def close(self, timeout: float | None = None) -> int:
+        def close_at_exit(self, timeout: float) -> int:
             raise KeyboardInterrupt(timeout)
 
     monkeypatch.setattr(lifetime, "_open", WeakValueDictionary())
