@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """When to ask for metadata, about which topics, and what the answer changes.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 Two kinds of question. A full one names every topic in use and is asked when something was found out
 of date, and every `metadata_max_age_ms`. A partial one names only the topics that have no usable
 entry yet (new, unknown, without a leader): one missing topic must not make the client fetch ten
@@ -196,7 +198,7 @@ class Metadata(AwaitedVersion):
             has requested a refresh and `take_refreshes` was not called.
         """
         if self._refreshes.posted:
-            return 0  # this may be a caller's turn (`DirectPath`), where no Python code may run
+            return 0  # an answer is Python code, not for the direct path (`COMPILED_MODULES`)
         due_at_ms = self._schedule.due_at_ms
         return NEVER_MS if due_at_ms == NEVER_MS else max(due_at_ms - now_ms, 0)
 

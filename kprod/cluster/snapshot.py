@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """What is known of the cluster at one moment, as values that never change.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 A new answer makes a new snapshot that shares with the old one whatever did not change. Readers take
 the reference once and see one consistent state, without a lock.
 

@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """One connection's two directions: frames waiting to go out, frames cut from what comes in.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 Invariants.
     Frames go out whole and in order; the next begins when the one before is written.
     One read per call: a busy peer cannot keep the client from its other nodes.
@@ -15,7 +17,7 @@ from kprod._core.socket_io.socket_calls import PIECES_MAX
 from kprod.errors import Disconnected
 from kprod.network.framing import Frame, FrameReader
 from kprod.network.outgoing import OutgoingFrame, iov_max
-from kprod.network.transport import PlainTransport, Transport
+from kprod.network.transport import Transport
 
 WRITE_BYTES_MAX = 1 << 20  # per sendmsg: past any socket buffer, short of walking a huge request
 JOIN_BYTES_MAX = 64 * 1024  # per write where pieces must be joined: four TLS records
@@ -137,23 +139,19 @@ class Channel:
             A frame, if it is whole and all there is. None for everything else, a lost connection
             too: `receive` will tell.
         """
-        transport = self.transport
-        if not isinstance(transport, PlainTransport):
-            return None
         try:
-            count_bytes = transport.peek_into(buffer)
+            count_bytes = self.transport.peek_into(buffer)
         except OSError:
             return None
         return self.reader.whole_frame(buffer, count_bytes) if count_bytes else None
 
-    def skip(self, count_bytes: int, buffer: bytearray) -> None:
+    def discard(self, count_bytes: int, buffer: bytearray) -> None:
         """Take out what `peek` has shown, and nothing behind it.
 
         Args:
             count_bytes: Of the frame, with its length prefix.
             buffer: As for `receive`.
         """
-        assert isinstance(self.transport, PlainTransport)  # noqa: S101 - it was peeked
         self.transport.read_into(buffer, count_bytes)
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from kprod.network.connection cimport NodeConnection
 from kprod.network.connections cimport Connections
 from kprod.network.client_request cimport ClientRequest
 from kprod.network.connection_context cimport ConnectionContext
+from kprod.network.sleep_hook cimport SleepHook
 
 
 cdef class NetworkClient:
@@ -24,7 +25,7 @@ cdef class NetworkClient:
     cdef public object _trouble
     cdef public object _updater
     cdef public Connections connections
-    cdef public object direct_path
+    cdef public SleepHook direct_path
 
     @cython.locals(connection=NodeConnection)
     cpdef bint ready(self, object node, int64_t now_ms) except -1
@@ -50,6 +51,7 @@ cdef class NetworkClient:
     @cython.locals(now_ms=int64_t, connection=NodeConnection)
     cpdef _serve(self, list ready)
 
+    @cython.locals(direct_path=SleepHook)
     cpdef list _sleep(self, int64_t sleep_ms)
 
     @cython.locals(now_ms=int64_t, due_in_ms=int64_t, sleep_ms=int64_t)

@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """All connections of one client behind plain calls: may I send, send, poll.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 Nothing here blocks but the selector in `poll`, and nothing has a thread: the owner calls `poll` in
 a loop. Requests complete after every socket was looked at, so that a completion sees a settled
 client and may call anything but `poll` and `catch_up`.
@@ -38,7 +40,6 @@ from kprod.network.connection_context import ConnectionContext, NetworkIO
 from kprod.network.connections import Connections
 from kprod.network.metadata_updater import MetadataUpdater
 from kprod.network.rebootstraps import Rebootstraps, all_failed
-from kprod.network.selector import Selector
 from kprod.network.trouble_log import TroubleLog
 from kprod.protocol.api import ApiKey
 from kprod.protocol.api_versions import choose_version
@@ -46,7 +47,7 @@ from kprod.timer.timer import Timer
 
 if TYPE_CHECKING:
     from kprod.cluster.snapshot import ClusterSnapshot
-    from kprod.network.sleeping_place import SleepingPlace
+    from kprod.network.sleep_hook import SleepHook
 
 _logger = guarded_logger(__name__)
 _CLOSING_ROUNDS_MAX = 3  # completions may send once more, and hear that it is too late
@@ -58,7 +59,7 @@ class NetworkClient:
 
     Attributes:
         connections: To the nodes; says which node to ask.
-        direct_path: What may use it while it sleeps; None for nothing.
+        direct_path: Lets other threads use the client while it sleeps; None for nobody.
     """
 
     def __init__(  # noqa: PLR0913 - what connections need of the world
@@ -96,7 +97,7 @@ class NetworkClient:
         self._seen_snapshot: ClusterSnapshot | None = None  # whose nodes are known not all to fail
         self._now_ms = timer.now_ms  # newest time seen
         self._closed = False
-        self.direct_path: SleepingPlace | None = None
+        self.direct_path: SleepHook | None = None
 
     def ready(self, node: Node, now_ms: int) -> bool:
         """Whether a request may be sent to a node; if it is not connected, begin to.
@@ -256,9 +257,9 @@ class NetworkClient:
         self._context.io.selector.wakeup()
 
     @property
-    def selector(self) -> Selector:
-        """What `poll` sleeps on."""
-        return self._context.io.selector
+    def io(self) -> NetworkIO:
+        """Its access to the world."""
+        return self._context.io
 
     @property
     def waker(self) -> Callable[[], object]:
@@ -325,11 +326,11 @@ class NetworkClient:
         if direct_path is None or sleep_ms == 0:
             return selector.select(sleep_ms)
         sleep_ms = min(sleep_ms, direct_path.sleep_max_ms)
-        direct_path.lend(self._now_ms + sleep_ms)
+        direct_path.before_sleep(self._now_ms + sleep_ms)
         try:
             return selector.select(sleep_ms)
         finally:
-            direct_path.take_back()  # the selector watches all again, before `catch_up` looks
+            direct_path.after_sleep()  # the selector watches all again before `catch_up` looks
 
     def _sleep_ms(self, timeout_ms: int) -> int:
         now_ms = self._now_ms

@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """A request as the client takes it, and what became of it.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 Thread-safety: immutable values.
 """
 

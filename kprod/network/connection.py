@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """One node's connection from name to READY and back: the steps, driven by the client's loop.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
     connect → resolve → socket → handshake → READY → requests and responses → lost → back-off
 
 A name's addresses are walked within one attempt while they refuse at once; one that is silent ends
@@ -435,7 +437,7 @@ class NodeConnection:
 def fail_later(connection: NodeConnection, cause: Exception) -> None:
     """Have the next `serve` give up a connection, which the selector then reports at once.
 
-    For a failure where nobody may be told of it yet, as in a turn that is not the sender's own
+    For a failure where nobody may be told of it yet, as on an application's thread
     (`DirectPath`).
 
     Args:

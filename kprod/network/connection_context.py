@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """What the connections of one client share, their I/O included.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 Tests and the simulation give their own selector, resolver and sockets as a `NetworkIO`, and run
 the rest unchanged.
 
@@ -10,6 +12,7 @@ Thread-safety: one thread, the client's.
 import functools
 import random
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,6 +28,7 @@ from kprod.network.epoll_selector import EpollSelector
 from kprod.network.in_flight import CORRELATION_ID_MAX
 from kprod.network.resolver import Resolver, ThreadResolver
 from kprod.network.selector import Selector, SystemSelector
+from kprod.network.socket_wait import EpollSocketWait, SocketWait
 from kprod.network.transport import Connect, connect_plain
 from kprod.timer.timer import Timer
 
@@ -42,11 +46,13 @@ class NetworkIO:
         selector: Readiness and sleep.
         resolver: Names.
         connect: Sockets.
+        make_socket_wait: Waits for one socket; called only if `selector.can_pause`.
     """
 
     selector: Selector
     resolver: Resolver
     connect: Connect
+    make_socket_wait: Callable[[], SocketWait] = EpollSocketWait
 
 
 def system_io(settings: NetworkSettings) -> NetworkIO:

@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """Sleep until a socket is ready, on Linux, with as few system calls as there can be.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 To be woken costs the sleeper nothing: an event file is watched for edges, so its counter is never
 read, and each writing to it ends one `select`. Of a round trip of a single record that is a tenth.
 
@@ -42,6 +44,11 @@ class EpollSelector:
             os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         )
         self._epoll.register(self._wake, select.EPOLLIN | select.EPOLLET)
+
+    @property
+    def can_pause(self) -> bool:
+        """See `Selector.can_pause`."""
+        return True
 
     def register(self, watched: Watched, events: int, owner: Any) -> None:  # noqa: ANN401
         """See `Selector.register`."""

@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """Bytes as they come in, cut into frames: four bytes of length, then that many bytes.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 The length is a peer's word. It is checked against a limit and used for nothing but counting:
 memory grows with the bytes that have really arrived. A length that cannot be meant usually is no
 length at all but the beginning of another protocol's answer, and the error says which.

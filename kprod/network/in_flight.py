@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """Requests of one connection that are sent and not yet answered, newest first.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 A broker answers in the order of the requests, so the answer at hand belongs to the oldest; its
 correlation id must say so too. A request that gets no answer is complete when it is written, and is
 then the newest, since nothing is sent behind a request that is not written yet.

@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """One request on its way out: a list of pieces and how much of it the socket has taken.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 A Produce request is many pieces (headers, and the chunks that records lie in), written where they
 lie by scatter/gather. The pieces are held until the request is answered or its connection is gone:
 a batch's memory must not be used again while a socket might still read it.

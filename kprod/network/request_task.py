@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """A request's deadline: one task that knows its request.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 There is one for each request; a task, a closure and a bound method would be three objects.
 
 Thread-safety: the client's.

@@ -27,7 +27,7 @@ from kprod.errors import ClosedError
 
 EVENT_READ = selectors.EVENT_READ
 EVENT_WRITE = selectors.EVENT_WRITE
-EVENT_NONE = 0  # but that the peer has gone; `EpollSelector` only
+EVENT_NONE = 0  # except that the peer has gone; only if `Selector.can_pause`
 _DRAIN_BYTES = 4096
 
 
@@ -40,6 +40,10 @@ class Watched(Protocol):
 
 class Selector(Protocol):
     """The door to readiness."""
+
+    @property
+    def can_pause(self) -> bool:
+        """Whether `modify` takes `EVENT_NONE`, also from another thread during a `select`."""
 
     def register(self, watched: Watched, events: int, owner: Any) -> None:  # noqa: ANN401
         """Begin to watch.
@@ -94,6 +98,11 @@ class SystemSelector:
             end.setblocking(False)  # noqa: FBT003 - the standard library's signature
         self._wake_writer: OwnedDescriptor | None = OwnedDescriptor(writer.detach())
         self._selector.register(self._wake_reader, EVENT_READ, None)
+
+    @property
+    def can_pause(self) -> bool:
+        """See `Selector.can_pause`."""
+        return False
 
     def register(self, watched: Watched, events: int, owner: Any) -> None:  # noqa: ANN401
         """See `Selector.register`."""

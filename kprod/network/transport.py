@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """The socket behind a connection: what a channel needs of it, and the plain TCP one.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 A transport never blocks. It says which events it waits for, so that one that must read in order to
 write (TLS) fits behind the same border.
 
@@ -59,11 +61,12 @@ class Transport(Protocol):
             piece: At least one byte.
         """
 
-    def read_into(self, buffer: bytearray) -> int | None:
+    def read_into(self, buffer: bytearray, bytes_max: int = sys.maxsize) -> int | None:
         """Read once.
 
         Args:
             buffer: Filled from its beginning.
+            bytes_max: What is beyond is left unread; at least 1.
 
         Returns:
             Bytes read; 0 when the peer has closed; None when nothing has arrived.
@@ -71,6 +74,9 @@ class Transport(Protocol):
         Raises:
             OSError: The connection is gone.
         """
+
+    def peek_into(self, buffer: bytearray) -> int | None:
+        """As `read_into`, and leave everything unread; None too if that cannot be done."""
 
     def close(self) -> None:
         """Close; nothing happens the second time."""
@@ -117,11 +123,11 @@ class PlainTransport:
             return 0
 
     def read_into(self, buffer: bytearray, bytes_max: int = sys.maxsize) -> int | None:
-        """See `Transport.read_into`; what is beyond `bytes_max` is left."""
+        """See `Transport.read_into`."""
         return nonblocking.read_into(self._socket.fileno(), buffer, bytes_max)
 
     def peek_into(self, buffer: bytearray) -> int | None:
-        """As `read_into`, and leave everything where it is."""
+        """See `Transport.peek_into`."""
         return nonblocking.peek_into(self._socket.fileno(), buffer)
 
     def close(self) -> None:

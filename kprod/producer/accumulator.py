@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """All partitions' queues, and which of them have something to send: events, never scans.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 Sending threads post a queue to the inbox when its first record of a batch, or its last, has come.
 The sender takes the inbox, arms each new batch's timer (linger, then delivery deadline), and puts a
 queue into its leader's ready ring when a batch of it becomes sendable: full, lingered, flushed, or

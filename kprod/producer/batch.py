@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """A batch on its way: the bytes, the futures' shared result, and what has been tried.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 A batch is open (takes records), sealed, closed (bytes final), in flight or waiting for another
 attempt, and done. Being done for its user and giving back its memory are two events: the first
 settles the result, the second is the release of the chain's last holder.

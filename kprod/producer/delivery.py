@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """What an answer to a Produce request means for each batch: done, again, or failed.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 Persistence. A batch may be in the log if an attempt of it was written even in part and not
 answered, or was answered with a code that leaves it open. That never goes back: it decides whether
 a failure says POSSIBLY_PERSISTED, and whether the batch may ever get another sequence.

@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """One partition's batches, oldest first, with a drain index between the sent and the unsent.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 Sent batches stay at the head until they are answered. A retry rewinds the index: nothing is taken
 out and put back, so there is no order to get wrong.
 

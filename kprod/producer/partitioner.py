@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """Where a record without key and partition goes: one partition at a time, the short queues first.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 Such records stick to one partition until its batch is closed, full or drained; then another is
 drawn, with weights that favour partitions whose queues are short. So batches are whole, and a slow
 broker gets less.
@@ -135,7 +137,7 @@ class StickyPartitioner:
             or weights.candidates[-1] >= routes.partition_count
         ):
             weights = self._weights[routes.name] = self._weigh(routes, now_ms)
-        # `randrange` is Python code, and this may be on a caller's way (`DirectPath`).
+        # `randrange` is Python code, and this is on the direct path (`COMPILED_MODULES`).
         drawn = int(self._rng.random() * weights.cumulated[-1])
         routes.sticky = weights.candidates[bisect.bisect_right(weights.cumulated, drawn)]
 

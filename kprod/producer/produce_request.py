@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """A Produce request as the client takes it: it knows its batches, and settles them with its answer.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 Its bytes lie in the batches and are sent from there; its answer is read without tables when it only
 says yes.
 

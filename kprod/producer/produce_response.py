@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """What brokers say in answer to a Produce request, and what each answer says of a batch's fate.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 An answer is paired with a batch by the names in it, topic and partition, never by its position.
 
 Thread-safety: functions of their arguments.

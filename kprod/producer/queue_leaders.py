@@ -1,7 +1,9 @@
 # cython: annotation_typing=False, nonecheck=True
 """Which node leads a queue's partition, looked up once in each snapshot of the cluster.
 
-Runs for every batch; see `DirectPath` for why no Python bytecode may run there.
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
+Runs for every batch.
 
 Thread-safety: the sender's.
 """

@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """The sender: one turn after another of select, read, advance timers, drain, write.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 The sockets are read before any deadline is looked at: a response that arrived while a callback ran
 is not late. `run_once` begins such a turn after its sleep, and ends with the sleep of the next one.
 
@@ -289,8 +291,8 @@ class Sender:
     def _give_up_later(self, batch: ProducerBatch, cause: Exception) -> None:
         """Fail a drained batch that is not in any request, in the sender's next turn.
 
-        Deferred: callbacks run on the sender's thread, and this may be another (`DirectPath`).
-        Nothing follows until then: the batch has a sequence that will be missing.
+        Deferred: callbacks must run on the sender's thread, and this may be an application's
+        (`DirectPath`). Nothing follows until then: the batch has a sequence that will be missing.
         """
         batch.queue.rewind_later()
         self.call_soon(partial(self._delivery.give_up, batch, cause))

@@ -20,12 +20,12 @@ from kprod.metrics.recorder import MetricsRecorder, SilentRecorder
 from kprod.model import Acks, Codec
 from kprod.network.client import NetworkClient
 from kprod.network.connection_context import NetworkIO, system_io
-from kprod.network.epoll_selector import EpollSelector
 from kprod.producer import lifetime
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.buffer_pool import BufferPool
 from kprod.producer.closing import Closing, ClosingParts
 from kprod.producer.delivery import Delivery
+from kprod.producer.direct_path.compiled_modules import interpreted_modules
 from kprod.producer.direct_path.direct_path import DirectPath
 from kprod.producer.interceptors import Interceptors
 from kprod.producer.partitioner import ROUND_ROBIN, StickyPartitioner, key_rule
@@ -51,6 +51,9 @@ class Environment:
         io: Opens selector, resolver and sockets.
         is_threaded: Whether to start the sender's thread; else somebody calls `run_once`.
         has_metrics: Whether to count; without, the cost of counting can be measured.
+        admits_interpreted: Whether the direct path opens although modules on it are interpreted
+            (`COMPILED_MODULES`), for simulation and tracing: there no signal handler may wait for
+            the producer, or raise.
     """
 
     clock: SystemClock = field(default_factory=SystemClock)
@@ -58,6 +61,7 @@ class Environment:
     io: Callable[[NetworkSettings], NetworkIO] = system_io
     is_threaded: bool = True
     has_metrics: bool = True
+    admits_interpreted: bool = False
 
 
 def wired(config: ProducerConfig, world: Environment) -> ProducerEngine:
@@ -81,7 +85,7 @@ def wired(config: ProducerConfig, world: Environment) -> ProducerEngine:
     _add_delivery(engine, world)
     _add_sender(engine, world)
     if world.is_threaded:
-        _add_direct_path(engine)
+        _open_direct_path(engine, world)
     _add_ending(engine)
     return engine
 
@@ -202,14 +206,16 @@ def _add_sender(engine: ProducerEngine, world: Environment) -> None:
     )
 
 
-def _add_direct_path(engine: ProducerEngine) -> None:
-    """Add the direct path for single records, where every call on it is compiled."""
+def _open_direct_path(engine: ProducerEngine, world: Environment) -> None:
+    """Open the direct path, if the settings allow it and all code on it is compiled."""
     config = engine.config
+    needs_no_sender = not config.linger_ms and config.compression_type is Codec.NONE
+    is_compiled = world.admits_interpreted or not interpreted_modules()
     if (
-        config.linger_ms
+        not needs_no_sender
         or config.acks is Acks.NONE
-        or config.compression_type is not Codec.NONE
-        or not isinstance(engine.client.selector, EpollSelector)
+        or not engine.client.io.selector.can_pause
+        or not is_compiled
     ):
         return
     direct_path = DirectPath(
@@ -218,7 +224,7 @@ def _add_direct_path(engine: ProducerEngine) -> None:
         engine.accumulator,
         clock=engine.clock,
         path=engine.path,
-        patience_ms=min(config.request_timeout_ms, config.delivery_timeout_ms),
+        request_timeout_ms=min(config.request_timeout_ms, config.delivery_timeout_ms),
     )
     engine.client.direct_path = engine.path.direct_path = direct_path
 

@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """Which version of a request two sides use: the newest that both have and the caller wants.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 The caller's range matters. Kafka 4 advertises Produce from version 0, since an old librdkafka looks
 for it, and refuses what is below 3; so a caller says which versions it can really use.
 

@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """A whole Produce request as pieces to be sent in turn, so that record bytes are never copied.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 Between the pieces of records stand small runs of bytes: the size prefix, the header, and what names
 topics and partitions. All pieces joined equal what the table-driven codec writes for the same
 request, size prefix and header included; the tests hold it to that.

@@ -75,9 +75,9 @@ def measure(flood: Flood) -> dict[str, int]:
     transport = flood.transport
     position = 0
 
-    def read_into(buffer: bytearray) -> int | None:
+    def read_into(buffer: bytearray, bytes_max: int = sys.maxsize) -> int | None:
         nonlocal position
-        count = min(len(buffer), len(unread) - position)
+        count = min(len(buffer), len(unread) - position, bytes_max)
         if not count:
             return None
         memoryview(buffer)[:count] = unread[position : position + count]

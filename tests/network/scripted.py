@@ -2,6 +2,7 @@
 
 import functools
 import random
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -74,17 +75,23 @@ class MemoryTransport:
         self.write_sizes.append(1)
         return self._take(bytes(piece))
 
-    def read_into(self, buffer: bytearray) -> int | None:
+    def read_into(self, buffer: bytearray, bytes_max: int = sys.maxsize) -> int | None:
         """Give what the peer has sent, as much as fits."""
         self.reads += 1
         if self.from_peer:
-            count = min(len(buffer), len(self.from_peer))
+            count = min(len(buffer), len(self.from_peer), bytes_max)
             buffer[:count] = self.from_peer[:count]
             del self.from_peer[:count]
             return count
         if self.io_error:
             raise self.io_error
         return 0 if self.is_eof else None
+
+    def peek_into(self, buffer: bytearray) -> int | None:
+        """Show what the peer has sent, as much as fits."""
+        count = min(len(buffer), len(self.from_peer))
+        buffer[:count] = self.from_peer[:count]
+        return count or None
 
     def close(self) -> None:
         """Note it."""
@@ -109,6 +116,11 @@ class MemorySelector:
         self.wakeups = 0
         self.is_closed = False
         self.before_select: Callable[[], object] | None = None  # lets peers act in a sleep
+
+    @property
+    def can_pause(self) -> bool:
+        """Not asked for."""
+        return False
 
     def register(self, watched: Any, events: int, owner: Any) -> None:
         """Watch."""

@@ -90,10 +90,10 @@ class Wait(NamedTuple):
 
 
 _RECEIPT = 'producer.send_many("orders", [b"a"])'
-_UNTIL_THE_LANE_OPENS = """for _ in range(1_000):
+_UNTIL_THE_DIRECT_PATH_OPENS = """for _ in range(1_000):
     producer.send("orders", b"v").result(60)
     direct_path = producer._kprod.path.direct_path
-    if direct_path.is_awaited and not direct_path._turn.locked():
+    if direct_path.is_awaited and not direct_path._sender_lock.locked():
         break"""
 # A receipt listens to its batch before it is waited for, so that does not tell.
 _RECEIPT_WAITS = 'main_thread_is_in("wait_settled")'
@@ -110,8 +110,8 @@ WAITS = {
         "made.result().partition",
         "ProducerForked",
         "0",
-        "producer._kprod.path.direct_path._is_fetching",
-        before=_UNTIL_THE_LANE_OPENS,
+        "producer._kprod.path.direct_path._is_waiting",
+        before=_UNTIL_THE_DIRECT_PATH_OPENS,
     ),
 }
 AWAITS = {

@@ -42,6 +42,8 @@ from kprod.network.epoll_selector import EpollSelector
 from kprod.network.framing import FrameReader
 from kprod.network.outgoing import OutgoingFrame
 from kprod.network.resolver import ThreadResolver
+from kprod.network.sleep_hook import SleepHook
+from kprod.network.socket_wait import EpollSocketWait, SocketWait
 from kprod.network.transport import PlainTransport
 from kprod.producer.direct_path.direct_path import DirectPath
 from kprod.producer.direct_path.response_wait import ResponseWait
@@ -161,7 +163,7 @@ def _socket() -> socket.socket:
     return socket.socketpair()[0]
 
 
-def _lane() -> DirectPath:
+def _direct_path() -> DirectPath:
     producer = _stage().producer
     return DirectPath(
         producer._kprod.sender,
@@ -169,7 +171,7 @@ def _lane() -> DirectPath:
         producer._kprod.accumulator,
         clock=clock.ManualClock(),
         path=producer._kprod.path,
-        patience_ms=10,
+        request_timeout_ms=10,
     )
 
 
@@ -253,7 +255,7 @@ _MADE: dict[str, Callable[[], Any]] = {
     "MessageEntry": _message_entry,
     "WrappedRecords": lambda: iter(_message_entry(codec=1)),
     "OwnedDescriptor": lambda: owned_descriptor.OwnedDescriptor(os.eventfd(0)),
-    "CompiledCoroutine": delivery_wait.ResultWait,
+    "CompiledCoroutine": lambda: delivery_wait.DeliveryWait(_record_future()),
     "BulkCompletion": bulk_completion.BulkCompletion,
     "BulkAccount": account.BulkAccount,
     "BatchShare": lambda: bulk_share.BatchShare(account.BulkAccount(), _result()),
@@ -262,10 +264,13 @@ _MADE: dict[str, Callable[[], Any]] = {
     "WatchLists": lambda: watch.WatchLists(4),
     "WheelLevel": lambda: wheel_level.WheelLevel(1, 20, 0),
     "TimingWheel": lambda: wheel.TimingWheel(0),
-    "ResponseWait": ResponseWait,
+    "ResponseWait": lambda: ResponseWait(EpollSocketWait()),
+    "SleepHook": lambda: SleepHook(1_000),
+    "SocketWait": SocketWait,
+    "EpollSocketWait": EpollSocketWait,
     "Channel": lambda: Channel(PlainTransport(_socket()), FrameReader()),
     "EpollSelector": EpollSelector,
-    "DirectPath": _lane,
+    "DirectPath": _direct_path,
     "FrameReader": FrameReader,
     "MessageCodec": lambda: request_codec(ApiKey.METADATA, 12),
     "OutgoingFrame": lambda: OutgoingFrame([b"abc"]),

@@ -45,8 +45,9 @@ cdef class BatchResult:
     cdef list _listeners
     cdef int64_t _failed_before(self, int64_t end_index) except -1
     cdef void _wake_waiters(self) noexcept
-    cpdef bint add_waiter(self, object waiter) except -1
+    cpdef bint add_waiter(self, object waiter, bint until_finished=*) except -1
     cpdef remove_waiter(self, object waiter)
+    cpdef BatchResult unfinished_part(self)
     cpdef bint has_no_observers(self) except -1
 
 

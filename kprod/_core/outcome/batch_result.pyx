@@ -192,17 +192,24 @@ cdef class BatchResult:
             False when the time is over.
         """
         cdef Deadline deadline = Deadline(None if timeout_s < 0 else timeout_s)
-        cdef list open_results = [self]
-        cdef BatchResult result
-        while open_results:
-            result = <BatchResult>open_results.pop()
-            if result._parts is not None:
-                open_results.extend(result._parts)
-            elif not result.finished:
-                open_results.append(result)
-                if not wait_once(result, deadline.wait_s(), True):
-                    return False
+        cdef BatchResult part = self.unfinished_part()
+        while part is not None:
+            if not wait_once(part, deadline.wait_s(), True):
+                return False
+            part = self.unfinished_part()
         return True
+
+    cpdef BatchResult unfinished_part(self):
+        """Return this batch, or a part of it, that is neither finished nor split; else None."""
+        cdef list results = [self]
+        cdef BatchResult result
+        while results:
+            result = <BatchResult>results.pop()
+            if result._parts is not None:
+                results.extend(result._parts)
+            elif not result.finished:
+                return result
+        return None
 
     def failed_count(self, record_count: int) -> int:
         """How many of the batch's first records are not delivered: failed, or not done yet.
@@ -268,11 +275,12 @@ cdef class BatchResult:
             self._parts = parts
         self._wake_waiters()
 
-    cpdef bint add_waiter(self, object waiter) except -1:
+    cpdef bint add_waiter(self, object waiter, bint until_finished=True) except -1:
         """Have `waiter.release()` called when the batch is done, finished or split; any thread.
 
         Args:
             waiter: A lock, or what can be released as one.
+            until_finished: Whether the waiter waits until the batch is finished, not only done.
 
         Returns:
             False if that was before; then nothing changes.
@@ -280,7 +288,7 @@ cdef class BatchResult:
         # Made first: a collection of garbage in here may let another thread settle the batch.
         cdef list alone = [waiter]
         with cython.critical_section(self):
-            if self.finished or self._parts is not None:
+            if self._parts is not None or (self.finished if until_finished else self.done):
                 return False
             if self._waiters is None:
                 self._waiters = alone
@@ -375,15 +383,13 @@ cdef int report_raised(object raised) except -1:
 cdef bint wait_once(BatchResult result, object seconds, bint until_finished) except -1:
     """Wait until the result is done (finished) or forwarded; False when the time is over."""
     direct_path = result.direct_path
-    if direct_path is not None and seconds != 0 and direct_path.fetch(result, seconds):
-        return True  # whatever came of it: who waits looks again
+    if direct_path is not None and seconds != 0 and direct_path.await_response(result, seconds):
+        return True  # the caller re-checks the result either way
     lock = allocate_lock()
     lock.acquire()
-    if not result.add_waiter(lock):
+    if not result.add_waiter(lock, until_finished):
         return True
     try:
-        if result.done and not until_finished:
-            return True
         # Only this call can be interrupted by a signal handler that raises.
         return lock.acquire(True, seconds)
     finally:

@@ -11,6 +11,7 @@ from kprod.producer.direct_path.response_wait cimport ResponseWait
 from kprod.network.client cimport NetworkClient
 from kprod.network.connection cimport NodeConnection
 from kprod.network.in_flight cimport InFlightRequest
+from kprod.network.sleep_hook cimport SleepHook
 from kprod.producer.accumulator cimport RecordAccumulator
 from kprod.producer.batch cimport ProducerBatch
 from kprod.producer.partition_queue cimport PartitionQueue
@@ -18,49 +19,53 @@ from kprod.producer.produce_request cimport ProduceRequest
 from kprod.producer.sender cimport Sender
 
 
-cdef class DirectPath:
+cdef class DirectPath(SleepHook):
     cdef public bint is_awaited
-    cdef public int64_t sleep_max_ms
     cdef public RecordAccumulator _accumulator
-    cdef public ResponseWait _answer
     cdef public NetworkClient _client
     cdef public SystemClock _clock
-    cdef public bint _is_fetching
+    cdef public object _failure
+    cdef public bint _is_waiting
     cdef public SendPath _path
-    cdef public int64_t _patience_ms
+    cdef public int64_t _request_timeout_ms
+    cdef public ResponseWait _response_wait
     cdef public Sender _sender
-    cdef public object _trouble
-    cdef public object _turn
-    cdef public int64_t _until_ms
+    cdef public object _sender_lock
+    cdef public int64_t _sleeps_until_ms
+
+    cpdef before_sleep(self, int64_t until_ms)
+    cpdef after_sleep(self)
+    cpdef close(self)
 
     cpdef bint send(self, PartitionQueue queue) except -1
-    cpdef bint fetch(self, BatchResult result, double timeout_s) except -1
+    cpdef bint await_response(self, BatchResult result, double timeout_s) except -1
 
     @cython.locals(
         accumulator=RecordAccumulator, client=NetworkClient, sender=Sender,
         connection=NodeConnection,
     )
     cpdef bint _send(self, PartitionQueue queue, int64_t now_ms) except -1
-    cpdef bint _enter(self) except -1
-    cpdef _leave(self)
-    cpdef int _begin(self, BatchResult result) except -1
-    cpdef int _take_or_begin(self, BatchResult result) except -1
-    cpdef _end(self, BatchResult result)
+    cpdef bint _try_lock(self) except -1
+    cpdef _unlock(self)
+    cpdef int _begin_wait(self, BatchResult result) except -1
+    cpdef int _complete_or_begin_wait(self, BatchResult result) except -1
+    cpdef _end_wait(self, BatchResult result)
 
     @cython.locals(
-        answer=ResponseWait, call=ProduceRequest, batch=ProducerBatch, queue=PartitionQueue
+        response_wait=ResponseWait, request=ProduceRequest, batch=ProducerBatch,
+        queue=PartitionQueue
     )
-    cpdef bint _is_plain(self, BatchResult result) except -1
+    cpdef bint _concerns_only(self, BatchResult result) except -1
 
     @cython.locals(
-        answer=ResponseWait, client=NetworkClient, accumulator=RecordAccumulator,
-        in_flight=InFlightRequest, call=ProduceRequest, now_ms=int64_t,
+        response_wait=ResponseWait, client=NetworkClient, accumulator=RecordAccumulator,
+        in_flight=InFlightRequest, request=ProduceRequest, now_ms=int64_t,
     )
-    cpdef _take(self)
+    cpdef _complete(self)
 
 
-cpdef ProduceRequest _single_call(InFlightRequest in_flight)
+cpdef ProduceRequest _single_batch_request(InFlightRequest in_flight)
 
 
 @cython.locals(queue=PartitionQueue, taken=list)
-cpdef bint _says_yes(ProduceRequest call, int version, object frame) except -1
+cpdef bint _only_acknowledges(object frame, int version, ProduceRequest request) except -1

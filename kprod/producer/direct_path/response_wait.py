@@ -1,103 +1,107 @@
 # cython: annotation_typing=False, nonecheck=True
-"""A wait for one request's answer at its socket, in the place of the client's selector.
+"""A wait for one request's response at its socket, instead of in the client's selector.
 
-Who waits here need not be the client's thread, which sleeps meanwhile and is not to be woken by the
-answer: so its selector stops to watch the connection for that long. The answer is looked at before
-it is taken out of the socket, and what is not for the one who waits is left to the client.
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
+The waiting thread need not be the client's, which sleeps meanwhile and should not be woken by the
+response: so its selector does not watch the connection during the wait. The response is looked at
+before it is taken out of the socket; one that is not for the waiting caller is left to the client.
 
 Invariants.
-    The connection is the client's all the time: it may send, serve and close it. Whatever it does
-    makes the wait superfluous, never wrong.
-    A connection is not watched for answers only while none is in flight, but for the one that is
-    waited for here; that its peer goes is always seen.
-    What rings the bell is open for as long as anybody can ring it.
+    The connection belongs to the client throughout: it may send, serve and close it. Whatever it
+    does makes the wait superfluous, never wrong.
+    The selector watches a connection for responses whenever requests are in flight there, except
+    for the one request that is waited for here; it always watches whether the peer has gone.
 
-Thread-safety: whoever owns the client, but for `wait` and `release`.
-Source: epoll(7), "Questions and answers" 6, on closed descriptors; recv(2), MSG_PEEK.
+Thread-safety: whoever owns the client, except `wait` and `release`.
+Source: recv(2), MSG_PEEK.
 """
 
-import os
-import select
 from typing import TYPE_CHECKING, Final
 
-from kprod._core.socket_io.owned_descriptor import OwnedDescriptor
 from kprod._core.wire.frames import correlation_id_of
 from kprod.network.connection import NodeConnection, fail_later
-from kprod.network.epoll_selector import EVENT_COUNT_OF_ONE
 from kprod.network.framing import Frame
 from kprod.network.selector import EVENT_NONE, EVENT_READ
 
 if TYPE_CHECKING:
     from kprod.network.channel import Channel
     from kprod.network.in_flight import InFlightRequest
+    from kprod.network.socket_wait import SocketWait
 
 _WAIT_MAX_S: Final = 3_600.0  # then the caller looks again
-_PREFIX_BYTES: Final = 4  # a frame is told without its length
-_BUFFER_BYTES: Final = 4_096  # a longer answer is left to the client
+_PREFIX_BYTES: Final = 4  # a frame has no length prefix
+_BUFFER_BYTES: Final = 4_096  # a longer response is left to the client
 
 
 class ResponseWait:
-    """Knows the request that was sent last, and can wait for its answer.
+    """Knows the request that was sent last, and can wait for its response.
 
     Attributes:
         in_flight: The request; None if there is none.
     """
 
-    def __init__(self) -> None:
-        """Take two descriptors."""
-        self.in_flight: InFlightRequest | None = None
-        self._connection: NodeConnection | None = None
-        self._channel: Channel | None = None  # the connection had when the request was sent
-        self._paused: NodeConnection | None = None  # the selector does not watch it
-        self._watched: Channel | None = None  # by `_epoll`, beside the bell
-        self._buffer = bytearray(_BUFFER_BYTES)
-        self._epoll: select.epoll | None = select.epoll()
-        self._wakeup_fd: OwnedDescriptor | None = OwnedDescriptor(
-            os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        )
-        self._epoll.register(self._wakeup_fd, select.EPOLLIN | select.EPOLLET)
-
-    def expect(self, connection: NodeConnection) -> None:
-        """Note what was sent last.
+    def __init__(self, socket_wait: "SocketWait") -> None:
+        """Make a wait without a request.
 
         Args:
-            connection: Where; its newest request.
+            socket_wait: Of no other owner; let go of by `close`.
+        """
+        self.in_flight: InFlightRequest | None = None
+        self._connection: NodeConnection | None = None
+        self._channel: Channel | None = None  # the connection's when the request was sent
+        self._paused: NodeConnection | None = None  # the selector does not watch it
+        self._buffer = bytearray(_BUFFER_BYTES)
+        self._socket_wait: SocketWait | None = socket_wait
+
+    def set_request(self, connection: NodeConnection) -> None:
+        """Keep the newest request of a connection as the one to wait for.
+
+        Args:
+            connection: Has a request in flight, or none if it was closed meanwhile.
         """
         self._connection = connection
         self._channel = connection.channel
         self.in_flight = connection.requests.newest
 
-    def forget(self) -> None:
-        """Let go of the request, which keeps its batches."""
+    def clear_request(self) -> None:
+        """Drop the reference to the request, which keeps its batches alive."""
         self.in_flight = None
         self._connection = None
         self._channel = None
 
-    def is_lone(self) -> bool:
-        """Whether the request is the only one in flight where it was sent."""
+    def is_only_in_flight(self) -> bool:
+        """Whether the request is in flight, and no other on its connection."""
         connection, in_flight = self._connection, self.in_flight
         if connection is None or in_flight is None or connection.channel is not self._channel:
             return False
         requests = connection.requests
         return requests.newest is in_flight and requests.is_oldest(in_flight)
 
-    def begin(self) -> bool:
-        """Let the selector stop to watch; only for a lone request.
+    def pause_selector(self) -> bool:
+        """Stop the selector from watching the connection; only if `is_only_in_flight`.
 
         Returns:
-            False, and nothing has changed, if the socket is watched for more than answers.
+            False, and nothing has changed, if the selector watches it for more than responses.
         """
-        connection, channel, epoll = self._connection, self._channel, self._epoll
-        if connection is None or channel is None or epoll is None:
+        connection, channel, socket_wait = self._connection, self._channel, self._socket_wait
+        if connection is None or channel is None or socket_wait is None:
             return False
         if connection.events != EVENT_READ:
             return False
-        self.end()
-        if self._watched is not channel:
-            self._watch(epoll, channel)
+        self.resume_selector()
+        socket_wait.watch(channel.transport)
         connection.watch(EVENT_NONE)
         self._paused = connection
         return True
+
+    def resume_selector(self) -> None:
+        """Let the selector watch again, if a response is awaited; the next send does it too."""
+        paused = self._paused
+        self._paused = None
+        if paused is None or paused.events != EVENT_NONE or paused.requests.newest is None:
+            return
+        paused.watch(EVENT_READ)
 
     def wait(self, timeout_s: float) -> None:
         """Wait until something has arrived, or `release` was called; an hour at the longest.
@@ -106,41 +110,25 @@ class ResponseWait:
             timeout_s: Seconds; negative has no end.
 
         Raises:
-            BaseException: What a signal handler raised.
+            BaseException: A signal handler raised it.
             OSError: The system refused the wait.
             ValueError: Likewise.
         """
-        epoll, wakeup_fd = (
-            self._epoll,
-            self._wakeup_fd,
-        )  # held: a bell that is closed has never rung
-        if epoll is None or wakeup_fd is None:
-            return
-        try:
-            epoll.poll(_WAIT_MAX_S if timeout_s < 0 else min(timeout_s, _WAIT_MAX_S), 1)
-        except (OSError, ValueError):
-            if not epoll.closed:
-                raise
-            # A signal handler has forked this process in the midst of the wait.
+        socket_wait = self._socket_wait  # held, so `close` does not close what is waited on
+        if socket_wait is not None:
+            socket_wait.wait(_WAIT_MAX_S if timeout_s < 0 else min(timeout_s, _WAIT_MAX_S))
 
     def release(self) -> None:
-        """End the wait, this one or the next; any thread. A lock that is awaited has the same."""
-        wakeup_fd = self._wakeup_fd  # held, and so open, until it is written to
-        if wakeup_fd is not None:
-            wakeup_fd.write(EVENT_COUNT_OF_ONE)
-
-    def close_after_fork(self) -> None:
-        """End the wait in a forked child, whose copy of it shares the epoll with the parent's."""
-        epoll = self._epoll
-        if epoll is not None:
-            epoll.close()
-        self.close()
+        """End the present wait, or the next one; any thread. Named as a lock's method is."""
+        socket_wait = self._socket_wait  # held, so it is open until it is written to
+        if socket_wait is not None:
+            socket_wait.wake()
 
     def peek(self) -> Frame | None:
-        """Look at the answer to a lone request.
+        """Look at the response without taking it out of the socket.
 
         Returns:
-            Its frame, if it has arrived whole, and nothing else has.
+            Its frame; None unless it has arrived whole, and nothing else has.
         """
         channel, in_flight = self._channel, self.in_flight
         if channel is None or in_flight is None:
@@ -150,47 +138,33 @@ class ResponseWait:
             return None
         return frame
 
-    def take(self, frame: Frame, now_ms: int) -> None:
-        """Take in what `peek` has shown, and forget the request.
+    def take_response(self, frame: Frame, now_ms: int) -> None:
+        """Take the response out of the socket, complete the request, and clear it.
+
+        A failure ends the connection, when the sender next runs: the socket has lost the response.
 
         Args:
-            frame: What it returned.
+            frame: What `peek` returned.
             now_ms: Monotonic.
-
-        A failure ends the connection, in the sender's next turn: the answer is out of the socket.
         """
         connection, channel = self._connection, self._channel
         assert connection is not None and channel is not None  # noqa: S101, PT018 - it was peeked
-        self.forget()
-        channel.skip(len(frame) + _PREFIX_BYTES, self._buffer)
+        self.clear_request()
+        channel.discard(len(frame) + _PREFIX_BYTES, self._buffer)
         try:
             connection.take_frame(frame, now_ms)
         except Exception as error:  # noqa: BLE001 - MemoryError, most likely
             fail_later(connection, error)
 
-    def end(self) -> None:
-        """Let the selector watch again, if an answer is awaited; the next sending does it too."""
-        paused = self._paused
-        self._paused = None
-        if paused is None or paused.events != EVENT_NONE or paused.requests.newest is None:
-            return
-        paused.watch(EVENT_READ)
-
     def close(self) -> None:
-        """Give up the descriptors, which who waits still holds; there will be no other wait."""
-        self.forget()
+        """Let go of the descriptors, which a waiting thread still holds; no other wait begins."""
+        self.clear_request()
         self._paused = None
-        self._watched = None
-        self._epoll = None
-        self._wakeup_fd = None
+        self._socket_wait = None
 
-    def _watch(self, epoll: select.epoll, channel: "Channel") -> None:
-        """Have this socket alone end the wait, beside the bell."""
-        watched, self._watched = self._watched, None
-        if watched is not None:
-            try:  # noqa: SIM105 - no Python code on a caller's way
-                epoll.unregister(watched.transport.fileno())
-            except (OSError, ValueError):
-                pass  # it is closed, and so the kernel has forgotten it
-        epoll.register(channel.transport.fileno(), select.EPOLLIN)
-        self._watched = channel
+    def close_after_fork(self) -> None:
+        """End the wait in a forked child, and close."""
+        socket_wait = self._socket_wait
+        if socket_wait is not None:
+            socket_wait.close_after_fork()
+        self.close()

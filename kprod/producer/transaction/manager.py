@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """Who this producer is to the brokers: its id, its epoch, and each partition's next sequence.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 The broker drops what it has seen before by (id, epoch, sequence). So a batch keeps its sequence as
 long as an attempt of it may yet arrive somewhere; and when sequences can no longer go on (a batch
 is lost to its partition for good) the epoch is raised, which starts every partition at 0.
@@ -119,7 +121,7 @@ class TransactionManager:
             return
         queue = batch.queue
         batch.assign(self.producer_id, self.producer_epoch, queue.next_sequence)
-        # As `advance`: no Python function on a caller's way (`DirectPath`).
+        # `advance` inlined: it is Python code, and this is on the direct path (`COMPILED_MODULES`).
         queue.next_sequence = (queue.next_sequence + batch.builder.record_count) % SEQUENCE_COUNT
 
     def want_bump(self, reason: str) -> None:

@@ -1,7 +1,7 @@
 """A record that is waited for: its way on the caller's own thread, and every way out of it.
 
 The broker runs in this process, so its answers come when its thread gets to them; each test begins
-with records that were waited for, which is what opens the lane.
+with records that were waited for, which is what opens the direct path.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 
 pytestmark = pytest.mark.skipif(
-    not epoll_selector.IS_AVAILABLE, reason="the express lane needs epoll and eventfd (Linux)"
+    not epoll_selector.IS_AVAILABLE, reason="the direct path needs epoll and eventfd (Linux)"
 )
 
 SETTLE_S = 30.0  # ends a broken test, never its rhythm
@@ -71,7 +71,7 @@ def _send(producer: kprod.Producer, value: bytes = b"v", partition: int = 0) -> 
 
 def _send_while_it_sleeps(producer: kprod.Producer, value: bytes = b"v") -> kprod.RecordFuture:
     """The sender has just told the record before, and may not be asleep yet."""
-    _until(lambda: not producer._kprod.path.direct_path._turn.locked())
+    _until(lambda: not producer._kprod.path.direct_path._sender_lock.locked())
     future = _send(producer, value)
     assert not producer._kprod.path.direct_path.is_awaited  # it went, and was not waited for yet
     return future
@@ -144,7 +144,7 @@ def test_no_python_code_runs_while_a_refresh_is_requested(producer: kprod.Produc
     metadata = producer._kprod.metadata
     for _ in range(5):
         _send(producer).result(SETTLE_S)
-        _until(lambda: not producer._kprod.path.direct_path._turn.locked())
+        _until(lambda: not producer._kprod.path.direct_path._sender_lock.locked())
         refresh = metadata.request_refresh(TOPIC)
         assert not _functions_run(lambda: _send(producer).result(SETTLE_S))
         _until(partial(metadata.has_refreshed, TOPIC, refresh))
@@ -212,11 +212,11 @@ SLEEPY: dict[str, Any] = {
 
 
 def _send_into_a_stall(made: kprod.Producer, cluster: EmbeddedCluster) -> kprod.RecordFuture:
-    """A record on the lane, to a broker that stands still."""
+    """A record on the direct path, to a broker that stands still."""
     _until_the_direct_path_opens(made, TOPIC)
     cluster.faults.stall(0)
     future = _send_while_it_sleeps(made)
-    assert made._kprod.path.direct_path._answer.is_lone()
+    assert made._kprod.path.direct_path._response_wait.is_only_in_flight()
     return future
 
 
@@ -225,7 +225,7 @@ def _resumed_when_it_is_waited_for(
     made: kprod.Producer, cluster: EmbeddedCluster
 ) -> Generator[None]:
     def resume() -> None:
-        _until(lambda: made._kprod.path.direct_path._is_fetching)
+        _until(lambda: made._kprod.path.direct_path._is_waiting)
         cluster.faults.resume(0)
 
     thread = threading.Thread(target=resume)
@@ -254,7 +254,7 @@ def test_an_epoch_that_waits_for_the_answer_begins(cluster: EmbeddedCluster) -> 
         _until(
             lambda: (
                 not made._kprod.accumulator.inbox
-                and not made._kprod.path.direct_path._turn.locked()
+                and not made._kprod.path.direct_path._sender_lock.locked()
             )
         )
         with _resumed_when_it_is_waited_for(made, cluster):
@@ -272,7 +272,9 @@ def test_a_question_that_waits_for_room_is_asked(cluster: EmbeddedCluster) -> No
             sending = thread.submit(made.send, "others", b"v")
             _until(lambda: made._kprod.metadata.update_due_in_ms(SystemClock().now_ms()) == 0)
             _until(
-                lambda: _turns(made) > before and not made._kprod.path.direct_path._turn.locked()
+                lambda: (
+                    _turns(made) > before and not made._kprod.path.direct_path._sender_lock.locked()
+                )
             )
             with _resumed_when_it_is_waited_for(made, cluster):
                 first.result(SETTLE_S)
@@ -507,7 +509,7 @@ def test_what_breaks_on_the_way_ends_the_sender(producer: kprod.Producer) -> Non
 
 
 def test_descriptors_are_given_back(cluster: EmbeddedCluster) -> None:
-    """The lane's own two, too."""
+    """The direct path's own two, too."""
 
     def count() -> int:
         return sum(1 for _ in Path("/proc/self/fd").iterdir())
@@ -524,7 +526,7 @@ def test_descriptors_are_given_back(cluster: EmbeddedCluster) -> None:
 @pytest.mark.parametrize(
     "settings", [{"linger_ms": 5}, {"compression_type": "gzip"}, {"acks": 0}], ids=str
 )
-def test_others_have_no_lane(cluster: EmbeddedCluster, settings: dict[str, Any]) -> None:
+def test_others_have_no_direct_path(cluster: EmbeddedCluster, settings: dict[str, Any]) -> None:
     """Where records linger, bytes are compressed in Python, or no answer comes."""
     with kprod.Producer(
         {"linger_ms": 0, **settings}, bootstrap_servers=cluster.bootstrap_servers

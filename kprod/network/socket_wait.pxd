@@ -1,0 +1,14 @@
+# The types of socket_wait.py, which is compiled as it stands.
+
+
+cdef class SocketWait:
+    cpdef watch(self, object transport)
+    cpdef wait(self, double timeout_s)
+    cpdef wake(self)
+    cpdef close_after_fork(self)
+
+
+cdef class EpollSocketWait(SocketWait):
+    cdef public object _epoll
+    cdef public object _transport
+    cdef public object _wakeup_fd
