@@ -15,10 +15,9 @@ from collections.abc import Callable, Mapping
 from weakref import WeakValueDictionary
 
 from kprod._core.aio.async_send import AsyncSendPath, Sending, not_open
-from kprod._core.aio.loop_batch_waiters import FinishWait
 from kprod._core.outcome.record_future import RecordFuture
 from kprod.aio.memory_wait_queue import MemoryWaitQueue
-from kprod.aio.task_waits import in_own_thread, wait_through
+from kprod.aio.task_waits import in_own_thread, until_finished, wait_through
 from kprod.config import ProducerConfig
 from kprod.config.address import shown_addresses
 from kprod.errors import ClosedError
@@ -198,7 +197,7 @@ async def _flush(engine: ProducerEngine, timeout: float | None) -> int:  # noqa:
     covered = engine.start_flush()
     try:
         async with asyncio.timeout(timeout):
-            await FinishWait([result for result, _ in covered])
+            await until_finished(result for result, _ in covered)
     except TimeoutError:
         pass
     return sum(result.failed_count(count) for result, count in covered)

@@ -5,14 +5,15 @@ Thread-safety: the event loop's.
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
 from kprod._core.aio.loop_mailbox import LoopSignal
+from kprod._core.outcome.batch_result import BatchResult
 from kprod.cluster.metadata import Metadata
 from kprod.errors import MetadataTimeout
-from kprod.producer.topic_opener import Newer, OpeningSteps
+from kprod.producer.topic_opener import Newer, TopicSteps
 
 T = TypeVar("T")
 
@@ -39,6 +40,27 @@ async def settled_within(future: asyncio.Future[bool], timeout_s: float) -> bool
         timer.cancel()
 
 
+async def until_finished(results: Iterable[BatchResult]) -> None:
+    """Wait until batches, or all parts of each, are done and their callbacks have run.
+
+    Args:
+        results: Any number.
+    """
+    for result in results:
+        while (part := result.unfinished_part()) is not None:
+            await _until_changed(part)
+
+
+async def _until_changed(result: BatchResult) -> None:
+    signal = LoopSignal()
+    if not result.add_waiter(signal):
+        return
+    try:
+        await signal.future
+    finally:
+        result.remove_waiter(signal)
+
+
 async def in_own_thread(call: Callable[[], T], name: str) -> T:
     """Let a thread make a call that blocks. Cancelled, the call goes on and nobody hears of it.
 
@@ -63,7 +85,7 @@ async def in_own_thread(call: Callable[[], T], name: str) -> T:
             if is_awaited:
                 errors.append(error)
         finally:
-            signal.wake()
+            signal.release()
 
     threading.Thread(target=run, name=name, daemon=True).start()
     try:
@@ -75,7 +97,7 @@ async def in_own_thread(call: Callable[[], T], name: str) -> T:
     return results.pop()
 
 
-async def wait_through(steps: OpeningSteps[T], metadata: Metadata) -> T:
+async def wait_through(steps: TopicSteps[T], metadata: Metadata) -> T:
     """Take steps that wait for newer pictures of the cluster.
 
     Args:
@@ -101,8 +123,8 @@ async def wait_through(steps: OpeningSteps[T], metadata: Metadata) -> T:
 async def _is_newer_within(metadata: Metadata, version: int, timeout_ms: int) -> bool:
     signal = LoopSignal()
     try:
-        if metadata.enter_room(signal, version):
+        if metadata.add_waiter(signal, version):
             await settled_within(signal.future, timeout_ms / 1000)
         return metadata.is_newer_than(version)
     finally:
-        metadata.leave_room(signal)
+        metadata.remove_waiter(signal)

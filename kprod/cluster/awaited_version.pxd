@@ -2,7 +2,7 @@
 
 
 cdef class AwaitedVersion:
-    cdef public object _room
+    cdef public object _waiters
     cdef public object _version
     cdef public object _fatal_error
     cdef public bint _closed

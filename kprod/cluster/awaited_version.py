@@ -8,7 +8,9 @@ Thread-safety: any thread, but for `publish` and `fail_waiters`, which are the c
 Source: Metadata.awaitUpdate and ProducerMetadata.awaitUpdate (clients 4.3.1).
 """
 
-from kprod.cluster.metadata_waiters import SLICE_MS, Waiter, WaitingRoom, Wakeable
+import threading
+
+from kprod.cluster.metadata_waiters import SLICE_MS, MetadataWaiters, Waiter
 from kprod.errors import ClosedError, KprodError, MetadataTimeout, own_copy
 
 
@@ -17,7 +19,7 @@ class AwaitedVersion:
 
     def __init__(self) -> None:
         """Make a version 0 that nothing waits for."""
-        self._room = WaitingRoom()
+        self._waiters = MetadataWaiters()
         self._version = 0
         self._fatal_error: KprodError | None = None
         self._closed = False
@@ -54,16 +56,19 @@ class AwaitedVersion:
             KprodError: What `fail_waiters` was given.
         """
         remaining_ms = timeout_ms
-        waiter = Waiter()
+        waiter = threading.Lock()
+        waiter.acquire()  # until released by the next answer
         try:
-            if not self.enter_room(waiter, version):
+            if not self.add_waiter(waiter, version):
                 return self._version
-            while remaining_ms > 0 and not waiter.wait(min(remaining_ms, SLICE_MS)):
+            while remaining_ms > 0 and not waiter.acquire(
+                timeout=min(remaining_ms, SLICE_MS) / 1_000
+            ):
                 remaining_ms -= SLICE_MS
             if self.is_newer_than(version):
                 return self._version
         finally:
-            self.leave_room(waiter)
+            self.remove_waiter(waiter)
         raise MetadataTimeout(f"no metadata within {timeout_ms} ms: {self.trouble()}")
 
     def is_newer_than(self, version: int) -> bool:
@@ -75,8 +80,8 @@ class AwaitedVersion:
             raise own_copy(fatal_error)  # each thread's traceback on an error of its own
         return self._version > version
 
-    def enter_room(self, waiter: Wakeable, version: int) -> bool:
-        """Let the next answer wake a waiter, which must leave by `leave_room` on every path.
+    def add_waiter(self, waiter: Waiter, version: int) -> bool:
+        """Let the next answer wake a waiter, which must leave by `remove_waiter` on every path.
 
         Args:
             waiter: Woken at most once.
@@ -85,24 +90,24 @@ class AwaitedVersion:
         Returns:
             False if there is a newer one already: there is nothing to wait for.
         """
-        self._room.enter(waiter)
+        self._waiters.add(waiter)
         # Looked at afterwards: an answer that came before has not woken this waiter.
         return not self.is_newer_than(version)
 
-    def leave_room(self, waiter: Wakeable) -> None:
+    def remove_waiter(self, waiter: Waiter) -> None:
         """Give up a place; nothing happens if there is none."""
-        self._room.leave(waiter)
+        self._waiters.remove(waiter)
 
     def close(self) -> None:
         """End every wait; later waits raise at once."""
         self._closed = True
-        self._room.wake_all()
+        self._waiters.wake_all()
 
     def publish(self) -> None:
         """Count an answer, and end every wait."""
         self._fatal_error = None
         self._version += 1
-        self._room.wake_all()
+        self._waiters.wake_all()
 
     def fail_waiters(self, error: KprodError) -> None:
         """End every wait with an error that time cannot mend, such as refused credentials.
@@ -111,4 +116,4 @@ class AwaitedVersion:
             error: Raised by present and later waits, until an answer arrives.
         """
         self._fatal_error = error
-        self._room.wake_all()
+        self._waiters.wake_all()

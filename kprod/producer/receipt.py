@@ -355,7 +355,7 @@ class _LoopCall:
         self.future = self._signal.future
 
     def __call__(self) -> None:
-        self._signal.wake()
+        self._signal.release()
 
     def close_after_fork(self) -> None:
         """Settle the future in a forked child, if its loop is here."""

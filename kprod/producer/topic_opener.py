@@ -36,7 +36,7 @@ class Newer(NamedTuple):
     timeout_ms: int
 
 
-OpeningSteps = Generator[Newer, object, T]
+TopicSteps = Generator[Newer, object, T]
 
 
 class TopicOpener:
@@ -76,7 +76,7 @@ class TopicOpener:
         """Let the calling thread take the steps of `finding`."""
         self._sleep_through(self.finding(routes, partition, timeout_ms))
 
-    def _sleep_through(self, steps: OpeningSteps[T]) -> T:
+    def _sleep_through(self, steps: TopicSteps[T]) -> T:
         step: Callable[[], Newer] = partial(next, steps)
         while True:
             try:
@@ -91,7 +91,7 @@ class TopicOpener:
             else:
                 step = partial(next, steps)
 
-    def opening(self, topic: str, timeout_ms: int) -> OpeningSteps[TopicRoutes]:
+    def opening(self, topic: str, timeout_ms: int) -> TopicSteps[TopicRoutes]:
         """Wait until a topic's partitions are known.
 
         Args:
@@ -134,7 +134,7 @@ class TopicOpener:
             except MetadataTimeout:
                 self._give_up(topic)
 
-    def finding(self, routes: TopicRoutes, partition: int, timeout_ms: int) -> OpeningSteps[None]:
+    def finding(self, routes: TopicRoutes, partition: int, timeout_ms: int) -> TopicSteps[None]:
         """Refresh once; the partition may be new.
 
         Args:

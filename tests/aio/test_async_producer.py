@@ -172,7 +172,7 @@ def test_a_topic_that_does_not_come_is_an_error(run: Run[None], cluster: Embedde
             assert impatient.cancelled()
             engine = producer._kprod.engine
             assert engine is not None
-            assert len(engine.metadata._room) == 0
+            assert len(engine.metadata._waiters) == 0
 
     run(deliver())
 

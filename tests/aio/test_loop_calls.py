@@ -43,8 +43,8 @@ def test_an_interrupted_call_wakes_its_loop_all_the_same() -> None:
             first, second = LoopSignal(), LoopSignal()
             loop.interrupts = 1
             with pytest.raises(KeyboardInterrupt):
-                first.wake()
-            second.wake()
+                first.release()
+            second.release()
             return await asyncio.wait_for(first.future, 5) and await second.future
 
         assert runner.run(wait())
@@ -103,10 +103,10 @@ def test_a_runtime_error_of_a_signal_handler_does_not_count_as_a_closed_loop() -
                 first, second = LoopSignal(), LoopSignal()
                 loop.signals = 1
                 with contextlib.suppress(RuntimeError):
-                    first.wake()
+                    first.release()
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
-                second.wake()
+                second.release()
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
                 return first.future.done(), second.future.done()
@@ -126,7 +126,7 @@ def test_a_closed_loop_is_not_told() -> None:
 
     made = loop.run_until_complete(make())
     loop.close()
-    made.wake()
+    made.release()
     assert not made.is_heard
     assert not made.future.done()
 

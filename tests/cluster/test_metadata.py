@@ -3,13 +3,14 @@
 import itertools
 import random
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kprod.cluster.connection_failures import KEPT_MAX
 from kprod.cluster.metadata import Metadata
-from kprod.cluster.metadata_waiters import Waiter, WaitingRoom
+from kprod.cluster.metadata_waiters import MetadataWaiters, Waiter
 from kprod.cluster.refresh_schedule import NEVER_MS
 from kprod.cluster.snapshot import LeaderHint
 from kprod.config import Address, MetadataSettings
@@ -374,19 +375,19 @@ def test_an_answer_that_comes_while_a_thread_begins_to_wait_ends_its_wait(
 ) -> None:
     """It has woken those who waited already; this thread must find it by itself."""
     metadata = make()
-    enter = WaitingRoom.enter
+    add = MetadataWaiters.add
 
-    def respond_first(room: WaitingRoom, waiter: Waiter) -> None:
+    def respond_first(waiting: MetadataWaiters, waiter: Waiter) -> None:
         asked(metadata, NOW_MS)
         metadata.handle_response(metadata_response(), NOW_MS)
-        enter(room, waiter)
+        add(waiting, waiter)
 
-    monkeypatch.setattr(WaitingRoom, "enter", respond_first)
+    monkeypatch.setattr(MetadataWaiters, "add", respond_first)
 
-    waiter = Waiter()
-    assert not metadata.enter_room(waiter, 0)
-    metadata.leave_room(waiter)
-    assert len(metadata._room) == 0
+    waiter = threading.Lock()
+    assert not metadata.add_waiter(waiter, 0)
+    metadata.remove_waiter(waiter)
+    assert len(metadata._waiters) == 0
 
 
 def test_a_refresh_ends_by_an_answer_that_was_asked_for_after_it() -> None:
@@ -477,16 +478,20 @@ def test_an_interrupted_wait_leaves_nothing_behind(monkeypatch: pytest.MonkeyPat
     """A KeyboardInterrupt in the sleep gives up the place; answers still come in."""
 
     class Interrupting:
-        """A waiter whose sleep is interrupted."""
+        """A lock whose acquisition is interrupted, once there is a timeout."""
 
-        def wait(self, _timeout_ms: int) -> bool:
-            raise KeyboardInterrupt
+        def acquire(self, *, timeout: float | None = None) -> bool:
+            if timeout is not None:
+                raise KeyboardInterrupt
+            return True
 
-        def wake(self) -> None:
+        def release(self) -> None:
             raise AssertionError
 
     metadata = make()
-    monkeypatch.setattr("kprod.cluster.awaited_version.Waiter", Interrupting)
+    monkeypatch.setattr(
+        "kprod.cluster.awaited_version.threading", SimpleNamespace(Lock=Interrupting)
+    )
 
     with pytest.raises(KeyboardInterrupt):
         metadata.wait_for_update(0, 30_000)

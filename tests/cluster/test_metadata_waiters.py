@@ -1,68 +1,74 @@
 """Threads that wait, each on its own lock."""
 
+import _thread
 import threading
 
-from kprod.cluster.metadata_waiters import Waiter, WaitingRoom
+from kprod.cluster.metadata_waiters import MetadataWaiters
+
+
+def locked() -> _thread.LockType:
+    """What a thread waits for."""
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
 
 
 def test_wake_all_wakes_everyone_once() -> None:
-    """Everyone in the room goes on; the room is empty."""
-    room = WaitingRoom()
-    waiters = [Waiter(), Waiter()]
+    """Everyone goes on, and nobody waits any more."""
+    waiting = MetadataWaiters()
+    waiters = [locked(), locked()]
     for waiter in waiters:
-        room.enter(waiter)
+        waiting.add(waiter)
 
-    room.wake_all()
-    room.wake_all()
+    waiting.wake_all()
+    waiting.wake_all()
 
-    assert [waiter.wait(0) for waiter in waiters] == [True, True]
-    assert len(room) == 0
+    assert [waiter.acquire(blocking=False) for waiter in waiters] == [True, True]
+    assert len(waiting) == 0
 
 
 def test_leave_gives_up_the_place() -> None:
     """A waiter that left is not woken; leaving after being woken is nothing."""
-    room = WaitingRoom()
-    waiter = Waiter()
-    room.enter(waiter)
+    waiting = MetadataWaiters()
+    waiter = locked()
+    waiting.add(waiter)
 
-    room.leave(waiter)
-    room.leave(waiter)
-    room.wake_all()
+    waiting.remove(waiter)
+    waiting.remove(waiter)
+    waiting.wake_all()
 
-    assert not waiter.wait(0)
+    assert not waiter.acquire(blocking=False)
 
 
 def test_waiters_may_come_and_go_while_others_are_woken() -> None:
     """One that leaves is not woken any more; one that comes is left to the next event."""
-    room = WaitingRoom()
-    early, leaving, late = Waiter(), Waiter(), Waiter()
+    waiting = MetadataWaiters()
+    early, leaving, late = locked(), locked(), locked()
 
-    class Neighbour(Waiter):
+    class Neighbour:
         """Lets another leave and a third come when it is woken."""
 
-        def wake(self) -> None:
-            room.leave(leaving)
-            room.enter(late)
-            super().wake()
+        def release(self) -> None:
+            waiting.remove(leaving)
+            waiting.add(late)
 
-    neighbour = Neighbour()
-    for waiter in (early, neighbour, leaving):
-        room.enter(waiter)
+    for waiter in (early, Neighbour(), leaving):
+        waiting.add(waiter)
 
-    room.wake_all()
+    waiting.wake_all()
 
-    woken = [waiter.wait(0) for waiter in (early, neighbour, leaving, late)]
-    assert woken == [True, True, False, False]
-    assert len(room) == 1
+    woken = [waiter.acquire(blocking=False) for waiter in (early, leaving, late)]
+    assert woken == [True, False, False]
+    assert len(waiting) == 1
 
 
 def test_a_sleeping_thread_is_woken() -> None:
     """The lock of one waiter is released by another thread."""
-    waiter, woken = Waiter(), []
-    thread = threading.Thread(target=lambda: woken.append(waiter.wait(30_000)))
+    waiter, woken = locked(), []
+    thread = threading.Thread(target=lambda: woken.append(waiter.acquire(timeout=30)))
     thread.start()
 
-    waiter.wake()
+    waiter.release()
     thread.join(30)
 
     assert woken == [True]

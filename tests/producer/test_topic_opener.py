@@ -72,7 +72,7 @@ class Waiting:
         self.answer(*topics)
 
 
-class OpeningRun:
+class Steps:
     """Steps of an opener, with the waits that they ask for."""
 
     def __init__(self, waiting: Waiting, steps: Any) -> None:
@@ -113,7 +113,7 @@ def test_an_answer_to_an_earlier_question_does_not_refuse_a_partition(waiting: W
     waiting.know(_orders(2))
     waiting.metadata.request_update()
     assert waiting.ask() == {"orders"}
-    steps = OpeningRun(waiting, waiting.opener.finding(TopicQueues("orders", 2), 3, PATIENCE_MS))
+    steps = Steps(waiting, waiting.opener.finding(TopicQueues("orders", 2), 3, PATIENCE_MS))
 
     waiting.answer(_orders(2))
     assert steps.go_on() is None
@@ -127,7 +127,7 @@ def test_an_answer_to_an_earlier_question_does_not_refuse_a_partition(waiting: W
 def test_one_newer_answer_refuses_a_partition(waiting: Waiting) -> None:
     """A partition that does not exist gets one refresh, then the error."""
     waiting.know(_orders(2))
-    steps = OpeningRun(waiting, waiting.opener.finding(TopicQueues("orders", 2), 3, PATIENCE_MS))
+    steps = Steps(waiting, waiting.opener.finding(TopicQueues("orders", 2), 3, PATIENCE_MS))
     assert waiting.ask() == {"orders"}
     waiting.answer(_orders(2))
 
@@ -139,7 +139,7 @@ def test_an_answer_about_other_topics_does_not_refuse_a_topic(waiting: Waiting) 
     waiting.know(_orders(0, error_code=AUTHORIZATION_FAILED))
     waiting.metadata.add_topic("clicks", waiting.clock.now_ms())
     assert waiting.ask() == {"clicks"}
-    steps = OpeningRun(waiting, waiting.opener.opening("orders", PATIENCE_MS))
+    steps = Steps(waiting, waiting.opener.opening("orders", PATIENCE_MS))
 
     waiting.answer(topic_entry("clicks", [(1, 5)]))
     assert steps.go_on() is None
@@ -154,7 +154,7 @@ def test_a_partition_of_a_topic_out_of_use_is_asked_for(waiting: Waiting) -> Non
     waiting.know(_orders(2))
     waiting.clock.advance(MAX_IDLE_MS)
     waiting.metadata.request_update()
-    steps = OpeningRun(waiting, waiting.opener.finding(TopicQueues("orders", 2), 2, PATIENCE_MS))
+    steps = Steps(waiting, waiting.opener.finding(TopicQueues("orders", 2), 2, PATIENCE_MS))
 
     assert waiting.ask() == {"orders"}
     waiting.answer(_orders(3))
@@ -164,7 +164,7 @@ def test_a_partition_of_a_topic_out_of_use_is_asked_for(waiting: Waiting) -> Non
 def test_a_failed_question_is_asked_again_for_who_waits(waiting: Waiting) -> None:
     """However long it takes: the topic does not go out of use meanwhile."""
     waiting.know(_orders(2))
-    steps = OpeningRun(waiting, waiting.opener.finding(TopicQueues("orders", 2), 2, PATIENCE_MS))
+    steps = Steps(waiting, waiting.opener.finding(TopicQueues("orders", 2), 2, PATIENCE_MS))
     for _ in range(3):
         assert waiting.ask() == {"orders"}
         waiting.metadata.handle_failure(UnknownPartition("any"), waiting.clock.now_ms())

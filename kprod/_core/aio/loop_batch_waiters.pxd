@@ -5,7 +5,6 @@ from kprod._core.aio.compiled_coroutine cimport CompiledCoroutine
 
 
 cdef class LoopBatchWaiters(LoopCall):
-    cdef LoopMailbox _calls
     cdef BatchResult _result
     # Futures of the loop, as keys: who gives up leaves at once, however many there are.
     cdef dict _waiters
@@ -14,20 +13,12 @@ cdef class LoopBatchWaiters(LoopCall):
     cdef int leave(self, object waiter) except -1
 
 
-cdef LoopBatchWaiters listeners_in(LoopMailbox calls, BatchResult result, bint until_finished)
+cdef LoopBatchWaiters waiters_in(LoopMailbox calls, BatchResult result)
 cdef int call_in_loop(LoopMailbox calls, RecordFuture future, list done_calls) except -1
 
 
-cdef class ResultWait(CompiledCoroutine):
+cdef class DeliveryWait(CompiledCoroutine):
+    cdef RecordFuture _future
     cdef LoopBatchWaiters _waiters
     cdef object _waiter
-    cdef bint _until_finished
-    cdef object _listen(self, BatchResult result)
-
-
-cdef class DeliveryWait(ResultWait):
-    cdef RecordFuture _future
-
-
-cdef class FinishWait(ResultWait):
-    cdef list _open_results
+    cdef object _wait_for(self, BatchResult result)

@@ -6,13 +6,12 @@ A settled record costs no future of the loop and no turn of it. A task that must
 of the loop, kept together with all others of the same loop that wait for the same batch, and with
 the done-callbacks that the loop is to call; the sender wakes them all by one call.
 
-Thread-safety: `LoopBatchWaiters.release` the sender's; the rest the loop's thread.
+Thread-safety: `LoopBatchWaiters.release` any thread; the rest the loop's thread.
 """
 
 cimport cython
 
 from kprod._core.outcome.batch_result cimport BatchResult
-from kprod._core.collector cimport track_again
 from kprod._core.aio.loop_mailbox cimport LoopCall, LoopMailbox, calls_of_running_loop
 from kprod._core.outcome.record_future cimport RecordFuture
 from kprod._core.aio.compiled_coroutine cimport CompiledCoroutine
@@ -22,18 +21,9 @@ from kprod._core.aio.compiled_coroutine cimport CompiledCoroutine
 cdef class LoopBatchWaiters(LoopCall):
     """All that waits for one batch in one loop; registered with the batch as a single waiter."""
 
-    def release(self) -> None:
-        """Wake them all; as a lock that a thread waits for."""
-        self._calls.add(self)
-
-    def close_after_fork(self) -> None:
-        """Wake them in a forked child, if it is a copy of the loop's thread."""
-        if self._calls.is_of_this_thread():
-            self.arrive()
-
     cdef int arrive(self) except -1:
-        if self._calls.by_result.get(self._result) is self:
-            del self._calls.by_result[self._result]
+        if self._mailbox.by_result.get(self._result) is self:
+            del self._mailbox.by_result[self._result]
         waiters = self._waiters
         self._waiters = {}
         for waiter in waiters:
@@ -43,7 +33,7 @@ cdef class LoopBatchWaiters(LoopCall):
         self._done_calls = None
         if done_calls is not None:
             for future, calls in done_calls.items():
-                call_in_loop(self._calls, <RecordFuture>future, calls)
+                call_in_loop(self._mailbox, <RecordFuture>future, calls)
         return 0
 
     cdef int leave(self, object waiter) except -1:
@@ -51,33 +41,19 @@ cdef class LoopBatchWaiters(LoopCall):
         return 0
 
 
-cdef LoopBatchWaiters listeners_in(LoopMailbox calls, BatchResult result, bint until_finished):
-    """What waits for a batch in a loop, begun if nothing does yet.
+cdef LoopBatchWaiters waiters_in(LoopMailbox calls, BatchResult result):
+    """Return the waiters of a loop for a batch, registered with the batch if they are new.
 
-    None if the batch is settled (finished, with `until_finished`) or split, unless its listeners
-    are still to be told so.
+    None if the batch is done or split, unless earlier waiters have not been told so yet.
     """
     cdef LoopBatchWaiters waiters = calls.by_result.get(result)
-    cdef bint is_settled
     if waiters is not None:
         return waiters
     waiters = LoopBatchWaiters.__new__(LoopBatchWaiters)
-    waiters._calls = calls
+    waiters._mailbox = calls
     waiters._result = result
     waiters._waiters = {}
-    # Made first: a collection of garbage in there may let another thread settle the batch.
-    alone = [waiters]
-    with cython.critical_section(result):
-        is_settled = result._parts is not None or (
-            result.finished if until_finished else result.done
-        )
-        if not is_settled:
-            if result._waiters is None:
-                result._waiters = alone
-                track_again(result)
-            else:
-                result._waiters.append(waiters)
-    if is_settled:
+    if not result.add_waiter(waiters, False):
         return None
     calls.by_result[result] = waiters
     return waiters
@@ -99,7 +75,7 @@ cdef int call_in_loop(LoopMailbox calls, RecordFuture future, list done_calls) e
             for callback, context in done_calls:
                 call_soon(calls.loop, callback, future, context)
             return 0
-        waiters = listeners_in(calls, result, False)
+        waiters = waiters_in(calls, result)
         if waiters is not None:
             if waiters._done_calls is None:
                 waiters._done_calls = {}
@@ -122,32 +98,8 @@ cdef int call_soon(object loop, object callback, RecordFuture future, object con
     return 0
 
 
-cdef class ResultWait(CompiledCoroutine):
-    """Waits until a batch is done, or until it is finished: done, and its callbacks have run."""
-
-    cdef object _listen(self, BatchResult result):
-        """A future that is settled when the batch may be; None if it is already."""
-        cdef LoopMailbox calls = calls_of_running_loop()
-        cdef LoopBatchWaiters waiters = listeners_in(calls, result, self._until_finished)
-        if waiters is None:
-            return None
-        waiter = calls.loop.create_future()
-        waiters._waiters[waiter] = None
-        self._waiters = waiters
-        self._waiter = waiter
-        # As its own `await` would: the task then knows what it waits for.
-        return next(iter(waiter))
-
-    cdef int cancel(self) except -1:
-        if self._waiters is not None:
-            self._waiters.leave(self._waiter)
-            self._waiters = None
-            self._waiter = None
-        return 0
-
-
 @cython.final
-cdef class DeliveryWait(ResultWait):
+cdef class DeliveryWait(CompiledCoroutine):
     """What awaiting a record's future does.
 
     Args:
@@ -167,34 +119,26 @@ cdef class DeliveryWait(ResultWait):
                 if result.error is not None or result._record_errors is not None:
                     return self._future.result(0)
                 return self._future._metadata(result)
-            step = self._listen(result)
+            step = self._wait_for(result)
             if step is not None:
                 return step
 
+    cdef object _wait_for(self, BatchResult result):
+        """Return a future that is settled when the batch may be; None if it is already."""
+        cdef LoopMailbox calls = calls_of_running_loop()
+        cdef LoopBatchWaiters waiters = waiters_in(calls, result)
+        if waiters is None:
+            return None
+        waiter = calls.loop.create_future()
+        waiters._waiters[waiter] = None
+        self._waiters = waiters
+        self._waiter = waiter
+        # As its own `await` would: the task then knows what it waits for.
+        return next(iter(waiter))
 
-@cython.final
-cdef class FinishWait(ResultWait):
-    """Waits until batches, or all parts of each, are done and their callbacks have run.
-
-    Args:
-        results: Any number.
-    """
-
-    def __cinit__(self, results):
-        self._open_results = list(results)
-        self._until_finished = True
-
-    cdef object advance(self):
-        cdef BatchResult result
-        self.cancel()
-        while self._open_results:
-            result = <BatchResult?>self._open_results.pop()
-            if result._parts is not None:
-                self._open_results.extend(result._parts)
-            elif not result.finished:
-                self._open_results.append(result)
-                step = self._listen(result)
-                if step is not None:
-                    return step
-        self.is_over = True
-        return None
+    cdef int cancel(self) except -1:
+        if self._waiters is not None:
+            self._waiters.leave(self._waiter)
+            self._waiters = None
+            self._waiter = None
+        return 0

@@ -1,4 +1,8 @@
+cdef class LoopMailbox
+
+
 cdef class LoopCall:
+    cdef LoopMailbox _mailbox
     cdef int arrive(self) except -1
 
 
@@ -17,7 +21,6 @@ cdef class LoopMailbox:
 
 cdef class LoopSignal(LoopCall):
     cdef readonly object future
-    cdef LoopMailbox _calls
     cdef bint notify(self) except -1
 
 

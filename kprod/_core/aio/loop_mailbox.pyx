@@ -8,7 +8,7 @@ So calls are put into a deque, and only the first since the loop last took them 
 Invariant: while the deque holds calls, one call of `_take` is scheduled or runs, unless the loop
 was closed; then no task is left that could be told.
 
-Thread-safety: `add` and `LoopSignal.wake` any thread; the rest the loop's.
+Thread-safety: `add` and `LoopCall.release` any thread; the rest the loop's.
 """
 
 cimport cython
@@ -23,11 +23,20 @@ cdef object _here = local()
 
 
 cdef class LoopCall:
-    """One call; a subclass says of what."""
+    """Runs `arrive` in an event loop after any thread called `release`; subclasses say what."""
 
     cdef int arrive(self) except -1:
         """In the loop's thread; must not raise."""
         return 0
+
+    def release(self) -> None:
+        """Have the loop make the call soon; any thread. Named as a lock's method is."""
+        self._mailbox.add(self)
+
+    def close_after_fork(self) -> None:
+        """Make the call in a forked child, if it is a copy of the loop's thread."""
+        if self._mailbox.is_of_this_thread():
+            self.arrive()
 
 
 cdef class LoopMailbox:
@@ -109,26 +118,17 @@ cdef class LoopSignal(LoopCall):
     """
 
     def __init__(self):
-        self._calls = calls_of_running_loop()
-        self.future = self._calls.loop.create_future()
+        self._mailbox = calls_of_running_loop()
+        self.future = self._mailbox.loop.create_future()
 
     cdef bint notify(self) except -1:
-        """As `wake`; False if the loop is closed."""
-        return self._calls.add(self)
+        """As `release`; False if the loop is closed."""
+        return self._mailbox.add(self)
 
     @property
     def is_heard(self):
         """Whether the loop runs now, and so will settle the future soon."""
-        return self._calls.loop.is_running()
-
-    def wake(self) -> None:
-        """Settle the future soon, in its loop."""
-        self.notify()
-
-    def close_after_fork(self) -> None:
-        """Settle the future in a forked child, if it is a copy of the loop's thread."""
-        if self._calls.is_of_this_thread():
-            self.arrive()
+        return self._mailbox.loop.is_running()
 
     cdef int arrive(self) except -1:
         if not self.future.done():

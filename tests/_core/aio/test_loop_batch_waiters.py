@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kprod._core.aio.loop_batch_waiters import FinishWait
+from kprod.aio.task_waits import until_finished
 from kprod.errors import BrokerError
 from kprod.model import RecordMetadata
 from tests.producer.bench import TOPIC, Bench
@@ -40,7 +40,7 @@ async def _awaited(future: Any) -> RecordMetadata:
 
 
 async def _finished(bench: Bench) -> None:
-    await FinishWait([result for result, _ in bench.accumulator.incomplete()])
+    await until_finished(result for result, _ in bench.accumulator.incomplete())
 
 
 async def _turns(count: int = 3) -> None:
@@ -159,7 +159,7 @@ def test_finished_means_that_callbacks_have_run() -> None:
         assert not waiting.done()
         await waiting
         assert len(seen) == 1
-        await FinishWait([])
+        await until_finished([])
         assert loop.woken >= 1
 
     _run(deliver)
