@@ -196,6 +196,7 @@ def test_a_throttle_is_kept(producer: kprod.Producer, cluster: EmbeddedCluster) 
     """An answer with one says more than yes, and is the sender's to read."""
     cluster.throttle(ApiKey.PRODUCE, 20)
     for _ in range(5):
+        _until(lambda: not producer._kprod.path.direct_path._sender_lock.locked())
         assert not _functions_run(lambda: _send(producer).result(SETTLE_S))
     assert producer.metrics()["producer-metrics"]["produce-throttle-time-max"] == 20
     assert _send(producer).result(SETTLE_S).offset == 25
