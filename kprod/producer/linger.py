@@ -1,6 +1,8 @@
 # cython: annotation_typing=False, nonecheck=True
 """When a batch becomes due: its timer fires when linger is over, and again at its deadline.
 
+No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
+
 A batch is its own timer task, for both instants. It is due at once where `linger_ms` is 0, and
 while a send waits for memory.
 

@@ -39,6 +39,7 @@ COMPILED_MODULES = (
     "kprod.producer.delivery",
     "kprod.producer.direct_path.direct_path",
     "kprod.producer.direct_path.response_wait",
+    "kprod.producer.linger",
     "kprod.producer.partition_queue",
     "kprod.producer.partitioner",
     "kprod.producer.produce_request",
