@@ -68,7 +68,7 @@ class Scene:
         )
         self.producer.send(TOPIC, b"before")
         assert self.producer.flush(WAIT_S) == 0
-        self.reference = weakref.ref(self.producer)
+        self.engine = weakref.ref(self.producer._kprod)  # which the sender keeps
         thread = self.producer._kprod.thread._thread
         assert thread is not None
         self.sender = thread.ident
@@ -100,14 +100,14 @@ class Scene:
             self.outcome = self.place.trigger(self)
         except BaseException as error:  # noqa: BLE001 - the test looks at it
             self.closed_error = error
-        producer = self.reference()
-        if producer is not None:
+        engine = self.engine()
+        if engine is not None:
             with contextlib.suppress(KprodError):  # the action may have closed it
-                producer.flush(0)
+                engine.flush(0)
             if self.place.name == "interceptor's close":
-                producer.flush(WAIT_S)
-                producer.close(0.05)
-        del producer
+                engine.flush(WAIT_S)
+                engine.close(0.05)
+        del engine
         self.alone.set()
 
     def end(self) -> None:
