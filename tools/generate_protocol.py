@@ -335,8 +335,7 @@ def error_for(code: int, message: str | None = "") -> BrokerError:
         ValueError: `code` is 0, which is success.
     """
     if code == 0:
-        msg = "code 0 is success, not an error"
-        raise ValueError(msg)
+        raise ValueError("code 0 is success, not an error")
     error_class = ERRORS.get(code, BrokerError)
     name = error_class.name if code in ERRORS else f"UNKNOWN_ERROR_{code}"
     said = peer_text(message or "")
