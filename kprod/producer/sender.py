@@ -239,8 +239,8 @@ class Sender:
             or self._metadata.update_due_in_ms(now_ms) == 0
         )
 
-    def has_counters(self, topic: str, now_ms: int) -> bool:
-        """Whether nothing is to be noted of a topic when a record for it is sent now."""
+    def is_topic_noted(self, topic: str, now_ms: int) -> bool:
+        """Whether a topic has its counters and is among those that metadata is asked for."""
         return self._recorder.has_counters(topic) and self._metadata.has_noted(topic, now_ms)
 
     def send_ready(self, ready_nodes: Sequence[int], now_ms: int) -> None:

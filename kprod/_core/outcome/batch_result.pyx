@@ -56,7 +56,11 @@ cdef void register_callbacks(CallbackRunner run, CallbackIndex index_of) noexcep
 
 
 cdef class BatchObserver:
-    """Is told once what became of a batch; must follow a split, may leave out the rest."""
+    """Observer of one batch's outcome.
+
+    A subclass must implement `follow`, which is called on a split. The other hooks are optional, so
+    they do nothing here.
+    """
 
     cdef void settle(self, BatchResult result) noexcept:
         pass

@@ -39,7 +39,7 @@ cdef enum:
 cdef inline int charge(Reader reader, FieldPlan field, int64_t size) except -1:
     reader.memory_left -= size
     if reader.memory_left < 0:
-        fail(reader, field, "the fields would take more memory than what was asked for explains")
+        fail(reader, field, "its fields would take more memory than a response to this request may")
     return 0
 
 

@@ -197,7 +197,7 @@ class DirectPath(SleepHook):
 
     def _send(self, queue: PartitionQueue, now_ms: int) -> bool:
         accumulator, client, sender = self._accumulator, self._client, self._sender
-        if sender.has_more_to_do(now_ms) or not sender.has_counters(queue.topic, now_ms):
+        if sender.has_more_to_do(now_ms) or not sender.is_topic_noted(queue.topic, now_ms):
             return False
         accumulator.take_inbox(now_ms)
         if not accumulator.is_alone(queue):
