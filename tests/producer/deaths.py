@@ -113,10 +113,11 @@ def _run(
     stage.selector.serve = respond_to_all
     stage.selector.horizon_ms = stage.clock.now_ms() + 10_000
     tracer = _Tracer(fatal, fault)
+    thread = producer._kprod.thread  # found before lines are counted: only its own may be fatal
     previous = sys.gettrace()
     sys.settrace(tracer)
     try:
-        producer._kprod.thread.run()
+        thread.run()
     finally:
         sys.settrace(previous)
     return tracer.lines, stage, futures
