@@ -50,7 +50,7 @@ cdef bytes encode_header_section(object headers, Py_ssize_t bytes_max):
         if not _is_plain(<object>PyList_GET_ITEM(pairs, index)):
             pairs[index] = _checked_header(pairs[index])
         pair = <tuple>PyList_GET_ITEM(pairs, index)
-        PyUnicode_AsUTF8AndSize(<object>PyTuple_GET_ITEM(pair, 0), &name_bytes)
+        name_bytes = _utf8_size(<object>PyTuple_GET_ITEM(pair, 0))
         size += varint_size(<int32_t>name_bytes) + name_bytes
         size += _value_size(<object>PyTuple_GET_ITEM(pair, 1))
         if size > bytes_max:
@@ -96,6 +96,18 @@ cdef inline bint _is_plain(object pair) noexcept:
     if not PyUnicode_CheckExact(<object>PyTuple_GET_ITEM(pair, 0)):
         return False
     return value is None or PyBytes_CheckExact(value)
+
+
+cdef Py_ssize_t _utf8_size(object name) except -1:
+    """Bytes of a key in UTF-8, which the text keeps from then on."""
+    cdef Py_ssize_t size = 0
+    try:
+        PyUnicode_AsUTF8AndSize(name, &size)
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"header key {name!r:.80} cannot be encoded as UTF-8: {error.reason}"
+        ) from None
+    return size
 
 
 cdef inline Py_ssize_t _value_size(object value) noexcept:
