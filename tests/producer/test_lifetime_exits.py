@@ -98,8 +98,8 @@ ENDINGS = {
             sys.exit(9)
         producer.send("orders", b"{count}", on_delivery=stop)
         note({count} + 1)
-        producer._kprod.flush_soon()
         try:
+            producer._kprod.flush_soon()
             threading.Event().wait({limit_s})
         except KeyboardInterrupt:
             pass
@@ -247,6 +247,28 @@ def test_ctrl_c_ends_the_exit_s_waiting_and_not_its_counting(cluster: EmbeddedCl
         20.0,
     )
     assert "1 record was not delivered within" in done.stderr
+    assert "KeyboardInterrupt" in done.stderr
+
+
+def test_ctrl_c_twice_at_exit_ends_the_waiting_and_not_the_counting(
+    cluster: EmbeddedCluster,
+) -> None:
+    """Each attempt to close is interrupted; the records are counted all the same."""
+    cluster.faults.drop(ApiKey.PRODUCE, times=1_000)
+    done = _run(
+        cluster,
+        """
+        class Impatient(kprod.Producer):
+            def close(self, timeout=None):
+                super().close(0)
+                raise KeyboardInterrupt
+        producer = Impatient(bootstrap_servers=servers, linger_ms=20_000)
+        for number in range(5):
+            producer.send("orders", b"%d" % number)
+        """,
+        20.0,
+    )
+    assert "5 records were not delivered within" in done.stderr
     assert "KeyboardInterrupt" in done.stderr
 
 
