@@ -7,7 +7,6 @@ Thread-safety: any thread.
 Source: Kafka BufferPool (clients 4.3.1), KAFKA-3648, KAFKA-3651, KAFKA-9449 for what must hold.
 """
 
-import os
 from collections.abc import Callable
 
 from kprod._core.memory.chunk_pool import ChunkPool
@@ -16,7 +15,6 @@ from kprod.config import AccumulatorSettings
 from kprod.errors import BufferTimeout, ClosedError
 from kprod.wording import counted
 
-DEBUG_VARIABLE = "KPROD_DEBUG"
 LOOK_S = 1.0  # between two looks of one who waits whether what was granted to others is taken
 
 
@@ -26,12 +24,17 @@ class BufferPool(ChunkPool):
     Args:
         settings: Its size, and what happens when it is empty.
         on_shortage: Called when someone begins to wait, so that open batches get sent.
+        poisons: Fill returned memory with a pattern, to make use after return visible.
     """
 
-    def __init__(self, settings: AccumulatorSettings, on_shortage: Callable[[], object]) -> None:
-        super().__init__(
-            settings.buffer_memory, poisons=os.environ.get(DEBUG_VARIABLE, "") not in {"", "0"}
-        )
+    def __init__(
+        self,
+        settings: AccumulatorSettings,
+        on_shortage: Callable[[], object],
+        *,
+        poisons: bool = False,
+    ) -> None:
+        super().__init__(settings.buffer_memory, poisons=poisons)
         self._settings = settings
         self._on_shortage = on_shortage
 

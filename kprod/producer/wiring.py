@@ -54,6 +54,8 @@ class Environment:
         admits_interpreted: Whether the direct path opens although modules on it are interpreted
             (`COMPILED_MODULES`), for simulation and tracing: there no signal handler may wait for
             the producer, or raise.
+        poisons: Fill memory that comes back with a pattern (0xDD), which then shows on the wire if
+            it is sent all the same.
     """
 
     clock: SystemClock = field(default_factory=SystemClock)
@@ -62,6 +64,7 @@ class Environment:
     is_threaded: bool = True
     has_metrics: bool = True
     admits_interpreted: bool = False
+    poisons: bool = False
 
 
 def wired(config: ProducerConfig, world: Environment) -> ProducerEngine:
@@ -94,7 +97,7 @@ def _add_memory(engine: ProducerEngine, world: Environment) -> None:
     """Add what holds records, and knows where they go."""
     config = engine.config
     engine.metadata = Metadata(config.metadata_settings(), rng=world.rng)
-    engine.pool = BufferPool(config.accumulator_settings(), engine.relieve)
+    engine.pool = BufferPool(config.accumulator_settings(), engine.relieve, poisons=world.poisons)
     engine.accumulator = RecordAccumulator(
         config.accumulator_settings(),
         engine.metadata,

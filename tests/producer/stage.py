@@ -285,6 +285,7 @@ class Stage:
                 rng=random.Random(7),
                 io=lambda _: io,
                 is_threaded=False,
+                poisons=True,
             ),
             **given,
         )
