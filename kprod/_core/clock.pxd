@@ -39,3 +39,5 @@ cdef class Deadline:
 cdef class ManualClock(SystemClock):
     cdef int64_t _now_ns
     cdef int64_t _timestamp_ms
+    # Since `_timestamp_ms` began: below a millisecond.
+    cdef int64_t _wall_rest_ns

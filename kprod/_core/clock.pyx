@@ -180,6 +180,7 @@ cdef class ManualClock(SystemClock):
             )
         self._now_ns = now_ms * NS_PER_MS
         self._timestamp_ms = timestamp_ms
+        self._wall_rest_ns = 0
 
     cpdef int64_t now_ms(self) noexcept:
         """Monotonic milliseconds."""
@@ -213,6 +214,23 @@ cdef class ManualClock(SystemClock):
         self._now_ns += delta_ms * NS_PER_MS
         self._timestamp_ms += delta_ms
 
+    def advance_ns(self, int64_t delta_ns):
+        """Move both clocks forward by less than a millisecond, or by more.
+
+        Args:
+            delta_ns: ≥ 0. The wall clock shows a millisecond once all of it has passed.
+
+        Raises:
+            ValueError: `delta_ns` is negative.
+        """
+        if delta_ns < 0:
+            raise ValueError(f"a clock never goes back: advance_ns({delta_ns})")
+        self._now_ns += delta_ns
+        self._wall_rest_ns += delta_ns
+        self._timestamp_ms += self._wall_rest_ns // NS_PER_MS
+        self._wall_rest_ns %= NS_PER_MS
+
     def set_wall(self, int64_t timestamp_ms):
         """Let the wall clock jump, forward or back, as an administrator or NTP may."""
         self._timestamp_ms = timestamp_ms
+        self._wall_rest_ns = 0
