@@ -4,6 +4,9 @@ Lines are for people and for programs. A line reads `producer-1 connected node=1
 same is on the log record as `kprod_client`, `kprod_event` and `kprod_fields`, for formatters that
 write JSON. All lines go to the logger `kprod.state`.
 
+A simulation counts the changes that it has seen: it is told of each by `on_note`, whatever the
+logger's level is.
+
 Invariants.
     Nothing is logged per record, nor per batch that goes its usual way.
     No lock of kprod is held: a logging handler is the application's code.
@@ -14,6 +17,7 @@ Source: the standard library's logging, `extra`.
 
 import enum
 import logging
+from collections.abc import Callable, Mapping
 
 from kprod.guarded_log import guarded_logger
 
@@ -75,18 +79,24 @@ class Event(enum.Enum):
         self.meaning = meaning
 
 
+OnNote = Callable[[Event, Mapping[str, object]], object]
+"""Called with each change and its particulars, on the thread that notes it; must not raise."""
+
+
 class StateLog:
     """The lines of one client."""
 
-    __slots__ = ("_client_id",)
+    __slots__ = ("_client_id", "_on_note")
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, on_note: OnNote | None = None) -> None:
         """Begin.
 
         Args:
             client_id: The first word of each line.
+            on_note: Told of each change, even if its line is not written; None for nobody.
         """
         self._client_id = client_id
+        self._on_note = on_note
 
     def note(self, event: Event, **fields: object) -> None:
         """Write a line.
@@ -95,6 +105,8 @@ class StateLog:
             event: What has changed.
             **fields: The particulars, in order.
         """
+        if self._on_note is not None:
+            self._on_note(event, fields)
         if not _logger.is_enabled_for(event.level):
             return
         told = " ".join(f"{name}={_readable(value)}" for name, value in fields.items())

@@ -32,7 +32,7 @@ from kprod.config import NetworkSettings
 from kprod.errors import AuthenticationFailed, ClosedError, Disconnected, KprodError
 from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Recorder, SilentRecorder
-from kprod.metrics.state_log import Event
+from kprod.metrics.state_log import Event, StateLog
 from kprod.model import Node
 from kprod.network.client_request import ClientRequest, encoding_error, unsent_outcome
 from kprod.network.connection import NodeConnection
@@ -72,6 +72,7 @@ class NetworkClient:
         timer: Timer,
         rng: random.Random,
         recorder: Recorder | None = None,
+        state_log: StateLog | None = None,
     ) -> None:
         """Make a client without connections.
 
@@ -83,10 +84,17 @@ class NetworkClient:
             timer: For deadlines; `poll` advances it, others may put tasks on it too.
             rng: For jitter, and to spread metadata questions over the nodes.
             recorder: Told what happens; None keeps nothing.
+            state_log: Told of changes that an operator should know; None makes one.
         """
         self._recorder = recorder or SilentRecorder()
         self._context = ConnectionContext(
-            settings, io, timer=timer, rng=rng, listener=self, recorder=self._recorder
+            settings,
+            io,
+            timer=timer,
+            rng=rng,
+            listener=self,
+            recorder=self._recorder,
+            state_log=state_log,
         )
         self._clock = clock
         self._trouble = TroubleLog(self._context.state_log)

@@ -89,7 +89,7 @@ class ConnectionListener(Protocol):
 class ConnectionContext:
     """Shared by the connections of one client."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what connections need of their client
         self,
         settings: NetworkSettings,
         io: NetworkIO,
@@ -98,6 +98,7 @@ class ConnectionContext:
         rng: random.Random,
         listener: ConnectionListener,
         recorder: Recorder,
+        state_log: StateLog | None = None,
     ) -> None:
         """Gather.
 
@@ -108,6 +109,7 @@ class ConnectionContext:
             rng: All jitter.
             listener: The client.
             recorder: Told of requests, responses and connections.
+            state_log: Told of changes that an operator should know; None makes one.
         """
         self.settings = settings
         self.in_flight_max = settings.max_in_flight_requests_per_connection
@@ -118,7 +120,7 @@ class ConnectionContext:
         self.listener = listener
         self.recorder = recorder
         self.client_id = settings.client_id or DEFAULT_CLIENT_ID
-        self.state_log = StateLog(self.client_id)
+        self.state_log = state_log or StateLog(self.client_id)
         self.completions: deque[tuple[ClientRequest, Outcome]] = deque()
         self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
         self.attempts = ConnectionAttempts(settings, rng)

@@ -102,6 +102,7 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
     pool: BufferPool
     recorder: Recorder
     sender: Sender
+    state_log: StateLog
     support: SendSupport
     timer: Timer
 
@@ -116,7 +117,6 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
         self.config = config
         self.clock = clock
         self.client_id = client_id
-        self.state_log = StateLog(client_id)
 
     @property
     def thread(self) -> SenderThread:

@@ -17,6 +17,7 @@ from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config import NetworkSettings, ProducerConfig
 from kprod.metrics.recorder import MetricsRecorder, SilentRecorder
+from kprod.metrics.state_log import OnNote, StateLog
 from kprod.model import Acks, Codec
 from kprod.network.client import NetworkClient
 from kprod.network.connection_context import NetworkIO, system_io
@@ -56,6 +57,7 @@ class Environment:
             the producer, or raise.
         poisons: Fill memory that comes back with a pattern (0xDD), which then shows on the wire if
             it is sent all the same.
+        on_note: Told of each change of state of the producer and its connections; None for nobody.
     """
 
     clock: SystemClock = field(default_factory=SystemClock)
@@ -65,6 +67,7 @@ class Environment:
     has_metrics: bool = True
     admits_interpreted: bool = False
     poisons: bool = False
+    on_note: OnNote | None = None
 
 
 def wired(config: ProducerConfig, world: Environment) -> ProducerEngine:
@@ -79,6 +82,7 @@ def wired(config: ProducerConfig, world: Environment) -> ProducerEngine:
     """
     client_id = config.client_id or f"producer-{next(_numbers)}"
     engine = ProducerEngine(config, world.clock, client_id)
+    engine.state_log = StateLog(client_id, world.on_note)
     engine.recorder = MetricsRecorder(world.clock) if world.has_metrics else SilentRecorder()
     # Vital: a task that is cut off may leave a record unsettled; the sender then settles all.
     engine.timer = Timer(world.clock.now_ms(), is_vital=True)
@@ -168,6 +172,7 @@ def _add_network(engine: ProducerEngine, world: Environment) -> None:
         timer=engine.timer,
         rng=world.rng,
         recorder=engine.recorder,
+        state_log=engine.state_log,
     )
     engine.path.wake = engine.client.waker
 

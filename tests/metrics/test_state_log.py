@@ -96,6 +96,24 @@ def test_a_producer_s_life(lines: list[logging.LogRecord]) -> None:
     assert _fields(lines, Event.PRODUCER_ID) == [{"id": 1_000, "epoch": 0}]
 
 
+def test_changes_are_told_whatever_the_level_is(caplog: pytest.LogCaptureFixture) -> None:
+    """The producer's changes and those of its connections, with their particulars."""
+    caplog.set_level(logging.CRITICAL, "kprod.state")
+    noted: list[tuple[Event, dict[str, object]]] = []
+    stage = Stage(on_note=lambda event, fields: noted.append((event, dict(fields))))
+    stage.send(b"")
+    stage.answer()
+    stage.producer.close(0)
+    events = [event for event, _ in noted]
+    assert caplog.records == []
+    assert events[0] is Event.CONNECTED
+    assert events[-1] is Event.CLOSED
+    assert events.count(Event.DISCONNECTED) == events.count(Event.CONNECTED)
+    assert (Event.PRODUCER_ID, {"id": 1_000, "epoch": 0}) in noted
+    assert "address" in noted[0][1]
+    assert "node" in noted[0][1]
+
+
 def test_leaders_that_change(lines: list[logging.LogRecord]) -> None:
     """One line for all partitions of a topic that went from one node to another."""
     stage = Stage({"orders": [1, 1, 2], "payments": [1]})

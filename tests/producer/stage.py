@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import kprod
 from kprod.clock import ManualClock
 from kprod.errors import KprodError
+from kprod.metrics.state_log import OnNote
 from kprod.network.address_cursor import SocketAddress
 from kprod.network.connection_context import NetworkIO
 from kprod.producer.wiring import Environment
@@ -254,6 +255,7 @@ class Stage:
         *,
         node_ids: tuple[int, ...] = (1, 2, 3),
         prepare: Callable[[Brokers], object] | None = None,
+        on_note: OnNote | None = None,
         **settings: object,
     ) -> None:
         """Open the topics; `settings` are the producer's."""
@@ -286,6 +288,7 @@ class Stage:
                 io=lambda _: io,
                 is_threaded=False,
                 poisons=True,
+                on_note=on_note,
             ),
             **given,
         )
