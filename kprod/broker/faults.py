@@ -31,6 +31,8 @@ class FaultKind(enum.Enum):
     REWRITE = "answer's bytes changed"
     REWRITE_REQUEST = "request's bytes changed"
     DUPLICATE = "handled twice"
+    OMIT = "a partition left out"
+    EMPTY = "every partition left out"
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -164,11 +166,14 @@ class FaultControl:
     ) -> None:
         """Answer with an error code in every place of the answer that has one.
 
+        A Produce request with acks=0, which gets no answer, has its connection closed.
+
         Args:
             api: Which requests.
             error_code: The protocol's number.
             times: How many, at least 1.
-            handled: Do what was asked first; the client only believes that it failed.
+            handled: Do what was asked first; the client only believes that it failed. A partition
+                that the broker itself refuses keeps the broker's error.
             **where: Which of them.
         """
         self._arm(FaultKind.FAIL, api, times, where, error_code=int(error_code), handled=handled)
@@ -200,6 +205,18 @@ class FaultControl:
     def duplicate(self, api: int, times: int = 1, **where: Unpack[Where]) -> None:
         """Handle requests twice, as if the network had repeated them; one answer, the first."""
         self._arm(FaultKind.DUPLICATE, api, times, where)
+
+    def omit(
+        self, api: int, times: int = 1, *, handled: bool = False, **where: Unpack[Where]
+    ) -> None:
+        """Leave the first partition out: of the request, or with `handled` of the answer."""
+        self._arm(FaultKind.OMIT, api, times, where, handled=handled)
+
+    def empty(
+        self, api: int, times: int = 1, *, handled: bool = False, **where: Unpack[Where]
+    ) -> None:
+        """Leave every partition out: of the request, or with `handled` of the answer."""
+        self._arm(FaultKind.EMPTY, api, times, where, handled=handled)
 
     def cut(self, api: int, at_byte: int, times: int = 1, **where: Unpack[Where]) -> None:
         """Handle requests, send the first `at_byte` bytes of the answer, close the connection."""

@@ -3,20 +3,30 @@
 A fault that spoils the answer is a reply that does something else with it; so handlers know
 nothing of faults, and an answer that comes late is spoiled like any other.
 
+Invariants.
+    No answer says of a partition what cannot be: where the broker has refused it, that error is
+    told, and not one that a fault would put in its place.
+
 Thread-safety: the broker's thread.
 """
 
 import struct
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import starmap
 from typing import Any
 
 from kprod.broker.client_connection import Connection
 from kprod.broker.faults import Fault, FaultKind
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.request import Request
+from kprod.broker.request import Body, Request
 from kprod.broker.scheduler import After
+from kprod.protocol.codec import response_codec
+from kprod.protocol.headers import decode_response_header
 
 _SIZE = struct.Struct(">i")
+_PARTITION_LISTS = frozenset({"partition_data", "partition_responses", "partitions"})
+_LEAVING_OUT = (FaultKind.OMIT, FaultKind.EMPTY)
 
 
 def rewritten(frame: bytearray, faults: Sequence[Fault]) -> bytearray:
@@ -57,27 +67,73 @@ def _handle(
     elif FaultKind.DISCONNECT in before:
         request.disconnect()
     elif FaultKind.FAIL in before:
-        request.answer(handler.reject(request, before[FaultKind.FAIL].error_code))
+        _reject(handler, request, before[FaultKind.FAIL].error_code)
     else:
+        for kind in _LEAVING_OUT:
+            if kind in before:
+                request.body = _without_partitions(request.body, kind)
         _carry_out(handler, request, faults)
+
+
+def _reject(handler: Handler, request: Request, code: int) -> None:
+    if request.body.get("acks") == 0:
+        request.disconnect()  # there is no answer that could have the code
+    else:
+        request.answer(handler.reject(request, code))
 
 
 def _carry_out(handler: Handler, request: Request, faults: Sequence[Fault]) -> None:
     again = None
     if any(fault.kind is FaultKind.DUPLICATE for fault in faults):
         again = request.shadow(_Unheard(), _owned_body(request.body))
-    fail = next((it for it in faults if it.kind is FaultKind.FAIL and it.handled), None)
-    if fail is None:
-        handler.handle(request)
+    after = {fault.kind: fault for fault in faults if fault.handled}
+    if after.keys() & {FaultKind.FAIL, *_LEAVING_OUT}:
+        handler.handle(request.shadow(_ChangedReply(handler, request, after), request.body))
     else:
-        code = fail.error_code
-        whenever_done = _Unheard(lambda: request.answer(handler.reject(request, code)))
-        handler.handle(request.shadow(whenever_done, request.body))
+        handler.handle(request)
     if again is not None:
         handler.handle(again)
 
 
-def _owned_body(body: dict[str, Any]) -> dict[str, Any]:
+def _rejected_too(own: Body, rejection: Body) -> Body:
+    """A rejection, but where the broker's own answer has an error, that part of its answer."""
+    if "error_code" in rejection and own.get("error_code"):
+        return own
+    return {key: _kept_errors(own.get(key), value) for key, value in rejection.items()}
+
+
+def _kept_errors(own: object, rejection: object) -> object:
+    if isinstance(own, Mapping) and isinstance(rejection, Mapping):
+        return _rejected_too(own, rejection)
+    if isinstance(own, list) and isinstance(rejection, list) and len(own) == len(rejection):
+        return list(starmap(_kept_errors, zip(own, rejection, strict=True)))
+    return rejection
+
+
+def _without_partitions(body: Body, kind: FaultKind) -> dict[str, Any]:
+    """A copy of a body without the first partition that it names (OMIT), or without any."""
+    pruned = _owned_body(body)
+    count = 1 if kind is FaultKind.OMIT else sys.maxsize
+    for partitions in _partition_lists(pruned):
+        left_out_count = min(count, len(partitions))
+        del partitions[:left_out_count]
+        count -= left_out_count
+    return pruned
+
+
+def _partition_lists(value: object) -> Iterator[list[Any]]:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            if name in _PARTITION_LISTS and isinstance(item, list):
+                yield item
+            else:
+                yield from _partition_lists(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _partition_lists(item)
+
+
+def _owned_body(body: Body) -> dict[str, Any]:
     return {key: _owned(value) for key, value in body.items()}
 
 
@@ -95,25 +151,68 @@ def _owned(value: object) -> object:
 class _Unheard:
     """A reply that reaches nobody."""
 
-    __slots__ = ("_when_done",)
+    __slots__ = ()
 
-    def __init__(self, when_done: Callable[[], None] = lambda: None) -> None:
-        self._when_done = when_done
-
-    def send(self, frame: bytes) -> None:  # noqa: ARG002 - nobody reads it
-        self._when_done()
+    def send(self, frame: bytes) -> None:
+        """Nobody reads it."""
 
     def skip(self) -> None:
-        self._when_done()
+        """Nobody waits for it."""
 
     def hang(self) -> None:
-        self._when_done()
+        """Nobody waits for it."""
 
     def close(self) -> None:
-        self._when_done()
+        """It has no connection."""
 
     def mute(self, delay_ms: int) -> None:
         """Nobody waits."""
+
+    def report(self, error: Exception) -> None:
+        raise error
+
+    def fail(self, error: Exception) -> None:
+        raise error
+
+
+class _ChangedReply:
+    """The reply of a request whose answer's fields are changed: FAIL, OMIT and EMPTY, in turn."""
+
+    __slots__ = ("_faults", "_handler", "_request")
+
+    def __init__(
+        self, handler: Handler, request: Request, faults: Mapping[FaultKind, Fault]
+    ) -> None:
+        self._handler = handler
+        self._request = request  # gets the changed answer
+        self._faults = faults
+
+    def send(self, frame: bytes) -> None:
+        request = self._request
+        _, at = decode_response_header(request.api_key, request.api_version, frame)
+        body: Body = response_codec(request.api_key, request.api_version).decode(frame[at:])
+        fail = self._faults.get(FaultKind.FAIL)
+        if fail is not None:
+            body = _rejected_too(body, self._handler.reject(request, fail.error_code))
+        for kind in _LEAVING_OUT:
+            if kind in self._faults:
+                body = _without_partitions(body, kind)
+        request.answer(body)
+
+    def skip(self) -> None:
+        if FaultKind.FAIL in self._faults:
+            self._request.disconnect()  # there is no answer that could have the code
+        else:
+            self._request.respond_nothing()
+
+    def hang(self) -> None:
+        self._request.hang()
+
+    def close(self) -> None:
+        self._request.disconnect()
+
+    def mute(self, delay_ms: int) -> None:
+        """The request that gets the answer mutes."""
 
     def report(self, error: Exception) -> None:
         raise error

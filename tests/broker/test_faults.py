@@ -1,10 +1,13 @@
 """Each fault, on the request it is armed for and no other."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pytest
 
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
-from tests.broker.world import World, batch, part
+from tests.broker.world import Client, World, batch, part
 
 FAILURE = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -28,6 +31,116 @@ def test_a_handled_failure_has_done_the_work() -> None:
 
     assert world.client().produced(batch())["error_code"] == FAILURE
     assert len(world.cluster.records("orders")[0]) == 1
+
+
+def _produce(client: Client, partitions: Sequence[int], **fields: Any) -> int:
+    """Send one batch to each of some partitions; returns the correlation id."""
+    entries = [{"index": index, "records": batch()} for index in partitions]
+    topic_data = [{"name": "orders", "partition_data": entries}]
+    body = {"acks": -1, "timeout_ms": 1_000, "topic_data": topic_data, **fields}
+    return client.send(ApiKey.PRODUCE, 9, body)
+
+
+def _parts(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every partition's answer."""
+    return [part for topic in answer["responses"] for part in topic["partition_responses"]]
+
+
+def test_a_handled_failure_does_not_hide_an_error() -> None:
+    """Only what the broker has taken is said to have failed, in another way."""
+    world = World(topics={"orders": 2})
+    world.cluster.move_leader("orders", 1, to=1)
+    world.cluster.faults.fail_next(
+        ApiKey.PRODUCE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER, handled=True
+    )
+    client = world.client()
+
+    sent = _produce(client, [1, 0, 7])
+
+    assert [
+        (it["index"], it["error_code"], it["base_offset"]) for it in _parts(client.answers()[sent])
+    ] == [
+        (1, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1),
+        (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER, -1),
+        (7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
+    ]
+    assert [len(records) for records in world.cluster.records("orders").values()] == [1, 0]
+
+
+def test_an_error_of_the_whole_answer_is_not_hidden() -> None:
+    """An empty transactional id is refused with its own error, a sound request with the fault's."""
+    world = World()
+    world.cluster.faults.fail_next(ApiKey.INIT_PRODUCER_ID, 77, handled=True, times=2)
+    client = world.client()
+
+    body = {"transaction_timeout_ms": 1, "producer_id": -1, "producer_epoch": -1}
+    rejected = client.ask(ApiKey.INIT_PRODUCER_ID, 4, {**body, "transactional_id": ""})
+    accepted = client.ask(ApiKey.INIT_PRODUCER_ID, 4, {**body, "transactional_id": None})
+
+    assert rejected["error_code"] == ErrorCode.INVALID_REQUEST
+    assert accepted["error_code"] == 77
+
+
+@pytest.mark.parametrize("handled", [False, True])
+def test_without_an_answer_a_failure_closes_the_connection(handled: bool) -> None:
+    """acks=0: nothing is written that the client does not wait for."""
+    world = World()
+    world.cluster.faults.fail_next(ApiKey.PRODUCE, FAILURE, handled=handled)
+    client = world.client()
+
+    client.produce(batch(), acks=0)
+
+    assert client.stream.closed
+    assert client.answers() == {}
+    assert len(world.cluster.records("orders")[0]) == handled
+
+
+@pytest.mark.parametrize("handled", [False, True])
+def test_omit_leaves_the_first_partition_out(handled: bool) -> None:
+    """The others are answered; whether its batch is in the log is the caller's choice."""
+    world = World(topics={"orders": 3})
+    for partition in range(3):
+        world.cluster.move_leader("orders", partition, to=0)
+    world.cluster.faults.omit(ApiKey.PRODUCE, handled=handled)
+    client = world.client()
+
+    sent = _produce(client, [2, 0, 1])
+    answered = _parts(client.answers()[sent])
+
+    assert [(it["index"], it["error_code"]) for it in answered] == [(0, 0), (1, 0)]
+    assert [len(it) for it in world.cluster.records("orders").values()] == [1, 1, handled]
+
+
+@pytest.mark.parametrize("handled", [False, True])
+def test_empty_leaves_every_partition_out(handled: bool) -> None:
+    """The topic is answered, and none of its partitions."""
+    world = World(topics={"orders": 2})
+    world.cluster.move_leader("orders", 1, to=0)
+    world.cluster.faults.empty(ApiKey.PRODUCE, handled=handled)
+    client = world.client()
+
+    sent = _produce(client, [0, 1])
+    answer = client.answers()[sent]
+
+    assert [topic["name"] for topic in answer["responses"]] == ["orders"]
+    assert _parts(answer) == []
+    assert [len(it) for it in world.cluster.records("orders").values()] == [handled, handled]
+
+
+def test_metadata_can_leave_partitions_out() -> None:
+    """A topic with fewer partitions than it has, then with none."""
+    world = World(topics={"orders": 3})
+    world.cluster.faults.omit(ApiKey.METADATA, handled=True)
+    world.cluster.faults.empty(ApiKey.METADATA, skip=1, handled=True)
+    client = world.client()
+
+    answers = [
+        client.ask(ApiKey.METADATA, 12, {"topics": [{"name": "orders"}]})["topics"][0]
+        for _ in range(3)
+    ]
+
+    indexes = [[it["partition_index"] for it in topic["partitions"]] for topic in answers]
+    assert indexes == [[1, 2], [], [0, 1, 2]]
 
 
 def test_skip_and_broker_select() -> None:

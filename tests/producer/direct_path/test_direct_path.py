@@ -174,6 +174,8 @@ FAULTS: dict[str, Callable[[EmbeddedCluster], object]] = {
     "a request lost": lambda c: c.faults.disconnect(ApiKey.PRODUCE),
     "an answer twice": lambda c: c.faults.duplicate(ApiKey.PRODUCE),
     "an answer cut short": lambda c: c.faults.cut(ApiKey.PRODUCE, 9),
+    "its partition left out": lambda c: c.faults.omit(ApiKey.PRODUCE),
+    "its partition taken and left out": lambda c: c.faults.empty(ApiKey.PRODUCE, handled=True),
     "another leader": lambda c: c.faults.fail_next(
         ApiKey.PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER
     ),
