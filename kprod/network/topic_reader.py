@@ -95,7 +95,7 @@ class TopicReader:
         "batch_count",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a reader needs of the world
         self,
         bootstrap_servers: str | Sequence[str],
         topic: str,
@@ -103,6 +103,7 @@ class TopicReader:
         partitions: Iterable[int] | None = None,
         options: ReaderOptions | None = None,
         clock: SystemClock | None = None,
+        rng: random.Random | None = None,
         io: NetworkIO | None = None,
     ) -> None:
         """Make a reader; it connects when it is first asked for something.
@@ -113,6 +114,7 @@ class TopicReader:
             partitions: Which to read; None for all.
             options: Sizes and times.
             clock: The system's by default.
+            rng: For jitter, and for whose turn it is; one of its own by default.
             io: To the system by default.
 
         Raises:
@@ -128,7 +130,7 @@ class TopicReader:
         self._partitions = None if partitions is None else sorted(set(partitions))
         self._options = options or ReaderOptions()
         self._clock = clock or SystemClock()
-        self._rng = random.Random()  # noqa: S311 - jitter
+        self._rng = rng or random.Random()  # noqa: S311 - jitter
         self._metadata = Metadata(config.metadata_settings(), rng=self._rng)
         self._client = NetworkClient(
             settings,
@@ -262,11 +264,9 @@ class TopicReader:
     def _by_leader(self, now_ms: int) -> dict[Node, list[ReadingPosition]]:
         """Sort what is not finished by whom to ask; a missing leader is asked for."""
         by_leader: dict[Node, list[ReadingPosition]] = {}
-        waiting = {position.partition for position, _ in self._arrived}
+        held = {position.partition for position, _ in self._arrived}
         for position in self._positions:
-            if position.is_finished or position.partition in waiting:
-                continue
-            if position.retry_at_ms > now_ms:
+            if position.is_finished or position.partition in held or position.retry_at_ms > now_ms:
                 continue
             leader = self._metadata.snapshot.leader_of(self._topic, position.partition)
             if leader is None:

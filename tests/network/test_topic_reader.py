@@ -1,5 +1,6 @@
 """Reading a topic back, whatever its brokers do meanwhile."""
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,6 +68,20 @@ def test_all_partitions_are_read_in_order() -> None:
     )
 
     assert read(cluster) == {0: [(0, b"a"), (1, b"b"), (2, b"c")], 1: [(0, b"d")]}
+
+
+def test_chance_is_the_callers() -> None:
+    """One seed asks for the same in the same order, whatever happened before; others do not."""
+
+    def requests(seed: int) -> str:
+        cluster = LogCluster(*(log_of([b"a"], [b"b"]) for _ in range(9)))
+        read(cluster, rng=random.Random(seed), options=ReaderOptions(fetch_bytes_max=1))
+        return str([request.body for _, request in cluster.requests])
+
+    by_seed = {seed: requests(seed) for seed in range(8)}
+
+    assert {seed: requests(seed) for seed in range(8)} == by_seed
+    assert len(set(by_seed.values())) > 1
 
 
 def test_whole_records_are_given() -> None:
