@@ -5,9 +5,9 @@ Thread-safety: see `kprod._core.clock`.
 
 from typing import Protocol
 
-from kprod._core.clock import Deadline, ManualClock, SystemClock
+from kprod._core.clock import Deadline, ManualClock, SystemClock, wait_by
 
-__all__ = ["Clock", "Deadline", "ManualClock", "SystemClock"]
+__all__ = ["Clock", "Deadline", "ManualClock", "SystemClock", "wait_by"]
 
 
 class Clock(Protocol):

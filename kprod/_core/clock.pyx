@@ -125,12 +125,31 @@ cpdef double bounded_s(object timeout) except -1:
     return min(max(timeout_s, 0.0), 1e9)
 
 
+# None: the machine's.
+cdef SystemClock _wait_clock = None
+
+
+def wait_by(SystemClock clock) -> None:
+    """Set the clock by which waits of application threads measure their timeouts.
+
+    Futures and receipts know no producer whose clock they could ask. A simulation, whose threads
+    wait in virtual time, calls this before its first wait, and with None after the last.
+
+    Args:
+        clock: Of every `Deadline` that is made from now on without a clock of its own; None is the
+            machine's, as at first.
+    """
+    global _wait_clock
+    _wait_clock = clock
+
+
 cdef class Deadline:
     """When a wait ends: a caller's timeout, from now on.
 
     Args:
         timeout: Seconds; None never ends. Below 0 counts as 0, above 10⁹ (30 years) as 10⁹.
-        clock: Whose monotonic time is meant; the machine's by default.
+        clock: Whose monotonic time is meant; by default the clock of waits (`wait_by`), which is
+            the machine's.
 
     Raises:
         TypeError: The timeout is no number.
@@ -140,7 +159,7 @@ cdef class Deadline:
     """
 
     def __cinit__(self, timeout=None, SystemClock clock=None):
-        self._clock = clock
+        self._clock = _wait_clock if clock is None else clock
         self._ends_ns = NO_END_NS
         if timeout is not None:
             self._ends_ns = self._now_ns() + <int64_t>(bounded_s(timeout) * NS_PER_S)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from kprod.clock import Deadline, ManualClock
+from kprod.clock import Deadline, ManualClock, wait_by
 
 DECADES_S = 1e9
 
@@ -57,6 +57,27 @@ def test_the_machines_clock_is_the_default() -> None:
     """Without a clock the deadline is in the machine's monotonic time."""
     assert 59 < Deadline(60).wait_s() <= 60
     assert Deadline(0).is_over()
+
+
+def test_waits_can_have_another_clock() -> None:
+    """It is that of deadlines that are made meanwhile and have none of their own."""
+    waits, own = ManualClock(), ManualClock()
+    before = Deadline(60)
+    wait_by(waits)
+    try:
+        during, given = Deadline(60), Deadline(60, own)
+    finally:
+        wait_by(None)
+    after = Deadline(60)
+
+    waits.advance(60_000)
+
+    assert [deadline.is_over() for deadline in (before, during, given, after)] == [
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_nan_is_no_timeout() -> None:
