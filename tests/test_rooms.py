@@ -21,7 +21,10 @@ LOOKS_DOWN_TO: dict[str, set[str]] = {
     "aio": {"", "memory", "outcome", "send"},
 }
 # The second of each pair is the compiled half of the first.
-HALVES = {"clock": {"kprod/clock", "kprod/_core/clock"}}
+HALVES = {
+    "clock": {"kprod/clock", "kprod/_core/clock"},
+    "threads": {"kprod/threads", "kprod/_core/threads"},
+}
 _IMPORT = re.compile(r"^from kprod\._core\.([\w.]+) c?import", re.MULTILINE)
 
 

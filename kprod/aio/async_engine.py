@@ -10,7 +10,6 @@ Source: kprod's departure 22.
 """
 
 import asyncio
-import threading
 from collections.abc import Callable, Mapping
 from weakref import WeakValueDictionary
 
@@ -26,6 +25,7 @@ from kprod.producer.producer import Producer, engine_of
 from kprod.producer.producer_engine import ProducerEngine
 from kprod.producer.receipt import SendReceipt
 from kprod.producer.send_support import stoppable
+from kprod.threads import make_lock
 
 
 class AsyncEngine(AsyncSendPath):
@@ -57,7 +57,7 @@ class AsyncEngine(AsyncSendPath):
         self._is_shared = shared is not None
         self._producer: Producer | None = None  # whose engine it is; a subclass may do more
         self._is_closed = False
-        self._start_lock = threading.Lock()  # guards: the change of `engine`, and `_is_closed`
+        self._start_lock = make_lock()  # guards: the change of `engine`, and `_is_closed`
         self.engine: ProducerEngine | None = None
         # One per loop that has somebody waiting, kept by those who wait.
         self._lines: WeakValueDictionary[asyncio.AbstractEventLoop, MemoryWaitQueue] = (

@@ -4,7 +4,6 @@ Thread-safety: the event loop's.
 """
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
@@ -14,6 +13,7 @@ from kprod._core.outcome.batch_result import BatchResult
 from kprod.cluster.metadata import Metadata
 from kprod.errors import MetadataTimeout
 from kprod.producer.topic_opener import Newer, TopicSteps
+from kprod.threads import start_thread
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ async def in_own_thread(call: Callable[[], T], name: str) -> T:
         finally:
             signal.release()
 
-    threading.Thread(target=run, name=name, daemon=True).start()
+    start_thread(name, run)
     try:
         await signal.future
     finally:

@@ -8,10 +8,9 @@ Thread-safety: any thread, but for `publish` and `fail_waiters`, which are the c
 Source: Metadata.awaitUpdate and ProducerMetadata.awaitUpdate (clients 4.3.1).
 """
 
-import threading
-
 from kprod.cluster.metadata_waiters import SLICE_MS, MetadataWaiters, Waiter
 from kprod.errors import ClosedError, KprodError, MetadataTimeout, own_copy
+from kprod.threads import make_lock
 
 
 class AwaitedVersion:
@@ -56,7 +55,7 @@ class AwaitedVersion:
             KprodError: What `fail_waiters` was given.
         """
         remaining_ms = timeout_ms
-        waiter = threading.Lock()
+        waiter = make_lock()
         waiter.acquire()  # until released by the next answer
         try:
             if not self.add_waiter(waiter, version):

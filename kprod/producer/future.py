@@ -9,7 +9,7 @@ Source: `concurrent.futures.wait` and `as_completed` for the shapes.
 
 import concurrent.futures
 import contextlib
-import queue
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from kprod._core.outcome.self_wait import is_sender
 from kprod.errors import KprodTimeout, without_frames
 from kprod.guarded_log import guarded_logger
 from kprod.model import RecordMetadata
+from kprod.threads import make_lock
 from kprod.wording import counted
 
 __all__ = ["DeliveryWait", "RecordFuture", "Waited", "as_completed", "failures_of", "wait"]
@@ -82,7 +83,7 @@ def as_completed(
             itself.
         ValueError: The timeout is NaN.
     """
-    finished: queue.SimpleQueue[RecordFuture] = queue.SimpleQueue()
+    finished = _Finished()
     everyone = list(futures)
     deadline = Deadline(timeout)
     for future in everyone:
@@ -91,12 +92,36 @@ def as_completed(
         for future in everyone:
             future.exception(deadline.left_s())
     for yielded in range(len(everyone)):
-        try:
-            yield finished.get(timeout=deadline.left_s())
-        except queue.Empty:
+        settled = finished.get(deadline)
+        if settled is None:
             raise KprodTimeout(
                 f"only {yielded} of {counted(len(everyone), 'record')} settled within {timeout} s"
-            ) from None
+            )
+        yield settled
+
+
+class _Finished:
+    """Futures that are done, in order; one thread waits for them."""
+
+    __slots__ = ("_futures", "_wake")
+
+    def __init__(self) -> None:
+        self._futures: deque[RecordFuture] = deque()
+        self._wake = make_lock()
+        self._wake.acquire()
+
+    def put(self, future: RecordFuture) -> None:
+        """Add a future; any thread."""
+        self._futures.append(future)
+        with contextlib.suppress(RuntimeError):  # nobody holds it: the waiter looks again anyway
+            self._wake.release()
+
+    def get(self, deadline: Deadline) -> RecordFuture | None:
+        """Wait for the next; None when the time is over."""
+        while not self._futures:
+            if not self._wake.acquire(timeout=deadline.wait_s()):
+                return None
+        return self._futures.popleft()
 
 
 class _ConcurrentView(concurrent.futures.Future[RecordMetadata]):

@@ -8,8 +8,7 @@ Source: Kafka KafkaProducer.doSend (clients 4.3.1); kprod's departures 11, 14 an
 """
 
 import contextlib
-import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
@@ -27,8 +26,10 @@ from kprod.producer.interceptors import Interceptors, OnDelivery
 from kprod.producer.topic_opener import TopicOpener
 from kprod.producer.topic_queues import TopicQueues
 from kprod.serialization import RecordSerializers
+from kprod.threads import current_ident
 
-_call = threading.local()
+# By thread: what may end its bulk send.
+_checks: dict[Hashable, Callable[[], object]] = {}
 
 
 @contextlib.contextmanager
@@ -41,11 +42,12 @@ def stoppable(check: Callable[[], object]) -> Generator[None, None, None]:
     Yields:
         Nothing.
     """
-    _call.check = check
+    ident = current_ident()
+    _checks[ident] = check
     try:
         yield
     finally:
-        del _call.check
+        del _checks[ident]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -151,8 +153,7 @@ class SendSupport(SendHooks):
 
         A call that was made `stoppable` may end here.
         """
-        check = getattr(_call, "check", None)
-        if check is not None:
+        if _checks and (check := _checks.get(current_ident())) is not None:
             check()
 
     def _patience_ms(self, timeout_ms: int) -> int:

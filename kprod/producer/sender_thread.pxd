@@ -13,4 +13,6 @@ cdef class SenderThread:
     cdef public bint _is_stopping
     cdef public bint _is_forked
     cdef public object _ended
+    cdef public bint _is_started
     cdef public object _thread
+    cdef public object _ident

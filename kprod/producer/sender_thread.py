@@ -12,8 +12,7 @@ Thread-safety: `run` belongs to the thread; everything else any thread.
 Source: aiokafka #1017, kafka-python #1543 for what happens to callers when a sender dies.
 """
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from kprod._core.clock import SystemClock
 from kprod._core.outcome.batch_result import BatchResult
@@ -21,6 +20,7 @@ from kprod._core.outcome.self_wait import enter_sender, leave_sender
 from kprod.errors import KprodError
 from kprod.guarded_log import guarded_logger
 from kprod.producer.sender import Sender
+from kprod.threads import Thread, current_ident, start_thread
 
 JOIN_S = 0.2  # between a thread's last statement and its end; microseconds as a rule
 
@@ -56,7 +56,9 @@ class SenderThread:
         self._is_stopping = False
         self._is_forked = False
         self._ended = BatchResult("", 0)  # a latch whose waits a signal handler may leave
-        self._thread: threading.Thread | None = None
+        self._is_started = False
+        self._thread: Thread | None = None
+        self._ident: Hashable = None  # of the thread, while it runs
 
     def start(self, name: str) -> None:
         """Begin to take turns.
@@ -67,23 +69,22 @@ class SenderThread:
         Raises:
             RuntimeError: The system, or an interpreter that is ending, gives no more threads.
         """
-        thread = threading.Thread(target=self.run, name=name, daemon=True)
-        self._thread = thread
+        self._is_started = True  # at once: the thread may ask
         try:
-            thread.start()
+            self._thread = start_thread(name, self.run)
         except BaseException:
-            self._thread = None
+            self._is_started = False
             raise
 
     @property
     def is_current(self) -> bool:
         """Whether the caller is on this thread."""
-        return threading.current_thread() is self._thread
+        return self._ident is not None and current_ident() == self._ident
 
     @property
     def is_started(self) -> bool:
         """Whether turns are taken by a thread, not by whoever calls `run_once`."""
-        return self._thread is not None
+        return self._is_started
 
     @property
     def has_ended(self) -> bool:
@@ -118,6 +119,7 @@ class SenderThread:
     def run(self) -> None:
         """Take turns until told to stop."""
         try:
+            self._ident = current_ident()
             enter_sender(self._owns)
             while not self._is_stopping:
                 self._sender.run_once(self._clock.now_ms())
@@ -128,6 +130,7 @@ class SenderThread:
             if not self._is_forked:
                 self.finish()
             leave_sender()
+            self._ident = None  # another thread may get it
 
     def finish(self) -> None:
         """Take the last steps, whatever becomes of each, and let those go who wait for the end."""

@@ -3,7 +3,6 @@
 import itertools
 import random
 import threading
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -489,9 +488,7 @@ def test_an_interrupted_wait_leaves_nothing_behind(monkeypatch: pytest.MonkeyPat
             raise AssertionError
 
     metadata = make()
-    monkeypatch.setattr(
-        "kprod.cluster.awaited_version.threading", SimpleNamespace(Lock=Interrupting)
-    )
+    monkeypatch.setattr("kprod.cluster.awaited_version.make_lock", Interrupting)
 
     with pytest.raises(KeyboardInterrupt):
         metadata.wait_for_update(0, 30_000)

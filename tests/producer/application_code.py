@@ -69,9 +69,8 @@ class Scene:
         self.producer.send(TOPIC, b"before")
         assert self.producer.flush(WAIT_S) == 0
         self.engine = weakref.ref(self.producer._kprod)  # which the sender keeps
-        thread = self.producer._kprod.thread._thread
-        assert thread is not None
-        self.sender = thread.ident
+        self.sender = self.producer._kprod.thread._ident
+        assert self.sender is not None
 
     def act(self) -> None:
         """Do what the action is, once, when the scene is armed."""

@@ -256,6 +256,8 @@ class Stage:
         node_ids: tuple[int, ...] = (1, 2, 3),
         prepare: Callable[[Brokers], object] | None = None,
         on_note: OnNote | None = None,
+        clock: ManualClock | None = None,
+        is_threaded: bool = False,
         **settings: object,
     ) -> None:
         """Open the topics; `settings` are the producer's."""
@@ -263,7 +265,7 @@ class Stage:
         self.brokers = Brokers(topics, node_ids)
         if prepare is not None:
             prepare(self.brokers)
-        self.clock = ManualClock()
+        self.clock = clock or ManualClock()
         self.held: deque[HeldRequest] = deque()
         self.history: list[HeldRequest] = []
         self.sent_at_ms: list[int] = []  # of each request in `history`
@@ -286,7 +288,7 @@ class Stage:
                 clock=self.clock,
                 rng=random.Random(7),
                 io=lambda _: io,
-                is_threaded=False,
+                is_threaded=is_threaded,
                 poisons=True,
                 on_note=on_note,
             ),

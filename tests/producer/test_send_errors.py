@@ -1,10 +1,10 @@
 """What `send` refuses at the call: an error with the figures, nothing appended, no memory lost."""
 
-import threading
 from typing import Any
 
 import pytest
 
+from kprod import threads
 from kprod.errors import (
     BufferTimeout,
     KprodError,
@@ -88,9 +88,9 @@ def test_a_callback_never_waits_for_what_only_its_own_thread_brings() -> None:
         except KprodError as error:
             rejected.append(type(error))
 
-    bench.producer._kprod.thread._thread = threading.current_thread()
+    bench.producer._kprod.thread._ident = threads.current_ident()
     bench.producer.send(TOPIC, b"v", partition=0, on_delivery=again)
     bench.run(turns=5)
-    bench.producer._kprod.thread._thread = None
+    bench.producer._kprod.thread._ident = None
     assert rejected == [MetadataTimeout]
     bench.producer.close()

@@ -13,7 +13,8 @@ Thread-safety: `add` and `LoopCall.release` any thread; the rest the loop's.
 
 cimport cython
 
-from _thread import get_ident
+from kprod._core.threads cimport current
+
 from asyncio import get_running_loop
 from collections import deque
 from threading import local
@@ -50,7 +51,7 @@ cdef class LoopMailbox:
         self.loop = loop
         self._calls = deque()
         self.by_result = {}
-        self._thread_ident = get_ident()
+        self._thread_ident = current()
 
     cdef bint add(self, LoopCall call) except -1:
         """Let the loop make a call soon; False if it is closed, and never will."""
@@ -79,7 +80,7 @@ cdef class LoopMailbox:
 
     cdef bint is_of_this_thread(self) except -1:
         """Whether the caller is on the loop's thread, or on a forked child's copy of it."""
-        return self._thread_ident == get_ident()
+        return self._thread_ident == current()
 
     def _take(self):
         with cython.critical_section(self):

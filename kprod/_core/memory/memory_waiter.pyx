@@ -10,8 +10,7 @@ Thread-safety: the fields change inside the pool's critical section; one thread 
 Source: Kafka BufferPool (clients 4.3.1), whose waiters are conditions of one lock.
 """
 
-
-from _thread import allocate_lock
+from kprod._core.threads cimport make_lock
 
 
 cdef class MemoryWaiter:
@@ -29,7 +28,7 @@ cdef class MemoryWaiter:
         self.chunk_count = chunk_count
         self.large = large
         self.wanted_bytes = chunk_count * chunk_bytes
-        self._lock = allocate_lock()
+        self._lock = make_lock()
         self._lock.acquire()
 
     def wait(self, double timeout_s) -> bool:

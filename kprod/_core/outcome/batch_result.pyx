@@ -25,8 +25,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from kprod._core.clock cimport Deadline
 from kprod._core.collector cimport track_again, untrack
-
-from _thread import allocate_lock
+from kprod._core.threads cimport make_lock
 
 from kprod.errors import without_frames
 
@@ -389,7 +388,7 @@ cdef bint wait_once(BatchResult result, object seconds, bint until_finished) exc
     direct_path = result.direct_path
     if direct_path is not None and seconds != 0 and direct_path.await_response(result, seconds):
         return True  # the caller re-checks the result either way
-    lock = allocate_lock()
+    lock = make_lock()
     lock.acquire()
     if not result.add_waiter(lock, until_finished):
         return True

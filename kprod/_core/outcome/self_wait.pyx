@@ -5,7 +5,7 @@
 Thread-safety: any thread; each enters and leaves for itself.
 """
 
-from _thread import get_ident
+from kprod._core.threads cimport current
 
 from kprod.errors import KprodError
 
@@ -19,17 +19,17 @@ def enter_sender(owns) -> None:
     Args:
         owns: Called with a `BatchResult` that is not done; whether this thread settles it.
     """
-    _owners[get_ident()] = owns
+    _owners[current()] = owns
 
 
 def leave_sender() -> None:
     """Say that the present thread settles nothing any more."""
-    _owners.pop(get_ident(), None)
+    _owners.pop(current(), None)
 
 
 def is_sender() -> bool:
     """Whether the present thread settles results."""
-    return get_ident() in _owners
+    return current() in _owners
 
 
 cdef int reject_self_wait(object result) except -1:
@@ -40,7 +40,7 @@ cdef int reject_self_wait(object result) except -1:
     """
     if not _owners:
         return 0
-    owns = _owners.get(get_ident())
+    owns = _owners.get(current())
     if owns is not None and owns(result):
         raise KprodError(
             f"a delivery callback asked for the outcome of another record for {result.topic!r},"

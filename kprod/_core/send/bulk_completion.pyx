@@ -19,8 +19,7 @@ Source: Kafka ProduceRequestResult (clients 4.3.1), which many records wait for.
 cimport cython
 
 from kprod._core.outcome.batch_result cimport BatchObserver, BatchResult
-
-from _thread import allocate_lock
+from kprod._core.threads cimport make_lock
 
 
 cdef class BulkCompletion:
@@ -142,7 +141,7 @@ cdef class BulkCompletion:
         Returns:
             False when the time is over.
         """
-        lock = allocate_lock()
+        lock = make_lock()
         lock.acquire()
         with cython.critical_section(self):
             if self.done:

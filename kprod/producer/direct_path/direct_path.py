@@ -37,8 +37,6 @@ Source: leader and followers (Schmidt, Pattern-Oriented Software Architecture 2)
 epoll_ctl(2) for changing what another thread waits for.
 """
 
-import threading
-
 from kprod._core.clock import SystemClock
 from kprod._core.collector import pause, resume
 from kprod._core.outcome.batch_result import BatchResult
@@ -53,6 +51,7 @@ from kprod.producer.direct_path.response_wait import ResponseWait
 from kprod.producer.partition_queue import PartitionQueue
 from kprod.producer.produce_request import ProduceRequest
 from kprod.producer.sender import Sender
+from kprod.threads import make_lock
 
 _DECLINED, _COMPLETED, _WAITING = range(3)  # what `_begin_wait` comes to
 SLEEP_MIN_MS = 1_000  # the direct path makes the sender sleep no shorter than this
@@ -96,7 +95,7 @@ class DirectPath(SleepHook):
         self._accumulator = accumulator
         self._clock = clock
         self._path = path
-        self._sender_lock = threading.Lock()  # guards: see the module
+        self._sender_lock = make_lock()  # guards: see the module
         self._sender_lock.acquire()
         self._sleeps_until_ms = 0  # the sender, at the longest
         self._failure: BaseException | None = None

@@ -1,0 +1,3 @@
+# Called as functions; set by `register`.
+cdef object make_lock
+cdef object current

@@ -1,0 +1,5 @@
+from collections.abc import Callable, Hashable
+
+def register(
+    *, lock_maker: Callable[[], object], ident_of_current: Callable[[], Hashable]
+) -> None: ...
