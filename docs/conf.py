@@ -5,20 +5,19 @@ warning; lists with a `*` take pages that are not written yet.
 """
 
 import sys
-import tomllib
 from pathlib import Path
 
 from sphinx.application import Sphinx
 
+from kprod.version import __version__
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # autodoc imports the kprod that lies beside these pages
-
-_PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 project = "kprod"
 author = "The kprod developers"
 project_copyright = author
-release = version = _PROJECT["version"]
+release = version = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["changes"]

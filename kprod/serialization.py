@@ -13,20 +13,13 @@ LongSerializer, DoubleSerializer (clients 4.3.1) for the plain ones' bytes.
 
 import dataclasses
 import inspect
-import json
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from kprod.errors import SerializationError
-
-try:
-    from orjson import dumps as _orjson_dumps
-except ImportError:  # an extra
-    _fast_json: Callable[[Any], bytes] | None = None
-else:
-    _fast_json = _orjson_dumps
 
 __all__ = [
     "RecordSerializers",
@@ -92,10 +85,20 @@ def serialize_json(value: Any) -> bytes | None:  # noqa: ANN401 - whatever JSON 
     """
     if value is None:
         return None
-    if _fast_json is not None:
-        return _fast_json(value)
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode()
+    return _json_writer()(value)
+
+
+@cache
+def _json_writer() -> Callable[[Any], bytes]:
+    """Import orjson, or the standard library's json without it, for the first value in JSON."""
+    try:
+        from orjson import dumps  # noqa: PLC0415 - an extra
+    except ImportError:
+        from json import JSONEncoder  # noqa: PLC0415 - orjson's programs do without
+
+        write = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+        return lambda value: write(value).encode()
+    return dumps
 
 
 class RecordSerializers:

@@ -2,6 +2,7 @@
 
 import json
 import struct
+import sys
 from functools import partial
 from typing import Any
 
@@ -64,11 +65,13 @@ def test_json_is_the_same_without_orjson(monkeypatch: pytest.MonkeyPatch) -> Non
     """The standard library writes what orjson writes, and no NaN, which is not JSON."""
     values: list[Any] = [{"a": 1, "ü": "\n"}, [1.5, -3, False], "x", 0]
     fast = [serialize_json(value) for value in values]
-    monkeypatch.setattr(serialization, "_fast_json", None)
+    serialization._json_writer.cache_clear()
+    monkeypatch.setitem(sys.modules, "orjson", None)
     assert [serialize_json(value) for value in values] == fast
     assert serialize_json(None) is None
     with pytest.raises(ValueError, match="JSON"):
         serialize_json(float("nan"))
+    serialization._json_writer.cache_clear()
 
 
 def test_key_and_value_have_their_own() -> None:

@@ -2,15 +2,15 @@
 
 Thread-safety: the functions from any thread; a callable from `compressor` belongs to one thread at
 a time.
+A codec's library is imported when the codec is first used: a program pays for those that it uses.
+
 Source: KIP-390 and Kafka's CompressionType (clients 4.3.1) for codecs and levels.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from types import MappingProxyType
+from collections.abc import Callable
+from functools import cache, partial
 from typing import NamedTuple
 
-from kprod.compression import gzip, lz4, snappy, zstd
 from kprod.compression.limits import DECOMPRESSED_BYTES_MAX, Buffer
 from kprod.errors import ConfigError, CorruptRecord, UnsupportedCodec
 from kprod.model import CODECS, Codec, CodecFacts
@@ -37,39 +37,51 @@ class _Coder(NamedTuple):
     decompress_v0: Callable[[Buffer, int], bytes]
 
 
-def _bind_lz4(level: int, magic: int) -> Callable[[Buffer], Buffer]:
-    return partial(lz4.compress_v0 if magic == _MAGIC_V0 else lz4.compress, level=level)
+@cache
+def _coder(codec: Codec) -> _Coder:
+    """Import a codec's library when the codec is first used, and return its functions."""
+    match codec:
+        case Codec.GZIP:
+            from kprod.compression import gzip
+
+            return _Coder(
+                lambda level, _magic: partial(gzip.compress, level=level),
+                gzip.decompress,
+                gzip.decompress,
+            )
+        case Codec.SNAPPY:
+            from kprod.compression import snappy
+
+            return _Coder(
+                lambda _level, _magic: snappy.compress, snappy.decompress, snappy.decompress
+            )
+        case Codec.LZ4:
+            from kprod.compression import lz4
+
+            return _Coder(
+                lambda level, magic: partial(
+                    lz4.compress_v0 if magic == _MAGIC_V0 else lz4.compress, level=level
+                ),
+                lz4.decompress,
+                partial(lz4.decompress, check_header=False),
+            )
+        case Codec.ZSTD:
+            from kprod.compression import zstd
+
+            return _Coder(
+                lambda level, _magic: zstd.Compressor(level), zstd.decompress, zstd.decompress
+            )
+        case Codec.NONE:
+            return _Coder(lambda _level, _magic: _unchanged, _copied, _copied)
 
 
-_CODERS: Mapping[Codec, _Coder] = MappingProxyType(
-    {
-        Codec.NONE: _Coder(lambda _level, _magic: _unchanged, _copied, _copied),
-        Codec.GZIP: _Coder(
-            lambda level, _magic: partial(gzip.compress, level=level),
-            gzip.decompress,
-            gzip.decompress,
-        ),
-        Codec.SNAPPY: _Coder(
-            lambda _level, _magic: snappy.compress, snappy.decompress, snappy.decompress
-        ),
-        Codec.LZ4: _Coder(_bind_lz4, lz4.decompress, partial(lz4.decompress, check_header=False)),
-        Codec.ZSTD: _Coder(
-            lambda level, _magic: zstd.Compressor(level), zstd.decompress, zstd.decompress
-        ),
-    }
-)
-"""The functions of every codec; the numbers are in `kprod.model`."""
-
-
-_READERS: Sequence[Mapping[int, Callable[[Buffer, int], bytes]]] = [
-    {
-        codec: coder.decompress if magic else coder.decompress_v0
-        for codec, coder in _CODERS.items()
-        if CODECS[codec].first_magic <= magic
-    }
-    for magic in range(_MAGIC_V2 + 1)
-]
-"""What reads a block, by the batch's format, then by the codec's number."""
+@cache
+def _reader(codec: int, magic: int) -> Callable[[Buffer, int], bytes]:
+    """Return what reads a block, by the codec's number and the batch's format."""
+    if codec not in CODECS or CODECS[Codec(codec)].first_magic > magic:
+        raise CorruptRecord(f"record format V{magic} has no codec {codec}")
+    coder = _coder(Codec(codec))
+    return coder.decompress if magic else coder.decompress_v0
 
 
 def compressor(
@@ -97,7 +109,7 @@ def compressor(
         raise UnsupportedCodec(
             f"{facts.name} needs record format V{facts.first_magic} or newer, not V{magic}"
         )
-    return _CODERS[codec].bind(_checked_level(facts, level), magic)
+    return _coder(codec).bind(_checked_level(facts, level), magic)
 
 
 def compress(
@@ -144,10 +156,7 @@ def decompress(
         CorruptRecord: Truncated, malformed, followed by garbage, too large, or a codec that the
             format does not have.
     """
-    read = _READERS[magic].get(codec)
-    if read is None:
-        raise CorruptRecord(f"record format V{magic} has no codec {codec}")
-    return read(payload, limit_bytes)
+    return _reader(codec, magic)(payload, limit_bytes)
 
 
 def _checked_level(facts: CodecFacts, level: int | None) -> int:

@@ -6,7 +6,6 @@ pickling is refused. The one way to the text is `reveal`, which is easy to searc
 Thread-safety: immutable.
 """
 
-import hmac
 from typing import NoReturn, Self
 
 
@@ -42,7 +41,9 @@ class Secret:
         """Compare in constant time."""
         if not isinstance(other, Secret):
             return NotImplemented
-        return hmac.compare_digest(self._text.encode(), other._text.encode())
+        from hmac import compare_digest  # noqa: PLC0415 - loads OpenSSL, and few compare secrets
+
+        return compare_digest(self._text.encode(), other._text.encode())
 
     def __hash__(self) -> int:
         """Hash by the text, as equality asks for."""

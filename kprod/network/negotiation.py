@@ -9,7 +9,6 @@ Source: KIP-35, KIP-511; Kafka's NetworkClient.handleApiVersionsResponse (client
 """
 
 import functools
-import importlib.metadata
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from kprod.protocol.api import ApiKey
 from kprod.protocol.api_versions import SUPPORTED, advertised_ranges
 from kprod.protocol.codec import response_codec
 from kprod.protocol.error_table import ErrorCode, error_for
+from kprod.version import __version__
 
 SOFTWARE_NAME = "kprod"
 _ERROR_CODE_BYTES = 2  # the first field in every version
@@ -126,8 +126,4 @@ def software_version() -> str:
     Returns:
         Letters, digits, dots and hyphens.
     """
-    try:
-        version = importlib.metadata.version("kprod")
-    except importlib.metadata.PackageNotFoundError:
-        version = "unknown"
-    return re.sub(r"[^A-Za-z0-9.-]", "-", version).strip(".-") or "unknown"
+    return re.sub(r"[^A-Za-z0-9.-]", "-", __version__).strip(".-")

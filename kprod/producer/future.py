@@ -7,25 +7,27 @@ Thread-safety: any thread.
 Source: `concurrent.futures.wait` and `as_completed` for the shapes.
 """
 
-import concurrent.futures
 import contextlib
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kprod._core.aio import done_calls
 from kprod._core.aio.done_calls import call_when_done
 from kprod._core.aio.loop_batch_waiters import DeliveryWait
-from kprod._core.clock import Deadline, bounded_s
+from kprod._core.clock import Deadline
 from kprod._core.outcome import batch_result, record_future
 from kprod._core.outcome.failures import failures_of
 from kprod._core.outcome.record_future import RecordFuture
 from kprod._core.outcome.self_wait import is_sender
-from kprod.errors import KprodTimeout, without_frames
+from kprod.errors import KprodTimeout
 from kprod.guarded_log import guarded_logger
 from kprod.model import RecordMetadata
 from kprod.threads import make_lock
 from kprod.wording import counted
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 __all__ = ["DeliveryWait", "RecordFuture", "Waited", "as_completed", "failures_of", "wait"]
 
@@ -124,44 +126,10 @@ class _Finished:
         return self._futures.popleft()
 
 
-class _ConcurrentView(concurrent.futures.Future[RecordMetadata]):
-    """A record's outcome for those who know `concurrent.futures` only.
+def _to_concurrent(record: RecordFuture) -> "Future[RecordMetadata]":
+    from kprod.producer.concurrent_view import ConcurrentView  # noqa: PLC0415 - few ask for one
 
-    It is settled by a callback of the record. Whoever waits on the thread that makes those calls
-    would wait for himself, so there the record is waited for, which refuses in that case.
-    """
-
-    def __init__(self, record: RecordFuture) -> None:
-        super().__init__()
-        self._record = record
-        self.set_running_or_notify_cancel()
-        call_when_done(record, self._settle)  # whoever waits may keep a loop of this thread
-
-    def result(self, timeout: float | None = None) -> RecordMetadata:
-        """As the record's."""
-        self._wait_as_sender(timeout)
-        return super().result(_bounded(timeout))
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """As the record's."""
-        self._wait_as_sender(timeout)
-        return super().exception(_bounded(timeout))
-
-    def _wait_as_sender(self, timeout: float | None) -> None:
-        if is_sender() and not self.done():
-            self._record.exception(timeout)
-            self._settle(self._record)  # its turn among the callbacks may come only after this one
-
-    def _settle(self, record: RecordFuture) -> None:
-        with contextlib.suppress(concurrent.futures.InvalidStateError):  # settled before
-            try:
-                self.set_result(record.result(0))
-            except Exception as error:  # noqa: BLE001 - whatever it is, the waiting ends
-                self.set_exception(without_frames(error))
-
-
-def _bounded(timeout: float | None) -> float | None:
-    return None if timeout is None else bounded_s(timeout)
+    return ConcurrentView(record)
 
 
 def _report_callback_error(error: BaseException) -> None:
@@ -184,7 +152,7 @@ batch_result.register(report_callback_error=_report_callback_error)
 record_future.register(
     metadata_type=RecordMetadata,
     await_future=DeliveryWait,
-    to_concurrent=_ConcurrentView,
+    to_concurrent=_to_concurrent,
     done_calls=done_calls,
     describe=_describe,
 )

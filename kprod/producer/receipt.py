@@ -8,20 +8,22 @@ Thread-safety: any thread; awaitable from any running asyncio loop.
 Source: `concurrent.futures.Future` for the names.
 """
 
-import asyncio
 import os
 from collections.abc import Callable, Generator
 from contextvars import Context
 from itertools import islice, starmap
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from kprod._core.aio.loop_mailbox import LoopSignal
+from kprod._core.aio.loop_mailbox import LoopSignal, running_loop
 from kprod._core.clock import bounded_s
 from kprod._core.outcome.self_wait import is_sender
 from kprod._core.send.bulk_account import BulkAccount
 from kprod.errors import KprodError, KprodTimeout, Persistence, ProducerForked, RecordsFailed
 from kprod.guarded_log import guarded_logger
 from kprod.wording import counted
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 __all__ = ["OffsetRange", "PartitionOffsets", "SendFailure", "SendReceipt"]
 
@@ -221,7 +223,7 @@ class SendReceipt:
             callback: Takes the receipt.
             context: To run it in; None, in a loop, is a copy of the present one.
         """
-        loop = _running_loop()
+        loop = running_loop()
         call: _ThreadCall | _LoopCall
         if loop is None:
             call = _ThreadCall(callback, self, context)
@@ -240,7 +242,7 @@ class SendReceipt:
         Returns:
             How many times it had been added and was not called yet.
         """
-        loop = _running_loop()
+        loop = running_loop()
         found = [
             call
             for call in self._kprod.account.done_calls()
@@ -259,7 +261,7 @@ class SendReceipt:
     def __await__(self) -> Generator[Any, None, dict[int, PartitionOffsets]]:
         if not self.done():
             self._kprod.reject_in_child()
-            call = _LoopCall(asyncio.get_running_loop())
+            call = _LoopCall(running_loop())
             if self._kprod.account.add_done_call(call):
                 try:
                     yield from call.future.__await__()
@@ -295,13 +297,6 @@ class SendReceipt:
 
 def _left_behind() -> None:
     """What is left of a receipt that was pickled."""
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 class _ThreadCall:
@@ -346,7 +341,7 @@ class _LoopCall:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
+        loop: "AbstractEventLoop | None",
         callback: Callable[[SendReceipt], object] | None = None,
     ) -> None:
         self._signal = LoopSignal()

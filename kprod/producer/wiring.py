@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from kprod._core import checksum
 from kprod._core.send.send_path import SendPath
 from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
@@ -100,6 +101,7 @@ def wired(config: ProducerConfig, world: Environment) -> ProducerEngine:
 def _add_memory(engine: ProducerEngine, world: Environment) -> None:
     """Add what holds records, and knows where they go."""
     config = engine.config
+    checksum.load()
     engine.metadata = Metadata(config.metadata_settings(), rng=world.rng)
     engine.pool = BufferPool(config.accumulator_settings(), engine.relieve, poisons=world.poisons)
     engine.accumulator = RecordAccumulator(

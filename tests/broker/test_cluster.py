@@ -197,7 +197,7 @@ def test_fixtures_work(pytester: pytest.Pytester) -> None:
     )
 
     # By its module's name, and not a second time by the entry point of an installed kprod.
-    options = ["-p", "no:kprod", "-p", "kprod.broker.pytest_plugin", "-p", "no:randomly"]
+    options = ["-p", "no:kprod", "-p", "pytest_kprod", "-p", "no:randomly"]
     result = pytester.runpytest_inprocess(*options)
 
     result.assert_outcomes(passed=1)

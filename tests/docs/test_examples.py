@@ -72,7 +72,7 @@ def test_a_test_of_a_page_passes(name: str, test: object, tmp_path: Path) -> Non
     line, text = test
     file = tmp_path / f"test_{Path(name).stem}_{line}.py"
     file.write_text(text, encoding="utf-8")
-    options = ["-p", "no:kprod", "-p", "kprod.broker.pytest_plugin", "-p", "no:randomly", "-q"]
+    options = ["-p", "no:kprod", "-p", "pytest_kprod", "-p", "no:randomly", "-q"]
     result = run("-m", "pytest", *options, file.name, cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
 

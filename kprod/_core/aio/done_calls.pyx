@@ -13,10 +13,9 @@ from cpython.list cimport PyList_GET_SIZE
 
 from kprod._core.outcome.batch_result cimport BatchResult, part_with
 from kprod._core.aio.loop_batch_waiters cimport LoopBatchWaiters, call_in_loop
-from kprod._core.aio.loop_mailbox cimport LoopMailbox, calls_of_running_loop
+from kprod._core.aio.loop_mailbox cimport LoopMailbox, calls_of_running_loop, running_loop
 from kprod._core.outcome.record_future cimport RecordFuture, call_back
 
-from asyncio import _get_running_loop
 from contextvars import copy_context
 
 
@@ -28,7 +27,7 @@ def add_done_call(RecordFuture future not None, callback, context=None) -> None:
         callback: Takes the future.
         context: To run it in; None, in a loop, is a copy of the present one.
     """
-    if _get_running_loop() is None:
+    if running_loop() is None:
         call_when_done(future, callback, context)
         return
     if context is None:
@@ -68,7 +67,7 @@ def remove_done_call(RecordFuture future not None, callback) -> int:
     Returns:
         How often it had been added; 0 once it is called.
     """
-    if _get_running_loop() is None:
+    if running_loop() is None:
         return _remove(future, callback)
     return _remove_in_loop(calls_of_running_loop(), future, callback)
 

@@ -24,4 +24,5 @@ cdef class LoopSignal(LoopCall):
     cdef bint notify(self) except -1
 
 
+cpdef object running_loop()
 cdef LoopMailbox calls_of_running_loop()

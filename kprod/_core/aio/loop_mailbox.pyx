@@ -15,12 +15,13 @@ cimport cython
 
 from kprod._core.threads cimport current
 
-from asyncio import get_running_loop
 from collections import deque
+from sys import modules
 from threading import local
 from weakref import ref
 
 cdef object _here = local()
+cdef object _get_running_loop = None  # asyncio's, once somebody has imported asyncio
 
 
 cdef class LoopCall:
@@ -95,10 +96,24 @@ cdef class LoopMailbox:
                 )
 
 
+cpdef object running_loop():
+    """Return the event loop that runs in this thread; None if none does."""
+    global _get_running_loop
+    if _get_running_loop is None:
+        # Importing asyncio takes longer than importing a producer, and without it no loop runs.
+        if "asyncio" not in modules:
+            return None
+        from asyncio import _get_running_loop as found
+        _get_running_loop = found
+    return _get_running_loop()
+
+
 cdef LoopMailbox calls_of_running_loop():
     """Those of the loop that runs in this thread; RuntimeError if none does."""
     cdef LoopMailbox calls
-    loop = get_running_loop()
+    loop = running_loop()
+    if loop is None:
+        raise RuntimeError("no running event loop")
     # Weak, so that a thread does not keep a loop that is over; whoever waits keeps the calls. By
     # loop, since a thread may run several in turn, and takes back in each what it added there.
     known = getattr(_here, "calls", {})

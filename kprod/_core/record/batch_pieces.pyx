@@ -16,11 +16,8 @@ from libc.string cimport memcpy
 from kprod._core.memory.chunk cimport Chunk, ChunkPart, part_of
 from kprod._core.memory.chunk_pool cimport ChunkChain
 from kprod._core.collector cimport untrack
+from kprod._core.checksum cimport crc32c
 from kprod._core.layout cimport ATTRIBUTES_OFFSET, BATCH_OVERHEAD_BYTES
-
-from crc32c import crc32c
-
-cdef object _KEEP_LOCK = 0
 
 
 cdef list chunk_parts(ChunkChain chain, const unsigned char* end):
@@ -70,9 +67,9 @@ cdef unsigned int checksum_of(list pieces) except? 0:
     # cost milliseconds to get it back behind a busy caller.
     if isinstance(pieces[0], ChunkPart):
         part = <ChunkPart>pieces[0]
-        crc = crc32c(part_of(part.chunk, ATTRIBUTES_OFFSET, part.size_bytes), 0, _KEEP_LOCK)
+        crc = crc32c(part_of(part.chunk, ATTRIBUTES_OFFSET, part.size_bytes), 0)
     else:
-        crc = crc32c(pieces[0][<int>ATTRIBUTES_OFFSET:], 0, _KEEP_LOCK)
+        crc = crc32c(pieces[0][<int>ATTRIBUTES_OFFSET:], 0)
     for index in range(1, PyList_GET_SIZE(pieces)):
-        crc = crc32c(pieces[index], crc, _KEEP_LOCK)
+        crc = crc32c(pieces[index], crc)
     return crc

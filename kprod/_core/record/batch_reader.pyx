@@ -20,9 +20,9 @@ the delete horizon.
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from crc32c import crc32c
 
 from kprod._core.endian cimport load_int16, load_int32, load_int64
+from kprod._core.checksum cimport crc32c
 from kprod._core.layout cimport (
     ATTRIBUTES_OFFSET,
     BASE_OFFSET_OFFSET,
@@ -264,7 +264,7 @@ cdef class RecordBatch:
             Whether it is the stored one.
         """
         # 0: keep the interpreter lock.
-        return crc32c(self.view[<Py_ssize_t>ATTRIBUTES_OFFSET:], 0, 0) == self.crc
+        return crc32c(self.view[<Py_ssize_t>ATTRIBUTES_OFFSET:], 0) == self.crc
 
     def check_records(self, *, bint contiguous=False):
         """Walk all records without making objects of them.

@@ -12,9 +12,9 @@ Source: Kafka DefaultRecordBatch and LogValidator (clients 4.3.1).
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
 
-from crc32c import crc32c
 
 from kprod._core.endian cimport load_int16, load_int32, store_int16, store_int32, store_int64
+from kprod._core.checksum cimport crc32c
 from kprod._core.layout cimport (
     ATTRIBUTES_OFFSET,
     BASE_OFFSET_OFFSET,
@@ -97,7 +97,7 @@ def rewrite_crc(buffer):
     cdef uint32_t checksum
     cdef int64_t size = LOG_OVERHEAD_BYTES + <int64_t>load_int32(start + BATCH_LENGTH_OFFSET)
     try:
-        checksum = crc32c(memoryview(buffer)[<Py_ssize_t>ATTRIBUTES_OFFSET:size], 0, 0)
+        checksum = crc32c(memoryview(buffer)[<Py_ssize_t>ATTRIBUTES_OFFSET:size], 0)
         store_int32(start + CRC_OFFSET, <int32_t>checksum)
     finally:
         PyBuffer_Release(&held)

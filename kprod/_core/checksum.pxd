@@ -1,0 +1,1 @@
+cdef object crc32c(object data, object start)

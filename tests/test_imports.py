@@ -1,0 +1,61 @@
+"""What an import brings with it: little, and nothing that only some programs need."""
+
+import subprocess
+import sys
+
+import pytest
+
+# Standard library that a producer needs; names that begin with "_" are parts of these.
+STANDARD = frozenset(
+    """abc array ast atexit bisect collections contextlib contextvars copy dataclasses difflib dis
+    enum errno fcntl functools heapq inspect itertools importlib keyword linecache logging math
+    opcode operator platform queue random re reprlib select selectors signal socket string struct
+    textwrap threading time token tokenize traceback types typing uuid warnings weakref
+    annotationlib ipaddress urllib pathlib fnmatch locale ntpath""".split()
+)
+BUILT = {"cython_runtime"}  # of every compiled module, beside `_cython_…`
+
+
+def _loaded(code: str) -> set[str]:
+    """Return the top-level packages that a program loads after the interpreter has started."""
+    script = f"import sys; before = set(sys.modules)\n{code}\nprint(*set(sys.modules) - before)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True
+    )
+    return {name.split(".")[0] for name in done.stdout.split()}
+
+
+def test_a_producer_loads_what_it_needs() -> None:
+    """No asyncio, no TLS, no JSON, no codec, no package but kprod."""
+    found = {name for name in _loaded("import kprod") if not name.startswith("_")}
+    assert found - STANDARD - BUILT == {"kprod"}
+
+
+@pytest.mark.parametrize(
+    ("code", "package"),
+    [
+        ("kprod.AsyncProducer", "asyncio"),
+        ("kprod.serialization.serialize_json({})", "orjson"),
+        ("kprod.compression.compress(1, b'')", "zlib"),
+        ("kprod.compression.compress(2, b'')", "snappy"),
+        ("kprod.compression.compress(3, b'')", "lz4"),
+        ("kprod.compression.compress(4, b'')", "zstandard"),
+        ("kprod.Producer(bootstrap_servers='127.0.0.1:1').close()", "crc32c"),
+    ],
+)
+def test_the_rest_is_loaded_when_it_is_asked_for(code: str, package: str) -> None:
+    """Each package comes with the call that needs it."""
+    assert package in _loaded(f"import kprod, kprod.compression, kprod.serialization\n{code}")
+
+
+def test_names_that_are_loaded_late_are_listed() -> None:
+    """`dir` shows them before they are loaded, and a wrong name is an AttributeError."""
+    code = (
+        "import kprod; assert 'AsyncProducer' in dir(kprod); assert not hasattr(kprod, 'Nothing')"
+    )
+    assert "asyncio" not in _loaded(code)
+
+
+def test_the_pytest_plugin_loads_nothing_of_kprod() -> None:
+    """Pytest loads it in every project's runs, wherever kprod is installed."""
+    assert "kprod" not in _loaded("import pytest_kprod")
