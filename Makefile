@@ -45,6 +45,7 @@ format: $(VENV)/.built  ## write the style that lint asks for, as far as a tool 
 
 docs: $(VENV)/.built  ## write the generated pages and build the site in out/site
 	$(PY) -m tools.generate_configuration
+	$(PY) -m tools.generate_settings
 	$(PY) -m tools.generate_metrics
 	$(PY) -m tools.generate_errors
 	$(PY) -m tools.generate_migrating

@@ -4,8 +4,12 @@
 all that a `Producer` needs.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kprod.errors import KprodError, Persistence
+from kprod.interfaces import Interceptor, OutgoingRecord, Partitioner, Serializer
+from kprod.model import Acks, Codec, RecordMetadata
 from kprod.producer.future import RecordFuture, as_completed, failures_of, wait
 from kprod.producer.producer import Producer
 from kprod.producer.receipt import SendReceipt
@@ -13,12 +17,23 @@ from kprod.version import __version__ as __version__  # re-exported
 
 if TYPE_CHECKING:
     from kprod.aio import AsyncProducer
+    from kprod.config.producer_settings import ProducerSettings
 
 __all__ = [
+    "Acks",
     "AsyncProducer",
+    "Codec",
+    "Interceptor",
+    "KprodError",
+    "OutgoingRecord",
+    "Partitioner",
+    "Persistence",
     "Producer",
+    "ProducerSettings",
     "RecordFuture",
+    "RecordMetadata",
     "SendReceipt",
+    "Serializer",
     "as_completed",
     "failures_of",
     "wait",
@@ -26,12 +41,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562
-    if name != "AsyncProducer":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from kprod.aio import AsyncProducer  # noqa: PLC0415 - when it is asked for
-
-    globals()[name] = AsyncProducer
-    return AsyncProducer
+    match name:
+        case "AsyncProducer":
+            module = "kprod.aio"
+        case "ProducerSettings":
+            module = "kprod.config.producer_settings"
+        case _:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(module), name)
+    return found
 
 
 def __dir__() -> list[str]:

@@ -8,13 +8,10 @@ import kprod
 from kprod.broker import EmbeddedCluster
 
 PUBLIC = {
-    "AsyncProducer",
-    "Producer",
-    "RecordFuture",
-    "SendReceipt",
-    "as_completed",
-    "failures_of",
-    "wait",
+    *("Acks", "AsyncProducer", "Codec", "Interceptor", "KprodError", "OutgoingRecord"),
+    *("Partitioner", "Persistence", "Producer", "ProducerSettings", "RecordFuture"),
+    *("RecordMetadata", "SendReceipt", "Serializer"),
+    *("as_completed", "failures_of", "wait"),
 }
 
 

@@ -9,7 +9,7 @@ Source: aiokafka 0.14 for the names.
 
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
 from kprod._core.aio.async_send import AsyncSendMethod
 from kprod.aio.async_engine import AsyncEngine
@@ -21,6 +21,9 @@ from kprod.producer.interceptors import OnDelivery
 from kprod.producer.producer import Producer
 from kprod.producer.receipt import SendReceipt
 from kprod.wording import plural
+
+if TYPE_CHECKING:
+    from kprod.config.producer_settings import ProducerSettings
 
 _logger = guarded_logger(__name__)
 
@@ -49,7 +52,7 @@ class AsyncProducer(AsyncSendMethod):
         /,
         *,
         engine: Producer | None = None,
-        **more_settings: object,
+        **more_settings: "Unpack[ProducerSettings]",
     ) -> None:
         if self._kprod is not None:
             raise RuntimeError("AsyncProducer.__init__ was called twice; make another one")

@@ -9,7 +9,7 @@ Source: Kafka KafkaProducer (clients 4.3.1).
 
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
 from kprod._core.send.send_hooks import not_initialised
 from kprod._core.send.send_path import SendMethod
@@ -23,6 +23,9 @@ from kprod.producer.producer_engine import ProducerEngine
 from kprod.producer.receipt import SendReceipt
 from kprod.producer.wiring import Environment, wired
 from kprod.wording import plural
+
+if TYPE_CHECKING:
+    from kprod.config.producer_settings import ProducerSettings
 
 __all__ = ["Producer", "engine_of"]
 
@@ -63,7 +66,7 @@ class Producer(SendMethod):
         /,
         *,
         environment: Environment | None = None,
-        **more_settings: object,
+        **more_settings: "Unpack[ProducerSettings]",
     ) -> None:
         if getattr(type(self), _OWN_NAME) is not getattr(SendMethod, _OWN_NAME):
             raise TypeError(

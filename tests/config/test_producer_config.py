@@ -9,7 +9,7 @@ from kprod.config import Address, NetworkSettings, ProducerConfig
 from kprod.config.setting import rows
 from kprod.errors import ConfigError
 from kprod.model import Acks, Codec
-from tools import generate_configuration
+from tools import generate_configuration, generate_settings
 
 SERVERS = {"bootstrap_servers": "localhost:9092"}
 
@@ -271,6 +271,12 @@ def test_every_setting_but_callables_is_in_a_slice() -> None:
     }
     every = {name for name, _, _ in rows(ProducerConfig)}
     assert every - taken == {"interceptors", "key_serializer", "value_serializer"}
+
+
+def test_types_of_settings_are_fresh() -> None:
+    """The typed dictionary is what the table gives; `make docs` writes it."""
+    module = Path(generate_settings.MODULE).read_text(encoding="utf-8")
+    assert module == generate_settings.module()
 
 
 def test_configuration_page_is_fresh() -> None:

@@ -276,7 +276,7 @@ class Stage:
         self.turns = 0
         self.selector = StageSelector(self.clock, self._serve)
         io = NetworkIO(selector=self.selector, resolver=ScriptedResolver(), connect=self._connect)
-        given = {
+        given: dict[str, Any] = {
             "bootstrap_servers": ",".join(f"127.0.0.1:{9_000 + node_id}" for node_id in node_ids),
             "max_block_ms": 0,
             "linger_ms": 0,

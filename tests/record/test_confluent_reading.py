@@ -89,9 +89,7 @@ class Ours:
     def __init__(self, cluster: EmbeddedCluster, codec: Codec) -> None:
         self._topic = f"ours-{codec.name}"
         servers = cluster.bootstrap_servers
-        self._producer = Producer(
-            bootstrap_servers=servers, compression_type=codec.name.lower(), linger_ms=0
-        )
+        self._producer = Producer(bootstrap_servers=servers, compression_type=codec, linger_ms=0)
         self._consumer = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": servers,

@@ -1,0 +1,184 @@
+"""The settings of a producer as keyword arguments, for type checkers and editors.
+
+Generated from the table in `kprod/config` by `make docs`; do not edit. A program never reads it:
+`ProducerConfig.parse` checks settings, and takes numbers and flags as texts, too.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypedDict
+
+from kprod.interfaces import Interceptor, Partitioner
+from kprod.model import Acks, Codec
+
+PartitionerName = Literal[
+    "murmur2",
+    "consistent",
+    "consistent_random",
+    "fnv1a",
+    "fnv1a_random",
+    "round_robin",
+]
+
+
+class ProducerSettings(TypedDict, total=False):
+    """Every setting by its Python names; `docs/configuration.md` has them with their bounds."""
+
+    bootstrap_servers: str | Sequence[str]
+    """Brokers to ask first; the cluster names the others. Required."""
+
+    client_id: str
+    """The name that brokers see in requests, logs and quotas; empty: `producer-1`, `producer-2`, …
+    in the order of making."""
+
+    client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
+    """Try every address of a name in turn, or first replace each bootstrap name by the canonical
+    names of its addresses."""
+
+    metadata_max_age_ms: int
+    """Cluster metadata is fetched again at this age, even if nothing went wrong. In ms."""
+
+    metadata_max_idle_ms: int
+    """A topic that is not sent to for this long is no longer asked about. In ms."""
+
+    metadata_recovery_strategy: Literal["rebootstrap", "none"]
+    """When no known broker can be used: begin again from `bootstrap_servers`, or keep trying the
+    known ones."""
+
+    metadata_recovery_rebootstrap_trigger_ms: int
+    """Begin again from `bootstrap_servers` when no broker has said anything about the cluster for
+    this long. In ms."""
+
+    allow_auto_create_topics: bool
+    """Let the broker create an unknown topic, if its own settings allow it."""
+
+    request_timeout_ms: int
+    """Wait for one answer; then the connection is closed and the request retried. In ms."""
+
+    retry_backoff_ms: int
+    """Wait before the first retry; it doubles with each, ±20 %. In ms."""
+
+    retry_backoff_max_ms: int
+    """The longest wait between retries. In ms."""
+
+    max_in_flight_requests_per_connection: int
+    """Requests sent to one broker and not answered yet."""
+
+    reconnect_backoff_ms: int
+    """Wait before connecting again; it doubles with each failure, ±20 %. In ms."""
+
+    reconnect_backoff_max_ms: int
+    """The longest wait before connecting again. In ms."""
+
+    socket_connection_setup_timeout_ms: int
+    """Wait for a connection to stand; it doubles with each failure, ±20 %. In ms."""
+
+    socket_connection_setup_timeout_max_ms: int
+    """The longest wait for a connection to stand. In ms."""
+
+    connections_max_idle_ms: int
+    """A connection that carries nothing for this long is closed (just below the ten minutes after
+    which a broker does); -1 never closes one. In ms."""
+
+    send_buffer_bytes: int
+    """The socket's send buffer (SO_SNDBUF); -1 lets the system grow it as needed. Kafka's 131,072
+    takes an eighth of a batch at a time. In bytes."""
+
+    receive_buffer_bytes: int
+    """The socket's receive buffer (SO_RCVBUF); -1 leaves it alone. In bytes."""
+
+    acks: Literal["all", -1, 0, 1] | Acks
+    """Who must have a batch before the broker answers: all in-sync replicas, the leader alone, or
+    nobody (0: no answer, offsets are -1)."""
+
+    enable_idempotence: bool
+    """No record twice and none out of order, whatever is retried. Switched off (with a line in the
+    log) by `acks` other than all or `retries=0`, unless it is asked for: then those are an
+    error."""
+
+    delivery_timeout_ms: int
+    """From `send` to the outcome, at the most. At least `linger_ms` + `request_timeout_ms`: what
+    was not set of the three gives way (with a line in the log), first the time of a request; a
+    contradiction of what was set is an error. In ms."""
+
+    retries: int
+    """Attempts after the first; better left alone, as `delivery_timeout_ms` is the limit that means
+    something."""
+
+    linger_ms: int
+    """A batch that is not full waits this long for company. In ms."""
+
+    batch_size: int
+    """A batch is full at this many bytes before compression. A limit, not an allocation (Kafka's
+    16,384 is both): memory follows the records. Where it is not given and `max_request_size` is
+    smaller, that is the limit. In bytes."""
+
+    buffer_memory: int
+    """Memory for records that are not delivered yet. In bytes."""
+
+    on_buffer_full: Literal["block", "raise"]
+    """Whether `send` waits for memory, up to `max_block_ms`, or raises `BufferTimeout` at once."""
+
+    max_block_ms: int
+    """The longest that one `send` waits, for metadata and memory together. In ms."""
+
+    max_request_size: int
+    """The largest request, and the largest record before compression. In bytes."""
+
+    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] | Codec | None
+    """How batches are compressed."""
+
+    compression_gzip_level: int
+    """1 is fast, 9 is small, -1 is zlib's choice (6)."""
+
+    compression_lz4_level: int
+    """As in Kafka: 9 is lz4's fast compressor, any other level its thorough one, brought into that
+    one's range of 3 to 12."""
+
+    compression_zstd_level: int
+    """22 is small, negative levels are fast."""
+
+    partitioner: PartitionerName | Partitioner | None
+    """Called as `partitioner(key, all_partitions, available)` for a record that names no partition.
+    None or 'murmur2': murmur2 of the key, as Kafka; without a key, one partition per batch, chosen
+    by load. 'consistent' (CRC-32) and 'fnv1a' are librdkafka's and send records without a key to
+    one partition; with '_random' those, and for 'consistent_random' empty keys too, go as with
+    'murmur2'. 'round_robin' gives each partition that has a leader a record in turn. Keys do not
+    matter then."""
+
+    partitioner_class: PartitionerName | Partitioner | None
+    """Called as `partitioner(key, all_partitions, available)` for a record that names no partition.
+    None or 'murmur2': murmur2 of the key, as Kafka; without a key, one partition per batch, chosen
+    by load. 'consistent' (CRC-32) and 'fnv1a' are librdkafka's and send records without a key to
+    one partition; with '_random' those, and for 'consistent_random' empty keys too, go as with
+    'murmur2'. 'round_robin' gives each partition that has a leader a record in turn. Keys do not
+    matter then."""
+
+    partitioner_ignore_keys: bool
+    """Choose the partition of a record with a key as if it had none."""
+
+    partitioner_adaptive_partitioning_enable: bool
+    """Records without a key go less often to partitions whose queue is long."""
+
+    partitioner_availability_timeout_ms: int
+    """A broker that takes nothing for this long gets no records without a key; 0 never gives up on
+    one. In ms."""
+
+    partitioner_rack_aware: bool
+    """Records without a key go to partitions led from `client_rack`, while there are any. Spares
+    traffic between zones, and evens nothing out."""
+
+    client_rack: str
+    """Where this client runs, in the words of the brokers' `broker.rack`. `partitioner_rack_aware`
+    needs it."""
+
+    key_serializer: Callable[..., Any] | None
+    """Called with each key, returns bytes; see serializers.md. None: keys are bytes."""
+
+    value_serializer: Callable[..., Any] | None
+    """Called with each value, returns bytes; see serializers.md. None: values are bytes."""
+
+    interceptors: Sequence[Interceptor]
+    """Objects that see every record on its way in and every outcome on its way out."""
+
+    interceptor_classes: Sequence[Interceptor]
+    """Objects that see every record on its way in and every outcome on its way out."""

@@ -1,0 +1,92 @@
+"""Write `kprod/config/producer_settings.py`: the settings' names and types, for type checkers.
+
+Run by `make docs`; a test compares the module with what this one returns.
+"""
+
+import textwrap
+from pathlib import Path
+
+from kprod.config import ProducerConfig
+from kprod.config.kinds import Choice, Function, Kind
+from kprod.config.setting import Setting, rows
+
+MODULE = Path(__file__).parent.parent / "kprod" / "config" / "producer_settings.py"
+
+_HEAD = '''\
+"""The settings of a producer as keyword arguments, for type checkers and editors.
+
+Generated from the table in `kprod/config` by `make docs`; do not edit. A program never reads it:
+`ProducerConfig.parse` checks settings, and takes numbers and flags as texts, too.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypedDict
+
+from kprod.interfaces import Interceptor, Partitioner
+from kprod.model import Acks, Codec
+
+PartitionerName = Literal[
+{names}]
+
+
+class ProducerSettings(TypedDict, total=False):
+    """Every setting by its Python names; `docs/configuration.md` has them with their bounds."""
+'''
+
+_BY_KIND = {
+    "Whole": "int",
+    "Level": "int",
+    "Flag": "bool",
+    "AcksKind": 'Literal["all", -1, 0, 1] | Acks',
+    "CodecKind": 'Literal["none", "gzip", "snappy", "lz4", "zstd"] | Codec | None',
+    "ClientId": "str",
+    "AddressList": "str | Sequence[str]",
+    "InterceptorList": "Sequence[Interceptor]",
+}
+_WIDTH = 96  # within the indentation
+
+
+def module() -> str:
+    """Return the whole module."""
+    table = list(rows(ProducerConfig))
+    kinds = (setting.kind for _, setting, _ in table)
+    names = next(kind.names for kind in kinds if isinstance(kind, Function) and kind.names)
+    parts = [_HEAD.format(names="".join(f'    "{name}",\n' for name in names))]
+    for name, setting, _ in table:
+        text = _docstring(setting)
+        parts += [
+            f"\n    {spelling}: {_annotation(setting.kind)}\n{text}"
+            for spelling in setting.spellings(name)
+            if spelling.isidentifier()
+        ]
+    return "".join(parts)
+
+
+def _annotation(kind: Kind) -> str:
+    match kind:
+        case Choice():
+            return f"Literal[{', '.join(map(_quoted, kind.choices))}]"
+        case Function():
+            face = "PartitionerName | Partitioner" if kind.names else "Callable[..., Any]"
+            return f"{face} | None"
+    return _BY_KIND[type(kind).__name__]
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def _docstring(setting: Setting) -> str:
+    unit = f" In {setting.unit}." if setting.unit else ""
+    text = f'"""{setting.text.replace("−", "-")}{unit}"""'
+    lines = textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return "".join(f"    {line}\n" for line in lines)
+
+
+def main() -> None:
+    """Write the module."""
+    MODULE.write_text(module(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
