@@ -67,7 +67,7 @@ def test_wheel_holds_the_package_alone(tmp_path: Path, compiled: set[str]) -> No
     others = [
         name
         for name in members
-        if not name.startswith(("kprod/", "pyspark_kprod/"))
+        if not name.startswith(("kprod/", "pyspark_kprod/", "pytest_kprod.py"))
         or not name.endswith((".py", ".pyi", ".pxd", "/py.typed"))
     ]
     assert others == []

@@ -8,14 +8,13 @@ Source: KIP-580; Kafka's ExponentialBackoff (clients 4.3.1) for jitter and the e
 """
 
 import random
-from dataclasses import dataclass
+from typing import NamedTuple
 
 JITTER_RATIO = 0.2  # KIP-580: one fifth either way, so that clients do not return together
 _EXPONENT_MAX = 62  # beyond it the power alone is past every limit in milliseconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExponentialBackoff:
+class ExponentialBackoff(NamedTuple):
     """Waits of `initial_ms × 2^failures`, at most `max_ms`, each varied by a fifth.
 
     Attributes:

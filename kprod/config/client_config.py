@@ -7,25 +7,22 @@ Thread-safety: immutable.
 Source: Kafka's CommonClientConfigs (clients 4.3.1), KIP-19, KIP-580, KIP-601.
 """
 
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
 
 from kprod.config.address import Address
 from kprod.config.kinds import AddressList, Choice, ClientId, Flag, Level, Whole
 from kprod.config.setting import Group, row
 from kprod.config.settings_slices import MetadataSettings, NetworkSettings
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-_SliceT = TypeVar("_SliceT", bound="DataclassInstance")
+_SliceT = TypeVar("_SliceT", bound=NamedTuple)
 
 DELAY = Whole(minimum=0, reason="time never goes back; the most is 24 days, in a 32-bit number")
 TIMEOUT = Whole(minimum=1, reason="0 ms would give up before it began; the most is 24 days")
 _SOCKET_BUFFER = Whole(minimum=-1, reason="−1 leaves it to the operating system")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClientConfig:
     """Settings of a client, whatever it does.
 
@@ -242,7 +239,6 @@ class ClientConfig:
         """Return the settings that a slice names.
 
         Args:
-            slice_class: A dataclass whose fields are named as settings here.
+            slice_class: A named tuple whose fields are named as settings here.
         """
-        values = {wanted.name: getattr(self, wanted.name) for wanted in fields(slice_class)}
-        return slice_class(**values)
+        return slice_class._make(getattr(self, name) for name in slice_class._fields)

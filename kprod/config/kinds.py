@@ -11,8 +11,7 @@ Thread-safety: immutable.
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kprod.config.address import Address, parse_addresses
 from kprod.config.quoting import shown
@@ -33,19 +32,18 @@ class Kind(Protocol):
         """Return what is accepted, for the configuration page."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
+class Whole(NamedTuple):
     """A whole number between two bounds.
 
     Attributes:
         minimum: Smallest value accepted.
-        maximum: Largest value accepted.
         reason: Why the bounds are where they are.
+        maximum: Largest value accepted.
     """
 
     minimum: int
-    maximum: int = INT32_MAX
     reason: str
+    maximum: int = INT32_MAX
 
     def convert(self, value: object) -> int:
         """Return the number; a decimal text counts as one, a bool does not."""
@@ -63,8 +61,7 @@ class Whole:
         return f"from {self.minimum} to {self.maximum}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
+class Level(NamedTuple):
     """A range, and one number outside of it with a meaning of its own, such as −1.
 
     Attributes:
@@ -104,8 +101,7 @@ class Flag:
         return "True, False"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(NamedTuple):
     """One of a few texts."""
 
     choices: tuple[str, ...]
@@ -199,8 +195,7 @@ class AddressList:
         return "'host:port,host:port' or a sequence of such texts; IPv6 as '[address]:port'"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Function:
+class Function(NamedTuple):
     """A callable, or None; where names are given, also one of them.
 
     Attributes:

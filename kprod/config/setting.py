@@ -5,8 +5,8 @@ Thread-safety: immutable.
 
 import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kprod.config.kinds import Kind
 
@@ -27,8 +27,7 @@ class Group(enum.Enum):
     NETWORK = "Network"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(NamedTuple):
     """One row of the table.
 
     Attributes:

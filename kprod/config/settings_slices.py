@@ -3,18 +3,19 @@
 A component asks for the slice it uses, so that its constructor says what can change its
 behaviour, and a test makes only that. Fields are named as in the table.
 
+They are named tuples, which take a tenth of a dataclass's time to define.
+
 Thread-safety: immutable.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kprod.config.address import Address
 from kprod.interfaces import Partitioner
 from kprod.model import CODECS, Acks, Codec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccumulatorSettings:
+class AccumulatorSettings(NamedTuple):
     """How records become batches, and how much memory they may hold."""
 
     batch_size: int
@@ -26,8 +27,7 @@ class AccumulatorSettings:
     on_buffer_full: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompressionSettings:
+class CompressionSettings(NamedTuple):
     """Which codec, and each codec's level."""
 
     compression_type: Codec
@@ -42,8 +42,7 @@ class CompressionSettings:
         return int(getattr(self, facts.level_setting)) if facts.levels else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SenderSettings:
+class SenderSettings(NamedTuple):
     """How batches are sent, acknowledged and tried again."""
 
     acks: Acks
@@ -57,8 +56,7 @@ class SenderSettings:
     retry_backoff_max_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionerSettings:
+class PartitionerSettings(NamedTuple):
     """How a record that names no partition gets one."""
 
     partitioner: Partitioner | str | None
@@ -69,8 +67,7 @@ class PartitionerSettings:
     client_rack: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkSettings:
+class NetworkSettings(NamedTuple):
     """How connections are made, watched and given up."""
 
     client_id: str
@@ -86,8 +83,7 @@ class NetworkSettings:
     receive_buffer_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataSettings:
+class MetadataSettings(NamedTuple):
     """Whom to ask about the cluster, and how often."""
 
     bootstrap_servers: tuple[Address, ...]

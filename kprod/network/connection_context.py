@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 DEFAULT_CLIENT_ID = "kprod"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NetworkIO:
     """The I/O of a client; tests replace it.
 

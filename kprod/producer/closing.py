@@ -37,7 +37,7 @@ _CLOSED_BEFORE = "the producer was closed before the record was acknowledged"
 _logger = guarded_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClosingParts:
     """What a producer is made of, as far as its end is concerned."""
 

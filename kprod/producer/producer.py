@@ -16,7 +16,6 @@ from kprod._core.send.send_path import SendMethod
 from kprod.config import ProducerConfig, given_settings
 from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Metrics
-from kprod.producer import bulk
 from kprod.producer import future as _future  # registers the future's bridges
 from kprod.producer.interceptors import OnDelivery
 from kprod.producer.producer_engine import ProducerEngine
@@ -136,6 +135,8 @@ class Producer(SendMethod):
             "partitions": partitions,
             "timestamps_ms": timestamps_ms,
         }
+        from kprod.producer import bulk  # noqa: PLC0415 - eleven compiled modules, if asked for
+
         return bulk.send_many(engine_of(self).path, topic, values, others, on_delivery=on_delivery)
 
     def send_arrow(  # noqa: PLR0913 - what a record is made of
@@ -197,6 +198,8 @@ class Producer(SendMethod):
             "partition": partition,
             "timestamp": timestamp,
         }
+        from kprod.producer import bulk  # noqa: PLC0415 - as in send_many
+
         return bulk.send_arrow(engine_of(self).path, topic, data, names)
 
     def flush(self, timeout: float | None = None) -> int:

@@ -3,13 +3,12 @@
 Thread-safety: immutable.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kprod._core.send.key_hash import KeyHash
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendRules:
+class SendRules(NamedTuple):
     """The rules of one producer.
 
     Attributes:

@@ -9,7 +9,7 @@ Thread-safety: `wired` any thread.
 import itertools
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from kprod._core import checksum
@@ -43,7 +43,7 @@ from kprod.timer.timer import Timer
 _numbers = itertools.count(1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Environment:
     """The world a producer runs in; tests and simulations bring another.
 
@@ -165,7 +165,7 @@ def _send_rules(config: ProducerConfig, pool: BufferPool) -> SendRules:
 
 def _add_network(engine: ProducerEngine, world: Environment) -> None:
     """Add the connections."""
-    network = replace(engine.config.network_settings(), client_id=engine.client_id)
+    network = engine.config.network_settings()._replace(client_id=engine.client_id)
     engine.client = NetworkClient(
         network,
         engine.metadata,
