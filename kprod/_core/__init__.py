@@ -5,7 +5,7 @@ It has a folder, called a room, for each noun: `memory`, `record`, `wire`, `outc
 `tests/test_rooms.py` says which room may import from which; `docs/architecture.md` has the table.
 
 The core starts no thread, opens no socket, logs nothing and reads no configuration; `socket_io`
-reads and writes descriptors that others have opened. Each `.pyx` has a `.pxd`, its table of
-contents for other compiled modules, and a `.pyi` for Python. It imports nothing else of
-kprod but `kprod.errors`; stubs name types of `kprod.model` too.
+reads and writes descriptors that its callers have opened. Each `.pyx` has a `.pxd`, its table of
+contents for other compiled modules, and a `.pyi` for Python. Of the rest of kprod the core imports
+only `kprod.errors`; stubs also name types of `kprod.model`.
 """

@@ -1,6 +1,6 @@
 # Arguments of the send path, checked and turned into C values; inline only, so there is no .pyx.
 #
-# What is wrong is raised as TypeError or ValueError that names the argument and the remedy.
+# A wrong argument raises TypeError or ValueError, whose text names the argument and the remedy.
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyObject_CheckBuffer, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
@@ -9,7 +9,7 @@ from cpython.unicode cimport PyUnicode_FromObject
 from libc.stdint cimport int64_t
 
 
-# Where the bytes of a value or key lie, size -1 for None; True when `view` must be released.
+# Find the bytes of a key or value; size -1 for None. True if the caller must release `view`.
 cdef inline bint expose(
     object given, Py_buffer* view, const unsigned char** at, Py_ssize_t* size, str role
 ) except -1:
@@ -33,7 +33,7 @@ cdef inline bint expose(
     return True
 
 
-# A number that is not negative and fits 64 bits.
+# Convert a number, which must be non-negative and fit 64 bits.
 cdef inline int64_t whole(object given, str role) except -1:
     cdef object number
     try:
@@ -47,7 +47,7 @@ cdef inline int64_t whole(object given, str role) except -1:
     return number
 
 
-# An exact str: looking up anything else could run its own code.
+# Return the topic as an exact str: hashing or comparing a subclass could run its own code.
 cdef inline object plain_text(object topic):
     if not isinstance(topic, str):
         raise TypeError(f"topic must be str, got {type(topic).__name__}")

@@ -1,16 +1,16 @@
 from libc.stdint cimport int64_t
 
-# A reading of the wall clock that calls in a row share; zeroed: none yet. For who holds the
-# interpreter lock.
+# A reading of the wall clock that calls in a row share; all zero before the first reading. Access
+# needs the GIL.
 cdef struct SharedStamp:
     int64_t timestamp_ms
-    # When it was read: by the wall clock, and by the kernel's last tick.
+    # Time of the reading: by the wall clock, and by the kernel's last tick.
     int64_t read_ns
     int64_t tick_ns
-    # How many may share it still, and how many have.
+    # Calls that may still share the reading, and calls that have.
     int left_count
     int shared_count
-    # Calls up to this reading that each came close upon the one before.
+    # Calls up to this reading, each of which closely followed the one before.
     int row_count
 
 
@@ -27,9 +27,9 @@ cpdef double bounded_s(object timeout) except -1
 
 
 cdef class Deadline:
-    # None: the machine's.
+    # None for the machine's clock.
     cdef SystemClock _clock
-    # −1: it never ends.
+    # −1 for no end.
     cdef int64_t _ends_ns
     cdef int64_t _now_ns(self) noexcept
     cpdef double wait_s(self) noexcept

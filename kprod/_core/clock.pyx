@@ -1,16 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""Clocks: two instants, monotonic for deadlines and wall for timestamps, never mixed.
+"""Clocks: monotonic time for deadlines and wall time for timestamps, never mixed.
 
-Compiled because every append reads one. Even so, to read the wall clock is the dearest step of a
-send in a row of many (22 of 89 ns), so these share a reading: `shared_timestamp_ms`. The kernel's
-coarse clock would be as fast and simpler, but its time lags by a tick for a record sent alone too,
-and so lies before the caller's own; see `docs/performance.md`. `ManualClock` derives from
-`SystemClock`, so that compiled code may hold either in one typed field and call it without going
-through Python.
+Compiled because every append reads a clock. Even so, reading the wall clock is the most expensive
+step of a send when many follow each other closely (22 of 89 ns), so such sends share a reading:
+`shared_timestamp_ms`. The kernel's coarse clock would be as fast and simpler, but it lags by up to
+a tick even for a record sent alone, whose timestamp would then be earlier than the caller's own
+reading; see `docs/performance.md`. `ManualClock` derives from `SystemClock`, so that compiled code
+can hold either in one typed field and call it without going through Python.
 
-Thread-safety: `SystemClock` any thread; `ManualClock`, and a `SharedStamp`, under the interpreter
-    lock.
+Thread-safety: `SystemClock` any thread; `ManualClock` and `SharedStamp` only with the GIL held.
 Source: Kafka Time.java and MockTime.java (clients 4.3.1) for the idea.
 """
 
@@ -19,8 +18,8 @@ from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
 
 cdef extern from *:
     """
-    /* The kernel's last tick: read from memory, in a quarter of the time. A stamp is shared where
-       there is that, and where threads do not run side by side. */
+    /* The time of the kernel's last tick is read from memory, in a quarter of the time. Stamps are
+       shared only where that clock exists and the GIL keeps threads from running in parallel. */
     #if defined(CLOCK_REALTIME_COARSE) && !defined(Py_GIL_DISABLED)
     #define KPROD_SHARES_STAMPS 1
     #define KPROD_TICKS CLOCK_REALTIME_COARSE
@@ -33,7 +32,7 @@ cdef extern from *:
     const int CLOCK_TICKS "KPROD_TICKS"
 
 cdef enum:
-    # A row is so many calls that each came so close upon the one before; then so many share.
+    # After ROW_MIN calls in a row, at most ROW_PACE_NS apart, SHARED_BY calls share one reading.
     ROW_MIN = 64
     ROW_PACE_NS = 15000
     SHARED_BY = 16
@@ -50,34 +49,34 @@ cdef inline int64_t _read_ns(int clock_id) noexcept nogil:
 
 
 cdef class SystemClock:
-    """The machine's clocks."""
+    """The machine's monotonic and wall clocks."""
 
     cpdef int64_t now_ms(self) noexcept:
-        """Monotonic milliseconds from an arbitrary origin."""
+        """Return monotonic milliseconds from an arbitrary origin."""
         return _read_ns(CLOCK_MONOTONIC) // NS_PER_MS
 
     cpdef int64_t now_ns(self) noexcept:
-        """Monotonic nanoseconds, same origin as `now_ms`."""
+        """Return monotonic nanoseconds, with the same origin as `now_ms`."""
         return _read_ns(CLOCK_MONOTONIC)
 
     cpdef int64_t timestamp_ms(self) noexcept:
-        """Milliseconds since 1970, as the wall clock has it."""
+        """Return the wall clock's milliseconds since 1970."""
         return _read_ns(CLOCK_REALTIME) // NS_PER_MS
 
     cdef int64_t own_timestamp_ms(self, SharedStamp* stamp) noexcept:
-        """As `timestamp_ms`; what was shared before is shared no longer."""
+        """Read the wall clock for this call alone, and stop sharing the earlier reading."""
         stamp.left_count = 0
         stamp.row_count = 0
         return self.timestamp_ms()
 
     cdef int64_t shared_timestamp_ms(self, SharedStamp* stamp) noexcept:
-        """As `timestamp_ms`, for calls of which many may follow close upon each other.
+        """Return the wall clock's milliseconds, from a shared reading if calls are frequent.
 
-        After 64 in a row, on average 15 us apart or less, sixteen share a reading, while the
-        kernel's tick stays the same: for 1 to 10 ms, as it was built, or while a machine is kept
-        from running. As long as the row goes on, a stamp lags by a quarter of a millisecond as a
-        rule; when it stops, up to fifteen calls may still get its last stamp, but none that is
-        from before the tick.
+        After 64 calls in a row, on average at most 15 us apart, sixteen calls share one reading
+        while the kernel's tick stays the same. A tick takes 1 to 10 ms, as the kernel was built,
+        or longer while a virtual machine is not scheduled. During the row a stamp usually lags by
+        at most a quarter of a millisecond. After its end, up to fifteen calls may still get its
+        last stamp, but never one from before the current tick.
 
         `stamp.shared_count` is 0 afterwards if the clock was read for this call.
         """
@@ -108,17 +107,17 @@ cdef class SystemClock:
 
 
 cpdef double bounded_s(object timeout) except -1:
-    """A caller's timeout as seconds to wait: at least 0, at most 10⁹, in place of infinity.
+    """Convert a caller's timeout to seconds to wait, from 0 to 10⁹, which replaces infinity.
 
     Raises:
-        TypeError: It is no number.
-        ValueError: It is NaN, of which nobody could say when it is over.
+        TypeError: It is not a number.
+        ValueError: It is NaN.
     """
     cdef double timeout_s
     try:
         timeout_s = timeout
     except OverflowError:
-        # An integer that no double holds.
+        # The integer is too large for a double.
         return 1e9 if timeout > 0 else 0.0
     if timeout_s != timeout_s:
         raise ValueError(f"timeout must be seconds or None, got {timeout}")
@@ -144,16 +143,16 @@ def wait_by(SystemClock clock) -> None:
 
 
 cdef class Deadline:
-    """When a wait ends: a caller's timeout, from now on.
+    """The instant at which a caller's timeout, counted from now, is over.
 
     Args:
-        timeout: Seconds; None never ends. Below 0 counts as 0, above 10⁹ (30 years) as 10⁹.
-        clock: Whose monotonic time is meant; by default the clock of waits (`wait_by`), which is
-            the machine's.
+        timeout: Seconds; None for no end. Below 0 counts as 0, above 10⁹ (30 years) as 10⁹.
+        clock: Clock whose monotonic time is used; by default the clock of waits (`wait_by`), which
+            is the machine's.
 
     Raises:
-        TypeError: The timeout is no number.
-        ValueError: It is NaN.
+        TypeError: The timeout is not a number.
+        ValueError: The timeout is NaN.
 
     Thread-safety: immutable.
     """
@@ -168,28 +167,28 @@ cdef class Deadline:
         return _read_ns(CLOCK_MONOTONIC) if self._clock is None else self._clock.now_ns()
 
     cpdef double wait_s(self) noexcept:
-        """Seconds left as a lock's `acquire` takes them: at least 0; −1 if it never ends."""
+        """Return the seconds left, as a lock's `acquire` takes them: at least 0; −1 for no end."""
         if self._ends_ns == NO_END_NS:
             return -1
         return max(self._ends_ns - self._now_ns(), <int64_t>0) / <double>NS_PER_S
 
     def left_s(self):
-        """Seconds left, at least 0; None if it never ends."""
+        """Return the seconds left, at least 0; None for no end."""
         return None if self._ends_ns == NO_END_NS else self.wait_s()
 
     cpdef bint is_over(self) noexcept:
-        """Whether the time is over."""
+        """Return whether the deadline has passed."""
         return self._ends_ns != NO_END_NS and self._now_ns() >= self._ends_ns
 
 
 cdef class ManualClock(SystemClock):
-    """A clock that moves only when told, for tests and simulations.
+    """A clock that moves only by `advance` and `set_wall`, for tests and simulations.
 
     Monotonic and wall time have different origins, so that code which mixes them fails.
 
     Args:
-        now_ms: Where the monotonic clock starts; ≥ 0.
-        timestamp_ms: Where the wall clock starts; ≥ 0.
+        now_ms: Start of the monotonic clock; ≥ 0.
+        timestamp_ms: Start of the wall clock; ≥ 0.
     """
 
     def __init__(self, int64_t now_ms=5_000, int64_t timestamp_ms=1_700_000_000_000):
@@ -202,15 +201,15 @@ cdef class ManualClock(SystemClock):
         self._wall_rest_ns = 0
 
     cpdef int64_t now_ms(self) noexcept:
-        """Monotonic milliseconds."""
+        """Return monotonic milliseconds."""
         return self._now_ns // NS_PER_MS
 
     cpdef int64_t now_ns(self) noexcept:
-        """Monotonic nanoseconds."""
+        """Return monotonic nanoseconds."""
         return self._now_ns
 
     cpdef int64_t timestamp_ms(self) noexcept:
-        """Wall clock, milliseconds since 1970."""
+        """Return the wall clock's milliseconds since 1970."""
         return self._timestamp_ms
 
     cdef int64_t own_timestamp_ms(self, SharedStamp* stamp) noexcept:
@@ -250,6 +249,6 @@ cdef class ManualClock(SystemClock):
         self._wall_rest_ns %= NS_PER_MS
 
     def set_wall(self, int64_t timestamp_ms):
-        """Let the wall clock jump, forward or back, as an administrator or NTP may."""
+        """Set the wall clock, forward or back, as an administrator or NTP may."""
         self._timestamp_ms = timestamp_ms
         self._wall_rest_ns = 0

@@ -1,25 +1,26 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""Which objects the cycle collector walks.
+"""Keep objects out of the cyclic garbage collector, or pause it for microseconds.
 
-It walks all that live, again and again: ten thousand batches that wait cost a tenth of the time of
-who sends them. Where every cycle through an object is cut in the end by who owns it, the collector
-has nothing to find there, and need not look.
+The collector traverses every tracked object again and again: with ten thousand queued batches that
+took a tenth of the sending threads' time. Where the owner of an object breaks every reference
+cycle through it, the collector has nothing to find and need not traverse it.
 
-Thread-safety: under the interpreter lock, by who has just made the object.
+Thread-safety: all functions need the GIL; only the thread that has just created an object may
+    untrack it.
 """
 
 
-# How many have paused it, and whether it ran when the first of them did.
+# Number of pauses in effect, and whether the collector was enabled before the first of them.
 cdef int _pauses = 0
 cdef bint _ran = False
 
 
 cpdef void pause() noexcept:
-    """Collect no garbage in this process until `resume`, which must follow within microseconds.
+    """Disable the garbage collector until `resume`, which must follow within microseconds.
 
-    On CPython 3.11 a collection may begin in any allocation, and with it the application's
-    finalizers; later ones begin it between bytecodes only, and there this does nothing.
+    On CPython 3.11 any allocation may start a collection, and with it the application's
+    finalizers. Later versions start one only between bytecodes; there this does nothing.
     """
     global _pauses, _ran
     if PY_VERSION_HEX < COLLECTS_BETWEEN_BYTECODES:
@@ -29,7 +30,7 @@ cpdef void pause() noexcept:
 
 
 cpdef void resume() noexcept:
-    """Collect garbage again, if it was collected before and nobody else has paused it."""
+    """End one pause; the last one enables the collector again if it was enabled before."""
     global _pauses
     if _pauses > 0:
         _pauses -= 1
@@ -38,17 +39,17 @@ cpdef void resume() noexcept:
 
 
 cpdef void resume_in_child() noexcept:
-    """Forget the pauses of threads that a forked child does not have."""
+    """Drop the pauses of threads that do not exist in a forked child, and resume."""
     global _pauses
     _pauses = min(_pauses, 1)
     resume()
 
 
 cpdef void untrack(object tracked) noexcept:
-    """Let the collector pass over an object; one that it never walks is left as it is.
+    """Exempt an object from garbage collection; no effect on a type that is never tracked.
 
     Args:
-        tracked: Whole, and not collected but by its reference count from now on.
+        tracked: A fully built object; from now on only its reference count frees it.
     """
     if PyObject_IS_GC(tracked):
         PyObject_GC_UnTrack(<void*>tracked)

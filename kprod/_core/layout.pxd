@@ -17,7 +17,7 @@ cpdef enum BatchLayout:
     BASE_SEQUENCE_OFFSET = 53
     RECORD_COUNT_OFFSET = 57
     BATCH_OVERHEAD_BYTES = 61
-    # The base offset and the length field itself, which the length does not count.
+    # The base offset and the length field, which the batch length does not include.
     LOG_OVERHEAD_BYTES = 12
 
 cpdef enum BatchAttributes:

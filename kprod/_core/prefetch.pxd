@@ -1,4 +1,5 @@
-# Asking for memory before it is written to; a hint to the processor, inline, so there is no .pyx.
+# Prefetching memory that is about to be written: a hint to the processor. Inline only, so there is
+# no .pyx.
 
 cdef extern from *:
     """
@@ -15,7 +16,7 @@ cdef enum:
     CACHE_LINE_BYTES = 64
 
 
-# Of any address at all: what is not there is not asked for.
+# Any address is allowed: the prefetch of an unmapped one has no effect.
 cdef inline void prefetch_lines(const void* at, Py_ssize_t size_bytes) noexcept nogil:
     cdef Py_ssize_t offset = 0
     while offset < size_bytes:

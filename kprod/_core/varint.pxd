@@ -19,8 +19,8 @@ cdef extern from *:
 
 
 cdef inline int unsigned_size(uint64_t bits) noexcept nogil:
-    # Seven bits a byte, rounded up, without a division: right for 1 to 64 significant bits. Written
-    # so that compilers need one scan of the bits, a multiplication by 9, an addition and a shift.
+    # Seven bits per byte, rounded up, without a division; correct for 1 to 64 significant bits. In
+    # this form compilers emit one bit scan, a multiplication by 9, an addition and a shift.
     return (9 * (63 ^ __builtin_clzll(bits | 1)) + 73) >> 6
 
 
@@ -32,8 +32,8 @@ cdef inline int varlong_size(int64_t value) noexcept nogil:
     return unsigned_size(zigzag64(value))
 
 
-# The writers return where the next byte goes; the caller has made room. Nearly all that a record
-# writes takes one byte or two, which need no loop.
+# The writers return the address of the next byte; the caller has reserved the space. Nearly every
+# integer of a record takes one or two bytes, which need no loop.
 cdef inline unsigned char* put_unsigned(unsigned char* at, uint64_t bits) noexcept nogil:
     if bits < 0x80:
         at[0] = <unsigned char>bits
@@ -58,7 +58,7 @@ cdef inline unsigned char* put_varlong(unsigned char* at, int64_t value) noexcep
     return put_unsigned(at, zigzag64(value))
 
 
-# The readers never pass `end`. They return NULL when the bytes run out or do not fit the width.
+# The readers never read past `end`. They return NULL if the bytes run out or exceed the width.
 cdef inline const unsigned char* take_unsigned(
     const unsigned char* at, const unsigned char* end, int bits_max, uint64_t* bits
 ) noexcept nogil:
@@ -67,7 +67,7 @@ cdef inline const unsigned char* take_unsigned(
     cdef int shift = 0
     while at < end:
         group = at[0] & 0x7F
-        # The last group may carry only the bits that are left of the width.
+        # The last group may carry only the remaining bits of the width.
         if shift + 7 > bits_max and (group >> (bits_max - shift)) != 0:
             return NULL
         value |= group << shift

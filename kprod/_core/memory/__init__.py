@@ -1,4 +1,4 @@
-"""Buffer memory: the pool of chunks, chains of them, and the waiters for it.
+"""Buffer memory: the pool of chunks, chains of chunks, and the waiters for memory.
 
-It serves `kprod.producer` and whatever holds a batch's bytes, and imports from the ground floor.
+It serves `kprod.producer` and the batches of the other rooms, and imports from the ground floor.
 """

@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""One pooled piece of memory, and a part of one, as buffers that sockets and checksums read.
+"""A pooled piece of memory, and a part of one, as buffers for sockets and checksums to read.
 
-A chunk refers to no other object, so no cycle goes through it and the garbage collector does not
-track it.
+A chunk refers to no other object, so no reference cycle goes through it and the garbage collector
+does not track it.
 
-Thread-safety: a chunk's bytes belong to the batch that holds it; nothing here locks.
-Source: Kafka BufferPool (clients 4.3.1), whose ByteBuffers these are.
+Thread-safety: no locks here; only the batch that holds a chunk may write its bytes.
+Source: Kafka BufferPool (clients 4.3.1), whose ByteBuffers correspond to chunks.
 """
 
 cimport cython
@@ -17,7 +17,7 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 @cython.no_gc
 @cython.final
 cdef class Chunk:
-    """One pooled piece of memory. It exposes its whole length as a read-only buffer.
+    """A pooled piece of memory. It exposes its whole length as a read-only buffer.
 
     The memory comes from Python's allocator, so that tracemalloc counts it.
     """
@@ -44,9 +44,9 @@ cdef class Chunk:
 @cython.no_gc
 @cython.final
 cdef class ChunkPart:
-    """Consecutive bytes of a chunk, as a read-only buffer; it keeps the chunk alive.
+    """Consecutive bytes of a chunk, as a read-only buffer that keeps the chunk alive.
 
-    A `memoryview` of them would be three objects for the cycle collector to walk.
+    A `memoryview` of them would be three objects for the garbage collector to traverse.
     """
 
     def __init__(self):
@@ -63,7 +63,7 @@ cdef class ChunkPart:
 
 
 cdef ChunkPart part_of(Chunk chunk, Py_ssize_t start, Py_ssize_t end):
-    """The bytes from `start` up to `end`, which lie within the chunk."""
+    """Return the bytes from `start` up to `end`; both must lie within the chunk."""
     cdef ChunkPart part = ChunkPart.__new__(ChunkPart)
     part.chunk = chunk
     part.memory = chunk.memory + start

@@ -16,13 +16,13 @@ cdef class ChunkPool:
     cdef readonly Py_ssize_t small_chunk_bytes
     cdef readonly Py_ssize_t large_chunk_bytes
     cdef readonly bint poisons
-    # True while someone stands in line for memory: nobody may overtake.
+    # True while the queue has waiters; then no other request may take memory.
     cdef readonly bint has_waiters
     cdef readonly bint closed
     cdef list _small
     cdef list _large
     cdef list _line
-    # Who has been granted all, and has not left.
+    # Waiters that have been granted all their bytes and have not left.
     cdef list _satisfied
     cdef Chunk try_take(self, bint large)
     cdef Chunk make(self, bint large, int64_t granted_bytes=*)
@@ -39,7 +39,7 @@ cdef class ChunkChain:
     cdef readonly Py_ssize_t lent_bytes
     cdef readonly int holder_count
     cdef list _chunks
-    # By their number, as many as there are chunks.
+    # The chunks' memory, by index; as many entries as there are chunks.
     cdef Piece* pieces
     cdef readonly Py_ssize_t piece_count
     cdef Py_ssize_t _piece_room

@@ -2,22 +2,22 @@
 # cython: nonecheck=True, auto_pickle=False
 """Pooled memory: chunks of two sizes out of one total, lent to batches as chains.
 
-Why two sizes. A batch begins with a small chunk, so that ten thousand quiet partitions are cheap,
-and goes on in large ones, so that a busy one is few pieces to send.
+Why two sizes. A batch starts with a small chunk, so that ten thousand quiet partitions are cheap,
+and continues in large ones, so that a busy partition is sent in few pieces.
 
-Why holders. A chain may be needed by its batch and by requests that carry it. A batch can be over
-for its user while a socket still reads its bytes; were the memory lent out again then, another
-topic's records would go out in its place with a valid checksum. So each of them holds the chain,
-and it goes back whole when the last one lets go.
+Why holders. A chain may be needed by its batch and by requests that carry it. A batch can be done
+for its user while a socket still reads its bytes. If the memory were lent again then, another
+topic's records would be sent in place of the batch, with a valid checksum. So the batch and each
+request hold the chain, and all of it returns to the pool when the last holder releases it.
 
 Invariants.
     lent_bytes <= capacity_bytes, always.
     lent_bytes + cached_bytes <= capacity_bytes: the free lists keep no memory beyond the total.
-    A waiter's granted bytes count as lent, and it leaves the line on every path. From then until it
-    leaves, who is satisfied stands among `_satisfied`.
+    A waiter's granted bytes count as lent, and it leaves the queue on every path. A waiter that has
+    been granted all its bytes is in `_satisfied` until it leaves.
 
 Thread-safety: `ChunkPool` any thread; its fields change inside its own critical section. A
-    `ChunkChain` belongs to whoever may append to its batch, then to the sender.
+    `ChunkChain` belongs to the threads that may append to its batch, then to the sender.
 Source: Kafka BufferPool (clients 4.3.1); KAFKA-19012 for the holders; KIP-1332 for small pieces.
 """
 
@@ -33,7 +33,7 @@ from kprod._core.memory.memory_waiter cimport MemoryWaiter, wake_waiters
 from kprod.errors import LocalProtocolError
 
 cdef enum:
-    # Seen on the wire or in a log, this byte means that freed memory was sent.
+    # This byte on the wire or in a log shows that freed memory was sent.
     POISON = 0xDD
     FIRST_PIECE_ROOM = 4
 
@@ -41,16 +41,16 @@ cdef enum:
 cdef class ChunkPool:
     """A fixed amount of memory, lent out as chunks while there is some.
 
-    Who needs more than there is stands in line with a `MemoryWaiter`. The first in line gets every
-    byte that comes back until it is satisfied; otherwise one large request could starve behind a
-    stream of small ones. The line is kept here, in compiled code, so that an exception out of a
-    signal handler can interrupt a wait but never its bookkeeping.
+    A request for more than there is waits in a queue, as a `MemoryWaiter`. The first waiter gets
+    every returned byte until it is satisfied; otherwise one large request could starve behind a
+    stream of small ones. The queue is kept here, in compiled code, so that an exception raised by
+    a signal handler can interrupt a wait but never the bookkeeping.
 
     Args:
         capacity_bytes: The total, at least one large chunk.
         small_chunk_bytes: First chunk of a batch.
         large_chunk_bytes: Every further chunk.
-        poisons: Fill returned memory with a pattern, to make use after return visible.
+        poisons: Fill returned memory with a pattern, so that use after return is visible.
 
     Raises:
         ValueError: The sizes do not fit together.
@@ -81,7 +81,7 @@ cdef class ChunkPool:
         return self.capacity_bytes - self.lent_bytes
 
     cdef Chunk try_take(self, bint large):
-        """A chunk, or None when the total is lent out or someone waits in line."""
+        """Lend a chunk; None if the rest of the total is too small or anyone is queued."""
         cdef Py_ssize_t size = self.large_chunk_bytes if large else self.small_chunk_bytes
         cdef Chunk chunk
         with cython.critical_section(self):
@@ -92,7 +92,7 @@ cdef class ChunkPool:
             return chunk
 
     cdef Chunk make(self, bint large, int64_t granted_bytes=0):
-        """A chunk, which the caller counts as lent, or of whose size it was granted already."""
+        """Return a chunk; the caller counts it as lent, or its size was granted before."""
         cdef Py_ssize_t size = self.large_chunk_bytes if large else self.small_chunk_bytes
         cdef list free = self._large if large else self._small
         cdef list other = self._small if large else self._large
@@ -105,7 +105,7 @@ cdef class ChunkPool:
         return Chunk(size)
 
     cdef int put_away(self, Chunk chunk) except -1:
-        """Take one lent chunk back into its free list."""
+        """Return one lent chunk to its free list."""
         if self.poisons:
             memset(chunk.memory, POISON, chunk.capacity_bytes)
         with cython.critical_section(self):
@@ -118,12 +118,12 @@ cdef class ChunkPool:
                 else:
                     self._small.append(chunk)
             except MemoryError:
-                return 0  # it is freed instead: the rest of its chain must come back, too
+                return 0  # the chunk is freed instead: the rest of its chain must still return
             self.cached_bytes += chunk.capacity_bytes
         return 0
 
     cpdef int join_line(self, MemoryWaiter waiter) except -1:
-        """Stand last in the line for memory."""
+        """Append a waiter to the queue for memory."""
         cdef list settled = None
         with cython.critical_section(self):
             if self.closed:
@@ -136,7 +136,7 @@ cdef class ChunkPool:
         return wake_waiters(settled)
 
     cpdef int leave_line(self, MemoryWaiter waiter) except -1:
-        """Give up the waiter's place, and what it was granted and has not claimed."""
+        """Remove a waiter from the queue, and free its granted bytes that it has not claimed."""
         cdef list settled
         with cython.critical_section(self):
             if waiter in self._line:
@@ -159,15 +159,15 @@ cdef class ChunkPool:
                     waiter.granted_bytes -= chunk.capacity_bytes
                     chunks.append(chunk)
         except MemoryError:
-            # What is left of the grant goes back with the waiter's place.
+            # The rest of the grant is freed when the waiter leaves the queue.
             self.give_back_chunks(chunks)
             raise
         return chunks
 
     cdef list _serve_line(self):
-        """Let the first in line have all there is, until it is satisfied, then the next.
+        """Grant all available bytes to the first waiter until it is satisfied, then to the next.
 
-        Returns who is satisfied, to be woken outside the critical section; None for nobody.
+        Returns the satisfied waiters, for the caller to wake outside the critical section, or None.
         """
         cdef list settled = None
         cdef MemoryWaiter first
@@ -191,7 +191,7 @@ cdef class ChunkPool:
         return settled
 
     def pass_on(self) -> None:
-        """Let others have what was granted to waiters who cannot come for it now."""
+        """Free the grants of waiters that cannot claim them now, for the next waiters."""
         cdef MemoryWaiter waiter
         for waiter in list(self._satisfied):
             if waiter.is_away():
@@ -199,13 +199,13 @@ cdef class ChunkPool:
 
     @property
     def waiter_count(self):
-        """How many stand in line."""
+        """Number of waiters in the queue."""
         return len(self._line)
 
     def close(self) -> None:
-        """Wake all who wait, without memory, and let nobody join the line any more.
+        """Wake all waiters, without memory; later ones are woken as soon as they join the queue.
 
-        Memory that is lent can still come back; none is kept.
+        Lent memory can still be returned; the pool keeps none of it.
         """
         cdef list line
         with cython.critical_section(self):
@@ -221,18 +221,18 @@ cdef class ChunkPool:
         wake_waiters(line)
 
     def try_chain(self, bint large=False):
-        """A chain of one chunk, or None when the total is lent out or someone waits."""
+        """Lend a chain of one chunk; None if memory is short or anyone is queued."""
         cdef Chunk chunk = self.try_take(large)
         if chunk is None:
             return None
         return ChunkChain(self, [chunk])
 
     def try_chunk(self, bint large=True):
-        """A chunk, or None when the total is lent out or someone waits."""
+        """Lend a chunk; None if memory is short or anyone is queued."""
         return self.try_take(large)
 
     def give_back(self, list chunks not None) -> None:
-        """Take back chunks that no chain holds."""
+        """Take back chunks that belong to no chain."""
         self.give_back_chunks(chunks)
 
     cdef int give_back_chunks(self, list chunks) except -1:
@@ -249,20 +249,20 @@ cdef class ChunkPool:
 
 @cython.no_gc
 cdef class ChunkChain:
-    """The memory of one batch: chunks in order, and how many hold them.
+    """The memory of one batch: its chunks in order, and the number of holders.
 
-    It begins with one holder, its batch. No cycle goes through it, so the collector need not walk
-    it.
+    A new chain has one holder, its batch. No reference cycle goes through a chain, so the garbage
+    collector does not track it.
 
     Args:
-        pool: Where the chunks go back to.
-        chunks: At least one, lent by `pool`.
+        pool: The pool that lent the chunks, and to which they return.
+        chunks: At least one.
     """
 
     def __cinit__(self, ChunkPool pool not None, list chunks not None):
         self.pool = pool
         self._chunks = []
-        # Chunks refer to nothing: the collector need not walk a list of them for each batch.
+        # Chunks refer to nothing, so the collector need not traverse a list of them per batch.
         untrack(self._chunks)
         self._piece_room = FIRST_PIECE_ROOM
         self.pieces = <Piece*>PyMem_Malloc(self._piece_room * sizeof(Piece))
@@ -291,7 +291,7 @@ cdef class ChunkChain:
         return 0
 
     cdef int trim(self, Py_ssize_t piece_count) except -1:
-        """Give back the chunks after the first `piece_count`."""
+        """Return the chunks after the first `piece_count` to the pool."""
         cdef list spare = self._chunks[piece_count:]
         cdef Chunk chunk
         if not spare:
@@ -304,24 +304,24 @@ cdef class ChunkChain:
         return 0
 
     def chunks(self) -> list[Chunk]:
-        """The chunks in order; each is a read-only buffer of its whole length."""
+        """Return the chunks in order; each is a read-only buffer of its whole length."""
         return list(self._chunks)
 
     def hold(self) -> None:
-        """Keep the chain from going back until a matching `release`.
+        """Add a holder; the chain stays lent until each holder has called `release`.
 
         Raises:
-            LocalProtocolError: It has gone back already.
+            LocalProtocolError: The chain has already returned to its pool.
         """
         if self.holder_count == 0:
             raise LocalProtocolError("a chunk chain was held after it had gone back to its pool")
         self.holder_count += 1
 
     def release(self) -> None:
-        """Let go of the chain; the last holder sends it back to its pool, whole.
+        """Remove a holder; the last one returns all chunks to the pool.
 
         Raises:
-            LocalProtocolError: Released more often than held.
+            LocalProtocolError: Every holder has already released the chain.
         """
         cdef list chunks
         if self.holder_count == 0:

@@ -14,5 +14,5 @@ cdef class MemoryWaiter:
     cdef bint is_away(self) except -1
 
 
-# None wakes nobody.
+# `settled` may be None.
 cdef int wake_waiters(list settled) except -1

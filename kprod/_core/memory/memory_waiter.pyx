@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""A place in a pool's line for memory, and the wakeup of those that have what they asked for.
+"""A waiter in a pool's queue for memory, and the wakeup of satisfied waiters.
 
-The pool keeps the line and grants the bytes (`ChunkPool`); a waiter knows how many chunks it asked
-for, how much of that it has been granted, and how it is woken.
+The pool keeps the queue and grants the bytes (`ChunkPool`). A waiter records how many chunks it
+needs and how many bytes it has been granted, and implements its wakeup.
 
 Thread-safety: the fields change inside the pool's critical section; one thread calls `wait`, any
-    thread wakes it.
+    thread may wake it.
 Source: Kafka BufferPool (clients 4.3.1), whose waiters are conditions of one lock.
 """
 
@@ -14,14 +14,14 @@ from kprod._core.threads cimport make_lock
 
 
 cdef class MemoryWaiter:
-    """A place in the line for memory: who waits, for how many chunks, and what it has so far.
+    """A request for chunks that waits in the pool's queue.
 
-    Here a thread waits; a subclass may have another way to be woken.
+    This class blocks a thread; a subclass may be woken in another way.
 
     Args:
         chunk_count: At least 1.
         large: Whether the chunks are large ones.
-        chunk_bytes: Size of one.
+        chunk_bytes: Size of one chunk.
     """
 
     def __cinit__(self, Py_ssize_t chunk_count, bint large, Py_ssize_t chunk_bytes):
@@ -32,15 +32,15 @@ cdef class MemoryWaiter:
         self._lock.acquire()
 
     def wait(self, double timeout_s) -> bool:
-        """Wait until satisfied, or until the pool closes.
+        """Wait until the request is satisfied or the pool closes.
 
-        A signal handler may raise out of here; the caller then leaves the line.
+        A signal handler may raise out of this call; the caller must then leave the queue.
 
         Args:
             timeout_s: Seconds, at least 0.
 
         Returns:
-            False when the time is over; True at once, however often it is asked, when satisfied.
+            False if the time is over. True, also on every later call, once the waiter is settled.
         """
         if self.settled:
             return True
@@ -56,12 +56,15 @@ cdef class MemoryWaiter:
         return 0
 
     cdef bint is_away(self) except -1:
-        """Whether nobody comes for what is granted, for as long as this is so."""
+        """Return whether the waiter cannot claim its grant at present."""
         return False
 
 
 cdef int wake_waiters(list settled) except -1:
-    """Wake them all, even if a signal handler raises at one: an event loop is woken in Python."""
+    """Wake all waiters even if a signal handler raises in between, as an event loop's waiter may.
+
+    The wakeup of an event loop runs Python code.
+    """
     if settled is None:
         return 0
     error = None

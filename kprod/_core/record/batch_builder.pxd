@@ -9,7 +9,7 @@ cpdef enum AppendResult:
     BATCH_FULL = 2
 
 
-# A record to append: -1 as a length is null. `headers` is the encoded section, count included.
+# A record to append: length -1 for null. `headers` is the encoded section, count included.
 cdef struct RecordFields:
     int64_t timestamp_ms
     const unsigned char* key
@@ -21,7 +21,7 @@ cdef struct RecordFields:
 
 
 cdef class BatchBuilder:
-    # First what each append looks at: it lies in two lines of the cache.
+    # The fields that each append uses come first: they fit in two cache lines.
     cdef readonly Py_ssize_t limit_bytes
     cdef readonly Py_ssize_t size_bytes
     cdef readonly int64_t base_timestamp_ms

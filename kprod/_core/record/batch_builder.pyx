@@ -1,18 +1,18 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
 # distutils: extra_compile_args = -fno-tree-slp-vectorize
-"""The V2 record batch, written: records go straight into a chain of pooled chunks.
+"""The builder of V2 record batches: records are written straight into a chain of pooled chunks.
 
 A builder is open, then sealed (no more records), then closed (header and checksum written). It
-appends a record whole or not at all, and answers lack of room with a value: NEED_CHUNKS when the
-chain is too short, BATCH_FULL when the limit on uncompressed bytes is reached. A first record is
+appends a record whole or not at all, and returns a lack of space as a value: NEED_CHUNKS if the
+chain is too short, BATCH_FULL if the limit on uncompressed bytes is reached. The first record is
 taken whatever its size, since it could never fit otherwise. A record may straddle chunks.
 
 Invariants.
     size_bytes is the exact encoded size without compression, header included.
-    A batch is unchanged by an append that does not answer APPENDED.
-    A closed batch's bytes change only through `rewrite_producer`, and only while nothing but the
-    batch itself holds the chain.
+    A batch is unchanged by an append that does not return APPENDED.
+    A closed batch's bytes change only through `rewrite_producer`, and only while the batch is the
+    only holder of the chain.
 
 Thread-safety: none of its own; appends run inside the partition's critical section.
 Source: Kafka DefaultRecordBatch, DefaultRecord, MemoryRecordsBuilder (clients 4.3.1).
@@ -38,19 +38,19 @@ from kprod.errors import LocalProtocolError
 
 cdef enum:
     INT32_MAX = 0x7FFFFFFF
-    # The length field, which does not count itself and the base offset, is a signed int32.
+    # The length field, which excludes itself and the base offset, is a signed int32.
     BATCH_BYTES_MAX = 0x7FFFFFFF
     # A batch's header and all of a record but key, value and headers take less than 128 bytes.
     RECORD_PARTS_BYTES_MAX = 0x7FFFFFFF - 128
-    # Everything of a record before its key: length, attributes, deltas, key length.
+    # All of a record before its key: length, attributes, deltas, key length.
     RECORD_HEAD_BYTES_MAX = 32
-    # Records of a few lines are written faster than lines could be asked for; those of many pages
-    # keep the hardware's own prefetching going.
+    # Records of a few cache lines are written faster than their lines could be prefetched; those
+    # of many pages keep the hardware's own prefetcher running.
     PREFETCHED_BYTES_MIN = 256
     PREFETCHED_BYTES_MAX = 2048
 
 cdef const unsigned char* NO_HEADERS = b"\x00"
-# The default of `headers`, told from others at once.
+# The default of `headers`, recognized by identity.
 cdef tuple NONE_GIVEN = ()
 cdef object _APPENDED = AppendResult.APPENDED
 cdef object _NEED_CHUNKS = AppendResult.NEED_CHUNKS
@@ -59,12 +59,12 @@ cdef object _BATCH_FULL = AppendResult.BATCH_FULL
 
 @cython.no_gc
 cdef class BatchBuilder:
-    """One batch under construction. No cycle goes through it.
+    """One batch under construction. No reference cycle goes through it.
 
     Args:
-        chain: Its memory; the builder's owner is the chain's first holder.
-        limit_bytes: Uncompressed size, header included, past which no second record is taken; at
-            most 2,147,483,647, so that neither the length nor the count of records overflows.
+        chain: Memory of the batch; the builder's owner is the chain's first holder.
+        limit_bytes: Largest uncompressed size, header included, with more than one record; at most
+            2,147,483,647, so that neither the length nor the count of records overflows.
     """
 
     def __cinit__(self, ChunkChain chain not None, Py_ssize_t limit_bytes):
@@ -89,10 +89,10 @@ cdef class BatchBuilder:
 
     @property
     def is_full(self):
-        """Whether the limit is reached, so that no further record would be taken."""
+        """Whether the limit is reached, so that no further record fits."""
         return self.size_bytes >= self.limit_bytes
 
-    # The interpreter calls a plain method faster than one that knows its signature.
+    # Without binding the interpreter calls the method faster, as a plain built-in one.
     @cython.binding(False)
     def try_append(self, int64_t timestamp_ms, key, value, headers=()):
         """Append one record, whole or not at all.
@@ -104,7 +104,7 @@ cdef class BatchBuilder:
             headers: Pairs of a str and bytes-like or None, or a mapping of them.
 
         Returns:
-            APPENDED; NEED_CHUNKS when the chain is `missing_bytes` too short; BATCH_FULL when the
+            APPENDED; NEED_CHUNKS if the chain is `missing_bytes` too short; BATCH_FULL if the
             record does not fit the limit.
 
         Raises:
@@ -133,7 +133,7 @@ cdef class BatchBuilder:
                 value, &value_view, &record.value, &record.value_bytes, "value"
             )
             key_is_viewed = expose(key, &key_view, &record.key, &record.key_bytes, "key")
-            # Only now: what runs above, such as an iterator of headers, might seal the batch.
+            # Checked only here: code run above, such as an iterator of headers, might seal it.
             if self.sealed:
                 raise ValueError("the batch is sealed; open another")
             _check_size(&record)
@@ -143,14 +143,14 @@ cdef class BatchBuilder:
                 PyBuffer_Release(&value_view)
             if key_is_viewed:
                 PyBuffer_Release(&key_view)
-        # Members made beforehand: turning a number into one costs as much as a small record.
+        # Enum members made in advance: converting a number to one costs as much as a small record.
         if outcome == APPENDED:
             return _APPENDED
         return _NEED_CHUNKS if outcome == NEED_CHUNKS else _BATCH_FULL
 
     @cython.nonecheck(False)
     cdef AppendResult append(self, const RecordFields* record) noexcept nogil:
-        """Append one record whose fields the caller has checked; nothing here runs Python code."""
+        """Append one record whose fields the caller has checked; this runs no Python code."""
         cdef int64_t timestamp_delta = 0
         cdef Py_ssize_t body_bytes
         cdef Py_ssize_t record_bytes
@@ -217,14 +217,14 @@ cdef class BatchBuilder:
     @cython.final
     @cython.nonecheck(False)
     cdef void expect(self, Py_ssize_t record_bytes) noexcept nogil:
-        """Ask for the memory of a next record of this size, which mostly is in no near cache."""
+        """Prefetch the memory of a next record of this size, which is rarely in a near cache."""
         prefetch_lines(
             self._at, min(record_bytes, self._room_bytes, <Py_ssize_t>PREFETCHED_BYTES_MAX)
         )
 
     @cython.nonecheck(False)
     cdef void _put(self, const unsigned char* source, Py_ssize_t size) noexcept nogil:
-        """Copy into the chain across chunk borders; the caller has made sure of the room."""
+        """Copy into the chain across chunk borders; the caller has checked that it fits."""
         cdef Piece* piece
         while size > self._room_bytes:
             memcpy(self._at, source, self._room_bytes)
@@ -241,7 +241,7 @@ cdef class BatchBuilder:
             self._room_bytes -= size
 
     def add_chunk(self, Chunk chunk not None) -> None:
-        """Lengthen the chain by a chunk lent by its pool."""
+        """Append a chunk, lent by the chain's pool, to the chain."""
         self.extend(chunk)
 
     cdef int extend(self, object chunk) except -1:
@@ -250,7 +250,7 @@ cdef class BatchBuilder:
         return 0
 
     def seal(self) -> None:
-        """Take no more records, and give back the chunks that none has reached."""
+        """Take no more records, and return the unused chunks to the pool."""
         with cython.critical_section(self):
             if not self.sealed:
                 self.sealed = True
@@ -258,7 +258,7 @@ cdef class BatchBuilder:
                 self.chain.trim(self._piece_index + 1)
 
     def records(self) -> bytes:
-        """A copy of the records, uncompressed, without the batch's header."""
+        """Return a copy of the records, uncompressed, without the batch's header."""
         return copied_records(self.chain, self._piece_index + 1, self._at)
 
     def close(
@@ -273,14 +273,15 @@ cdef class BatchBuilder:
             producer_epoch: −1 without idempotence.
             base_sequence: Sequence of the first record; −1 without idempotence.
             attributes: Codec, transactional and control bits of the header.
-            compress: Called once with all records as bytes, when the codec bits are not 0.
+            compress: Called once with all records as bytes; needed if the codec bits are not 0.
 
         Returns:
             The batch's pieces in order, buffers to be written one after the other, in a list that
             must not be changed. They refer to the chain unless the batch is compressed.
 
         Raises:
-            LocalProtocolError: Closed already, or empty, or codec and `compress` do not agree.
+            LocalProtocolError: The batch is closed already or has no records, or the codec bits and
+                `compress` do not agree.
         """
         cdef BatchHeader header
         if self._wire_pieces is not None:
@@ -321,7 +322,7 @@ cdef class BatchBuilder:
         return 0
 
     def pieces(self) -> list:
-        """The closed batch's pieces, in order.
+        """Return the closed batch's pieces, in order.
 
         Raises:
             LocalProtocolError: The batch is not closed.
@@ -333,7 +334,7 @@ cdef class BatchBuilder:
     def rewrite_producer(
         self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence
     ) -> None:
-        """Give a closed batch another producer id, epoch and sequence, and its checksum anew.
+        """Replace a closed batch's producer id, epoch and sequence, and recompute its checksum.
 
         Raises:
             LocalProtocolError: The batch is not closed, or a request still holds its chain: bytes
@@ -350,8 +351,8 @@ cdef class BatchBuilder:
 
 
 cdef inline int _check_size(const RecordFields* record) except -1:
-    """Refuse a record that no batch could hold: the batch's own length is a signed int32."""
-    # No part reaches 2^62, so that the sum is exact.
+    """Reject a record that no batch could hold: the batch's own length is a signed int32."""
+    # No part reaches 2^62, so the sum is exact.
     cdef Py_ssize_t size = (
         max(record.key_bytes, 0) + max(record.value_bytes, 0) + record.headers_bytes
     )
@@ -365,12 +366,12 @@ cdef inline int _check_size(const RecordFields* record) except -1:
 cpdef Py_ssize_t record_size_bound(
     Py_ssize_t key_bytes, Py_ssize_t value_bytes, Py_ssize_t headers_bytes
 ) noexcept:
-    """Upper bound of the size of a batch with this record alone.
+    """Return an upper bound of the size of a batch that holds only this record.
 
     Args:
         key_bytes: −1 for null.
         value_bytes: −1 for null.
-        headers_bytes: Of the encoded header section, its count included; 1 without headers.
+        headers_bytes: Size of the encoded header section, count included; 1 without headers.
 
     Source: Kafka AbstractRecords.estimateSizeInBytesUpperBound (clients 4.3.1).
     """

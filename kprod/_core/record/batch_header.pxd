@@ -1,7 +1,7 @@
-# The header of a record batch, format V2, written into 61 bytes in front of its records; inline
-# only, so there is no .pyx.
+# The header of a record batch of format V2: 61 bytes in front of the records. Inline only, so there
+# is no .pyx.
 #
-# The checksum is last, since it covers all that is behind it.
+# The checksum must be written last, since it covers all fields behind it.
 # Source: Kafka DefaultRecordBatch (clients 4.3.1).
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
@@ -25,7 +25,7 @@ from kprod._core.layout cimport (
     RECORD_COUNT_OFFSET,
 )
 
-# What a batch's records decide of its header; `size_bytes` is the whole batch, as it is sent.
+# The header fields that follow from the records; `size_bytes` is the whole batch as it is sent.
 cdef struct BatchHeader:
     Py_ssize_t size_bytes
     int64_t base_timestamp_ms
@@ -34,7 +34,7 @@ cdef struct BatchHeader:
     int16_t attributes
 
 
-# Write all but the producer's fields and the checksum.
+# Write all fields but the producer's and the checksum.
 cdef inline void put_header(unsigned char* at, const BatchHeader* header) noexcept nogil:
     store_int64(at + <int>BASE_OFFSET_OFFSET, 0)
     store_int32(at + <int>BATCH_LENGTH_OFFSET, <int32_t>(header.size_bytes - LOG_OVERHEAD_BYTES))
@@ -47,7 +47,7 @@ cdef inline void put_header(unsigned char* at, const BatchHeader* header) noexce
     store_int32(at + <int>RECORD_COUNT_OFFSET, header.record_count)
 
 
-# -1 for each without idempotence.
+# Write the producer's fields; -1 for each without idempotence.
 cdef inline void put_producer(
     unsigned char* at, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence
 ) noexcept nogil:
@@ -56,6 +56,6 @@ cdef inline void put_producer(
     store_int32(at + <int>BASE_SEQUENCE_OFFSET, base_sequence)
 
 
-# CRC-32C of all from the attributes to the end of the batch.
+# Write the CRC-32C of all bytes from the attributes to the end of the batch.
 cdef inline void put_checksum(unsigned char* at, uint32_t checksum) noexcept nogil:
     store_int32(at + <int>CRC_OFFSET, <int32_t>checksum)

@@ -2,10 +2,10 @@
 # cython: nonecheck=True, auto_pickle=False
 """The bytes of a batch as a list of buffers, in the order in which they are sent.
 
-Without compression the pieces are the chunks of the batch's chain, header included. With it they
-are the header and the compressed records.
+Without compression the pieces are the chunks of the batch's chain, header included. With
+compression they are the header and the compressed records.
 
-Thread-safety: none of its own; a closed batch is the sender's.
+Thread-safety: none of its own; a closed batch belongs to the sender.
 Source: Kafka DefaultRecordBatch (clients 4.3.1) for the bytes that the checksum covers.
 """
 
@@ -21,10 +21,10 @@ from kprod._core.layout cimport ATTRIBUTES_OFFSET, BATCH_OVERHEAD_BYTES
 
 
 cdef list chunk_parts(ChunkChain chain, const unsigned char* end):
-    """The chunks themselves as pieces; `end` is where the records end in the last one."""
+    """Return the chunks themselves as pieces; the records end at `end` in the last one."""
     cdef list pieces = []
     cdef Chunk chunk
-    # No cycle goes through a part of a chunk: the collector need not walk a list of them.
+    # No reference cycle goes through these parts: the collector need not traverse their list.
     untrack(pieces)
     for chunk in chain._chunks:
         pieces.append(part_of(chunk, 0, chunk.capacity_bytes))
@@ -33,9 +33,9 @@ cdef list chunk_parts(ChunkChain chain, const unsigned char* end):
 
 
 cdef bytes copied_records(ChunkChain chain, Py_ssize_t piece_count, const unsigned char* end):
-    """A copy of the records in the first chunks, without the batch's header.
+    """Copy the records in the first chunks, without the batch's header.
 
-    `end` is where the records end in the last of these chunks.
+    The records end at `end` in the last of these chunks.
     """
     cdef Py_ssize_t size = end - chain.pieces[piece_count - 1].memory - BATCH_OVERHEAD_BYTES
     cdef Py_ssize_t index
@@ -59,12 +59,12 @@ cdef bytes copied_records(ChunkChain chain, Py_ssize_t piece_count, const unsign
 
 
 cdef unsigned int checksum_of(list pieces) except? 0:
-    """The CRC-32C of a closed batch, from its attributes to its end."""
+    """Return the CRC-32C of a closed batch, from its attributes to its end."""
     cdef ChunkPart part
     cdef object crc
     cdef Py_ssize_t index
-    # The checksum is computed under the interpreter lock: giving that up for microseconds can
-    # cost milliseconds to get it back behind a busy caller.
+    # The GIL is kept during the checksum: releasing it for microseconds can cost milliseconds
+    # until a busy thread returns it.
     if isinstance(pieces[0], ChunkPart):
         part = <ChunkPart>pieces[0]
         crc = crc32c(part_of(part.chunk, ATTRIBUTES_OFFSET, part.size_bytes), 0)

@@ -1,18 +1,18 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""Record batches of format V2, read where they lie: headers at once, records lazily.
+"""The reader of record batches of format V2, in place: headers at once, records lazily.
 
-The bytes come from strangers. Each length is copied out of the buffer once, compared with what is
-left, and only then used; a count is compared with the bytes that could hold it before anything is
-allocated for it. A batch that does not add up exactly raises `CorruptRecord` and nothing else does.
-A buffer may end inside a batch: that is no error, the reader stops and says what it lacks.
+The bytes are untrusted. Each length is copied out of the buffer once, compared with the remaining
+bytes, and only then used; a count is compared with the bytes that could hold it before anything is
+allocated for it. A malformed batch raises `CorruptRecord` and no other error. A buffer may end
+inside a batch, which is no error: the reader stops and reports the missing bytes.
 `record_iterator` reads the records.
 
-Invariant: whatever holds a pointer into a buffer holds the `BufferHold` that keeps the buffer
+Invariant: any object with a pointer into a buffer also holds the `BufferHold` that keeps the buffer
 exported.
 
-Thread-safety: a batch and a reader may be used by one thread at a time; the bytes under a batch may
-change meanwhile without harm to memory.
+Thread-safety: a batch and a reader may be used by one thread at a time. If the bytes under a batch
+change meanwhile, memory stays safe.
 Source: Kafka DefaultRecordBatch, DefaultRecord and ByteUtils (clients 4.3.1); KIP-98, KIP-534 for
 the delete horizon.
 """
@@ -52,18 +52,18 @@ from kprod._core.record.record_iterator cimport BufferHold, RecordIterator
 from kprod.errors import CorruptRecord
 
 cdef enum:
-    # Up to here the length is in sight, but neither magic nor checksum.
+    # So many bytes hold the length, but not the magic and the checksum.
     BATCH_HEAD_BYTES = 17
     INT32_MAX_VALUE = 0x7FFFFFFF
 
 
 @cython.final
 cdef class BatchReader:
-    """Iterates the batches of one buffer.
+    """Iterator over the batches of one buffer.
 
     Args:
-        buffer: Any number of batches after one another, the last perhaps cut off.
-        check_crc: False skips checksums; the structure is checked all the same.
+        buffer: Any number of batches after one another; the last one may be cut off.
+        check_crc: False skips checksums; the structure is still checked.
         decompress: Called with codec number and compressed bytes when a compressed batch is
             iterated.
         batch_bytes_max: A larger batch is corrupt; at least 61.
@@ -85,12 +85,12 @@ cdef class BatchReader:
 
     @property
     def remaining_bytes(self):
-        """Bytes after `position`; when the iteration is over, those of a batch cut off."""
+        """Bytes after `position`; at the end of the iteration, those of a cut-off batch."""
         return self._hold.size - self.position
 
     @property
     def needed_bytes(self):
-        """Size of the batch at `position`, as far as its bytes tell: 12 until its length is seen.
+        """Size of the batch at `position`: 12 until its length field is in the buffer.
 
         0 at the end of the buffer.
         """
@@ -112,7 +112,7 @@ cdef class BatchReader:
         return batch
 
     cdef RecordBatch _next_batch(self):
-        """The next whole batch, checked as far as its header goes, or None."""
+        """Return the next whole batch with its header checked, or None."""
         cdef Py_ssize_t remaining = self._hold.size - self.position
         cdef const uint8_t* start = self._hold.start + self.position
         cdef int64_t size
@@ -150,21 +150,21 @@ cdef class BatchReader:
 cdef class RecordBatch:
     """One batch of format V2, a view of a reader's buffer.
 
-    Iterating gives records of the registered type. A compressed batch is decompressed each time it
-    is iterated, and not kept.
+    Iterating it gives records of the registered type. A compressed batch is decompressed on each
+    iteration; the result is not kept.
 
     Attributes:
         view: All bytes of the batch.
-        position: Where it starts in the reader's buffer.
-        base_offset: Offset of the first record it was written with.
+        position: Its start in the reader's buffer.
+        base_offset: Offset of the first record that it was written with.
         length: The header's length field, 12 less than `size_bytes`.
-        partition_leader_epoch: -1 when no broker set it.
+        partition_leader_epoch: -1 if no broker has set it.
         magic: 2.
         crc: The stored checksum.
         attributes: The stored bits.
         last_offset_delta: ≥ 0.
-        base_timestamp_ms: What the records' timestamps are relative to.
-        max_timestamp_ms: The latest timestamp, or the broker's.
+        base_timestamp_ms: Timestamp to which the records' timestamps are relative.
+        max_timestamp_ms: The latest timestamp of a record, or the broker's timestamp.
         producer_id: -1 for none.
         producer_epoch: -1 for none.
         base_sequence: -1 for none.
@@ -177,7 +177,7 @@ cdef class RecordBatch:
         raise TypeError("a RecordBatch comes from a BatchReader")
 
     cdef int _load(self) except -1:
-        """Read the header's fields and check what can be checked without the records."""
+        """Read the header's fields and check them as far as possible without the records."""
         cdef const uint8_t* start = self._start
         self.base_offset = load_int64(start + BASE_OFFSET_OFFSET)
         self.partition_leader_epoch = load_int32(start + PARTITION_LEADER_EPOCH_OFFSET)
@@ -203,7 +203,7 @@ cdef class RecordBatch:
         return 0
 
     cdef int _check_count(self, Py_ssize_t records_bytes) except -1:
-        """Refuse a count that the bytes cannot hold."""
+        """Reject a record count that the bytes cannot hold."""
         if self.record_count > records_bytes // RECORD_BYTES_MIN:
             raise CorruptRecord(
                 f"batch at byte {self.position}: record count {self.record_count} in "
@@ -217,7 +217,7 @@ cdef class RecordBatch:
 
     @property
     def last_offset(self):
-        """Offset of the last record it was written with."""
+        """Offset of the last record that it was written with."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -234,7 +234,7 @@ cdef class RecordBatch:
 
     @property
     def timestamp_type(self):
-        """0 when the producer set the timestamps, 1 when the broker did."""
+        """0 if the producer set the timestamps, 1 if the broker did."""
         return 1 if self.attributes & TIMESTAMP_TYPE_MASK else 0
 
     @property
@@ -249,35 +249,34 @@ cdef class RecordBatch:
 
     @property
     def delete_horizon_ms(self):
-        """When compaction may remove tombstones and markers, or None."""
+        """Time after which compaction may remove tombstones and markers, or None."""
         return self.base_timestamp_ms if self.attributes & DELETE_HORIZON_MASK else None
 
     @property
     def records_view(self):
-        """The bytes after the header, compressed as they are."""
+        """The bytes after the header, still compressed."""
         return self.view[<Py_ssize_t>BATCH_OVERHEAD_BYTES:]
 
     def has_valid_crc(self):
-        """Compute the checksum and compare.
+        """Compute the checksum and compare it with the stored one.
 
         Returns:
-            Whether it is the stored one.
+            Whether they are equal.
         """
-        # 0: keep the interpreter lock.
         return crc32c(self.view[<Py_ssize_t>ATTRIBUTES_OFFSET:], 0) == self.crc
 
     def check_records(self, *, bint contiguous=False):
-        """Walk all records without making objects of them.
+        """Check all records without creating objects for them.
 
         Args:
-            contiguous: True also demands that the records are numbered 0, 1, 2 … up to the last
+            contiguous: True also requires that the records are numbered 0, 1, 2 … up to the last
                 offset, as producers write them.
 
         Returns:
             The latest timestamp of a record, milliseconds since 1970; -1 for an empty batch.
 
         Raises:
-            CorruptRecord: The structure is not sound, or the numbers have gaps.
+            CorruptRecord: The records are malformed, or their numbers have gaps.
         """
         return (<RecordIterator>self._iterate(False)).check(contiguous)
 
@@ -285,7 +284,7 @@ cdef class RecordBatch:
         """Iterate `(key, value, headers)`, headers as pairs, which is faster than whole records.
 
         Returns:
-            The iterator; it raises CorruptRecord where the structure is not sound.
+            The iterator; it raises CorruptRecord at a malformed record.
         """
         return self._iterate(True)
 

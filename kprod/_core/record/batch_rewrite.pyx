@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""What a leader rewrites in a batch of format V2 that it appends: offsets, epoch, append time.
+"""The fields that a leader rewrites in a batch of format V2: offset, leader epoch, append time.
 
-The batch is changed where it lies and never copied. Base offset and leader epoch lie outside the
-checksum; whatever else is changed needs it computed again.
+The batch is changed in place and never copied. The checksum does not cover base offset and leader
+epoch; after any other change it is computed again.
 
-Thread-safety: nobody else may use the buffer during a call.
+Thread-safety: no other thread may use the buffer during a call.
 Source: Kafka DefaultRecordBatch and LogValidator (clients 4.3.1).
 """
 
@@ -47,12 +47,12 @@ cdef unsigned char* _writable_batch(object buffer, Py_buffer* held) except NULL:
 
 
 def rewrite_offsets(buffer, int64_t base_offset, int32_t partition_leader_epoch):
-    """Set what the leader decides; both lie outside the checksum.
+    """Set base offset and leader epoch, which the checksum does not cover.
 
     Args:
         buffer: Writable, begins with a whole batch.
         base_offset: Offset of its first record.
-        partition_leader_epoch: Of the reign it was appended in; -1 for unknown.
+        partition_leader_epoch: Epoch of the leader that appends the batch; -1 for unknown.
 
     Raises:
         CorruptRecord: The buffer does not begin with a whole batch.
@@ -65,11 +65,11 @@ def rewrite_offsets(buffer, int64_t base_offset, int32_t partition_leader_epoch)
 
 
 def rewrite_log_append_time(buffer, int64_t timestamp_ms):
-    """Stamp a batch with the broker's time and compute its checksum again.
+    """Stamp a batch with the broker's time and recompute its checksum.
 
     Args:
         buffer: Writable, begins with a whole batch.
-        timestamp_ms: Milliseconds since 1970; all records read with it.
+        timestamp_ms: Milliseconds since 1970; becomes the timestamp of all its records.
 
     Raises:
         CorruptRecord: The buffer does not begin with a whole batch.

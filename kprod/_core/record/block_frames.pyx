@@ -1,13 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""What the framing of a compressed block promises, found before anything is decompressed.
+"""The uncompressed size that a compressed block's framing declares, found before decompression.
 
-Most batches come as writers of Kafka make them: one block of snappy in a xerial stream, or one lz4
-frame with Kafka's fixed header. Whether that is so costs a sixth of decompressing 16 KB when the
-interpreter looks, and a hundredth here. Whatever is not so plain is left to the slower readers,
-which also say what is wrong with it.
+Most batches have the form that Kafka's writers produce: one block of snappy in a xerial stream, or
+one lz4 frame with Kafka's fixed header. Recognizing that form takes a sixth of the time of
+decompressing 16 KB in interpreted Python, and a hundredth here. All other forms are left to the
+slower readers, which also report faults in them.
 
-Thread-safety: any thread; nothing is kept.
+Thread-safety: any thread; there is no state.
 Source: xerial SnappyOutputStream; google/snappy format_description.txt (2011-10-05);
 lz4_Frame_format.md 1.6.1; Kafka Lz4BlockOutputStream (clients 4.3.1).
 """
@@ -22,7 +22,7 @@ cdef enum:
     NOT_PLAIN = -1
 
     XERIAL_MAGIC_BYTES = 8
-    # Magic number and two version numbers, which are not looked at: some write them little endian.
+    # Magic number and two version numbers. They are not checked: some writers use little endian.
     XERIAL_HEADER_BYTES = 16
     XERIAL_LENGTH_BYTES = 4
     DECLARED_BITS_MAX = 32
@@ -32,10 +32,10 @@ cdef enum:
     LZ4_HEADER_BYTES = 7
     LZ4_SIZE_BYTES = 4
     LZ4_BLOCK_BYTES_MAX = 0x10000
-    LZ4_SIZE_MASK = 0x7FFFFFFF  # the highest bit says that the block is stored as it is
+    LZ4_SIZE_MASK = 0x7FFFFFFF  # the highest bit marks a block that is stored uncompressed
 
 cdef const unsigned char* XERIAL_MAGIC = b"\x82SNAPPY\x00"
-# Magic number, version 1 with independent blocks, of 64 KiB, and the header's checksum.
+# Magic number, version 1 with independent blocks of 64 KiB, and the header's checksum.
 cdef const unsigned char* LZ4_KAFKA_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 
 
@@ -46,8 +46,8 @@ def snappy_block_bytes(payload):
         payload: Any bytes-like.
 
     Returns:
-        The size, at least 0 and no more than so many compressed bytes can yield; −1 when `payload`
-        is anything but a xerial stream of one block that declares such a size.
+        The size, at least 0 and at most as much as the compressed bytes can yield; −1 if `payload`
+        is not a xerial stream of one block that declares such a size.
 
     Raises:
         TypeError: `payload` is not bytes-like.
@@ -67,8 +67,8 @@ def lz4_frame_bytes_max(payload):
         payload: Any bytes-like.
 
     Returns:
-        64 KiB for each block; −1 when `payload` is anything but one frame, with Kafka's header and
-        its end mark where `payload` ends.
+        64 KiB for each block; −1 if `payload` is not exactly one frame with Kafka's header and an
+        end mark.
 
     Raises:
         TypeError: `payload` is not bytes-like.
@@ -107,7 +107,7 @@ cdef long long bound_of_lz4(const unsigned char* at, Py_ssize_t size) noexcept n
     cdef uint32_t block_bytes
     if size < LZ4_HEADER_BYTES or memcmp(at, LZ4_KAFKA_HEADER, LZ4_HEADER_BYTES) != 0:
         return NOT_PLAIN
-    # A block takes at least 4 bytes, so that the loop ends.
+    # A block takes at least 4 bytes, so the loop ends.
     while size - position >= LZ4_SIZE_BYTES:
         block_bytes = (
             at[position] | <uint32_t>at[position + 1] << 8

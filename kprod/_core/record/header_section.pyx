@@ -2,11 +2,11 @@
 # cython: nonecheck=True, auto_pickle=False
 """The header section of a record of format V2: the application's headers, checked and encoded.
 
-The bytes are a varint count, then for each header the length and UTF-8 of its key, and the length
-and bytes of its value (length -1 for null). All of it runs before the partition's critical section,
-since an iterator of headers is the application's code.
+The section is a varint count, then for each header the length and UTF-8 of its key, and the length
+and bytes of its value (length -1 for null). All code here runs before the partition's critical
+section, since an iterator of headers is application code.
 
-Thread-safety: each call reads a copy of the caller's list, so another thread may change it.
+Thread-safety: each call reads a copy of the caller's list, so another thread may change the list.
 Source: Kafka DefaultRecord (clients 4.3.1).
 """
 
@@ -26,9 +26,9 @@ from kprod._core.varint cimport put_varint, varint_size
 
 
 cdef bytes encode_header_section(object headers, Py_ssize_t bytes_max):
-    """The header section of a record, count included; the caller's bytes are copied.
+    """Return the header section of a record, count included, with the caller's bytes copied.
 
-    None if it would be longer than `bytes_max`; of an iterator no more is read than shows that.
+    Returns None if it would exceed `bytes_max`; an iterator is read only until that is known.
     """
     cdef list pairs
     cdef Py_ssize_t count
@@ -38,14 +38,14 @@ cdef bytes encode_header_section(object headers, Py_ssize_t bytes_max):
     cdef const char* name
     cdef bytes section
     cdef unsigned char* at
-    # A copy, in either case: another thread may change the caller's list.
+    # Both branches copy: another thread may change the caller's list.
     if PyList_CheckExact(headers):
         pairs = PyList_GetSlice(headers, 0, PyList_GET_SIZE(headers))
     else:
         pairs = _pairs_of(headers, bytes_max)
     count = PyList_GET_SIZE(pairs)
     size = varint_size(<int32_t>count)
-    # Sizes first, so that the section is allocated once. The texts keep their UTF-8 themselves.
+    # Sizes first, so that the section is allocated once. Each str caches its own UTF-8.
     for index in range(count):
         if not _is_plain(<object>PyList_GET_ITEM(pairs, index)):
             pairs[index] = _checked_header(pairs[index])
@@ -67,7 +67,7 @@ cdef bytes encode_header_section(object headers, Py_ssize_t bytes_max):
 
 
 cdef list _pairs_of(object headers, Py_ssize_t bytes_max):
-    """The headers of a mapping, a tuple or any iterable, up to the first that passes the limit."""
+    """List the headers of a mapping, tuple or iterable, up to the first beyond the limit."""
     cdef list pairs = []
     cdef Py_ssize_t size = 0
     try:
@@ -77,11 +77,11 @@ cdef list _pairs_of(object headers, Py_ssize_t bytes_max):
             f"headers must be pairs of str and bytes-like, or a mapping of them,"
             f" got {type(headers).__name__}"
         ) from None
-    # One by one, without a look at `__len__`: an iterator may never end, and a length may lie.
+    # One by one, without `__len__`: an iterator may never end, and a length may be wrong.
     for pair in given:
         pair = pair if _is_plain(pair) else _checked_header(pair)
         pairs.append(pair)
-        # Two lengths, each of at least a byte.
+        # Two lengths, each of at least one byte.
         size += 2 + len((<tuple>pair)[0]) + len((<tuple>pair)[1] or b"")
         if size > bytes_max:
             break
@@ -89,7 +89,7 @@ cdef list _pairs_of(object headers, Py_ssize_t bytes_max):
 
 
 cdef inline bint _is_plain(object pair) noexcept:
-    """Whether it is a tuple of a str and bytes or None, which cannot change any more."""
+    """Return whether a header is a tuple of a str and bytes or None, and so cannot change."""
     if not PyTuple_CheckExact(pair) or PyTuple_GET_SIZE(pair) != 2:
         return False
     value = <object>PyTuple_GET_ITEM(pair, 1)
@@ -99,7 +99,7 @@ cdef inline bint _is_plain(object pair) noexcept:
 
 
 cdef Py_ssize_t _utf8_size(object name) except -1:
-    """Bytes of a key in UTF-8, which the text keeps from then on."""
+    """Return the size of a key in UTF-8, which the str caches."""
     cdef Py_ssize_t size = 0
     try:
         PyUnicode_AsUTF8AndSize(name, &size)
@@ -111,7 +111,7 @@ cdef Py_ssize_t _utf8_size(object name) except -1:
 
 
 cdef inline Py_ssize_t _value_size(object value) noexcept:
-    """Encoded size of a header's value, its length included."""
+    """Return the encoded size of a header's value, its length included."""
     if value is None:
         return varint_size(-1)
     return varint_size(<int32_t>PyBytes_GET_SIZE(value)) + PyBytes_GET_SIZE(value)
@@ -126,7 +126,7 @@ cdef inline unsigned char* _put_value(unsigned char* at, object value) noexcept:
 
 
 cdef tuple _checked_header(object pair):
-    """A header as a pair of str and bytes or None, or the error that says what is wrong."""
+    """Convert a header to a pair of str and bytes or None; raise an error that names the fault."""
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise TypeError(
             f"a header must be a pair (str, bytes-like or None), got {type(pair).__name__}"

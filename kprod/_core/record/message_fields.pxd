@@ -1,5 +1,5 @@
-# One message of the record formats V0 and V1: its fields, and what its reader and its builder both
-# know of its layout; inline only, so there is no .pyx.
+# One message of the record formats V0 and V1: its fields, and the parts of its layout that both
+# reader and builder need; inline only, so there is no .pyx.
 # Source: Kafka LegacyRecord (clients 3.9.1).
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
@@ -11,7 +11,7 @@ cdef enum:
     SIZE_FIELD_BYTES = 4
     # The timestamp of a V0 message, which has none.
     NO_TIMESTAMP = -1
-    # zstd came with V2; no reader of older formats knows it.
+    # zstd was introduced after V2; no reader of older formats supports it.
     LEGACY_CODEC_MAX = 3
 
 cdef struct Message:

@@ -3,7 +3,7 @@ from typing import TypeAlias
 
 from typing_extensions import Buffer
 
-# Offset, timestamp in ms, key, value; whatever follows is not looked at.
+# Offset, timestamp in ms, key, value; further items are ignored.
 _LegacyRow: TypeAlias = tuple[int, int, bytes | None, bytes | None, *tuple[object, ...]]
 # Takes codec number, payload, magic.
 _Compress: TypeAlias = Callable[[int, bytes, int], Buffer]

@@ -1,13 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""The builder of message sets: record formats V0 and V1, as brokers before 0.11 take them.
+"""The builder of message sets, in the record formats V0 and V1 for brokers before 0.11.
 
-Without a codec each record is one message. With one, all messages are compressed together and
-become the value of a single *wrapper* message. `message_set_reader` says how offsets and
-timestamps of a wrapper are meant.
+Without a codec each record is one message. With a codec, all messages are compressed together and
+become the value of a single *wrapper* message. `message_set_reader` describes the offsets and
+timestamps of a wrapper.
 
-Thread-safety: each call has its own buffer. The rows are read under the interpreter lock, and must
-not change meanwhile.
+Thread-safety: each call has its own buffer. The rows are read with the GIL held, and must not
+change meanwhile.
 Source: Kafka LegacyRecord and MemoryRecordsBuilder (clients 3.9.1); KIP-31 for relative offsets,
 KIP-32 for timestamps.
 """
@@ -48,7 +48,7 @@ from kprod.errors import LocalProtocolError, RecordTooLarge, UnsupportedCodec
 cdef object crc32 = zlib.crc32
 
 
-# Rows are the caller's, and may be shorter than they should be.
+# The rows come from the caller, and may be shorter than they should be.
 @cython.boundscheck(True)
 def encode_message_set(
     rows, *, int magic, int codec=0, compress=None, log_append_time_ms=None
@@ -56,18 +56,18 @@ def encode_message_set(
     """Write records as a message set.
 
     Args:
-        rows: Offset, timestamp (ms), key, value each, offsets ascending; what follows the value is
-            not looked at. V0 drops the timestamp.
+        rows: Each has offset, timestamp (ms), key and value; offsets ascend. Items after the value
+            are ignored. V0 has no timestamp.
         magic: 0 or 1.
-        codec: With one, all records go into a single wrapper message.
+        codec: Unless 0, all records go into a single wrapper message.
         compress: Called as `(codec, payload, magic)`; needed with a codec.
-        log_append_time_ms: With V1, what the broker stamps on the records.
+        log_append_time_ms: With V1, the timestamp that the broker sets on all records.
 
     Returns:
         The message set; empty for no rows.
 
     Raises:
-        UnsupportedCodec: The codec came with a later format.
+        UnsupportedCodec: The codec was introduced with a later format.
         RecordTooLarge: A message or the wrapper would not fit a 32-bit size.
         LocalProtocolError: The magic is not 0 or 1, or offsets do not ascend.
     """
@@ -119,7 +119,7 @@ cdef inline bytes as_bytes(content):
 
 
 cdef int append_message(bytearray out, Message *message, bytes key, bytes value) except -1:
-    """Write one log entry behind the others."""
+    """Append one log entry to the output."""
     cdef Py_ssize_t key_size = 0 if key is None else PyBytes_GET_SIZE(key)
     cdef Py_ssize_t value_size = 0 if value is None else PyBytes_GET_SIZE(value)
     cdef Py_ssize_t size = message_overhead_bytes(message.magic) + key_size + value_size
@@ -150,7 +150,7 @@ cdef int append_message(bytearray out, Message *message, bytes key, bytes value)
 
 
 cdef inline uint8_t *put_content(uint8_t *at, bytes content) noexcept:
-    """Write a size and what it counts; return where it ends."""
+    """Write a key or value after its size; return the address behind it."""
     cdef Py_ssize_t size
     if content is None:
         store_int32(at, <int32_t>NULL_SIZE)

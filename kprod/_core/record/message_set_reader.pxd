@@ -1,16 +1,16 @@
-# Reading of message sets, the record formats V0 and V1.
+# The reader of message sets, the record formats V0 and V1.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kprod._core.record.message_fields cimport Message
 
 cdef class Source:
-    # Bytes being read; the memoryview keeps them alive and in place.
+    # The bytes to read; the memoryview keeps them alive and in place.
     cdef object view
     cdef const uint8_t *start
     cdef Py_ssize_t size
     cdef bint check_crc
-    # 1: a whole message; 0: more bytes are needed; exception: these are no messages.
+    # Returns 1 for a whole message, 0 if more bytes are needed; raises if it is not a message.
     cdef int parse(self, Py_ssize_t position, Message *message) except -1
     cdef int parse_fields(self, Message *message) except -1
     cdef bint is_intact(self, Message *message) except -1

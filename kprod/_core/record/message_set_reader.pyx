@@ -2,18 +2,18 @@
 # cython: nonecheck=True, auto_pickle=False
 """The reader of message sets, the record formats V0 and V1 of brokers before 0.11.
 
-A message set is log entries one after the other: offset, size, message. A message holds one
-record, or it is a *wrapper*, whose value is a compressed message set. Inner offsets are absolute in
-V0. In V1 they are relative, and the wrapper has the last record's offset, so that the whole wrapper
-must be opened before the first offset is known.
+A message set is a series of log entries: offset, size, message. A message holds one record, or it
+is a *wrapper*, whose value is a compressed message set. Inner offsets are absolute in V0. In V1
+they are relative, and the wrapper has the last record's offset, so the whole wrapper must be opened
+before the first offset is known.
 
 Hostile input. Whatever the bytes, the outcome is entries, `CorruptRecord`, or "need more": an entry
-that goes on past the end of the input ends the iteration and stays in `trailing_bytes`. Every
-length is checked against the bytes that are there before it is used. Inside a wrapper nothing can
-follow, so there a cut message is corrupt. Records are made one at a time; besides them only the
-decompressed wrapper is held, and `decompress` bounds that.
+that extends past the end of the input ends the iteration and is counted in `trailing_bytes`. Every
+length is checked against the available bytes before it is used. More bytes cannot follow inside a
+wrapper, so a cut-off message there is corrupt. Records are created one at a time; besides them only
+the decompressed wrapper is held, whose size `decompress` must bound.
 
-Thread-safety: none; one reader, one thread. Input must not be changed while it is read.
+Thread-safety: none; one thread per reader. The input must not be changed while it is read.
 Source: Kafka LegacyRecord and AbstractLegacyRecordBatch (clients 3.9.1); KIP-31 for relative
 offsets, KIP-32 for timestamps.
 """
@@ -55,7 +55,7 @@ cdef tuple NO_HEADERS = ()
 
 
 cdef class Source:
-    """Bytes that are read as messages, and the checks on them."""
+    """Bytes that are read as messages, with the checks on them."""
 
     def __cinit__(self, buffer, bint check_crc):
         self.view = memoryview(buffer).cast("B")
@@ -64,7 +64,7 @@ cdef class Source:
         self.check_crc = check_crc
 
     cdef int parse(self, Py_ssize_t position, Message *message) except -1:
-        """Read the entry at `position`: 1 if it is whole, 0 if bytes are missing."""
+        """Read the entry at `position`: return 1 if it is whole, 0 if bytes are missing."""
         cdef Py_ssize_t left = self.size - position
         cdef const uint8_t *at = self.start + position
         if left < LOG_OVERHEAD_BYTES:
@@ -90,7 +90,7 @@ cdef class Source:
         return 1
 
     cdef int parse_fields(self, Message *message) except -1:
-        """Read what follows the size of an entry that is whole and of a known magic."""
+        """Read the message of a whole entry, whose magic is known."""
         cdef const uint8_t *at = self.start + message.start
         cdef Py_ssize_t end = message.start + LOG_OVERHEAD_BYTES + message.size_bytes
         if message.size_bytes < message_overhead_bytes(message.magic):
@@ -107,7 +107,7 @@ cdef class Source:
             message.timestamp_ms = load_int64(at + MESSAGE_TIMESTAMP_OFFSET)
             message.key_start += sizeof(int64_t)
         message.key_size = load_int32(self.start + message.key_start - SIZE_FIELD_BYTES)
-        # The overhead counted both size fields, so one is left behind the key.
+        # The overhead includes both size fields, so one remains behind the key.
         if not NULL_SIZE <= message.key_size <= end - message.key_start - SIZE_FIELD_BYTES:
             raise CorruptRecord(
                 f"message at byte {message.start}: key size {message.key_size} in a message of "
@@ -126,7 +126,7 @@ cdef class Source:
         return 0
 
     cdef bint is_intact(self, Message *message) except -1:
-        """Compare the checksum with the one in the message."""
+        """Return whether the checksum matches the message."""
         cdef Py_ssize_t covered = message.size_bytes - (MESSAGE_MAGIC_OFFSET - MESSAGE_CRC_OFFSET)
         cdef char *at = <char *>self.start + message.start + MESSAGE_MAGIC_OFFSET
         return <uint32_t>crc32(PyMemoryView_FromMemory(at, covered, PyBUF_READ)) == message.crc
@@ -140,25 +140,25 @@ cdef class Source:
         return 0
 
     cdef object content(self, Py_ssize_t start, int32_t size):
-        """Copy a key or value out; None for null."""
+        """Return a copy of a key or value; None for null."""
         if size < 0:
             return None
         return PyBytes_FromStringAndSize(<const char *>self.start + start, size)
 
 
 cdef class MessageSetReader:
-    """The log entries in a buffer, one after the other.
+    """Iterator over the log entries in a buffer.
 
-    Iteration ends at the end of the input or before an entry that goes on past it.
+    Iteration ends at the end of the input or before an entry that extends past it.
 
     Args:
-        buffer: Contiguous bytes; held until the reader and all its entries are gone.
-        decompress: Called as `(codec, payload, magic)` for each wrapper that is opened; it bounds
-            its own output. Without it wrappers cannot be opened.
-        check_crc: Whether a wrong checksum raises; without it `MessageEntry.is_intact` tells.
+        buffer: Contiguous bytes; kept until the reader and all its entries are gone.
+        decompress: Called as `(codec, payload, magic)` for each wrapper that is opened; it must
+            bound its own output. Without it wrappers cannot be opened.
+        check_crc: Whether a wrong checksum raises; if not, `MessageEntry.is_intact` reports it.
 
     Raises:
-        CorruptRecord: From iteration, at the first entry that is no message of magic 0 or 1.
+        CorruptRecord: From iteration, at the first entry that is not a message of magic 0 or 1.
 
     Thread-safety: none.
     """
@@ -182,20 +182,20 @@ cdef class MessageSetReader:
 
     @property
     def position(self):
-        """Where the next entry starts, bytes from the start of the input."""
+        """Start of the next entry, in bytes from the start of the input."""
         return self._position
 
     @property
     def trailing_bytes(self):
-        """Bytes behind the last whole entry so far."""
+        """Bytes after the last whole entry so far."""
         return self._source.size - self._position
 
 
 cdef class MessageEntry:
-    """One log entry: a message with a record in it, or a wrapper with many.
+    """One log entry: a message that holds one record, or a wrapper that holds many.
 
-    Made by `MessageSetReader` only. Iterating it gives rows of offset, timestamp (ms, −1 in V0),
-    key, value and an empty tuple for the headers that these formats lack.
+    Only `MessageSetReader` creates entries. Iterating one gives rows of offset, timestamp (ms, −1
+    in V0), key, value and an empty tuple for the headers that these formats lack.
 
     Thread-safety: none.
     """
@@ -205,12 +205,12 @@ cdef class MessageEntry:
 
     @property
     def offset(self):
-        """The offset as written; of a wrapper usually its last record's."""
+        """The offset as written; for a wrapper usually its last record's."""
         return self._message.offset
 
     @property
     def position(self):
-        """Where the entry starts, bytes from the start of the input."""
+        """Start of the entry, in bytes from the start of the input."""
         return self._message.start
 
     @property
@@ -225,7 +225,7 @@ cdef class MessageEntry:
 
     @property
     def magic(self):
-        """0 or 1."""
+        """Version of the message format, 0 or 1."""
         return self._message.magic
 
     @property
@@ -235,7 +235,7 @@ cdef class MessageEntry:
 
     @property
     def codec(self):
-        """The number of the codec; 0 unless this is a wrapper."""
+        """Number of the codec; 0 unless this is a wrapper."""
         return self._message.attributes & CODEC_MASK
 
     @property
@@ -257,7 +257,7 @@ cdef class MessageEntry:
 
     @property
     def is_intact(self):
-        """Whether the checksum is right."""
+        """Whether the checksum matches."""
         return bool(self._source.is_intact(&self._message))
 
     def __iter__(self):
@@ -266,9 +266,9 @@ cdef class MessageEntry:
         return iter((make_row(self._source, &self._message),))
 
     def messages(self):
-        """Iterate the messages with records in them: this one, or those in the wrapper.
+        """Iterate the messages that hold records: this one, or those in the wrapper.
 
-        Their offsets are absolute and their timestamps the ones that count, as in rows; the rest is
+        Their offsets are absolute and their timestamps the effective ones, as in rows. All else is
         as written, and positions count from the start of the decompressed wrapper.
         """
         if self._message.attributes & CODEC_MASK:
@@ -276,7 +276,7 @@ cdef class MessageEntry:
         return iter((self,))
 
     cdef WrappedRecords _open(self, bint as_entries):
-        """Open the wrapper, and check all that is in it."""
+        """Open the wrapper, and check all its messages."""
         cdef WrappedRecords records = WrappedRecords.__new__(WrappedRecords)
         records._as_entries = as_entries
         records._source = self._open_wrapper()
@@ -303,7 +303,7 @@ cdef class MessageEntry:
 
 
 cdef class WrappedRecords:
-    """What an opened wrapper holds, made one at a time: rows, or entries."""
+    """Iterator over the records of an opened wrapper, as rows or as entries."""
 
     def __init__(self):
         raise TypeError("made by MessageEntry")
@@ -329,7 +329,7 @@ cdef class WrappedRecords:
         return entry
 
     cdef int64_t _check_all(self) except? -1:
-        """Walk over all inner messages; return what their offsets must be added to."""
+        """Check all inner messages; return the offset that must be added to theirs."""
         cdef Message message
         cdef Py_ssize_t position = 0
         cdef int64_t offset_max = 0
@@ -347,7 +347,7 @@ cdef class WrappedRecords:
         if self.record_count == 0:
             raise CorruptRecord(f"wrapper at byte {self._wrapper.start} holds no message")
         if self._wrapper.magic == MAGIC_V0 or self._wrapper.offset == 0:
-            # Some librdkafka releases left 0 in V1 wrappers; what they sent began at 0.
+            # Some librdkafka releases wrote 0 in V1 wrappers; their inner offsets started at 0.
             return 0
         base_offset = self._wrapper.offset - message.offset
         if base_offset < 0 or offset_max > INT64_MAX - base_offset:
@@ -358,7 +358,7 @@ cdef class WrappedRecords:
         return base_offset
 
     cdef int _check_member(self, Message *message) except -1:
-        """Refuse what may not stand inside this wrapper."""
+        """Reject a message that is not allowed inside this wrapper."""
         if message.attributes & CODEC_MASK:
             raise CorruptRecord(f"wrapper at byte {self._wrapper.start} holds another wrapper")
         if message.magic != self._wrapper.magic:

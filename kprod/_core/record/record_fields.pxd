@@ -1,8 +1,9 @@
-# One record and one header of format V2, found in bytes that come from strangers; inline only, so
-# there is no .pyx.
+# One record and one header of format V2, located in untrusted bytes; inline only, so there is no
+# .pyx.
 #
-# Each length is copied out of the buffer once, compared with what is left, and only then used. The
-# readers move `at` forward and never past `limit`; on failure it stands anywhere between.
+# Each length is copied out of the buffer once, compared with the remaining bytes, and only then
+# used. The readers move `at` forward and never past `limit`; after a fault it may be anywhere
+# between.
 # Source: Kafka DefaultRecord (clients 4.3.1).
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -10,7 +11,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from kprod._core.varint cimport take_varint, take_varlong
 
 cdef enum:
-    # Length, attributes, both deltas, key and value lengths, header count: a byte each.
+    # Length, attributes, both deltas, key and value lengths, header count: one byte each.
     RECORD_BYTES_MIN = 7
     # Key length and value length.
     HEADER_BYTES_MIN = 2
@@ -47,7 +48,7 @@ cdef struct HeaderFields:
     int32_t value_length
 
 
-# Most varints have one byte.
+# Most varints have one byte, which needs no call.
 cdef inline bint read_varint(
     const uint8_t** at, const uint8_t* limit, int32_t* value
 ) noexcept nogil:
@@ -76,7 +77,7 @@ cdef inline bint read_varlong(
     return True
 
 
-# Read a length, -1 for null, and step over as many bytes; False when they are not there.
+# Read a length, -1 for null, and skip as many bytes; False if there are fewer.
 cdef inline bint read_nullable(
     const uint8_t** at, const uint8_t* limit, const uint8_t** start, int32_t* length
 ) noexcept nogil:
@@ -117,7 +118,7 @@ cdef inline Fault skip_headers(
     return FAULT_NONE if at == limit else FAULT_RECORD_END
 
 
-# Read one record's fields and step to its end. The structure is sound when there is no fault.
+# Read one record's fields and move to its end. Without a fault its structure is valid.
 cdef inline Fault read_record(
     const uint8_t** at, const uint8_t* limit, RecordFields* fields
 ) noexcept nogil:
@@ -127,7 +128,7 @@ cdef inline Fault read_record(
         return FAULT_VARINT
     if length < RECORD_BYTES_MIN - 1 or length > limit - at[0]:
         return FAULT_RECORD_LENGTH
-    # The first byte, attributes, has no meaning yet.
+    # The first byte holds the attributes, which are unused.
     cursor = at[0] + 1
     at[0] += length
     fields.end = at[0]

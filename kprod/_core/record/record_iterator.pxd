@@ -1,18 +1,18 @@
-# The records of one batch of format V2, and the buffer that they lie in.
+# The records of one batch of format V2, and the buffer that holds their bytes.
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
 from kprod._core.record.record_fields cimport Fault, RecordFields
 
 
-# A buffer held open for as long as something points into it.
+# A buffer that stays exported while any object points into it.
 cdef class BufferHold:
     cdef Py_buffer _buffer
     cdef const uint8_t* start
     cdef Py_ssize_t size
 
 
-# What the header of its batch says, checked there; `position` is the batch's in its buffer.
+# Fields of the batch's header, already checked; `position` is the batch's start in its buffer.
 cdef struct BatchFields:
     Py_ssize_t position
     int64_t base_offset
@@ -30,7 +30,7 @@ cdef class RecordIterator:
     cdef const uint8_t* _limit
     cdef int32_t _index
     cdef bint _as_tuples
-    # Of the last record that had some: their keys are used again.
+    # Headers of the last record that had any; their keys are reused.
     cdef tuple _headers
     cdef int _read(self, RecordFields* fields) except -1
     cdef int _raise(self, Fault fault) except -1

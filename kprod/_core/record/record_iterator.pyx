@@ -1,20 +1,20 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""The records of one batch of format V2, made one at a time from the bytes where they lie.
+"""The records of one batch of format V2, created one at a time from the bytes in place.
 
-The bytes come from strangers, and may change while they are read: each length is compared with
-what is left before it is used (`record_fields`). Records that do not add up exactly raise
-`CorruptRecord`.
+The bytes are untrusted and may change while they are read: each length is compared with the
+remaining bytes before it is used (`record_fields`). Malformed records raise `CorruptRecord`.
 
 Invariants.
-    Whatever holds a pointer into a buffer holds the `BufferHold` that keeps the buffer exported.
-    Between `_at` and `_limit` of an iterator lie only bytes of its batch's records.
+    Any object with a pointer into a buffer holds the `BufferHold` that keeps the buffer exported.
+    The bytes between `_at` and `_limit` of an iterator are all its own batch's records.
 
-Memory. Nothing is copied but keys, values and headers of the record handed out. Records hold only
-bytes, str and int, so they cannot be part of a cycle and are taken from the garbage collector.
+Memory. Only keys, values and headers of the returned record are copied. Records hold only bytes,
+str and int, so they cannot be part of a reference cycle, and the garbage collector does not track
+them.
 
-Thread-safety: an iterator may be used by one thread at a time; the bytes under it may change
-meanwhile without harm to memory.
+Thread-safety: an iterator may be used by one thread at a time. If the bytes under it change
+meanwhile, memory stays safe.
 Source: Kafka DefaultRecord and ByteUtils (clients 4.3.1).
 """
 
@@ -42,7 +42,7 @@ from kprod._core.record.record_fields cimport (
 from kprod.errors import CorruptRecord
 
 cdef extern from "Python.h":
-    # Takes an object from the collector; harmless when it is not there.
+    # Exempts an object from garbage collection; no effect on an object that is not tracked.
     void PyObject_GC_UnTrack(void* op) noexcept
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* length) except NULL
     object PyType_GenericAlloc(PyTypeObject* type, Py_ssize_t item_count)
@@ -63,20 +63,20 @@ cdef tuple FAULT_TEXTS = (
     "its fields do not end where its length says",
 )
 
-# What records and their headers are made as; plain tuples until the layer above registers its own.
+# Types of records and headers: plain tuples until the layer above registers its own.
 cdef object _record_type = tuple
 cdef object _header_type = tuple
 
 
 def register_types(record_type, header_type):
-    """Tell what to make records and headers as.
+    """Register the tuple types used for records and headers.
 
     Args:
         record_type: A tuple subclass of five fields: offset, timestamp_ms, key, value, headers.
         header_type: A tuple subclass of two fields: key, value.
 
     Raises:
-        TypeError: One is no tuple subclass, or its instances are larger than a tuple's.
+        TypeError: One is not a tuple subclass, or its instances are larger than a tuple's.
     """
     global _record_type, _header_type
     for candidate in (record_type, header_type):
@@ -89,7 +89,7 @@ def register_types(record_type, header_type):
 
 
 cdef inline int64_t _add64(int64_t left, int64_t right) noexcept nogil:
-    """Add as Java does: what overflows wraps."""
+    """Add as Java does, where an overflow wraps."""
     return <int64_t>(<uint64_t>left + <uint64_t>right)
 
 
@@ -100,7 +100,7 @@ cdef inline object _nullable_bytes(const uint8_t* start, int32_t length):
 
 
 cdef inline void _put(object target, Py_ssize_t index, object item) noexcept:
-    """Fill a slot of a new tuple, which takes the reference over."""
+    """Fill a slot of a new tuple, which gets its own reference to the item."""
     Py_INCREF(item)
     PyTuple_SET_ITEM(target, index, item)
 
@@ -113,7 +113,7 @@ cdef object _decode_key(const HeaderFields* header):
 
 
 cdef inline object _header_key(const HeaderFields* header, PyObject* recent):
-    """The key as text: `recent` itself where it is the same, since headers repeat their keys."""
+    """Return the key as str: `recent` itself if it is equal, since headers repeat their keys."""
     cdef Py_ssize_t length
     cdef const char* recent_start
     if recent != NULL:
@@ -135,7 +135,7 @@ cdef inline object _make_header(object header_type, object key, object value):
 
 
 cdef tuple _make_headers(const RecordFields* fields, object header_type, tuple recent):
-    """Make the headers of a record that `read_record` found sound.
+    """Create the headers of a record that `read_record` found valid.
 
     `recent` are the headers of the record before, or an empty tuple.
     """
@@ -147,7 +147,7 @@ cdef tuple _make_headers(const RecordFields* fields, object header_type, tuple r
     cdef PyObject* recent_key
     cdef tuple headers = PyTuple_New(fields.header_count)
     for index in range(fields.header_count):
-        # Read again with all checks, since the bytes may have changed since the first time.
+        # Each read repeats all checks, since the bytes may have changed since the first read.
         fault = read_header(&at, fields.end, &header)
         if fault != FAULT_NONE:
             raise CorruptRecord(FAULT_TEXTS[fault])
@@ -162,7 +162,7 @@ cdef tuple _make_headers(const RecordFields* fields, object header_type, tuple r
 
 
 cdef int _check_header_keys(const RecordFields* fields) except -1:
-    """Raise when a header key is not UTF-8, making objects only for keys that are not ASCII."""
+    """Raise if a header key is not UTF-8, creating objects only for keys that are not ASCII."""
     cdef HeaderFields header
     cdef const uint8_t* at = fields.headers
     cdef uint8_t seen
@@ -180,7 +180,7 @@ cdef int _check_header_keys(const RecordFields* fields) except -1:
 
 @cython.final
 cdef class BufferHold:
-    """A buffer that stays exported, and so neither moves nor goes away, while this object lives."""
+    """A buffer that is exported, and so neither moves nor is freed, while this object lives."""
 
     def __cinit__(self, buffer):
         PyObject_GetBuffer(buffer, &self._buffer, PyBUF_SIMPLE)
@@ -215,7 +215,7 @@ cdef class RecordIterator:
         return self._make_record(&fields)
 
     cdef inline int _read(self, RecordFields* fields) except -1:
-        """Read the next record's fields; stay where it is on a fault."""
+        """Read the next record's fields; on a fault the position does not change."""
         cdef const uint8_t* at = self._at
         cdef Fault fault = read_record(&at, self._limit, fields)
         if fault == FAULT_NONE and not 0 <= fields.offset_delta <= self._batch.last_offset_delta:
@@ -269,7 +269,7 @@ cdef class RecordIterator:
         return made
 
     cdef object check(self, bint contiguous):
-        """Walk to the end; see `RecordBatch.check_records`."""
+        """Check all remaining records; see `RecordBatch.check_records`."""
         cdef RecordFields fields
         cdef int64_t timestamp_ms
         cdef int64_t latest_ms = -1
