@@ -1,4 +1,4 @@
-"""Requests and responses: fields of the protocol, frames, the pieces of a Produce request.
+"""Requests and responses: fields of the protocol, frames, and the pieces of a Produce request.
 
 It serves `kprod.protocol` and `kprod.network`, and imports from the ground floor and `memory`.
 """

@@ -1,13 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""The answer to a Produce request when it says nothing but yes: read without a table.
+"""The fast reader of Produce responses that accept every batch and say nothing else.
 
-A record that is sent alone waits while its answer is read. Nearly every answer takes every batch
-and says nothing else; it is read here, in one pass. One that says more (an error, a throttle, a
-message, a hint of a leader), or that is not quite as it should be, is not: the table-driven codec
-reads it, and judges it.
+A record that is sent alone waits while its response is read. Nearly every response accepts every
+batch and says nothing else; such a response is read here in one pass, without a table. Any other
+(an error, a throttle time, a message, a hint of a new leader, a malformed field) is left to the
+table-driven codec, which reads and judges it.
 
-Thread-safety: a function of its arguments.
+Thread-safety: any thread; a function of its arguments.
 Source: Kafka's ProduceResponse definition (kafka-clients 4.3.1), KIP-482, KIP-516.
 """
 
@@ -25,33 +25,33 @@ cdef enum:
     TOPIC_ID_FROM = 13
     VERSION_MAX = 13
     TOPIC_ID_BYTES = 16
-    UVARINT_BITS_MAX = 28  # of a length; no frame has room for more of anything
+    UVARINT_BITS_MAX = 28  # of a length; no frame holds more of anything
     COUNT_MAX = 0x7FFFFFFF
 
-# The last offsets of a log are left to batches that are longer than any: a record's offset, its
-# batch's base offset plus its place, is then always below 2⁶³.
+# The last offsets of a log could only belong to batches longer than any, so they are not accepted:
+# a record's offset, its batch's base offset plus its index, is then always below 2⁶³.
 cdef int64_t BASE_OFFSET_MAX = 0x7FFFFFFFFFFFFFFF - 0x7FFFFFFF
 
 
 cdef struct Cursor:
     const unsigned char* at
     const unsigned char* end
-    # What follows is not what this module reads.
+    # The bytes are not a plain acknowledgement.
     bint is_lost
 
 
 def read_acknowledgements(frame, int version, Py_ssize_t count_max=COUNT_MAX):
-    """Read an answer that takes every batch and says nothing else.
+    """Read a response that accepts every batch and says nothing else.
 
     Args:
         frame: Header and body, without the size prefix.
-        version: Of the response.
-        count_max: How many partitions were asked about.
+        version: Version of the response.
+        count_max: Number of partitions in the request.
 
     Returns:
         For each partition a tuple of the topic's name, or from version 13 on its id as an integer,
         the partition's index, the base offset, and the log append time in milliseconds or −1.
-        None for every other answer, sound or not, and for one about more partitions.
+        None for every other response, valid or not, and for one with more partitions.
     """
     cdef Cursor cursor
     cdef bint flexible = version >= FLEXIBLE_FROM
@@ -130,7 +130,7 @@ cdef object _topic(Cursor* cursor, int version):
 
 
 cdef Py_ssize_t _count(Cursor* cursor, bint flexible) noexcept:
-    """A length: plain, or compact, which counts from 1."""
+    """Read a length: plain, or compact, which starts from 1."""
     cdef int64_t count
     if flexible:
         count = _uvarint(cursor) - 1
@@ -156,7 +156,7 @@ cdef int64_t _uvarint(Cursor* cursor) noexcept:
 
 
 cdef void _expect_no_message(Cursor* cursor, bint flexible) noexcept:
-    """A nullable text that is null."""
+    """Read a nullable text, which must be null."""
     if flexible:
         if _byte(cursor) != 0:
             cursor.is_lost = True
@@ -170,7 +170,7 @@ cdef void _expect_no_tags(Cursor* cursor, bint flexible) noexcept:
 
 
 cdef bint _skip(Cursor* cursor, Py_ssize_t size_bytes) noexcept:
-    """Go on by so many bytes; False, and lost, if there are not as many."""
+    """Skip so many bytes; if there are fewer, mark the cursor as lost and return False."""
     if cursor.is_lost or size_bytes < 0 or cursor.end - cursor.at < size_bytes:
         cursor.is_lost = True
         return False

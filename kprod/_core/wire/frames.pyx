@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""The two numbers at the beginning of every response: its length and its correlation id.
+"""The two numbers at the start of every response: its length and its correlation id.
 
-Most often what has arrived is one response, whole and alone; it is cut out here in one step.
+Most often the received bytes are exactly one response; it is extracted here in one step.
 
-Thread-safety: functions of their arguments.
+Thread-safety: any thread; functions of their arguments.
 Source: Kafka's protocol guide, "Common request and response structure".
 """
 
@@ -21,15 +21,15 @@ cdef enum:
 
 
 def whole_frame(bytearray buffer not None, Py_ssize_t count_bytes, int64_t bytes_max):
-    """Cut out a frame that is all there is.
+    """Extract a frame if the received bytes are exactly that frame.
 
     Args:
-        buffer: Begins with what has arrived.
-        count_bytes: How many bytes have; at most the buffer's length.
+        buffer: Begins with the received bytes.
+        count_bytes: Number of received bytes; at most the buffer's length.
         bytes_max: The longest frame to accept.
 
     Returns:
-        The frame without its length, copied; None if there is less, more, or no frame at all.
+        A copy of the frame without its length prefix; None if the bytes are anything else.
     """
     cdef const char* start = PyByteArray_AS_STRING(buffer)
     cdef int64_t size_bytes = count_bytes - INT32_BYTES
@@ -46,13 +46,13 @@ def correlation_id_of(frame) -> int:
     """Read a response's correlation id.
 
     Args:
-        frame: `bytes` or `bytearray`, without its length.
+        frame: `bytes` or `bytearray`, without the length prefix.
 
     Returns:
         Any int32.
 
     Raises:
-        RemoteProtocolError: It is too short to have one.
+        RemoteProtocolError: The frame is too short to have one.
     """
     cdef const char* start
     cdef Py_ssize_t size_bytes

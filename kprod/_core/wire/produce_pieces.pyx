@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""The small runs of bytes that stand between the record pieces of a Produce frame, in one pass.
+"""The short byte runs between the record pieces of a Produce frame, written in one pass.
 
-A record that is sent alone pays for its whole request, so what is written once for each topic and
-partition is compiled. What it says, and the checks of names, are `kprod.protocol.produce_frame`'s.
+A record that is sent alone pays for its whole request, so the code that runs once per topic and
+partition is compiled. `kprod.protocol.produce_frame` writes the other fields and checks the names.
 
-Thread-safety: a function of its arguments.
+Thread-safety: any thread; a function of its arguments.
 Source: Kafka's ProduceRequest definition (kafka-clients 4.3.1), KIP-482.
 """
 
@@ -30,18 +30,18 @@ def produce_pieces(bytes opening not None, correlation_id, topics, bint flexible
     """Write a Produce frame.
 
     Args:
-        opening: All before the topics, beginning with four bytes for the size; the correlation id
-            in it is overwritten.
+        opening: All bytes before the topics, starting with four bytes for the size; the correlation
+            id in it is overwritten.
         correlation_id: An int32, ≥ 0.
-        topics: Pairs of the topic's name or id as it is written, and its partitions, each of which
-            begins with its index, its pieces and their total length.
+        topics: Pairs of the topic's encoded name or id, and its partitions, each of which begins
+            with its index, its pieces and their total length.
         flexible: Whether lengths are compact and tags follow.
 
     Returns:
-        The frame's pieces in order; those of records are the very ones that were given.
+        The frame's pieces in order; the pieces of records are the same objects as in `topics`.
 
     Raises:
-        LocalProtocolError: A number is out of range, pieces are not as long as they should be, or
+        LocalProtocolError: A number is out of range, pieces do not have their announced length, or
             the frame would be too long.
     """
     cdef list frame = []
@@ -101,7 +101,7 @@ cdef int32_t _checked_int32(str field, object number) except? -1:
 
 
 cdef int _add_length(bytearray run, Py_ssize_t count, bint flexible) except -1:
-    """A count or a size: plain, or compact, which counts from 1."""
+    """Append a count or a size: plain, or compact, which starts from 1."""
     cdef unsigned char[UVARINT_BYTES_MAX] room
     if not flexible:
         return _add_int32(run, _checked_int32("length", count))

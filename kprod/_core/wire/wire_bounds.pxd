@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The limits under which an answer is read, for the cursor and the reader."""
+"""Limits under which a response is read, for the cursor and the reader."""
 
 from libc.stdint cimport int64_t
 

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""What an answer may hold, by what was asked: the limits under which it is read.
+"""Limits on the contents of a response, which follow from its request.
 
-Python objects take up to a hundred times the bytes that they are read from, so an answer is read
-under bounds that follow from the question (`wire_reader`).
+Python objects take up to a hundred times the memory of the bytes that they are read from, so a
+response is read under such limits (`wire_reader`).
 
 Thread-safety: bounds are immutable after construction.
 """
@@ -12,13 +12,13 @@ from libc.stdint cimport int64_t
 
 
 cdef class Bounds:
-    """What an answer may hold, by what was asked.
+    """Limits on the contents of a response, which follow from its request.
 
     Args:
-        memory_bytes: Most memory for the decoded fields, beyond as much as the bytes themselves.
+        memory_bytes: Most memory for the decoded fields, in addition to the size of the input.
         totals: Most elements of an array in the whole message, by the array's name.
-        chosen: By the name of an array of structures: the name of one of their fields, and the
-            values of it that are wanted. The other elements are skipped.
+        chosen: By the name of an array of structures: the name of one of their fields, and its
+            wanted values. Elements with other values are skipped.
         element_bytes: Memory that each element of an array adds, by the array's name.
         unread: Names of fields that are skipped; they decode to their default, arrays to None.
     """

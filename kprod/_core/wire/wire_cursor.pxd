@@ -1,5 +1,5 @@
 # cython: language_level=3, cdivision=True
-"""A position in bytes that do not move while it lives, and the steps that every field takes."""
+"""A position in bytes that stay in place while it lives, and the steps common to all fields."""
 
 from libc.stdint cimport int64_t, uint64_t
 
@@ -22,7 +22,7 @@ cdef class Reader:
 
 
 cdef int fail(Reader reader, FieldPlan field, str text) except -1
-# The texts of the inline functions below, out of their way.
+# These raise the errors of the inline functions below, which stay short.
 cdef int fail_short(Reader reader, FieldPlan field, Py_ssize_t size) except -1
 cdef int fail_length(Reader reader, FieldPlan field, int64_t length) except -1
 cdef int fail_count(Reader reader, FieldPlan field, Py_ssize_t count) except -1
@@ -32,10 +32,10 @@ cdef int skip_value(FieldPlan field, Reader reader) except -1
 cdef int skip_rest(StructPlan plan, Reader reader, Py_ssize_t first) except -1
 
 cdef enum:
-    TAGS_MAX = 1024  # Far above the handful that Kafka defines; bounds the work for hostile input.
+    TAGS_MAX = 1024  # Far more than Kafka defines; it bounds the work for hostile input.
 
 
-# Count memory before it is used; there are bounds.
+# Charge memory to the bounds, which must exist, before it is used.
 cdef inline int charge(Reader reader, FieldPlan field, int64_t size) except -1:
     reader.memory_left -= size
     if reader.memory_left < 0:
@@ -43,7 +43,7 @@ cdef inline int charge(Reader reader, FieldPlan field, int64_t size) except -1:
     return 0
 
 
-# Step over `size` >= 0 bytes and return where they begin.
+# Skip `size` >= 0 bytes and return the address of the first.
 cdef inline const unsigned char *take(
         Reader reader, FieldPlan field, Py_ssize_t size) except NULL:
     cdef const unsigned char *at = reader.start + reader.position
@@ -64,7 +64,7 @@ cdef inline int64_t read_uvarint(Reader reader, FieldPlan field) except -1:
     return <int64_t>value
 
 
-# Read the length of a string, bytes or array; -1 is null.
+# Read the length of a string, bytes or array; -1 for null.
 cdef inline Py_ssize_t read_length(Reader reader, FieldPlan field) except -2:
     cdef int64_t length
     if field.compact:

@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""A cursor in the bytes of a message: what it may still read, and how it steps over a value.
+"""A cursor in the bytes of a message: the limits of its reading, and the skipping of values.
 
-The steps that every field takes are inline in the `.pxd`; here are the errors that they raise, the
-count of elements under `Bounds`, and the skipping of values that nobody asked for. A length that is
-stepped over is checked as if its value were read.
+The steps common to all fields are inline in the `.pxd`. This module has the errors that they raise,
+the count of elements under `Bounds`, and the skipping of unwanted values. The length of a skipped
+value is checked as if it were read.
 
 Thread-safety: each reading has its own cursor.
 Source: KIP-482 and the protocol guide of Apache Kafka 4.3.1.
@@ -19,7 +19,7 @@ from kprod.errors import RemoteProtocolError
 
 
 cdef class Reader:
-    """A position in bytes that do not move while it lives."""
+    """A position in bytes that stay in place while it lives."""
 
 
 cdef int fail(Reader reader, FieldPlan field, str text) except -1:
@@ -44,7 +44,7 @@ cdef int fail_tags(Reader reader, FieldPlan field, int64_t count) except -1:
 
 
 cdef int count_elements(Reader reader, FieldPlan field, Py_ssize_t count) except -1:
-    """Compare an array's elements with what was asked for, in all arrays of its name together."""
+    """Check the number of elements in all arrays of this name against the request's limit."""
     cdef Bounds bounds = reader.bounds
     cdef object most = bounds.totals.get(field.name)
     cdef object more = bounds.element_bytes.get(field.name)
@@ -59,7 +59,7 @@ cdef int count_elements(Reader reader, FieldPlan field, Py_ssize_t count) except
 
 
 cdef int skip_value(FieldPlan field, Reader reader) except -1:
-    """Step over a value; its lengths are checked as if it were read."""
+    """Skip a value; its lengths are checked as if it were read."""
     cdef int kind = field.kind
     cdef Py_ssize_t count
     cdef Py_ssize_t _i
@@ -86,7 +86,7 @@ cdef int skip_value(FieldPlan field, Reader reader) except -1:
 
 
 cdef int skip_rest(StructPlan plan, Reader reader, Py_ssize_t first) except -1:
-    """Step over a structure from one of its fields on."""
+    """Skip a structure from one of its fields on."""
     cdef Py_ssize_t i
     cdef int64_t count
     for i in range(first, len(plan.fields)):

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""What a plan holds, for the reader and the writer that run it."""
+"""The fields of plans, for the reader and the writer that run them."""
 
 
 cdef enum FieldKind:
@@ -20,8 +20,8 @@ cdef enum FieldKind:
 
 cdef enum:
     UUID_BYTES = 16
-    STRING_BYTES_MAX = 0x7FFF  # What a two-byte length can say; Java keeps it for compact strings.
-    # What objects of CPython take on a 64-bit machine, rounded up as its allocator does.
+    STRING_BYTES_MAX = 0x7FFF  # Largest two-byte length; Java has this limit for compact ones too.
+    # Sizes of CPython's objects on a 64-bit machine, rounded up as its allocator does.
     GC_BYTES = 32
     LIST_BYTES = 80
     POINTER_BYTES = 8

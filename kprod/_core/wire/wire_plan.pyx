@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""Plans: how one message of the protocol, in one version, stands on the wire.
+"""Plans: the wire layout of one message of the protocol in one version.
 
-A `StructPlan` says for one version of one structure which fields there are, in what order and how
-they are written; the codec makes plans from the tables, once per message and version. `wire_reader`
-and `wire_writer` run them, without Python code per field.
+A `StructPlan` lists the fields of one version of one structure, in order, and how each is written;
+the codec makes plans from the tables, once per message and version. `wire_reader` and `wire_writer`
+run them, without Python code per field.
 
 Thread-safety: plans are immutable after construction.
 Source: KIP-482 and the protocol guide of Apache Kafka 4.3.1.
@@ -21,7 +21,7 @@ from kprod._core.varint cimport put_unsigned
 
 
 class Kind(enum.IntEnum):
-    """What a field's bytes mean; the numbers of `FieldKind` in `wire.pxd`."""
+    """Wire type of a field; the numbers of `FieldKind` in `wire_plan.pxd`."""
 
     BOOL = 0
     INT8 = 1
@@ -39,7 +39,7 @@ class Kind(enum.IntEnum):
 
 
 class Flag(enum.IntFlag):
-    """How a field may be written."""
+    """Properties of a field's wire form."""
 
     NULLABLE = 1
     COMPACT = 2
@@ -50,15 +50,15 @@ cdef Py_ssize_t[7] FIXED_BYTES
 FIXED_BYTES[:] = [1, 1, 2, 4, 8, 2, 8]
 
 cdef class FieldPlan:
-    """How one field of one version is read and written.
+    """Wire layout of one field of one version.
 
     Args:
-        name: Its key in the dict.
+        name: Key of the field in the dict.
         where: Message, version and enclosing fields, for error texts.
         kind: A `Kind`.
-        flags: `Flag` values together.
-        default: What stands for an absent value; the shape of an array's or struct's default is
-            its own, so only null matters there.
+        flags: A combination of `Flag` values.
+        default: Value of an absent field; for an array or a struct only null matters, since their
+            plans define all else.
         shape: The element's plan for an array, the structure's for a struct, else None.
     """
 
@@ -89,19 +89,19 @@ cdef class FieldPlan:
         return 2 if self.kind == STRING else 4
 
     cdef object fresh_default(self):
-        """A default that the caller may change."""
+        """Return a default that the caller may change."""
         if self.default is None or self.kind < STRUCT:
             return self.default
         return [] if self.kind == ARRAY else self.struct.fresh_dict()
 
 
 cdef class StructPlan:
-    """How one structure of one version is read and written.
+    """Wire layout of one structure of one version.
 
     Args:
         where: Message, version and enclosing fields, for error texts.
-        fields: Plans of the fields present, in wire order, without the tagged ones.
-        tagged: Triples of tag, plan, and the bytes of its default, which are never sent.
+        fields: Plans of the fields of this version, in wire order, without the tagged ones.
+        tagged: Triples of a tag, its plan, and the bytes of its default, which are never sent.
         absent: Plans of the fields that only other versions have.
         flexible: Whether a section of tagged fields ends the structure.
     """
@@ -115,7 +115,7 @@ cdef class StructPlan:
         self.size_min = sum(plan.size_min for plan in fields) + flexible
         self.tags = FieldPlan("(tagged fields)", where, INT8, 0, 0, None)
         self.template = {}
-        # Taken apart first: an index is not checked in compiled code.
+        # Unpacked first: compiled code does not check an index.
         triples = [(tag, field, default_wire) for tag, field, default_wire in tagged]
         ordered = sorted(triples, key=lambda each: each[0])
         if len(ordered) >= 0x80:
@@ -125,7 +125,7 @@ cdef class StructPlan:
             field.default_wire = default_wire
         self.tagged = tuple(field for _, field, _ in ordered)
         for field in (*self.fields, *self.tagged):
-            if field.kind == ARRAY and field.element.size_min < 1:  # reading divides by it
+            if field.kind == ARRAY and field.element.size_min < 1:  # readers divide by it
                 raise ValueError(f"{field.path}: elements of no bytes can be any number")
         fresh = []
         for field in (*self.fields, *self.tagged, *absent):
@@ -133,12 +133,12 @@ cdef class StructPlan:
             if field.kind >= STRUCT and field.default is not None and field not in self.fields:
                 fresh.append(field)
         self.fresh = tuple(fresh)
-        self.dict_bytes = sys.getsizeof(self.template) + GC_BYTES  # its allocator rounds up
+        self.dict_bytes = sys.getsizeof(self.template) + GC_BYTES  # the allocator rounds up
         for field in fresh:
             self.dict_bytes += LIST_BYTES if field.kind == ARRAY else field.struct.dict_bytes
 
     cdef dict fresh_dict(self):
-        """A dict of all defaults that the caller may change."""
+        """Return a dict of all defaults, which the caller may change."""
         cdef FieldPlan field
         cdef dict result = PyDict_Copy(self.template)
         for field in self.fields:

@@ -1,18 +1,19 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""Read a message by its plan, trusting nothing.
+"""Read a message by its plan, from untrusted bytes.
 
-Every length is compared with the bytes that remain before it is used, a count of elements with
-those bytes divided by the least that one element takes; so memory is bounded by the input. Unknown
-tagged fields are skipped. Depth is the schema's. Whatever is wrong is one `RemoteProtocolError`.
+Every length is compared with the remaining bytes before it is used, and a count of elements with
+those bytes divided by an element's minimum size, so memory is bounded by the input. Unknown tagged
+fields are skipped. The schema limits the depth. Every fault raises `RemoteProtocolError`.
 
-Python objects take up to a hundred times the bytes that they are read from. So a reader of answers
-gives `Bounds`, which follow from what was asked: each object is counted before it is made, elements
-that nobody asked for are skipped unread, and an answer that would take more memory is refused.
-Under bounds equal arrays of 32-bit integers are one tuple, and equal integers are one object.
+Python objects take up to a hundred times the memory of the bytes that they are read from. So a
+reader of responses passes `Bounds`, which follow from the request: each object is counted before
+it is created, unwanted elements are skipped unread, and a response that would take more memory is
+rejected. Under bounds equal arrays of 32-bit integers share one tuple, and equal integers one
+object.
 
-The result is a plain dict: the template of all defaults is copied and the fields present are put
-over it, so a key's place, and the dict's size, are settled before the first value is read.
+The result is a plain dict: a copy of the template with all defaults, which the fields present then
+replace. So the order of keys, and the dict's size, are fixed before the first value is read.
 
 Thread-safety: each call has its own reader.
 Source: KIP-482 and the protocol guide of Apache Kafka 4.3.1; limits from ByteBufferAccessor.java.
@@ -49,7 +50,7 @@ cdef extern from "Python.h":
 
 
 cdef enum:
-    # As in wire.pxd.
+    # As in wire_plan.pxd.
     INTEGER_BYTES = 32
     TEXT_BYTES = 80
     UUID_OBJECT_BYTES = 128
@@ -57,7 +58,7 @@ cdef enum:
     # CPython has one object for each of these.
     SMALL_MIN = -5
     SMALL_MAX = 256
-    # Powers of two. A large cluster's node ids and leader epochs fit beside each other.
+    # Powers of two. The node ids and leader epochs of a large cluster fit together.
     INTEGERS_SHARED = 2048
     ARRAYS_SHARED = 256
     TUPLE_BYTES = 64
@@ -70,15 +71,15 @@ def decode(StructPlan plan not None, buffer, Bounds bounds=None):
     """Read a structure that fills a buffer.
 
     Args:
-        plan: Of the structure.
+        plan: Plan of the structure.
         buffer: Any bytes-like object; `records` fields of the result refer to it.
-        bounds: None for none but those of the input.
+        bounds: None for no limits beyond the input's size.
 
     Returns:
         Every field of the structure, absent ones with their default.
 
     Raises:
-        RemoteProtocolError: The bytes are not this structure, end early, go on after it, or hold
+        RemoteProtocolError: The bytes are not this structure, end early, continue after it, or hold
             more than the bounds allow.
     """
     body, end = decode_prefix(plan, buffer, bounds)
@@ -89,15 +90,15 @@ def decode(StructPlan plan not None, buffer, Bounds bounds=None):
 
 
 def decode_prefix(StructPlan plan not None, buffer, Bounds bounds=None):
-    """Read the structure that a buffer begins with.
+    """Read the structure at the start of a buffer.
 
     Args:
-        plan: Of the structure.
+        plan: Plan of the structure.
         buffer: Any bytes-like object.
         bounds: As for `decode`.
 
     Returns:
-        The fields, and where the structure ends in the buffer.
+        The fields, and the position of the structure's end in the buffer.
 
     Raises:
         RemoteProtocolError: The bytes are not this structure, end early, or hold too much.
@@ -164,7 +165,7 @@ cdef object _integer(Reader reader, FieldPlan field, int64_t value):
 
 
 cdef int64_t _text_bytes(const unsigned char *at, Py_ssize_t length) noexcept:
-    """The memory of a text, by its UTF-8: one, two or four bytes for each character."""
+    """Return the memory of a str, found from its UTF-8: one, two or four bytes per character."""
     cdef Py_ssize_t i
     cdef Py_ssize_t count = 0
     cdef int width = 1
@@ -216,7 +217,7 @@ cdef object _read_uuid(FieldPlan field, Reader reader):
         return ZERO_UUID
     if reader.bounds is not None:
         charge(reader, field, UUID_OBJECT_BYTES)
-    # Its constructor, all Python, would cost more than the rest of a topic. A UUID refuses
+    # The constructor of UUID, all Python, would cost more than the rest of a topic. UUIDs reject
     # assignment, so its two slots are filled as its own __setstate__ does.
     value = _UUID.__new__(_UUID)
     PyObject_GenericSetAttr(value, "int", int.from_bytes((<char *>at)[:UUID_BYTES], "big"))
@@ -305,7 +306,7 @@ cdef tuple _read_shared(FieldPlan field, Reader reader, Py_ssize_t count):
     known = reader.shared[slot]
     if known is not None and _holds(<tuple>known, at, count):
         return <tuple>known
-    # The list is there beside the tuple for a moment.
+    # For a moment both the list and the tuple exist.
     charge(reader, field, LIST_BYTES + TUPLE_BYTES + 2 * POINTER_BYTES * count)
     numbers = []
     for i in range(count):
@@ -316,7 +317,7 @@ cdef tuple _read_shared(FieldPlan field, Reader reader, Py_ssize_t count):
 
 
 cdef bint _holds(tuple known, const unsigned char *at, Py_ssize_t count) except -1:
-    """Whether a tuple is the array of `count` 32-bit integers at a place."""
+    """Return whether a tuple equals the array of `count` 32-bit integers at an address."""
     cdef Py_ssize_t i
     if len(known) != count:
         return False
@@ -327,7 +328,7 @@ cdef bint _holds(tuple known, const unsigned char *at, Py_ssize_t count) except 
 
 
 cdef dict _read_struct(StructPlan plan, Reader reader, str key, object wanted):
-    """Read a structure; None, and the rest skipped, if its `key` is not wanted."""
+    """Read a structure; if its `key` is not wanted, skip the rest and return None."""
     cdef FieldPlan field
     cdef tuple fields = plan.fields
     cdef Py_ssize_t i

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Bytes that grow at their end."""
+"""A byte buffer that grows at its end."""
 
 from cpython.object cimport PyObject
 

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""Write a message by its plan, refusing what the protocol cannot say.
+"""Write a message by its plan, rejecting values that the protocol cannot express.
 
-Tagged fields that equal their default are not sent: each is written first and taken back if its
-bytes are the default's, which is the same test for every kind of field.
+A tagged field that equals its default is not sent: each is written first and removed again if its
+bytes are the default's. This test is the same for every kind of field.
 
 Thread-safety: each call has its own writer.
 Source: KIP-482 and the protocol guide of Apache Kafka 4.3.1.
@@ -45,14 +45,14 @@ def encode(StructPlan plan not None, body):
     """Write a structure.
 
     Args:
-        plan: Of the structure.
+        plan: Plan of the structure.
         body: Values by field name; a missing one takes its default.
 
     Returns:
         The bytes.
 
     Raises:
-        LocalProtocolError: A value, or a key, that this version cannot express.
+        LocalProtocolError: This version cannot express a value or a key.
     """
     cdef Writer writer = Writer.__new__(Writer)
     _write_struct(plan, body, writer)
@@ -60,7 +60,7 @@ def encode(StructPlan plan not None, body):
 
 
 def default_bytes(FieldPlan field not None):
-    """Write a field's default as it would stand on the wire.
+    """Write a field's default in its wire form.
 
     Args:
         field: Any plan.
@@ -69,7 +69,7 @@ def default_bytes(FieldPlan field not None):
         The bytes.
 
     Raises:
-        LocalProtocolError: The default is none that the field can have.
+        LocalProtocolError: The field cannot have this default.
     """
     cdef Writer writer = Writer.__new__(Writer)
     _write_value(field, field.fresh_default(), writer)
@@ -77,7 +77,7 @@ def default_bytes(FieldPlan field not None):
 
 
 cdef class Writer:
-    """Bytes that grow at their end."""
+    """A byte buffer that grows at its end."""
 
     def __cinit__(self):
         self.buffer = _new_bytes(NULL, FIRST_CAPACITY)
@@ -89,7 +89,7 @@ cdef class Writer:
         Py_XDECREF(self.buffer)
 
     cdef unsigned char *grow(self, Py_ssize_t size) except NULL:
-        """Add `size` ≥ 0 undefined bytes and return where they begin; valid until the next call."""
+        """Append `size` ≥ 0 undefined bytes; return their address, valid until the next call."""
         cdef Py_ssize_t capacity
         cdef unsigned char *at
         if size > self.capacity - self.position:
@@ -106,7 +106,7 @@ cdef class Writer:
         return at
 
     cdef bytes finish(self):
-        """Give up the bytes; the writer is done."""
+        """Return the bytes; the writer cannot be used any more."""
         cdef bytes result
         _PyBytes_Resize(&self.buffer, self.position)
         result = <bytes>self.buffer
@@ -131,7 +131,7 @@ cdef inline int _write_uvarint(Writer writer, uint64_t value) except -1:
 
 
 cdef int _write_length(FieldPlan field, Writer writer, Py_ssize_t length) except -1:
-    """Write the length of a string, bytes or array; −1 is null."""
+    """Write the length of a string, bytes or array; −1 for null."""
     if length > MESSAGE_BYTES_MAX - 1:
         _reject(field, f"length {length} exceeds {MESSAGE_BYTES_MAX - 1}")
     if field.compact:
@@ -195,7 +195,7 @@ cdef int _write_int(FieldPlan field, object value, Writer writer) except -1:
 
 
 cdef int64_t _checked(FieldPlan field, object value, int64_t low, int64_t high) except? -1:
-    """Return an int within bounds; −1 may also be a value."""
+    """Return an int within the bounds; −1 may be a value."""
     cdef int overflow = 0
     cdef int64_t number
     if not isinstance(value, int) or isinstance(value, bool):
@@ -289,7 +289,7 @@ cdef int _write_struct(StructPlan plan, object value, Writer writer) except -1:
 
 
 cdef Py_ssize_t _write_tags(StructPlan plan, dict body, Writer writer) except -1:
-    """Write the tagged fields that differ from their default; return how many keys were seen."""
+    """Write the tagged fields that differ from their default; return the number of keys found."""
     cdef Py_ssize_t count_at = writer.position
     cdef Py_ssize_t mark, value_at, size
     cdef Py_ssize_t seen = 0
@@ -322,7 +322,7 @@ cdef Py_ssize_t _write_tags(StructPlan plan, dict body, Writer writer) except -1
 
 
 cdef int _check_rest(StructPlan plan, dict body) except -1:
-    """Refuse keys that no version has, and values that this version would lose."""
+    """Reject keys that no version has, and values that this version would lose."""
     cdef FieldPlan field
     for name, value in body.items():
         if name in plan.absent:
