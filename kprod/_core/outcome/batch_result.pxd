@@ -4,18 +4,18 @@ from libc.stdint cimport int32_t, int64_t
 cdef class BatchResult
 
 
-# Who is told what became of a batch, beside its futures; compiled code's, for calls that send many.
+# Observer of one batch's outcome, for compiled code that sends many records in one call.
 cdef class BatchObserver:
-    # The batch is done; must neither wait nor run the application's code.
+    # The batch is done. Must neither block nor run application code.
     cdef void settle(self, BatchResult result) noexcept
-    # Its callbacks have run; the application's turn.
+    # The batch's callbacks have run; application code may run now.
     cdef void report(self) noexcept
-    # It may be split: pairs of the first index of a part and its result, which nobody knows yet.
-    # What can fail belongs here, and changes nothing but those results.
+    # The batch may be split: pairs of the first index of a part and its result, to which nothing
+    # else refers yet. Steps that can fail belong here, and may change only those results.
     cdef int follow(self, list forwards) except -1
-    # It is split: the parts answer for it from now on.
+    # The batch is split: from now on the results of its parts report the outcome.
     cdef void leave(self) noexcept
-    # This is a forked child, where nothing is settled any more.
+    # This is a forked child, in which no batch is settled any more.
     cdef void close_after_fork(self) noexcept
 
 
@@ -28,9 +28,9 @@ cdef class BatchResult:
     cdef readonly int64_t base_offset
     cdef readonly int64_t log_append_time_ms
     cdef readonly object error
-    # When its first record came, monotonic; linger and delivery timeout count from here.
+    # Monotonic time of its first record; linger and delivery timeout count from it.
     cdef public int64_t created_ms
-    # Knows a shorter way to its outcome for one who waits for it, or None; see `DirectPath`.
+    # Lets a waiting thread read the response itself (`DirectPath`); None if that is not possible.
     cdef public object direct_path
     cdef dict _record_errors
     # Futures with `on_delivery`, and triples of a future, a callback and its context or None. None
@@ -38,9 +38,9 @@ cdef class BatchResult:
     cdef list _callbacks
     cdef bint _callbacks_unordered
     cdef list _waiters
-    # Results of the parts of a split batch; not changed once it is set.
+    # Results of the parts of a split batch; never changed once set.
     cdef list _parts
-    # Of its first record in the batch that was split first; 0 if it is no part of another.
+    # Index of its first record in the batch that was split first; 0 for a batch that is no part.
     cdef int32_t _first_index
     cdef list _listeners
     cdef int64_t _failed_before(self, int64_t end_index) except -1
@@ -51,7 +51,7 @@ cdef class BatchResult:
     cpdef bint has_no_observers(self) except -1
 
 
-# How to run an entry of `_callbacks`, and the index of its record in the first batch.
+# Runs an entry of `_callbacks`, and gives the index of its record in the batch split first.
 ctypedef int (*CallbackRunner)(object entry) except -1
 ctypedef int32_t (*CallbackIndex)(object entry) except? -1
 

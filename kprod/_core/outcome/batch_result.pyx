@@ -3,19 +3,18 @@
 # distutils: extra_compile_args = -fno-tree-slp-vectorize
 """The outcome of one batch, shared by the futures of its records.
 
-A result keeps a future only while that future has a callback to call, and the future keeps the
-callback itself. Neither the list of callbacks nor the result is tracked by the garbage collector
-until something leads out of it that may lead back: with one tracked object per record the collector
-would traverse everything that is pending, again and again. No result and no error refers to buffer
-memory.
+A result refers to a future only while that future has a callback to call, and the future itself
+holds the callback. Neither the list of callbacks nor the result is tracked by the garbage collector
+until it refers to an object that may refer back: with one tracked object per record the collector
+would traverse all pending records, again and again. No result and no error refers to buffer memory.
 
 A future's index and result never change: each part of a split batch knows the index of its first
 record in the whole batch, and a look-up descends to the part that has the record.
 
-This module does not know what a future is. `record_future` tells it at import how to run a callback
-and which record a callback belongs to.
+This module does not know the type of futures. `record_future` registers at import how to run a
+callback and which record a callback belongs to.
 
-Thread-safety: the sender settles results; every other call from any thread.
+Thread-safety: the sender settles results; any thread may make every other call.
 Source: Kafka ProduceRequestResult (clients 4.3.1).
 """
 
@@ -29,7 +28,7 @@ from kprod._core.threads cimport make_lock
 
 from kprod.errors import without_frames
 
-# Set once by `register`, when the higher layer is imported.
+# Set once by `register`, when the layer above is imported.
 cdef object _report_callback_error = None
 
 # Set once by `register_callbacks`, when `record_future` is imported; no callback is added before.
@@ -38,17 +37,17 @@ cdef CallbackIndex _callback_index = NULL
 
 
 def register(*, report_callback_error):
-    """Set what is called with an exception that a callback raised.
+    """Register the function that reports an exception raised by a callback.
 
     Args:
-        report_callback_error: Takes the exception; may raise, which is ignored.
+        report_callback_error: Takes the exception; an exception that it raises is ignored.
     """
     global _report_callback_error
     _report_callback_error = report_callback_error
 
 
 cdef void register_callbacks(CallbackRunner run, CallbackIndex index_of) noexcept:
-    """Set how an entry of a result's list of callbacks is run, and which record it belongs to."""
+    """Register how to run an entry of a result's list of callbacks, and how to find its record."""
     global _run_callback, _callback_index
     _run_callback = run
     _callback_index = index_of
@@ -79,22 +78,23 @@ cdef class BatchObserver:
 
 @cython.auto_pickle(False)
 cdef class BatchResult:
-    """What became of a batch, shared by the futures of its records.
+    """The outcome of a batch, shared by the futures of its records.
 
-    It is done once. A batch that was split is done through its parts: `forward` hands callbacks on
-    and wakes every waiter, which then finds the part that has its record.
+    It is done once. A batch that was split is done through its parts: `forward` moves the callbacks
+    to them and wakes every waiter, which then finds the part that has its record.
 
-    The collector walks it once something leads out of it that may lead back: who waits or listens,
-    or an error. Most have none of these; of callbacks it knows nothing, since futures have them.
+    The garbage collector tracks a result only once it refers to objects that may refer back:
+    waiters, observers or an error. Most results have none of these. Callbacks do not matter here,
+    since the futures hold them.
 
-    Thread-safety: `complete` and `forward` by the sender; everything else any thread.
+    Thread-safety: `complete` and `forward` by the sender; all else any thread.
     """
 
     def __init__(self, str topic not None, int32_t partition):
         self.topic = topic
         self.partition = partition
         self._callbacks = []
-        # The collector cannot see through futures, and so not through a list of them either.
+        # The collector does not traverse futures, so it need not traverse a list of them.
         untrack(self._callbacks)
         untrack(self)
         self.base_offset = -1
@@ -103,14 +103,14 @@ cdef class BatchResult:
     def complete(
         self, int64_t base_offset=-1, int64_t log_append_time_ms=-1, error=None, record_errors=None
     ) -> bool:
-        """Settle the batch, run its callbacks in record order, then wake who waits.
+        """Settle the batch, run its callbacks in record order, then wake all waiters.
 
         Args:
-            base_offset: Of the first record; −1 when the broker did not say.
+            base_offset: Offset of the first record; −1 if the broker did not give one.
             log_append_time_ms: The broker's timestamp for all records; −1 keeps their own.
-            error: For all records; None is success. Loses its traceback.
-            record_errors: Errors of single records by index; they go before `error`, and lose
-                theirs.
+            error: Error for all records; None for success. Its traceback is dropped.
+            record_errors: Errors of single records by index; they take precedence over `error`.
+                Their tracebacks are dropped.
 
         Returns:
             False if it was settled before; then nothing changes.
@@ -137,7 +137,7 @@ cdef class BatchResult:
         if listeners is not None:
             for listener in listeners:
                 listener.settle(self)
-        # Before the callbacks: one of them may wait for a thread that waits here.
+        # Before the callbacks, since a callback may wait for a thread that waits here.
         self._wake_waiters()
         if callbacks is not None:
             if self._callbacks_unordered:
@@ -153,13 +153,13 @@ cdef class BatchResult:
         return True
 
     def abandon(self, error) -> None:
-        """Settle the batch without its callbacks; in a forked child, where nobody else will.
+        """Settle the batch without its callbacks, in a forked child, which has no sender.
 
-        Waiters are woken: a signal handler may have forked the thread that waits. No lock is taken,
-        since its holder may not be in this process.
+        Waiters are woken, since a signal handler may have forked in a waiting thread. No lock is
+        taken, since the thread that held it may not exist in this process.
 
         Args:
-            error: For all records that were not settled before the fork.
+            error: Error for all records that were not settled before the fork.
         """
         cdef BatchObserver listener
         cdef BatchResult part
@@ -189,10 +189,10 @@ cdef class BatchResult:
         """Wait until the batch, or every part of it, is done and its callbacks have run.
 
         Args:
-            timeout_s: Seconds; negative waits as long as it takes.
+            timeout_s: Seconds; negative for no limit.
 
         Returns:
-            False when the time is over.
+            False if the time is over.
         """
         cdef Deadline deadline = Deadline(None if timeout_s < 0 else timeout_s)
         cdef BatchResult part = self.unfinished_part()
@@ -215,15 +215,15 @@ cdef class BatchResult:
         return None
 
     def failed_count(self, record_count: int) -> int:
-        """How many of the batch's first records are not delivered: failed, or not done yet.
+        """Return how many of the batch's first records have failed or are not done yet.
 
         Args:
-            record_count: How many records are meant; others may have been appended behind them.
+            record_count: Number of records to count; later ones may have been appended.
         """
         return self._failed_before(self._first_index + <int64_t>record_count)
 
     cdef int64_t _failed_before(self, int64_t end_index) except -1:
-        """As `failed_count`, of the records whose index in the first batch is below `end_index`."""
+        """Count as `failed_count`, for records below `end_index` in the batch split first."""
         cdef int64_t record_count = max(end_index - self._first_index, <int64_t>0)
         cdef int64_t failed_count = 0
         cdef BatchResult part
@@ -236,19 +236,19 @@ cdef class BatchResult:
         if not self.done or self.error is not None:
             return record_count
         if self._record_errors is not None:
-            # Some may be of records behind these, and a broker may name what is not in the batch.
+            # An index may be a later record's, and a broker may name one outside the batch.
             for index in self._record_errors:
                 failed_count += 0 <= index < record_count
         return failed_count
 
     def forward(self, children) -> None:
-        """Let the results of a split batch's parts answer for this one.
+        """Replace this result by the results of a split batch's parts.
 
-        All of it or, without memory, nothing: then this one still answers for its records.
+        If memory runs out, nothing changes and this result still covers its records.
 
         Args:
             children: Pairs of the first index of a part and its result, ascending from index 0.
-                Nobody knows these results yet.
+                No other code may refer to these results yet.
         """
         cdef BatchObserver listener
         cdef BatchResult part
@@ -260,7 +260,7 @@ cdef class BatchResult:
             part._first_index = self._first_index + <int32_t>first_index
             parts.append(part)
         with cython.critical_section(self):
-            # First what can fail; it touches nothing but the parts.
+            # Steps that can fail come first; they change only the parts.
             if self._listeners is not None:
                 for listener in self._listeners:
                     listener.follow(forwards)
@@ -279,16 +279,16 @@ cdef class BatchResult:
         self._wake_waiters()
 
     cpdef bint add_waiter(self, object waiter, bint until_finished=True) except -1:
-        """Have `waiter.release()` called when the batch is done, finished or split; any thread.
+        """Register a waiter, whose `release` is called when the batch is done, finished or split.
 
         Args:
-            waiter: A lock, or what can be released as one.
+            waiter: A lock, or an object with a `release` like a lock's.
             until_finished: Whether the waiter waits until the batch is finished, not only done.
 
         Returns:
-            False if that was before; then nothing changes.
+            False if that has already happened; then nothing changes.
         """
-        # Made first: a collection of garbage in here may let another thread settle the batch.
+        # Created outside: a garbage collection inside could let another thread settle the batch.
         cdef list alone = [waiter]
         with cython.critical_section(self):
             if self._parts is not None or (self.finished if until_finished else self.done):
@@ -301,14 +301,14 @@ cdef class BatchResult:
         return True
 
     cpdef remove_waiter(self, object waiter):
-        """Undo `add_waiter`, if that is still to be undone."""
+        """Undo `add_waiter`; no effect on a waiter that is not registered any more."""
         with cython.critical_section(self):
             waiters = self._waiters
             if waiters is not None and waiter in waiters:
                 waiters.remove(waiter)
 
     cpdef bint has_no_observers(self) except -1:
-        """Whether nobody would hear of it, if it were done now: no callback, listener or waiter."""
+        """Return whether completing it now would notify nobody: no callback, observer or waiter."""
         return (
             not self.done
             and self._listeners is None
@@ -317,7 +317,7 @@ cdef class BatchResult:
         )
 
     cdef void _wake_waiters(self) noexcept:
-        """Wake everyone, whatever becomes of telling one of them: some are event loops."""
+        """Wake every waiter, even if waking one raises: event loops are woken by Python code."""
         cdef list waiters
         with cython.critical_section(self):
             waiters = self._waiters
@@ -342,7 +342,7 @@ cdef int _drop_frames(object error, object record_errors) except -1:
             for record_error in record_errors.values():
                 without_frames(record_error)
     except Exception:
-        # It is kept as it is.
+        # The error keeps its traceback.
         pass
     return 0
 
@@ -351,13 +351,13 @@ cdef int _put_in_order(list callbacks) except -1:
     try:
         callbacks.sort(key=_index_of_entry)
     except MemoryError:
-        # Better out of order than not at all.
+        # Callbacks out of order are better than none.
         pass
     return 0
 
 
 cdef BatchResult part_with(list parts, int32_t index):
-    """The part of a split batch that has the record of this index in the first batch."""
+    """Return the part of a split batch that has a record, by its index in the batch split first."""
     cdef Py_ssize_t place = PyList_GET_SIZE(parts) - 1
     while place > 0 and (<BatchResult>parts[place])._first_index > index:
         place -= 1
@@ -374,7 +374,7 @@ cdef int _wake_in_child(object waiter) except -1:
 
 
 cdef int report_raised(object raised) except -1:
-    """Report an exception that application code raised; whatever that raises is ignored."""
+    """Report an exception that application code raised; ignore any that the report raises."""
     try:
         _report_callback_error(raised)
     except BaseException:
@@ -384,7 +384,7 @@ cdef int report_raised(object raised) except -1:
 
 
 cdef bint wait_once(BatchResult result, object seconds, bint until_finished) except -1:
-    """Wait until the result is done (finished) or forwarded; False when the time is over."""
+    """Wait until the result is done (or finished) or split; return False if the time is over."""
     direct_path = result.direct_path
     if direct_path is not None and seconds != 0 and direct_path.await_response(result, seconds):
         return True  # the caller re-checks the result either way

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""Which of many records failed, asked at once.
+"""Find the failed ones among many records in one call.
 
-Nearly always none did. Neighbours mostly share a batch, and then one answer: to such a future it
-costs a look at which batch it belongs to.
+Failures are rare and adjacent futures usually share a batch, so checking a future is usually a
+pointer comparison.
 
 Thread-safety: any thread.
 Source: `concurrent.futures.wait` for the shape.
@@ -19,32 +19,31 @@ from kprod._core.outcome.record_future cimport RecordFuture
 from kprod.errors import KprodTimeout
 
 cdef enum:
-    # Futures that were kept for a while are in no near cache.
+    # Futures that were kept for a while have left the near caches.
     LOOKED_AHEAD = 8
 
-# No future belongs to it.
+# A result without futures.
 cdef BatchResult _NO_RESULT = BatchResult("", -1)
 
 
 def failures_of(futures, timeout=None) -> list:
     """Wait until all records are settled, and return the futures of those that failed.
 
-    O(1) a future, a fifth of what asking each for its `exception()` takes.
+    O(1) per future, in a fifth of the time of asking each for its `exception()`.
 
     Args:
         futures: Any number.
         timeout: Seconds in all; None waits as long as it takes, which `delivery_timeout_ms` bounds.
 
     Returns:
-        In the order given; `exception()` of each has the error. Empty when all were delivered.
+        In the order given; `exception()` of each has the error. Empty if all were delivered.
 
     Raises:
-        KprodTimeout: The time was over before all were settled; the records go on. `wait(futures,
-            0)` says which are.
-        KprodError: Asked inside a callback of the same producer, whose thread would wait for
-            itself.
-        TypeError: Something else than a `RecordFuture`, which may be found after a wait for those
-            before it; or a timeout that is no number.
+        KprodTimeout: The time was over before all were settled; the others are still being sent.
+            `wait(futures, 0)` returns the settled ones.
+        KprodError: A callback of the same producer called this, whose thread would wait for itself.
+        TypeError: An item is not a `RecordFuture`, which may be found only after a wait for those
+            before it; or the timeout is not a number.
         ValueError: The timeout is NaN.
 
     Thread-safety: any thread.
@@ -53,7 +52,7 @@ def failures_of(futures, timeout=None) -> list:
     cdef list found = []
     cdef RecordFuture future
     cdef BatchResult result
-    # The batch of the record before, if all its records were delivered.
+    # The previous record's batch, if all its records were delivered.
     cdef BatchResult delivered = _NO_RESULT
     cdef Py_ssize_t index = 0
     cdef Deadline deadline = None if timeout is None else Deadline(timeout)
@@ -67,7 +66,7 @@ def failures_of(futures, timeout=None) -> list:
         result = future._settled_by()
         if not result.done:
             if everyone is futures:
-                # Nobody may change what is asked about while others run.
+                # A copy, since other code may change the caller's list during the wait.
                 everyone = list(everyone)
             result = _outcome(future, everyone, timeout, deadline)
         if result.error is None and result._record_errors is None:
@@ -80,13 +79,13 @@ def failures_of(futures, timeout=None) -> list:
 cdef BatchResult _outcome(
     RecordFuture future, list everyone, object timeout, Deadline deadline
 ):
-    """The result that settles a record, which is waited for."""
+    """Wait for a record, and return the result that settles it."""
     if deadline is None:
         return future._outcome(None)
     try:
         return future._outcome(deadline.wait_s())
     except KprodTimeout:
-        # It may also be what a signal handler raised.
+        # A signal handler may have raised it.
         if not deadline.is_over():
             raise
     settled_count = sum([other.done() for other in everyone])

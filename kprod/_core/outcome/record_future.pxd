@@ -4,7 +4,7 @@ from kprod._core.outcome.batch_result cimport BatchResult
 
 
 cdef class RecordFuture:
-    # Of the batch to which the record was appended, as is the index; neither ever changes.
+    # The result of the batch to which the record was appended, and its index there; both final.
     cdef BatchResult _result
     cdef int64_t _timestamp_ms
     cdef int32_t _index

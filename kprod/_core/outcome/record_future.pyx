@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
 # distutils: extra_compile_args = -fno-tree-slp-vectorize
-"""The future of one record: what `send` returns.
+"""The future of one record, which `send` returns.
 
 A future is a few words that the garbage collector does not track: its batch's `BatchResult`, the
 record's index in that batch, and its callback until that is called. The index and the result never
@@ -28,7 +28,7 @@ from kprod._core.outcome.record_metadata cimport new_metadata
 
 from kprod.errors import KprodTimeout, own_copy
 
-# What only higher layers can make; set once by `register`, when they are imported.
+# Types and functions of higher layers; set once by `register`, when they are imported.
 cdef object _metadata_type = None
 cdef object _await_future = None
 cdef object _to_concurrent = None
@@ -37,14 +37,14 @@ cdef object _describe = None
 
 
 def register(*, metadata_type, await_future, to_concurrent, done_calls, describe):
-    """Tell the compiled core about types and policies above it.
+    """Register the types and functions of higher layers that the compiled core uses.
 
     Args:
         metadata_type: A named tuple of topic, partition, offset, timestamp_ms, key and value size.
-        await_future: Called with a future, returns an awaitable's iterator.
-        to_concurrent: Called with a future, returns a `concurrent.futures.Future`.
+        await_future: Called with a future; returns an awaitable's iterator.
+        to_concurrent: Called with a future; returns a `concurrent.futures.Future`.
         done_calls: The module `done_calls`, which uses this one.
-        describe: Called with a future, its topic and partition, returns its `repr`.
+        describe: Called with a future, its topic and partition; returns its `repr`.
     """
     global _metadata_type, _await_future, _to_concurrent, _done_calls, _describe
     _metadata_type = metadata_type
@@ -67,12 +67,12 @@ cdef class RecordFuture:
         raise TypeError("a RecordFuture is made by Producer.send")
 
     def __reduce__(self):
-        # Of a copy, or in another process, nobody would ever settle it.
+        # A copy, or a future in another process, would never be settled.
         raise TypeError("a RecordFuture cannot be pickled or copied; its result() can")
 
     @cython.nonecheck(False)
     cdef BatchResult _settled_by(self):
-        """The result that answers for this record, past all splits so far."""
+        """Return the result that covers this record, past all splits so far."""
         cdef BatchResult result = self._result
         if result is None:
             raise TypeError("a RecordFuture is made by Producer.send; this one is of no record")
@@ -97,20 +97,20 @@ cdef class RecordFuture:
             return result._record_errors.get(self._index - result._first_index, result.error)
         return result.error
 
-    # The interpreter calls a plain method faster than one that knows its signature, so what may be
-    # called for each record says in its text what it is called with.
+    # Without binding the interpreter calls a method faster, but the method has no signature. So the
+    # methods that may be called for each record have theirs embedded in the docstring.
     @cython.binding(False)
     @cython.embedsignature(True)
     @cython.embedsignature.format("clinic")
     def done(self) -> bool:
-        """Whether the record's fate is settled, as a bool; once True, for ever."""
+        """Return True once the record is settled; it never becomes False again."""
         return self._settled_by().done
 
     @cython.binding(False)
     @cython.embedsignature(True)
     @cython.embedsignature.format("clinic")
     def result(self, timeout=None):
-        """Wait for the record's metadata. Waiting does not cut linger short.
+        """Wait for the record's metadata. Waiting does not shorten linger.
 
         Args:
             timeout: Seconds; None waits as long as it takes, which `delivery_timeout_ms` bounds.
@@ -119,16 +119,16 @@ cdef class RecordFuture:
             A `RecordMetadata`.
 
         Raises:
-            KprodTimeout: Not settled in time; the record goes on.
+            KprodTimeout: Not settled in time; the record is still being sent.
             KprodError: The error that ended the send; its `persistence` says whether the record
-                may be in the log. Without one: asked inside a callback of the same producer, whose
-                thread would wait for itself.
+                may be in the log. An error without it means that a callback of the same producer
+                called this, whose thread would wait for itself.
             ValueError: Not settled, and the timeout is NaN.
         """
         cdef BatchResult result = self._outcome(timeout)
         error = self._error(result)
         if error is not None:
-            # Each caller gets an exception of its own: a shared one would gather tracebacks.
+            # Each caller gets its own exception: a shared one would collect tracebacks.
             raise own_copy(error)
         return self._metadata(result)
 
@@ -142,15 +142,15 @@ cdef class RecordFuture:
             timeout: Seconds; None waits as long as it takes.
 
         Raises:
-            KprodTimeout: Not settled in time; the record goes on.
-            KprodError: Asked inside a callback of the same producer, whose thread would wait for
+            KprodTimeout: Not settled in time; the record is still being sent.
+            KprodError: A callback of the same producer called this, whose thread would wait for
                 itself.
             ValueError: Not settled, and the timeout is NaN.
         """
         return self._error(self._outcome(timeout))
 
     cdef BatchResult _outcome(self, object timeout):
-        """The result that settled this record; waits for it."""
+        """Wait for the outcome, and return the result that settled this record."""
         cdef BatchResult result = self._settled_by()
         return result if result.done else self._wait(result, timeout)
 
@@ -173,29 +173,30 @@ cdef class RecordFuture:
     def add_done_callback(self, callback, context=None) -> None:
         """Call `callback(future)` once the record is settled.
 
-        Added in a running event loop, it is called by that loop, as one of an asyncio future is.
-        Otherwise it runs on the sender's thread (here, at once, if the record is settled already),
-        in record order within a batch, outside every lock; what it raises is logged.
+        If it is added in a running event loop, that loop calls it, as for an asyncio future.
+        Otherwise it runs on the sender's thread (or at once on this one, if the record is already
+        settled), in record order within a batch, with no lock held; an exception that it raises is
+        logged.
 
         Args:
             callback: Takes the future.
-            context: To run it in; None, in a loop, is a copy of the present one.
+            context: Context to run it in; None, in a loop, for a copy of the current one.
         """
         _done_calls.add_done_call(self, callback, context)
 
     def remove_done_callback(self, callback) -> int:
-        """Take back a callback: in an event loop one that was added there, else one of no loop.
+        """Remove a callback: in an event loop one added in that loop, else one added in none.
 
         Returns how many times it had been added and was not called yet.
         """
         return _done_calls.remove_done_call(self, callback)
 
     def cancel(self, msg=None) -> bool:
-        """Do nothing and return False: an accepted record is taken back by `purge` only."""
+        """Do nothing and return False: only `purge` can drop an accepted record."""
         return False
 
     def cancelled(self) -> bool:
-        """Whether the record was cancelled; no record ever is."""
+        """Return False: no record is ever cancelled."""
         return False
 
     def __repr__(self):
@@ -205,16 +206,17 @@ cdef class RecordFuture:
         return _await_future(self)
 
     def to_concurrent(self):
-        """A `concurrent.futures.Future` with the same outcome; its waits refuse where these do.
+        """Return a `concurrent.futures.Future` with the same outcome.
 
-        Not those of `concurrent.futures.wait` and `as_completed`, which know nothing of it: inside
-        a callback of the same producer they wait for ever without a timeout. `kprod.wait` refuses.
+        Its own methods reject a wait inside a callback of the same producer, as this future's do.
+        `concurrent.futures.wait` and `as_completed` cannot: there they wait forever unless they
+        have a timeout. `kprod.wait` rejects such a wait.
         """
         return _to_concurrent(self)
 
 
 cdef inline RecordFuture _future_of(object entry):
-    """Of a future with `on_delivery`, or of a triple of a future and what was added later."""
+    """Return the future of an entry: the entry itself, or the first of a triple."""
     return <RecordFuture>(entry[0] if isinstance(entry, tuple) else entry)
 
 
@@ -223,7 +225,7 @@ cdef int32_t _index_of(object entry) except? -1:
 
 
 cdef int call_back(object entry) except -1:
-    """Run one callback; whatever it raises is reported and stops nothing else."""
+    """Run one callback; an exception that it raises is reported and stops nothing else."""
     cdef RecordFuture future = _future_of(entry)
     cdef BatchResult result = future._settled_by()
     cdef object on_delivery

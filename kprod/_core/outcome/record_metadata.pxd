@@ -1,4 +1,4 @@
-# A record's metadata, made without its own constructor, which is Python code; inline only, so there
+# A record's metadata, created without the constructor, which is Python code; inline only, so there
 # is no .pyx.
 
 from cpython.ref cimport Py_INCREF
@@ -9,7 +9,7 @@ cdef extern from "Python.h":
         object (*tp_alloc)(type, Py_ssize_t)
 
 
-# A named tuple of six fields, of the type given.
+# Create a named tuple of six fields, of the given type.
 cdef inline object new_metadata(
     object metadata_type, str topic, object partition, object offset, object timestamp_ms,
     object key_bytes, object value_bytes

@@ -1,39 +1,39 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""Which threads settle results, so that none waits for what only itself can bring.
+"""The threads that settle results, so that none waits for a result that only it can settle.
 
-Thread-safety: any thread; each enters and leaves for itself.
+Thread-safety: any thread; each registers and unregisters itself.
 """
 
 from kprod._core.threads cimport current
 
 from kprod.errors import KprodError
 
-# By the ident of a sender's thread: which results it settles.
+# By the ident of a sender's thread: a function that tells which results it settles.
 cdef dict _owners = {}
 
 
 def enter_sender(owns) -> None:
-    """Say that the present thread settles results, so that it must not wait for its own.
+    """Register the current thread as one that settles results and must not wait for its own.
 
     Args:
-        owns: Called with a `BatchResult` that is not done; whether this thread settles it.
+        owns: Called with a `BatchResult` that is not done; returns whether this thread settles it.
     """
     _owners[current()] = owns
 
 
 def leave_sender() -> None:
-    """Say that the present thread settles nothing any more."""
+    """Unregister the current thread, which settles nothing any more."""
     _owners.pop(current(), None)
 
 
 def is_sender() -> bool:
-    """Whether the present thread settles results."""
+    """Return whether the current thread settles results."""
     return current() in _owners
 
 
 cdef int reject_self_wait(object result) except -1:
-    """Raise a `KprodError` if the present thread would wait for itself.
+    """Raise a `KprodError` if the current thread would wait for itself.
 
     Args:
         result: A `BatchResult` that is not done.
