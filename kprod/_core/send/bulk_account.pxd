@@ -6,13 +6,13 @@ from kprod._core.send.bulk_share cimport BatchShare
 
 
 cdef class BulkAccount(BulkCompletion):
-    # Records dealt with so far; the sending thread's.
+    # Records handled so far; only the sending thread changes it.
     cdef public int64_t record_count
     cdef int64_t _failed_count
     cdef dict _offsets
     cdef list _failed
     cdef list _rejected
-    # Chain of shares whose outcome there was no memory to enter.
+    # Chain of shares whose outcome could not be entered for lack of memory.
     cdef BatchShare _late
     cdef int _enter_late(self) except -1
     cdef int _enter(self, BatchShare share, BatchResult result) except -1

@@ -1,16 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""The account of one bulk send: which records were delivered, where to, and which failed.
+"""The account of one bulk send: which records were delivered to which offsets, and which failed.
 
-Each batch that takes records of the call has a `BatchShare` of the account (`bulk_share`). Once the
-batch is settled, a success leaves a range of offsets, a failure the share itself. `BulkCompletion`
-says when all batches are.
+Each batch that takes records of the call has a `BatchShare` of the account (`bulk_share`). When the
+batch is settled, a success leaves a range of offsets here, and a failure leaves the share itself.
+`BulkCompletion` tracks when all batches are settled.
 
-A batch's end needs no memory: an outcome that cannot be entered for lack of it is kept in a chain
-of shares, and entered when somebody asks. So a call's account is closed whatever happens.
+Settling a batch must not need memory. So an outcome that cannot be entered for lack of memory is
+kept in a chain of shares, and entered on the next query. In this way every account is completed.
 
-Invariant: records are counted by the sending thread alone, outcomes by whatever thread settles the
-batch.
+Invariant: only the sending thread counts records, and only the thread that settles a batch enters
+its outcome.
 
 Thread-safety: the lists change inside the account's own critical section.
 Source: Kafka ProduceRequestResult (clients 4.3.1) for one result that many records share.
@@ -30,7 +30,7 @@ cdef class BulkAccount(BulkCompletion):
     """The account of one bulk send.
 
     Attributes:
-        record_count: Records dealt with so far, appended or refused.
+        record_count: Records handled so far, appended or rejected.
     """
 
     def __init__(self):
@@ -40,36 +40,36 @@ cdef class BulkAccount(BulkCompletion):
 
     @property
     def failed_count(self):
-        """Records that failed so far, or were refused."""
+        """Number of records that have failed so far or were rejected."""
         with cython.critical_section(self):
             self._enter_late()
             return self._failed_count + len(self._rejected)
 
     def reject(self, error) -> None:
-        """Count the next record as refused: it never came to a batch."""
+        """Count the next record as rejected: it was never appended to a batch."""
         self.reject_at(self.record_count, error)
         self.record_count += 1
 
     def reject_at(self, int64_t index, error) -> None:
-        """Keep the error of a record that is counted elsewhere; there may be a million of these."""
+        """Keep the error of a record that is counted elsewhere; there may be a million of them."""
         if isinstance(error, KprodError) and error.persistence is None:
             error.persistence = Persistence.NOT_PERSISTED
         self._rejected.append((index, without_frames(error)))
 
     cdef void count_settled(self, BatchObserver share, BatchResult result) noexcept:
-        """Enter the outcome of one batch, now or when somebody asks."""
+        """Enter the outcome of one batch, at once or on the next query."""
         cdef BatchShare own = <BatchShare>share
         with cython.critical_section(self):
             try:
                 self._enter(own, result)
             except BaseException:
-                # No memory; the share itself knows all there is to know.
+                # There is no memory; the share holds all that is needed to enter it later.
                 own._later = self._late
                 self._late = own
         BulkCompletion.count_settled(self, share, result)
 
     cdef int _enter_late(self) except -1:
-        """Enter what there was no memory for; the caller is in the critical section."""
+        """Enter the outcomes that lacked memory; the caller is in the critical section."""
         cdef BatchShare share = self._late
         if share is None:
             return 0
@@ -110,10 +110,10 @@ cdef class BulkAccount(BulkCompletion):
         return 0
 
     cdef int _note_offsets(self, list ranges, BatchShare share, BatchResult result) except -1:
-        """Put the batch's range behind the partition's others, joined with a neighbour."""
+        """Append the batch's range to the partition's, joined with the last one if adjacent."""
         if result.base_offset < 0:
             return 0
-        # The first span may be the growing one, and the last always is.
+        # The share's last span is always the growing one; its first span may be, too.
         first = result.base_offset + share.first_index()
         last = result.base_offset + share._first + share._length - 1
         if ranges and ranges[len(ranges) - 1][1] + 1 == first:
@@ -123,7 +123,7 @@ cdef class BulkAccount(BulkCompletion):
         return 0
 
     def delivered(self) -> dict:
-        """Count and ranges of offsets by partition, of what is acknowledged so far."""
+        """Return count and ranges of offsets by partition, of the records acknowledged so far."""
         with cython.critical_section(self):
             self._enter_late()
             return {
@@ -131,7 +131,7 @@ cdef class BulkAccount(BulkCompletion):
             }
 
     def failures(self) -> list:
-        """Pairs of a record's place in the call and its error, ascending."""
+        """Return pairs of a record's index in the call and its error, ascending."""
         with cython.critical_section(self):
             self._enter_late()
             found = list(self._rejected)
@@ -142,7 +142,7 @@ cdef class BulkAccount(BulkCompletion):
         return found
 
     def first_failure(self):
-        """The first of `failures`, without making all of them."""
+        """Return the first of `failures` without creating all of them."""
         with cython.critical_section(self):
             self._enter_late()
             found = self._rejected[:1]
@@ -152,7 +152,7 @@ cdef class BulkAccount(BulkCompletion):
         return min(found, key=_place_of)
 
     def batch_errors(self) -> list:
-        """The errors of the batches that failed."""
+        """Return the errors of the failed batches."""
         with cython.critical_section(self):
             self._enter_late()
             return [error for _, error, _ in self._failed if error is not None]
@@ -163,7 +163,7 @@ def _place_of(tuple failure):
 
 
 def _failures_of(BatchShare share, error, dict record_errors):
-    """The records of a share that failed, ascending."""
+    """Yield the failed records of a share, ascending."""
     for index, call_index in share.places():
         found = error if record_errors is None else record_errors.get(index, error)
         if found is not None:

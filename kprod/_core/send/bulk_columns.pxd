@@ -3,7 +3,7 @@ from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 
 from kprod._core.record.batch_builder cimport BatchBuilder, RecordFields
 
-# What `take` returns after the last item.
+# Returned by `take` after the last item.
 cdef object END
 
 
@@ -13,14 +13,14 @@ cdef class Column:
     cdef object _iterator
     cdef Py_ssize_t _index
     cdef readonly str role
-    # Whether the next item takes no time and runs no code.
+    # Whether the next item is in memory already, so that taking it runs no code.
     cdef readonly bint is_at_hand
     cdef Py_ssize_t append_run(
         self, BatchBuilder builder, RecordFields* record, Py_ssize_t record_bytes_max
     ) noexcept
 
 
-# The next item, or END. Inline, since a bulk send takes one for each record.
+# Return the next item, or END. Inline, since a bulk send calls it for each record.
 cdef inline object take(Column column):
     cdef Py_ssize_t index = column._index
     column._index += 1

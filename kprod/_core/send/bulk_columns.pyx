@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""The arguments of a bulk send, read one item at a time, never ahead.
+"""The columns of a bulk send, read one item at a time, never ahead.
 
-Thread-safety: a `Column` is its thread's.
+Thread-safety: a `Column` belongs to one thread.
 """
 
 cimport cython
@@ -16,7 +16,7 @@ from kprod._core.record.batch_builder cimport APPENDED, BatchBuilder, RecordFiel
 cdef enum:
     # The longest run of records inside one critical section.
     RUN_RECORDS = 64
-    # Most of what a batch of one record has beside its value; a bound, so it may be generous.
+    # Most bytes that a batch of one record has besides its value; a generous bound.
     RECORD_BESIDES_BYTES_MAX = 128
 
 END = object()
@@ -24,7 +24,7 @@ END = object()
 
 @cython.final
 cdef class Column:
-    """One argument's items, one after the other.
+    """The items of one argument, one after the other.
 
     Args:
         source: Any iterable; a list or tuple is read in place.
@@ -44,9 +44,9 @@ cdef class Column:
     cdef Py_ssize_t append_run(
         self, BatchBuilder builder, RecordFields* record, Py_ssize_t record_bytes_max
     ) noexcept:
-        """Append items that are bytes and of sound size, until one is not or does not fit.
+        """Append items that are bytes and small enough, until one is not or does not fit.
 
-        Nothing here runs Python code; an item that was not appended comes next.
+        This runs no Python code; an item that was not appended stays the next one.
         """
         cdef PyObject* item
         cdef Py_ssize_t size

@@ -5,9 +5,9 @@ from kprod._core.outcome.batch_result cimport BatchObserver, BatchResult
 
 cdef class BulkCompletion:
     cdef readonly bint done
-    # Batches that took records; the sending thread's.
+    # Batches that took records; only the sending thread changes it.
     cdef int64_t opened_count
-    # Batches settled, those whose callbacks have run, and how many more there are through splits.
+    # Settled batches, batches whose callbacks have run, and batches added by splits.
     cdef int64_t _settled_count
     cdef int64_t _finished_count
     cdef int64_t _split_count

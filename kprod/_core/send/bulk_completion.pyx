@@ -1,14 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""When a bulk send is over: all its batches are settled, then all their callbacks have run.
+"""The end of a bulk send: all its batches are settled, then all their callbacks have run.
 
-A call seals its completion after its last record. Threads wait for the first of these two moments,
-`wait`; calls can be asked for at the second, `add_done_call`.
+A call seals its completion after its last record. Threads wait for the first of these two events
+with `wait`; functions registered with `add_done_call` are called at the second.
 
 Invariants.
     A batch counts as opened with its first record: one that never takes any is never settled.
-    done == sealed and settled == opened + split, and it never goes back.
-    The calls that were asked for are made when, besides, the callbacks of all batches have run.
+    done == sealed and settled == opened + split; once True, it stays True.
+    The registered functions are called when, in addition, the callbacks of all batches have run.
     Each counter is written by one thread: opened by the sending one, the others by the thread that
     settles batches.
 
@@ -30,19 +30,19 @@ cdef class BulkCompletion:
     """
 
     def seal(self) -> None:
-        """Let no more records come; the account is done once all batches are settled."""
+        """Take no more records; the account is done once all batches are settled."""
         self._sealed = True
         self._end_if_settled()
         self._report()
 
     cdef void count_settled(self, BatchObserver share, BatchResult result) noexcept:
-        """Count one batch as settled; the account enters its outcome before."""
+        """Count one batch as settled, after the account has entered its outcome."""
         with cython.critical_section(self):
             self._settled_count += 1
         self._end_if_settled()
 
     cdef void _end_if_settled(self) noexcept:
-        """Wake who waits when this was the last thing to wait for."""
+        """Wake all waiters if every batch is now settled."""
         cdef list waiters
         with cython.critical_section(self):
             if (
@@ -64,7 +64,7 @@ cdef class BulkCompletion:
         self._report()
 
     cdef void _report(self) noexcept:
-        """Make the calls that were asked for, once, if every callback has run before them."""
+        """Call the registered functions, once, if all callbacks have run."""
         cdef list calls
         with cython.critical_section(self):
             if (
@@ -80,16 +80,17 @@ cdef class BulkCompletion:
                 try:
                     call()
                 except BaseException:
-                    # Told by its maker. It must not keep the others from being made.
+                    # The function reports its own errors; one must not keep the others from theirs.
                     pass
 
     def add_done_call(self, call) -> bool:
-        """Make a call once all is done, and all callbacks have run; False if that was before.
+        """Call a function when all is done and all callbacks have run.
+
+        Returns False if that was before; then it is not called.
 
         Args:
-            call: Takes nothing; what it raises is dropped. In a forked child its method
-                `close_after_fork`
-                is called instead, if it has one.
+            call: Takes nothing; an exception that it raises is dropped. In a forked child its
+                method `close_after_fork` is called instead, if it has one.
         """
         with cython.critical_section(self):
             if self._reported:
@@ -100,15 +101,15 @@ cdef class BulkCompletion:
         return True
 
     def done_calls(self) -> list:
-        """The calls that were asked for and are not made yet."""
+        """Return the registered functions that have not been called yet."""
         with cython.critical_section(self):
             return [] if self._calls is None else list(self._calls)
 
     def remove_done_call(self, call) -> bool:
-        """Do not make a call that was asked for; False if it is made, or was not asked for.
+        """Remove a registered function; False if it has been called or was never registered.
 
         Args:
-            call: The same object as was given to `add_done_call`.
+            call: The object that was passed to `add_done_call`; compared by identity.
         """
         cdef Py_ssize_t place
         with cython.critical_section(self):
@@ -120,7 +121,7 @@ cdef class BulkCompletion:
         return False
 
     cdef void close_after_fork(self) noexcept:
-        """Wake all that wait in a forked child; no lock is taken, as its holder may not be here."""
+        """Wake all waiters in a forked child, without locks, whose holders may not exist here."""
         waiters, self._waiters = self._waiters, None
         try:
             for lock in waiters or ():
@@ -129,17 +130,17 @@ cdef class BulkCompletion:
                 if hasattr(call, "close_after_fork"):
                     call.close_after_fork()
         except BaseException:
-            # The application's event loop; a thread of this process is woken before.
+            # Raised by the application's event loop; this process's threads were woken before it.
             pass
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until all is done, or this is a forked child.
 
         Args:
-            timeout_s: Seconds; negative waits as long as it takes.
+            timeout_s: Seconds; negative for no limit.
 
         Returns:
-            False when the time is over.
+            False if the time is over.
         """
         lock = make_lock()
         lock.acquire()

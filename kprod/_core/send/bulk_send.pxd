@@ -17,19 +17,19 @@ cdef class BulkCall:
     cdef bint _has_serializers
     # This call's share of each partition's newest batch, or None.
     cdef list _shares
-    # A partition from here on was asked for, and is not there.
+    # The lowest partition found missing.
     cdef int64_t _missing_from
-    # The wall clock's time for the next records, and for how many.
+    # The wall clock's time for the next records, and the number of records that it is valid for.
     cdef int64_t _stamp_ms
     cdef int _stamp_life
-    # Signal handlers and other threads have their turn at this record.
+    # Signal handlers and other threads get a chance to run at this record.
     cdef int64_t _breath_at
-    # Where records may be slow to come: the monotonic time of the latest one.
+    # If items may be slow to come: the monotonic time of the latest check for signals.
     cdef int64_t _breath_ms
     cdef bint _is_at_hand
-    # Values alone, and nothing to be asked about them.
+    # Values only, with no step per record but the append.
     cdef bint _is_plain
-    # What is raised now concerns one record, not the call.
+    # An exception raised now concerns one record, not the call.
     cdef bint _is_checking
     cdef int _send_rows(self, Column values, list others) except -1
     cdef int _append_run(self, Column values) except -1

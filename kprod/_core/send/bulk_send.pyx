@@ -2,18 +2,19 @@
 # cython: nonecheck=True, auto_pickle=False
 """Many records in one call: the loop over `send` without the calls, and without futures.
 
-Each record goes the way of `SendPath.send`, with the same checks, the same partition and the same
-waits; see there. Instead of a future, the call's share of the batch notes where the record is. A
-record that `send` would refuse is counted with its error, and the next one comes.
+Each record takes the same steps as in `SendPath.send`, with the same checks, the same partition and
+the same waits. Instead of a future, the call's share of the batch records its position. A record
+that `send` would reject is counted with its error, and the call continues with the next one.
 
-What would stop every further record stops the call: a closed producer, no memory within
-`max_block_ms`, an exception out of the iterables or a signal handler. What was appended until then
-stays appended, and is in the account.
+An error that would affect every further record ends the call: a closed producer, no memory within
+`max_block_ms`, an exception raised by the iterables or a signal handler. Records appended until
+then stay appended, and are in the account.
 
 Records are taken from their iterables one by one, never ahead: a slow generator's record is on its
-way before the next one is asked for.
+way before the next one is requested.
 
-Thread-safety: a `BulkCall` is its thread's; any number may run at once, and beside `send`.
+Thread-safety: a `BulkCall` belongs to one thread; any number may run concurrently, and beside
+    `send`.
 Source: Kafka KafkaProducer.doSend (clients 4.3.1).
 """
 
@@ -46,30 +47,30 @@ from kprod.errors import ClosedError, KprodError, KprodTimeout, UnknownPartition
 cdef enum:
     # Outcome of an append that was not tried: this call has no share of the open batch yet.
     NO_SHARE = 102
-    # A power of two; so often signal handlers and other threads get a chance.
+    # Check for signals and yield to other threads every so many records (a power of two).
     BREATH_RECORDS = 4096
-    # For so many records at hand the clock is read once: a few microseconds' worth.
+    # If all items are in memory, one clock reading serves so many records: a few microseconds.
     STAMP_RECORDS = 64
-    # Beside the values: keys, headers, partitions, timestamps.
+    # Columns besides the values: keys, headers, partitions, timestamps.
     OTHER_COLUMNS = 4
 
 cdef const unsigned char* NO_HEADERS = b"\x00"
-# What is about the call, whichever record met it.
+# Errors that concern the call, whichever record met them.
 UNENDURED = (ClosedError, KprodTimeout, MemoryError)
 
 
 cdef inline PartitionAppender queue_at(TopicRoutes routes, Py_ssize_t index):
-    """A partition's queue, or IndexError: what names the place may be written by anybody."""
+    """Return a partition's queue, or raise IndexError: the application could write the index."""
     with cython.boundscheck(True):
         return <PartitionAppender>routes.queues[index]
 
 
 cdef class BulkCall:
-    """One bulk send, as far as it has come.
+    """One bulk send and its progress.
 
     Args:
-        path: The producer's.
-        topic: Name of the topic; a new one is waited for within `max_block_ms`.
+        path: The producer's send path.
+        topic: Name of the topic; a new topic is waited for within `max_block_ms`.
         on_delivery: Called for each record, as in `send`.
     """
 
@@ -97,11 +98,11 @@ cdef class BulkCall:
         """Append every record.
 
         Args:
-            values: Decides how many records there are.
+            values: Determines the number of records.
             others: Columns of keys, headers, partitions and timestamps, or None; not shorter.
 
         Raises:
-            ValueError: Another column has ended before the values.
+            ValueError: Another column ended before the values.
             KprodError: No further record can be appended.
         """
         cdef SendPath path = self._path
@@ -125,7 +126,7 @@ cdef class BulkCall:
                 self._check_signals_in_turn()
 
     cdef int _send_rows(self, Column values, list others) except -1:
-        """Append records until the values end, or one of them is refused by an exception."""
+        """Append records until the values end, or one of them is rejected by an exception."""
         cdef Column keys = others[0]
         cdef Column headers = others[1]
         cdef Column partitions = others[2]
@@ -153,9 +154,9 @@ cdef class BulkCall:
             self._check_signals_in_turn()
 
     cdef int _check_signals_in_turn(self) except -1:
-        """Let signal handlers and other threads have a turn, if it is time.
+        """Let signal handlers and other threads run, if it is time.
 
-        That is every so many records, and every millisecond where they may be slow to come.
+        It is time every `BREATH_RECORDS` records, and every millisecond if items may come slowly.
         """
         cdef int64_t now_ms = self._breath_ms
         if not self._is_at_hand:
@@ -167,7 +168,7 @@ cdef class BulkCall:
         return 0
 
     cdef int _append_run(self, Column values) except -1:
-        """Append bytes to the sticky partition's open batch, as many as go in without ado."""
+        """Append bytes to the sticky partition's open batch, as many as need no other step."""
         cdef SendPath path = self._path
         cdef Py_ssize_t index = self.routes.sticky
         cdef PartitionAppender queue = queue_at(self.routes, index)
@@ -189,7 +190,7 @@ cdef class BulkCall:
             if builder is None or share.result is not queue.result or path.closed_error is not None:
                 return 0
             first = builder.record_count
-            # A batch's first record is more than an append.
+            # A batch's first record takes more than an append.
             if first == 0:
                 return 0
             count = values.append_run(builder, &record, path._record_bytes_max)
@@ -202,7 +203,7 @@ cdef class BulkCall:
         return 0
 
     cdef object _beside(self, Column column):
-        """The next item of a column that must not end before the values do."""
+        """Return the next item of a column that must not end before the values do."""
         item = take(column)
         if item is END:
             raise ValueError(
@@ -214,7 +215,7 @@ cdef class BulkCall:
     cdef int _send(
         self, object value, object key, object headers, object partition, object timestamp_ms
     ) except -1:
-        """Append one record; while `_is_checking`, what is raised concerns this record alone."""
+        """Append one record; while `_is_checking`, an exception concerns this record alone."""
         cdef SendPath path = self._path
         cdef RecordFields record
         cdef Py_buffer key_view
@@ -226,7 +227,7 @@ cdef class BulkCall:
         cdef Py_ssize_t index
         cdef AppendRequest request
         request.waited_ms = 0
-        request.shares_stamp = False  # blocks share them, not calls
+        request.shares_stamp = False  # blocks of records share one, calls do not
         request.reserved = NULL
         record.headers = NO_HEADERS
         record.headers_bytes = 1
@@ -266,7 +267,7 @@ cdef class BulkCall:
                 PyBuffer_Release(&key_view)
 
     cdef tuple _shown(self, tuple row):
-        """The record as interceptors and serializers leave it, and its callback."""
+        """Return the record as interceptors and serializers leave it, and its callback."""
         cdef SendPath path = self._path
         on_delivery = self._on_delivery
         value, key, headers, partition, timestamp_ms = row
@@ -286,7 +287,7 @@ cdef class BulkCall:
     cdef Py_ssize_t _given_index(
         self, RecordFields* record, object partition, int64_t* waited_ms
     ) except -2:
-        """As `send` has it, but what is known to be missing is not asked for again."""
+        """Check a given partition as `send` does, without asking twice for a missing one."""
         cdef int64_t index = whole(partition, "partition")
         if index < self.routes.partition_count:
             return <Py_ssize_t>index
@@ -302,7 +303,7 @@ cdef class BulkCall:
             raise
 
     cdef int64_t _now_ms(self) noexcept:
-        """The wall clock; read seldom while records come without a pause."""
+        """Return the wall clock's time, read seldom while records come without a pause."""
         if self._stamp_life == 0:
             self._stamp_ms = self._path._clock.own_timestamp_ms(&self._path._stamp)
             self._stamp_life = STAMP_RECORDS if self._is_at_hand else 1
@@ -312,7 +313,7 @@ cdef class BulkCall:
     cdef int _put(
         self, Py_ssize_t index, RecordFields* record, object on_delivery, AppendRequest* request
     ) except -1:
-        """Append to the partition's open batch; index −1 is the sticky partition's."""
+        """Append to the partition's open batch; index −1 means the sticky partition."""
         cdef SendPath path = self._path
         cdef TopicRoutes routes = self.routes
         cdef BulkAccount account = self.account
@@ -330,7 +331,7 @@ cdef class BulkCall:
         while True:
             if is_sticky:
                 if (outcome == NO_BATCH or outcome == NO_SHARE) and index != routes.sticky:
-                    # Its batch may stay empty, and another send may wait for that memory.
+                    # Its batch may stay empty; posted, its memory can go to a waiting send.
                     path._post(<PartitionAppender>routes.queues[index])
                 index = routes.sticky
             queue = queue_at(routes, index)
@@ -345,7 +346,7 @@ cdef class BulkCall:
                 elif share is None or share.result is not result:
                     outcome = NO_SHARE
                 else:
-                    # The callback first: putting it there is the one step that can fail.
+                    # The callback goes first, since appending it is the one step that can fail.
                     if future is not None:
                         result._callbacks.append(future)
                     outcome = builder.append(record)
@@ -372,7 +373,7 @@ cdef class BulkCall:
                 path._make_room(routes, queue, builder, outcome, request)
 
     cdef BatchShare _share_at(self, Py_ssize_t index):
-        """This call's share of the partition's last known batch, with room for a record."""
+        """Return this call's latest share for the partition, with memory for one more record."""
         cdef BatchShare share
         # The topic may have grown since the call began.
         while index >= PyList_GET_SIZE(self._shares):
@@ -383,7 +384,7 @@ cdef class BulkCall:
         return share
 
     cdef int _open_share(self, PartitionAppender queue, BatchResult result) except -1:
-        """Begin a share of the open batch, unless it is closed by now."""
+        """Create this call's share of the open batch, unless that has been closed."""
         cdef BatchShare share = BatchShare(self.account, result)
         cdef list listeners = []
         with cython.critical_section(queue):

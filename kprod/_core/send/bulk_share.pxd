@@ -8,7 +8,7 @@ cdef class BatchShare(BatchObserver):
     cdef readonly BulkCompletion account
     cdef readonly BatchResult result
     cdef readonly int32_t record_count
-    # Spans of neighbours, encoded; then the one that still grows.
+    # Spans of consecutive records, encoded; then the span that still grows.
     cdef unsigned char* _memory
     cdef Py_ssize_t _size_bytes
     cdef Py_ssize_t _room_bytes
@@ -17,7 +17,7 @@ cdef class BatchShare(BatchObserver):
     cdef int32_t _first
     cdef int64_t _call_first
     cdef int32_t _length
-    # How many parts it was given when its batch was split.
+    # Number of parts with records of this share, after its batch was split.
     cdef int32_t _part_count
     cdef BatchShare _later
     cdef bint reserve(self) noexcept nogil

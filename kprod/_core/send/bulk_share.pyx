@@ -1,15 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""A bulk send's share of one batch: the place of each of its records, in the batch and in the call.
+"""A bulk send's share of one batch: the index of each of its records in the batch and in the call.
 
-A share's memory. Neighbours, in batch and call, are one span, however many they are; records that
-a key scatters cost a byte or two each. It is freed with the batch's success, so that only what the
-buffer holds, and what failed, costs memory.
+Memory of a share. Records that are consecutive both in the batch and in the call form one span of
+any length; records scattered by their keys cost a byte or two each. The memory is freed when the
+batch succeeds, so that only records in the buffer, and failed ones, cost memory.
 
 Invariant: a share counts as opened with its first record, since a batch that never takes one is
 never settled.
 
-Thread-safety: a share takes records inside its partition's critical section, then is the sender's.
+Thread-safety: a share takes records inside its partition's critical section, then belongs to the
+    sender.
 Source: Kafka ProduceRequestResult (clients 4.3.1) for one result that many records share.
 """
 
@@ -26,7 +27,7 @@ cdef enum:
     # Three varints: 64 bits, 32 bits and 32 bits.
     SPAN_BYTES_MAX = 20
     FIRST_ROOM_BYTES = 64
-    # Bits of a span's first number, below its distance in the call from the span before.
+    # Flags in a span's first number, below its distance in the call from the span before.
     HAS_LENGTH = 1
     HAS_GAP = 2
     FLAG_BITS = 2
@@ -38,7 +39,7 @@ cdef class BatchShare(BatchObserver):
 
     Args:
         account: The call's account.
-        result: The batch's.
+        result: The batch's result.
     """
 
     def __cinit__(self, BulkCompletion account not None, BatchResult result not None):
@@ -50,7 +51,7 @@ cdef class BatchShare(BatchObserver):
 
     @cython.nonecheck(False)
     cdef bint reserve(self) noexcept nogil:
-        """Make room for one more record, so that `put` cannot fail; False without memory."""
+        """Reserve memory for one more record, so that `put` cannot fail; False if there is none."""
         cdef Py_ssize_t wanted_bytes
         cdef unsigned char* grown
         if self._room_bytes - self._size_bytes >= SPAN_BYTES_MAX:
@@ -65,12 +66,12 @@ cdef class BatchShare(BatchObserver):
 
     @cython.nonecheck(False)
     cdef void put(self, int32_t index, int64_t call_index) noexcept nogil:
-        """Note one record's places, both past those noted before; `reserve` has made room."""
+        """Note one record's indexes, which follow all earlier ones; `reserve` was called before."""
         self.put_run(index, call_index, 1)
 
     @cython.nonecheck(False)
     cdef void put_run(self, int32_t index, int64_t call_index, int32_t count) noexcept nogil:
-        """As `put`, for a run of neighbours."""
+        """Note the indexes of a run of consecutive records, as `put` does."""
         if self.record_count == 0:
             self.account.opened_count += 1
         elif index == self._first + self._length and call_index == self._call_first + self._length:
@@ -86,7 +87,7 @@ cdef class BatchShare(BatchObserver):
 
     @cython.nonecheck(False)
     cdef void _end_span(self) noexcept nogil:
-        """Write the growing span down."""
+        """Encode the growing span."""
         cdef unsigned char* at = self._memory + self._size_bytes
         cdef uint64_t gap = <uint64_t>(self._first - self._index_end)
         cdef uint64_t head = <uint64_t>(self._call_first - self._call_end) << FLAG_BITS
@@ -104,7 +105,7 @@ cdef class BatchShare(BatchObserver):
         self._call_end = self._call_first + self._length
 
     cdef list _spans(self):
-        """Triples of first place in the batch, first place in the call, and length."""
+        """Return triples of first index in the batch, first index in the call, and length."""
         cdef list spans = []
         cdef const unsigned char* at = self._memory
         cdef const unsigned char* end = at + self._size_bytes
@@ -136,7 +137,7 @@ cdef class BatchShare(BatchObserver):
         self._size_bytes = self._room_bytes = 0
 
     def first_index(self) -> int:
-        """The place in the batch of the first record."""
+        """Return the first record's index in the batch."""
         cdef uint64_t head = 0
         cdef uint64_t gap = 0
         cdef const unsigned char* at = self._memory
@@ -149,19 +150,19 @@ cdef class BatchShare(BatchObserver):
         return gap
 
     def places(self):
-        """Yield for each record its place in the batch and its place in the call."""
+        """Yield each record's index in the batch and in the call."""
         for first, call_first, length in self._spans():
             for step in range(length):
                 yield first + step, call_first + step
 
     def note(self, int32_t index, int64_t call_index) -> None:
-        """Note one record's place in the batch and in the call, both past those before."""
+        """Note one record's indexes in the batch and in the call, which follow earlier ones."""
         if not self.reserve():
             raise MemoryError("no memory for the account of a bulk send")
         self.put(index, call_index)
 
     def watch(self) -> None:
-        """Be told of the batch's end. Nobody else may know the batch yet."""
+        """Observe the batch, to which no other thread has access yet."""
         if self.result._listeners is None:
             self.result._listeners = []
             track_again(self.result)
@@ -179,7 +180,7 @@ cdef class BatchShare(BatchObserver):
         self.account.close_after_fork()
 
     cdef int follow(self, list forwards) except -1:
-        """Give each part of a batch that is to be split its part of the share."""
+        """Divide the share among the parts of a batch that is to be split."""
         cdef list shares = [BatchShare(self.account, child) for _, child in forwards]
         cdef list firsts = [first for first, _ in forwards]
         cdef Py_ssize_t part = 0
@@ -206,7 +207,7 @@ cdef class BatchShare(BatchObserver):
         return 0
 
     cdef void leave(self) noexcept:
-        """Let the parts answer for it from now on."""
+        """Count the parts' shares in place of this one, and free its spans."""
         if self.record_count:
             self.account._split_count += self._part_count - 1
             self._drop_spans()

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""Hashes of keys, by the names other clients use: a key keeps its partition on the way here.
+"""Key hashes under the names of other clients, so that keys keep their partitions in kprod.
 
-The partition is always the hash modulo the number of partitions. Murmur2 loses its sign bit for
-that, as in Java; FNV-1a its sign, as in Sarama and librdkafka; CRC-32 is taken as it is.
+The partition is always the hash modulo the number of partitions. Before that, Murmur2 loses its
+sign bit, as in Java, and FNV-1a its sign, as in Sarama and librdkafka; CRC-32 is unchanged.
 
 Thread-safety: pure functions. Complexity: O(size).
 Source: Kafka BuiltInPartitioner (clients 4.3.1); librdkafka's `consistent` and `fnv1a` partitioners
@@ -54,7 +54,7 @@ cdef uint32_t _fnv1a(const unsigned char* key, Py_ssize_t size) noexcept nogil:
 
 
 cdef uint32_t hash_key(KeyHash kind, const unsigned char* key, Py_ssize_t size) noexcept nogil:
-    """A key's hash, to be taken modulo the number of partitions; size −1 is as 0."""
+    """Return a key's hash, to be taken modulo the number of partitions; size −1 counts as 0."""
     if size < 0:
         size = 0
     if kind == KeyHash.CRC32:
@@ -72,7 +72,7 @@ def key_hash(int kind, const unsigned char[::1] key not None) -> int:
         key: Any bytes.
 
     Returns:
-        At least 0; its remainder by the number of partitions is the key's partition.
+        At least 0; modulo the number of partitions, it is the key's partition.
     """
     cdef const unsigned char* at = &key[0] if key.shape[0] else NULL
     return hash_key(<KeyHash>kind, at, key.shape[0])

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""MurmurHash2, 32 bits, with Kafka's seed: which partition a key belongs to.
+"""MurmurHash2, 32 bits, with Kafka's seed: the hash that decides a key's partition.
 
 Thread-safety: pure functions. Complexity: O(size).
 Source: Kafka Utils.murmur2 (clients 4.3.1); Austin Appleby's MurmurHash2.
@@ -43,7 +43,7 @@ def murmur2(const unsigned char[::1] key not None) -> int:
     """Hash a key as Kafka's default partitioner does.
 
     Returns:
-        The hash as Java has it, a signed 32-bit integer. The partition is
+        The hash as a signed 32-bit integer, as in Java. The partition is
         `(hash & 0x7fffffff) % partition_count`.
     """
     cdef const unsigned char* at = &key[0] if key.shape[0] else NULL

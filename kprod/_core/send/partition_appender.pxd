@@ -11,20 +11,20 @@ from kprod._core.send.send_hooks cimport SendHooks
 
 
 cdef enum:
-    # Beside the outcomes of an append: why it was not tried.
+    # Further outcomes of an append: the reasons why it was not tried.
     NO_BATCH = 100
     CLOSED = 101
-    # What fewer partitions have is in a near cache still when their turn comes again.
+    # With fewer partitions, their memory is still in a near cache when they are used again.
     LOOKED_AHEAD_MIN = 100
-    # Fewer in a row are chance, and what is asked for in vain costs time.
+    # A shorter run is chance, and a useless prefetch costs time.
     IN_TURN_MIN = 4
-    # Of a builder, what an append looks at.
+    # Bytes of a builder that an append uses.
     BUILDER_BYTES = 128
 
 
 cdef extern from *:
     """
-    /* Where threads run side by side, a batch may be freed while another thread looks at it. */
+    /* Without the GIL, a batch may be freed while another thread reads it. */
     #if defined(Py_GIL_DISABLED)
     #define KPROD_LOOKS_AHEAD 0
     #else
@@ -34,8 +34,9 @@ cdef extern from *:
     const bint LOOKS_AHEAD "KPROD_LOOKS_AHEAD"
 
 
-# What a record takes with it alone in a batch, how long it has waited, whether it has a stamp that
-# others have too, and the `ReservedChunks` of one that must not wait, borrowed; NULL if it may.
+# One append besides its record: the most bytes that a batch with the record alone takes, the time
+# waited so far, whether other records share its stamp, and a borrowed `ReservedChunks` if it must
+# not wait, else NULL.
 cdef struct AppendRequest:
     Py_ssize_t bound_bytes
     int64_t waited_ms
@@ -47,7 +48,7 @@ cdef class BatchOpener
 
 
 cdef class ReservedChunks:
-    # Lent by the path's pool; given away all at once.
+    # Lent by the path's pool; used all together.
     cdef public list chunks
     cdef readonly Py_ssize_t missing_count
     cdef readonly bint missing_large
@@ -55,7 +56,7 @@ cdef class ReservedChunks:
 
 
 cdef class PartitionAppender:
-    # The open batch's builder and result, or None. First, since each send looks at them.
+    # The open batch's builder and result, or None. They come first, since each send reads them.
     cdef readonly BatchBuilder builder
     cdef readonly BatchResult result
     # Every batch that is not done, oldest first; the last one may be open.
@@ -68,15 +69,15 @@ cdef class PartitionAppender:
 
 cdef class TopicRoutes:
     cdef readonly str name
-    # Never shrinks, so that a number once checked against `partition_count` stays a valid index.
+    # Never shrinks, so an index that was once below `partition_count` stays valid.
     cdef public list queues
     cdef public Py_ssize_t partition_count
     cdef public Py_ssize_t sticky
-    # Partitions that take turns, all when empty, and whose turn it is.
+    # Partitions that take turns (all if empty), and the number of the next turn.
     cdef public list turns
     cdef Py_ssize_t _turn
-    # Where the latest record went that did not go to the sticky partition, and how many in a row
-    # before it went to the partition after the one before.
+    # Partition of the latest record that did not go to the sticky one, and the number of
+    # consecutive sends that each went to the next partition.
     cdef Py_ssize_t _latest
     cdef Py_ssize_t _in_turn
 
@@ -87,7 +88,7 @@ cdef class BatchOpener:
     cdef public object closed_error
     cdef public bint sender_sleeps
     cdef public object wake
-    # May send what is posted without the sender, while that sleeps; None where there is none.
+    # May send a posted queue in place of the sender while that sleeps; None if there is none.
     cdef public object direct_path
     cdef ChunkPool _pool
     cdef SystemClock _clock
@@ -109,11 +110,11 @@ cdef class BatchOpener:
 cdef list try_take(ChunkPool pool, Py_ssize_t chunk_count, bint large)
 
 
-# Ask for what the next sends will touch, if records go to one partition after the other. After ten
-# thousand others a partition's queue, its open batch and the place to write to are in no near
-# cache, and each tells only where the next one is. So each send makes one step of the three, for
-# the third, the second and the first partition after its own. It is a hint: no queue or batch is
-# held or changed, so none is entered.
+# Prefetch the memory of the next sends, if records go to one partition after the other. After ten
+# thousand other partitions, a partition's queue, its open batch and the address to write to have
+# left the near caches, and each is found only through the one before. So each send takes one of
+# these three steps for the third, the second and the first partition after its own. It is only a
+# hint: no queue or batch is changed or referenced, so no critical section is entered.
 cdef inline void look_ahead(TopicRoutes routes, Py_ssize_t index, Py_ssize_t record_bytes) noexcept:
     cdef list queues
     cdef PyObject* queue

@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""Partitions' queues as sending threads see them; opens, lengthens and seals their batches.
+"""Partitions' queues as sending threads see them: opening, extending and sealing their batches.
 
-A record goes into its partition's open batch (`kprod._core.send.send_path`). This module does what
-must happen before, when there is no open batch or it has no room: take memory, wait for it if the
-caller may wait, open or lengthen the batch, and post the queue to the sender's inbox.
+A record goes into its partition's open batch (`kprod._core.send.send_path`). If there is no open
+batch or it lacks memory, this module prepares the append: it takes memory, waits for it if the
+caller may wait, opens or extends the batch, and posts the queue to the sender's inbox.
 
 Thread-safety: any thread. `PartitionAppender.builder` and `.result` change together, inside the
     critical section of the `PartitionAppender`.
@@ -29,13 +29,13 @@ from kprod._core.send.send_hooks import not_initialised
 
 
 cdef list try_take(ChunkPool pool, Py_ssize_t chunk_count, bint large):
-    """So many chunks, or None when there are not as many now."""
+    """Take so many chunks from the pool; None if it has fewer now."""
     cdef list chunks = []
     cdef Chunk chunk
     while PyList_GET_SIZE(chunks) < chunk_count:
         chunk = pool.try_take(large)
         if chunk is None:
-            # Two sends that kept chunks while they wait for more could wait for each other.
+            # Two sends that kept chunks while they wait for more could deadlock.
             pool.give_back_chunks(chunks)
             return None
         chunks.append(chunk)
@@ -43,11 +43,11 @@ cdef list try_take(ChunkPool pool, Py_ssize_t chunk_count, bint large):
 
 
 cdef class PartitionAppender:
-    """One partition's queue as the send path sees it: its batches, the last of them maybe open.
+    """One partition's queue as the send path sees it: its batches, of which the last may be open.
 
     Attributes:
         batches: A deque of the batches that are not done, oldest first.
-        builder: The open batch's builder; None when no batch takes records.
+        builder: The open batch's builder; None if no batch takes records.
         result: The open batch's shared result.
     """
 
@@ -57,18 +57,18 @@ cdef class PartitionAppender:
         self.batches = deque()
 
     def open(self, batch) -> bool:
-        """Put a new batch last in the queue and let records go into it from now on.
+        """Append a new batch to the queue; records go into it from now on.
 
         Args:
             batch: Has a `builder` and a `result`.
 
         Returns:
-            False when another thread has opened one meanwhile; then nothing changes.
+            False if another thread has opened one meanwhile; then nothing changes.
         """
         return self.enter(batch, None)
 
     cdef bint enter(self, object batch, BatchOpener opener) except -1:
-        """As `open`; also False when the opener refuses records by now."""
+        """Open a batch as `open` does; return False also if the opener now rejects records."""
         cdef BatchBuilder builder = batch.builder
         cdef BatchResult result = batch.result
         with cython.critical_section(self):
@@ -82,7 +82,7 @@ cdef class PartitionAppender:
         return True
 
     def seal(self) -> None:
-        """Let no more records go into the open batch."""
+        """Close the open batch for further records."""
         cdef BatchBuilder builder
         with cython.critical_section(self):
             builder = self.builder
@@ -93,13 +93,13 @@ cdef class PartitionAppender:
 
 
 cdef class TopicRoutes:
-    """What the send path needs of a topic: its partitions' queues and the sticky partition.
+    """A topic as the send path needs it: its partitions' queues and the sticky partition.
 
     Attributes:
         queues: One `PartitionAppender` for each partition, by number; never shrinks.
-        partition_count: How many of them the topic has now.
-        sticky: Where records without key and partition go now.
-        turns: Partitions that records go to in turn, where they do; all when empty.
+        partition_count: The current number of partitions.
+        sticky: The current partition of records without key and partition.
+        turns: Partitions that take turns, if the producer uses turns; all if empty.
     """
 
     def __init__(self, str name not None, list queues not None):
@@ -110,19 +110,19 @@ cdef class TopicRoutes:
 
 
 cdef class ReservedChunks:
-    """What a send that must not wait brings along, and what it misses.
+    """Memory reserved for a send that must not wait, and the memory that it lacked.
 
     Attributes:
         chunks: Lent by the pool; a send that needs memory uses all of them, if they are enough.
-        missing_count: How many chunks the latest send missed that came to nothing.
-        missing_large: Whether large ones.
+        missing_count: Number of chunks that the latest failed send lacked.
+        missing_large: Whether these were large chunks.
     """
 
     def __init__(self):
         self.chunks = []
 
     cdef list fill(self, ChunkPool pool, Py_ssize_t missing_bytes, bint large):
-        """Take the reserved chunks, else some of the pool; None if it lacks them, as noted."""
+        """Use the reserved chunks, else the pool's; if it has too few, note them, return None."""
         cdef Py_ssize_t chunk_bytes = pool.large_chunk_bytes if large else pool.small_chunk_bytes
         cdef Py_ssize_t size_bytes = 0
         cdef Chunk chunk
@@ -138,7 +138,7 @@ cdef class ReservedChunks:
 
 
 cdef class BatchOpener:
-    """Makes room for records: opens, lengthens and seals batches, and posts queues to the sender.
+    """Opens, extends and seals batches, and posts queues to the sender.
 
     Args:
         hooks: Makes batches, waits for memory, rolls the sticky partition.
@@ -147,14 +147,15 @@ cdef class BatchOpener:
         inbox: A deque where partitions with a new or full batch are posted for the sender.
 
     Attributes:
-        closed_error: Makes the error of a producer that takes no more records; None while it does.
+        closed_error: Creates the error of a producer that takes no more records; None while it
+            takes records.
         sender_sleeps: Whether the sender must be woken for a posted queue.
         wake: Ends the sender's sleep.
         direct_path: May send a posted queue while the sender sleeps; None if there is none.
     """
 
     def __cinit__(self, *_, **__):
-        # A subclass's constructor lets records in.
+        # Records are accepted only once a subclass's constructor has cleared this.
         self.closed_error = not_initialised
 
     def __init__(
@@ -170,9 +171,9 @@ cdef class BatchOpener:
         self, TopicRoutes routes, PartitionAppender queue, BatchBuilder builder, int outcome,
         AppendRequest* request
     ) except -1:
-        """Do what a record that was not appended waits for; then it is tried again.
+        """Remove the obstacle of a failed append, so that it can be tried again.
 
-        False if it must not wait, and there is no memory.
+        Returns False if the request must not wait, and there is no memory.
         """
         cdef bint is_small
         cdef list chunks
@@ -187,8 +188,8 @@ cdef class BatchOpener:
                 self.hooks.roll_sticky(routes)
             return True
         if outcome == NO_BATCH:
-            # Enough for the whole record: who opens a batch and then waits for more would hold
-            # memory that another does not get.
+            # Enough for the whole record: a send that opened a batch and then waited for more
+            # would hold memory that other sends need.
             is_small = request.bound_bytes <= self._pool.small_chunk_bytes
             chunks = self._take_for(request, request.bound_bytes, not is_small)
             if chunks is not None:
@@ -197,7 +198,7 @@ cdef class BatchOpener:
         raise self.closed_error()
 
     cdef int _seal_full(self, PartitionAppender queue, BatchBuilder builder) except -1:
-        """Close a full batch for appends, unless another thread has done it, and post it."""
+        """Close a full batch for further records, unless another thread has, and post it."""
         with cython.critical_section(queue):
             if queue.builder is not builder:
                 return 0
@@ -208,7 +209,7 @@ cdef class BatchOpener:
         return 0
 
     cdef int _extend(self, PartitionAppender queue, list chunks) except -1:
-        """Lengthen the open batch, by all chunks or none."""
+        """Extend the open batch by all chunks or none."""
         cdef BatchBuilder builder
         cdef Py_ssize_t last
         try:
@@ -222,13 +223,13 @@ cdef class BatchOpener:
         except MemoryError:
             self._pool.give_back_chunks(chunks)
             raise
-        # The batch was drained meanwhile, and another may need more than these. Whoever kept them
-        # and waited for the rest could wait for someone who does the same.
+        # The batch was drained meanwhile, and its successor may need more chunks than these. Two
+        # sends that kept theirs and waited for the rest could deadlock.
         self._pool.give_back_chunks(chunks)
         return 0
 
     cdef list _take(self, Py_ssize_t missing_bytes, bint large, int64_t* waited_ms):
-        """Chunks of at least `missing_bytes` together, all or none; waits in line if it must."""
+        """Take chunks of at least `missing_bytes` together, all or none, waiting if necessary."""
         cdef ChunkPool pool = self._pool
         cdef Py_ssize_t chunk_bytes = pool.large_chunk_bytes if large else pool.small_chunk_bytes
         cdef Py_ssize_t chunk_count = (missing_bytes + chunk_bytes - 1) // chunk_bytes
@@ -249,13 +250,13 @@ cdef class BatchOpener:
         return chunks
 
     cdef list _take_for(self, AppendRequest* request, Py_ssize_t missing_bytes, bint large):
-        """As `_take` for a send that may wait; None if it must not, and there are none."""
+        """Take chunks as `_take` does; None for a request that must not wait, if there are none."""
         if request.reserved == NULL:
             return self._take(missing_bytes, large, &request.waited_ms)
         return (<ReservedChunks>request.reserved).fill(self._pool, missing_bytes, large)
 
     cdef int _open(self, PartitionAppender queue, list chunks) except -1:
-        """Open a batch on these chunks; they go back unless it came to own them."""
+        """Open a batch on these chunks; unless it then owns them, return them to the pool."""
         cdef ChunkChain chain
         try:
             chain = ChunkChain(self._pool, chunks)
@@ -273,10 +274,10 @@ cdef class BatchOpener:
         return 0
 
     cdef int _post(self, PartitionAppender queue) except -1:
-        """Tell the sender, and wake it if it sleeps and the direct path does not send the batch.
+        """Notify the sender: wake it if it sleeps and the direct path does not send the batch.
 
-        Compiled code and built-ins only, a deque and a socket: no bytecode runs between an append
-        and the return of its future, so no signal handler does.
+        This calls only compiled code and built-ins (a deque and a socket): no bytecode runs between
+        an append and the return of its future, and so no signal handler runs.
         """
         self.inbox.append(queue)
         if self.sender_sleeps:
@@ -285,15 +286,15 @@ cdef class BatchOpener:
         return 0
 
     cpdef int wake_sender(self) except -1:
-        """End the sender's sleep, if it sleeps; built-ins only."""
-        # Held here: what it writes to is open for as long as somebody holds it.
+        """End the sender's sleep, if it sleeps; uses built-ins only."""
+        # The local reference keeps the descriptor that `wake` writes to open.
         wake = self.wake
-        # Cleared first: cleared after the call it could undo the sender's next falling asleep.
+        # Cleared before the call: afterwards, it could undo the flag of the sender's next sleep.
         self.sender_sleeps = False
         if wake is not None:
             try:
                 wake()
             except OSError:
-                # Full: it will wake. Closed: there is nobody to wake.
+                # Full: the sender wakes anyway. Closed: there is no sender to wake.
                 pass
         return 0

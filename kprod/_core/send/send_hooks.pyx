@@ -1,13 +1,15 @@
 # cython: language_level=3
 # cython: nonecheck=True, auto_pickle=False
-"""What the compiled send path leaves to Python: whatever blocks, decides, fails or is the user's.
+"""The steps that the compiled send path leaves to Python: those that block, decide or fail.
 
-Thread-safety: each is called by whichever thread sends.
+They include all calls of application code.
+
+Thread-safety: hooks run on the thread that sends; any number of threads may call them.
 """
 
 
 def not_initialised():
-    """Make the error of a producer whose `__init__` has not run."""
+    """Create the error of a producer whose `__init__` has not run."""
     return RuntimeError(
         "Producer.__init__ was not called, or it failed; a subclass calls"
         " super().__init__(...) before anything else"
@@ -15,9 +17,9 @@ def not_initialised():
 
 
 cdef class SendHooks:
-    """What a `SendPath` asks for; a subclass in Python answers.
+    """The hooks that a `SendPath` calls; a subclass in Python implements them.
 
-    Arguments that end in `timeout_ms` may be <= 0: then nothing waits.
+    `timeout_ms` may be <= 0; the hook then does not wait.
     """
 
     def open_topic(self, topic, timeout_ms):
@@ -29,7 +31,7 @@ cdef class SendHooks:
         raise NotImplementedError
 
     def make_batch(self, queue, chain):
-        """Make a batch for the partition, with a builder on this chain and a result."""
+        """Create a batch for the partition, with a builder on this chain and a result."""
         raise NotImplementedError
 
     def wait_for_memory(self, waiter, timeout_ms):
@@ -37,37 +39,37 @@ cdef class SendHooks:
         raise NotImplementedError
 
     def roll_sticky(self, routes):
-        """Choose another sticky partition, since the present one's batch is full."""
+        """Choose another sticky partition, since the batch of the current one is full."""
         raise NotImplementedError
 
     def choose_partition(self, routes, key, value):
-        """Ask the user's partitioner."""
+        """Call the application's partitioner."""
         raise NotImplementedError
 
     def serialize(self, topic, key, value, headers):
-        """Run serializers; returns key, value, headers."""
+        """Run the serializers; return key, value, headers."""
         raise NotImplementedError
 
     def intercept(self, record, on_delivery):
-        """Show a record to the interceptors.
+        """Pass a record through the interceptors.
 
         Args:
             record: Topic, value, key, headers, partition, timestamp_ms.
-            on_delivery: The callback that `send` was given.
+            on_delivery: The callback argument of `send`.
 
         Returns:
-            The same seven, as they shall be.
+            The seven values, as the interceptors left them.
         """
         raise NotImplementedError
 
     def too_large_text(self, topic, size_bytes):
-        """Why a record of this size is refused."""
+        """Return the reason why a record of this size is rejected."""
         raise NotImplementedError
 
     def note_failed(self, topic, record_count):
-        """Count records that were taken, and failed in this thread."""
+        """Count records that were accepted, and failed in this thread."""
         raise NotImplementedError
 
     def check_signals(self):
-        """Do nothing, in Python: entering it is when signal handlers and other threads run."""
+        """Do nothing: entering a Python function lets signal handlers and other threads run."""
         raise NotImplementedError

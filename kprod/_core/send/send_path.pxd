@@ -13,11 +13,11 @@ from kprod._core.outcome.record_future cimport RecordFuture
 
 
 cdef enum:
-    # Of a batch of one record, beside its key, value and headers: two lengths have 5 bytes each.
+    # Bytes of a one-record batch without key, value and headers; two length fields take 5 each.
     BESIDES_BYTES_MAX = BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES_MAX + 10
 
 
-# What `hand_over` is given, borrowed: its caller holds them.
+# The arguments of `hand_over`, as borrowed references: the caller holds them.
 cdef struct SendArguments:
     PyObject* value
     PyObject* key
@@ -27,7 +27,8 @@ cdef struct SendArguments:
     PyObject* on_delivery
 
 
-# In place: the processor waits for what is stored in words and copied in larger pieces.
+# Filled in place: copying the struct with wide loads right after narrow stores would defeat the
+# processor's store forwarding.
 cdef inline void borrow(
     SendArguments* given, value, key, headers, partition, timestamp_ms, on_delivery
 ) noexcept:
@@ -41,7 +42,7 @@ cdef inline void borrow(
 
 cdef class SendPath(BatchOpener):
     cdef readonly dict topics
-    # The topic of the first send, found without a look-up; set once.
+    # The topic of the first send, which needs no look-up; set once.
     cdef TopicRoutes _favourite
     cdef Py_ssize_t _record_bytes_max
     cdef bint _has_interceptors
@@ -50,7 +51,7 @@ cdef class SendPath(BatchOpener):
     cdef bint _takes_turns
     cdef KeyHash _key_hash
     cdef Py_ssize_t _hashed_key_bytes_min
-    # Last: other modules know where the fields before it are.
+    # The last field, since other modules are compiled with the offsets of the fields before it.
     cdef SharedStamp _stamp
 
     cdef RecordFuture send(
@@ -74,18 +75,18 @@ cdef class SendPath(BatchOpener):
 
 
 cdef class SendMethod:
-    # Never None, and set once: `send` neither looks nor holds it.
+    # Never None and set once, so `send` neither checks it nor takes a reference to it.
     cdef SendPath _path
     cdef readonly object _kprod
 
 
-# Whether a record that names no partition goes to the sticky one: it has no key that decides, and
-# the partitions do not take turns.
+# Whether a record without a partition goes to the sticky one: its key does not decide, and the
+# partitions do not take turns.
 cdef inline bint goes_sticky(SendPath path, const RecordFields* record) noexcept:
     return record.key_bytes < path._hashed_key_bytes_min and not path._takes_turns
 
 
-# A future for a record that is about to be appended.
+# Create the future of a record that is about to be appended.
 cdef inline RecordFuture future_of(const RecordFields* record):
     cdef RecordFuture future = RecordFuture.__new__(RecordFuture)
     future._timestamp_ms = record.timestamp_ms

@@ -3,14 +3,15 @@
 # distutils: extra_compile_args = -fno-tree-slp-vectorize
 """The send path: from `Producer.send` to the record's future without any Python bytecode.
 
-What blocks, decides or fails is asked of the path's hooks (`SendHooks`): waiting for metadata or
+Steps that block, decide or fail are left to the path's hooks (`SendHooks`): waiting for metadata or
 memory, opening a batch, rolling the sticky partition, calling serializers and partitioners.
 
-A record is appended in two steps. First everything that may run Python code or fail: argument
-checks, buffers, the headers' copy, the future, the chunks. Then, inside the partition's critical
-section, plain stores only. So a signal handler or finalizer that runs in between finds the batch
-whole, and an exception leaves it as it was. After the append nothing runs Python code either: the
-inbox is a deque and the wake-up a built-in, so whoever appended also gets the future.
+A record is appended in two steps. The first includes everything that may run Python code or fail:
+argument checks, buffers, the copy of the headers, the future, the chunks. The second, inside the
+partition's critical section, is plain stores only. So a signal handler or finalizer that runs in
+between finds a consistent batch, and an exception leaves the batch as it was. No Python code runs
+after the append either, since the inbox is a deque and the wakeup a built-in. So a caller whose
+record was appended always gets the future.
 
 Thread-safety: any thread.
 Source: Kafka KafkaProducer.doSend (clients 4.3.1).
@@ -50,16 +51,16 @@ cdef class SendPath(BatchOpener):
     """Takes records one by one, each into the open batch of its partition.
 
     Args:
-        hooks: Asked for whatever blocks, decides or is the application's.
+        hooks: Called for steps that block, decide or belong to the application.
         pool: Lends chunks.
         clock: Stamps records.
         inbox: A deque where partitions with a new or full batch are posted for the sender.
-        topics: `TopicRoutes` by name, of the topics that are known; `open_topic` adds to it.
-        rules: What is checked, asked and chosen for each record.
+        topics: `TopicRoutes` of the known topics, by name; `open_topic` adds to it.
+        rules: Limits, choices, and which hooks are needed for each record.
     """
 
     def __cinit__(self, *_, **__):
-        # What is read without a look whether it is None. It refuses until `__init__` has run.
+        # Fields that are read without a check for None. Sends are rejected until `__init__` is run.
         self._clock = SystemClock()
         self.topics = {}
 
@@ -86,11 +87,11 @@ cdef class SendPath(BatchOpener):
     cdef RecordFuture send(
         self, topic, value, key, headers, partition, timestamp_ms, on_delivery
     ):
-        """Append one record, as `Producer.send` describes it."""
+        """Append one record, as documented at `Producer.send`."""
         cdef SendArguments given
         cdef int64_t waited_ms = 0
         cdef TopicRoutes routes = self._favourite
-        # Nothing is assigned to an argument here, so that none of them is counted once more.
+        # No argument is assigned to here, so that Cython takes no further reference to one.
         if self.closed_error is not None:
             raise self.closed_error()
         if self._has_interceptors or self._has_serializers:
@@ -98,13 +99,13 @@ cdef class SendPath(BatchOpener):
                 (topic, value, key, headers, partition, timestamp_ms), on_delivery
             )
         borrow(&given, value, key, headers, partition, timestamp_ms, on_delivery)
-        # A callback is checked there too, before anything waits for the topic.
+        # `_routes_of` also checks a callback, before any wait for the topic.
         if routes is None or routes.name is not topic or on_delivery is not None:
             routes = self._routes_of(topic, on_delivery, &waited_ms)
         return self.hand_over(routes, &given, waited_ms, None)
 
     cdef RecordFuture _send_shown(self, tuple record, on_delivery):
-        """As `send`, by way of interceptors and serializers; the record as `intercept` has it."""
+        """Send a record through interceptors and serializers; `record` is as for `intercept`."""
         cdef SendArguments given
         cdef int64_t waited_ms = 0
         cdef TopicRoutes routes
@@ -121,7 +122,7 @@ cdef class SendPath(BatchOpener):
 
     @cython.final
     cdef TopicRoutes _routes_of(self, topic, on_delivery, int64_t* waited_ms):
-        """The record's topic, which may have to be waited for; its callback is checked before."""
+        """Check the callback, and return the routes of the topic, waiting for it if it is new."""
         cdef TopicRoutes routes = self._favourite
         cdef PyObject* found
         cdef int64_t started_ms
@@ -149,9 +150,10 @@ cdef class SendPath(BatchOpener):
     cdef RecordFuture hand_over(
         self, TopicRoutes routes, SendArguments* given, int64_t waited_ms, ReservedChunks reserved
     ):
-        """Check, encode and append one serialized record; None if `reserved` has not enough memory.
+        """Check, encode and append one serialized record.
 
-        With `reserved` it never waits; without, it may wait for the rest of `max_block_ms`.
+        Returns None if `reserved` and the pool lack memory. With `reserved` it never blocks;
+        without, it may block for the rest of `max_block_ms`.
         """
         cdef RecordFields record
         cdef AppendRequest request
@@ -204,7 +206,7 @@ cdef class SendPath(BatchOpener):
     cdef Py_ssize_t _partition_index(
         self, TopicRoutes routes, RecordFields* record, object partition, int64_t* waited_ms
     ) except -2:
-        """The partition given, the key's among all, or the next in turn; −1: the sticky one."""
+        """Return the given partition, the key's, or the next in turn; −1 for the sticky one."""
         cdef int64_t index
         cdef int64_t started_ms
         if partition is None:
@@ -246,10 +248,10 @@ cdef class SendPath(BatchOpener):
         self, TopicRoutes routes, Py_ssize_t index, RecordFields* record, AppendRequest* request,
         object on_delivery
     ):
-        """Append to the partition's open batch, opening or lengthening it as needed.
+        """Append to the partition's open batch, opening or extending it as needed.
 
-        `index` −1 means the topic's sticky partition, which may change on the way. None if the
-        request has reserved chunks, and neither they nor the pool suffice now.
+        `index` −1 means the topic's sticky partition, which may change meanwhile. Returns None if
+        the request has reserved chunks, and neither they nor the pool have enough memory now.
         """
         cdef PartitionAppender queue
         cdef BatchBuilder builder
@@ -267,12 +269,12 @@ cdef class SendPath(BatchOpener):
         while True:
             if is_sticky:
                 if outcome == NO_BATCH and index != routes.sticky:
-                    # Its batch may stay empty, and another send may wait for that memory.
+                    # Its batch may stay empty; posted, its memory can go to a waiting send.
                     self._post(<PartitionAppender>routes.queues[index])
                 index = routes.sticky
             else:
                 look_ahead(routes, index, request.bound_bytes)
-            # Checked: what names the place may be written by anybody, and costs two instructions.
+            # Checked: the application could write the index, and the check costs two instructions.
             with cython.boundscheck(True):
                 queue = <PartitionAppender>routes.queues[index]
             with cython.critical_section(queue):
@@ -283,7 +285,7 @@ cdef class SendPath(BatchOpener):
                 elif builder is None:
                     outcome = NO_BATCH
                 else:
-                    # The callback first: putting it there is the one step that can fail.
+                    # The callback goes first, since appending it is the one step that can fail.
                     if on_delivery is not None:
                         result._callbacks.append(future)
                     outcome = builder.append(record)
@@ -301,19 +303,19 @@ cdef class SendPath(BatchOpener):
                 return future
             if not self._make_room(routes, queue, builder, outcome, request):
                 return None
-            # Perhaps the others were awaited since.
+            # The records that share the stamp may have been awaited meanwhile: read the clock.
             if outcome == NO_BATCH and request.shares_stamp:
                 record.timestamp_ms = self._clock.own_timestamp_ms(&self._stamp)
                 future._timestamp_ms = record.timestamp_ms
 
     cdef object headers_too_large(self, TopicRoutes routes):
-        """The error for headers of which no more was read, since they pass the limit already."""
+        """Create the error for headers that exceed the limit; the rest of them was not read."""
         text = self.hooks.too_large_text(routes.name, self._record_bytes_max + 1)
         return RecordTooLarge(f"the headers alone are too large: {text}")
 
     @cython.final
     cdef Py_ssize_t _bound_bytes(self, TopicRoutes routes, const RecordFields* record) except -1:
-        """The most that the record's batch takes with it alone; refused past the limit."""
+        """Return the most that a batch with this record alone takes; reject it past the limit."""
         cdef Py_ssize_t bound_bytes = record_size_bound(
             record.key_bytes, record.value_bytes, record.headers_bytes
         )
@@ -322,18 +324,18 @@ cdef class SendPath(BatchOpener):
         return bound_bytes
 
 
-# Of a producer whose `__init__` has not run: it refuses, and says so.
+# The path of a producer whose `__init__` has not run: it rejects every record with that reason.
 cdef SendPath _path_of_none = SendPath.__new__(SendPath)
 
 
-# Not cleared by the cycle collector: `send` does not look whether there is a path.
+# The garbage collector must not clear it, since `send` does not check that there is a path.
 @cython.no_gc_clear
 cdef class SendMethod:
-    """The compiled base class of `Producer`: `send`, and what is behind the producer.
+    """The compiled base class of `Producer`: `send`, and a reference to the engine.
 
     Args:
         path: Takes the records.
-        behind: What a producer has beside its public methods, kept as `_kprod`.
+        behind: The producer's parts other than its public methods, kept as `_kprod`.
     """
 
     def __cinit__(self, *_, **__):
@@ -345,8 +347,8 @@ cdef class SendMethod:
         self._path = path
         self._kprod = behind
 
-    # The interpreter calls a plain method faster than one that knows its signature, so this one
-    # says in its text what it is called with.
+    # Without binding the interpreter calls the method faster, but the method has no signature; so
+    # its signature is embedded in the docstring.
     @cython.binding(False)
     @cython.embedsignature(True)
     @cython.embedsignature.format("clinic")
@@ -357,18 +359,19 @@ cdef class SendMethod:
     ):
         """Hand over one record; it is sent in the background.
 
-        The bytes are copied, so a buffer may change after the call. Waits, for at most
-        `max_block_ms` in all, when the topic is new or the buffer is full.
+        The bytes are copied, so a buffer may change after the call. The call blocks, for at most
+        `max_block_ms` in all, if the topic is new or the buffer is full.
 
         Args:
             topic: Name of the topic.
-            value: Bytes-like, or None for a tombstone; anything at all with a `value_serializer`.
-            key: Bytes-like or None; decides the partition when none is given.
+            value: Bytes-like, or None for a tombstone; any object with a `value_serializer`.
+            key: Bytes-like or None; decides the partition if none is given.
             headers: Pairs of a str and bytes-like or None, or a mapping of them.
             partition: 0-based; None lets the key or the partitioner decide.
-            timestamp_ms: Milliseconds since 1970; None is the moment of the call, where up to
-                sixteen in a row of more than 64 share one; see `SystemClock.shared_timestamp_ms`.
+            timestamp_ms: Milliseconds since 1970; None for the time of the call, which up to
+                sixteen calls share after 64 in a row; see `SystemClock.shared_timestamp_ms`.
             on_delivery: Called as `on_delivery(metadata, error)` on the sender's thread when the
+                record is settled; exactly one of them is None.
                 record is settled; exactly one of them is None.
 
         Returns:
@@ -381,9 +384,9 @@ cdef class SendMethod:
             RecordTooLarge: The record exceeds `max_request_size` or `buffer_memory`.
             UnknownTopic: The cluster does not know the topic, and does not create it.
             UnknownPartition: The topic has no such partition.
-            MetadataTimeout: The topic's partitions could not be learnt within `max_block_ms`.
-            BufferTimeout: No memory came free within `max_block_ms`.
-            ClosedError: The producer is closed, or was made in a parent process.
+            MetadataTimeout: The topic's partitions could not be fetched within `max_block_ms`.
+            BufferTimeout: No memory was freed within `max_block_ms`.
+            ClosedError: The producer is closed, or was created in a parent process.
 
         Thread-safety: any thread.
         """
