@@ -1,7 +1,7 @@
-# The structures of Arrow's C data and stream interfaces, as every library lays them out; inline
-# only, so there is no .pyx.
+# The structures of Arrow's C data and stream interfaces, whose layout is the same in every library;
+# inline only, so there is no .pyx.
 #
-# Buffers come without their sizes: all that can be checked is what arrays say of themselves.
+# Buffers come without their sizes: only the arrays' own statements about them can be checked.
 # Source: Arrow C data interface, C stream interface and PyCapsule interface (Arrow 20 documents).
 
 from libc.stdint cimport int64_t, uint8_t
@@ -40,7 +40,7 @@ cdef struct ArrowArrayStream:
     void* private_data
 
 
-# A view of a byte string: short ones lie inside, the others begin here and lie in a buffer.
+# A view of a byte string. Short strings lie inside it; for others it has a prefix and the place.
 cdef struct ArrowView:
     int size
     uint8_t prefix[4]
@@ -48,6 +48,6 @@ cdef struct ArrowView:
     int offset
 
 
-# Whether a row is set in a bitmap, least significant bit first.
+# Whether a row's bit is set in a bitmap, least significant bit first.
 cdef inline bint is_set(const uint8_t* bitmap, int64_t index) noexcept nogil:
     return (bitmap[index >> 3] >> (index & 7)) & 1

@@ -6,7 +6,7 @@ from kprod._core.send.partition_appender cimport TopicRoutes
 from kprod._core.send.bulk_account cimport BulkAccount
 
 
-# What one partition has of the call's own, borrowed; NULL, both, where there is no batch.
+# The call's own batch for one partition, as borrowed references; both NULL if there is none.
 cdef struct Slot:
     PyObject* builder
     PyObject* share
@@ -15,12 +15,12 @@ cdef struct Slot:
 cdef class ArrowBatches:
     cdef Slot* slots
     cdef Py_ssize_t slot_count
-    # Of the partition to which rows without one go now.
+    # Slot of the partition to which rows without one go now.
     cdef Py_ssize_t sticky_slot
     cdef SendPath _path
     cdef TopicRoutes _topic_routes
     cdef BulkAccount _account
-    # What the slots borrow.
+    # Owners of the references that the slots borrow.
     cdef list _batches
     cdef list _own_shares
     cdef int follow_topic(self) except -1

@@ -2,13 +2,14 @@
 # cython: nonecheck=True, auto_pickle=False
 """The batches of one call that sends columns: at most one for each partition.
 
-A batch of the call's own has no request, no timer and no other thread, and its queue does not know
-it. When it is spliced, it is put whole behind its queue's others, under the queue's lock. The open
-batch of that queue, if any, takes no further records: what is sent after the columns goes behind
+A batch of the call has no request and no timer, no other thread uses it, and it is not in its
+queue. Splicing appends it whole to its queue, inside the queue's critical section. The open batch
+of that queue, if any, takes no further records, so that records sent after the columns come after
 them.
 
-Thread-safety: its call's thread; any number of calls may run at once, and beside `send`.
-Source: Kafka RecordAccumulator.append (clients 4.3.1) for what must hold.
+Thread-safety: batches belong to their call's thread; any number of calls may run concurrently, and
+    beside `send`.
+Source: Kafka RecordAccumulator.append (clients 4.3.1) for the required order.
 """
 
 cimport cython
@@ -33,8 +34,8 @@ cdef class ArrowBatches:
     """Slots, each for one partition's batch; partition p has slot p + 1.
 
     Args:
-        path: The producer's.
-        topic_routes: Of the topic.
+        path: The producer's send path.
+        topic_routes: Routes of the topic.
         account: The call's account; each batch has a share of it.
     """
 
@@ -54,7 +55,7 @@ cdef class ArrowBatches:
         self._own_shares = []
 
     cdef int follow_topic(self) except -1:
-        """Take over the sticky partition, which may be newer than the slots."""
+        """Take over the current sticky partition, which may be newer than the slots."""
         cdef Py_ssize_t sticky = self._topic_routes.sticky
         self.grow()
         if not 0 <= sticky < PyList_GET_SIZE(self._topic_routes.queues):
@@ -65,7 +66,7 @@ cdef class ArrowBatches:
         return 0
 
     cdef int grow(self) except -1:
-        """Have a slot for each partition that there is, and the sticky one's."""
+        """Create slots for all partitions, in addition to `STICKY_SLOT`."""
         cdef Py_ssize_t wanted = PyList_GET_SIZE(self._topic_routes.queues) + 1
         cdef Slot* slots
         if wanted <= self.slot_count:
@@ -81,7 +82,7 @@ cdef class ArrowBatches:
         return 0
 
     cdef int open_slot(self, Py_ssize_t slot, list chunks) except -1:
-        """Begin a batch for a slot on these chunks; they go back if that fails."""
+        """Open a batch for a slot on these chunks; if that fails, they return to the pool."""
         cdef SendPath path = self._path
         cdef ChunkChain chain
         cdef BatchShare share
@@ -106,7 +107,7 @@ cdef class ArrowBatches:
     cdef bint lengthen(
         self, Py_ssize_t slot, int64_t wanted_bytes, int64_t need_bytes
     ) except -1:
-        """Give a slot's batch the wanted room, as far as there is memory; whether `need` fits."""
+        """Extend a slot's batch as far as memory is free; return whether `need_bytes` fit."""
         cdef BatchBuilder builder = <BatchBuilder>self.slots[slot].builder
         cdef ChunkPool pool = self._path._pool
         wanted_bytes = min(
@@ -125,7 +126,7 @@ cdef class ArrowBatches:
         return builder._room_bytes + builder._spare_bytes >= need_bytes
 
     cdef int splice_all(self) except -1:
-        """Hand over every batch, even if a signal handler raises at one of them."""
+        """Splice every batch, even if a signal handler raises at one of them."""
         cdef Py_ssize_t slot
         cdef int _attempt
         error = None
@@ -142,11 +143,11 @@ cdef class ArrowBatches:
         return 0
 
     cdef int splice(self, Py_ssize_t slot) except -1:
-        """Put a slot's batch behind its queue's others, whole, and tell the sender.
+        """Append a slot's whole batch to its queue, and notify the sender.
 
-        Memory that goes back may wake an event loop, and choosing a partition is Python, so signal
-        handlers may raise here. Before the batch is in its queue it stays in its slot, for another
-        attempt; after it has been posted nothing is lost.
+        Returning memory may wake an event loop, and choosing a partition runs Python code, so a
+        signal handler may raise here. Until the batch is in its queue it stays in its slot, for
+        another attempt; once it has been posted, nothing is lost.
         """
         cdef SendPath path = self._path
         cdef object batch = self._batches[slot]
@@ -161,14 +162,14 @@ cdef class ArrowBatches:
             self._vacate(slot)
             builder.chain.release()
             return 0
-        # Not when it was begun: deadlines of a queue's batches pass in the order of the queue.
+        # Set now, not when the batch was opened: a queue's deadlines must pass in queue order.
         result.created_ms = path._clock.now_ms()
         with cython.critical_section(queue):
             previous = queue.builder
             if path.closed_error is not None:
                 is_rejected = True
             elif previous is not None and previous.record_count == 0:
-                # Somebody is about to append to it; his record may come after these.
+                # Another thread is about to append to it; that record may come after these.
                 queue.batches.insert(len(queue.batches) - 1, batch)
                 previous = None
             else:
@@ -187,11 +188,11 @@ cdef class ArrowBatches:
         return 0
 
     cdef int _reject_batch(self, Py_ssize_t slot) except -1:
-        """Fail a slot's batch, since the producer takes no records any more."""
+        """Fail a slot's batch, since the producer takes no more records."""
         cdef object batch = self._batches[slot]
         cdef BatchBuilder builder = batch.builder
         cdef BatchResult result = batch.result
-        # Python, so a signal handler may raise: the batch is still in its slot.
+        # This runs Python code, so a signal handler may raise; the batch is still in its slot.
         error = self._path.closed_error()
         error.persistence = Persistence.NOT_PERSISTED
         self._vacate(slot)

@@ -4,11 +4,11 @@ from kprod._core.arrow.arrow_abi cimport ArrowArray, ArrowSchema, ArrowView, is_
 
 
 cdef enum:
-    # What a cell holds. A faulty one was changed after it had been checked.
+    # Content of a cell. A faulty cell is invalid, or has changed since it was checked.
     CELL_FAULTY = -1
     CELL_NULL = 0
     CELL_FULL = 1
-    # Longer byte strings of a view lie in a buffer.
+    # Byte strings of a view that are longer than this are in a buffer.
     VIEW_INLINE_BYTES_MAX = 12
 
 
@@ -32,7 +32,7 @@ cdef struct BytesColumn:
     Layout layout
     const uint8_t* validity
     int64_t offset
-    # Offsets or views; then what they point into, as far as the arrays say it reaches.
+    # Offsets or views; then the bytes that they point into, with the size that the arrays state.
     const void* places
     const uint8_t* content
     int64_t content_bytes
@@ -40,7 +40,7 @@ cdef struct BytesColumn:
     const void** buffers
     const int64_t* buffer_bytes
     int64_t buffer_count
-    # Rows are numbers of distinct values where they are encoded so.
+    # Whether the column is dictionary-encoded: its rows are then indexes of distinct values.
     bint is_encoded
     NumberColumn indexes
     int64_t distinct_count
@@ -58,7 +58,7 @@ cdef struct HeadersColumn:
     BytesColumn values
 
 
-# Rows of an array that are looked at: `start` to `end`, counted from `base` behind its own offset.
+# The rows of an array to read: `start` to `end`, counted from `base` behind the array's offset.
 cdef struct Window:
     int64_t base
     int64_t start
@@ -72,12 +72,12 @@ cdef class ColumnPlan:
     cdef Layout layout
     cdef int64_t width
     cdef bint is_encoded
-    # Of a number, or of a distinct value's.
+    # Format of a number, or of a distinct value's index.
     cdef char kind
-    # Of a number's unit, to make it milliseconds.
+    # Factors that convert a number's unit to milliseconds.
     cdef readonly int64_t multiplier
     cdef readonly int64_t divisor
-    # Of a list of headers.
+    # For a list of headers.
     cdef bint is_large
     cdef ColumnPlan names
     cdef ColumnPlan values
@@ -102,8 +102,8 @@ cdef int check_array(ArrowArray* array, Window* window, int64_t buffer_count, st
 cdef const uint8_t* validity_of(ArrowArray* array, str what) except? NULL
 
 
-# The readers look twice: bytes that another thread writes to meanwhile are never followed past
-# what was checked.
+# The readers check again: if another thread changes the bytes meanwhile, no read leaves the range
+# that was checked.
 cdef inline int read_number(
     const NumberColumn* column, int64_t row, int64_t* number
 ) noexcept nogil:
@@ -127,7 +127,7 @@ cdef inline int read_number(
         number[0] = (<const uint8_t*>column.numbers)[at]
     else:
         unsigned = (<const uint64_t*>column.numbers)[at]
-        # Past all that is asked of a number here, so that it is out of range either way.
+        # INT64_MAX is out of range for every use of a number here, as the true value is.
         number[0] = <int64_t>min(unsigned, <uint64_t>0x7FFFFFFFFFFFFFFF)
     return CELL_FULL
 
@@ -186,7 +186,7 @@ cdef inline int read_bytes(
     return CELL_FULL
 
 
-# The items of a row's list; none for a null.
+# Find the items of a row's list; none for a null.
 cdef inline int read_items(
     const HeadersColumn* column, int64_t row, int64_t* first, int64_t* end
 ) noexcept nogil:
@@ -205,7 +205,7 @@ cdef inline int read_items(
     return CELL_FULL
 
 
-# The bytes of neighbouring rows, by their offsets; 0 where those were changed to be unsound.
+# Return the bytes of consecutive rows, from their offsets; 0 if these have become invalid.
 cdef inline int64_t bytes_between(
     const BytesColumn* column, int64_t first, int64_t end
 ) noexcept nogil:

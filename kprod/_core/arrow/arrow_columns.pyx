@@ -2,19 +2,19 @@
 # cython: nonecheck=True, auto_pickle=False
 """Arrow columns as the keys, values, headers and numbers of records, checked before they are read.
 
-A `ColumnPlan` is made once from the schema: which child it is and how it is laid out. A type that
-cannot be sent is refused there, before any row is. Each array is then bound to it: lengths, counts
-of buffers and children, every offset, view and number of a distinct value are compared with what
-the arrays say of themselves. Readers (see the `.pxd`) compare once more as they go.
+A `ColumnPlan` is created once from the schema: the position of the column and its layout. A type
+that cannot be sent is rejected there, before any row. Each array is then bound to the plan: its
+length, its counts of buffers and children, every offset, view and index of a distinct value are
+compared with the arrays' own statements. The readers (in the `.pxd`) check again while reading.
 
-Many arrays may share one dictionary, and each brings it anew: nothing safe tells that it is the
-same, since the one before is released by then. So of one with more values than the array has rows
-only those are looked at that rows refer to.
+Many arrays may share one dictionary, but each delivers it again: no safe test can tell that it is
+the same, since the previous one has been released. So if a dictionary has more values than the
+array has rows, only the values that rows refer to are checked.
 
-What cannot be seen: buffers come without their sizes, so one that is shorter than its array's
-length, or than its last offset, is the fault of whoever made it.
+Limit of the checks: buffers come without their sizes, so a buffer that is shorter than its array's
+length or last offset requires is not detected; that is a fault of the library that created it.
 
-Thread-safety: pure functions of the arrays they are given.
+Thread-safety: pure functions of their arrays.
 Source: Arrow columnar format and C data interface (Arrow 20 documents).
 """
 
@@ -27,11 +27,11 @@ cdef enum:
     US_PER_MS = 1000
     NS_PER_MS = 1000000
 
-# More than any process has bytes.
+# More rows than any process has bytes.
 cdef int64_t ROWS_MAX = <int64_t>1 << 47
 cdef int64_t BYTES_MAX = <int64_t>1 << 62
 cdef str INTEGERS = "cCsSiIlL"
-# Formats by the names that people use.
+# Common names of Arrow's formats.
 cdef dict TYPE_NAMES = {
     "n": "null", "b": "bool", "e": "float16", "f": "float32", "g": "float64",
     "c": "int8", "C": "uint8", "s": "int16", "S": "uint16", "i": "int32", "I": "uint32",
@@ -47,10 +47,10 @@ cdef str REMEDY = (
 
 
 cdef class ColumnPlan:
-    """Where a column is, and how its type is laid out."""
+    """Position of a column and layout of its type."""
 
     cdef ArrowArray* _child(self, ArrowArray* parent, Window* window) except NULL:
-        """The array of this column; it covers the window."""
+        """Return the array of this column, which must cover the window."""
         cdef ArrowArray* array
         if parent.n_children <= self.position or parent.children == NULL:
             raise ValueError(
@@ -63,7 +63,7 @@ cdef class ColumnPlan:
         return array
 
     cdef int bind_bytes(self, ArrowArray* parent, Window* window, BytesColumn* column) except -1:
-        """Check an array of byte strings, and note where all of it is."""
+        """Check an array of byte strings, and fill in the column that reads it."""
         cdef ArrowArray* array = self._child(parent, window)
         cdef Window all_values
         cdef bint is_long
@@ -87,7 +87,7 @@ cdef class ColumnPlan:
     cdef int _bind_values(
         self, ArrowArray* array, Window* window, BytesColumn* column, bint checks_each
     ) except -1:
-        """As `bind_bytes`, of the byte strings themselves."""
+        """Bind the byte strings themselves, which may be the distinct values of a dictionary."""
         cdef int64_t count = array.n_buffers
         if self.layout == VIEWS:
             count = max(count, <int64_t>3)
@@ -143,7 +143,7 @@ cdef class ColumnPlan:
         return 0
 
     cdef int bind_number(self, ArrowArray* parent, Window* window, NumberColumn* column) except -1:
-        """Check an array of numbers, and note where it is."""
+        """Check an array of numbers, and fill in the column that reads it."""
         return self._bind_numbers(self._child(parent, window), window, column)
 
     cdef int _bind_numbers(self, ArrowArray* array, Window* window, NumberColumn* column) except -1:
@@ -159,7 +159,7 @@ cdef class ColumnPlan:
     cdef int bind_headers(
         self, ArrowArray* parent, Window* window, HeadersColumn* column
     ) except -1:
-        """Check an array of lists of headers, and note where all of it is."""
+        """Check an array of lists of headers, and fill in the column that reads it."""
         cdef ArrowArray* array = self._child(parent, window)
         cdef ArrowArray* items
         cdef Window used
@@ -195,7 +195,7 @@ cdef class ColumnPlan:
 
 
 cdef int check_array(ArrowArray* array, Window* window, int64_t buffer_count, str what) except -1:
-    """Refuse an array that does not cover the window, or lacks buffers."""
+    """Reject an array that does not cover the window, or lacks buffers."""
     if (
         not 0 <= array.length <= ROWS_MAX or not 0 <= array.offset <= ROWS_MAX
         or not 0 <= window.base <= ROWS_MAX
@@ -214,7 +214,7 @@ cdef int check_array(ArrowArray* array, Window* window, int64_t buffer_count, st
 
 
 cdef const uint8_t* validity_of(ArrowArray* array, str what) except? NULL:
-    """The bitmap of rows that are not null; NULL when none is."""
+    """Return the bitmap of rows that are not null; NULL if no row is null."""
     if array.null_count == 0:
         return NULL
     if array.buffers[0] == NULL and array.null_count > 0:
@@ -231,7 +231,7 @@ cdef inline int64_t _offset_at(const void* offsets, bint is_large, int64_t at) n
 
 
 cdef int64_t _own_end(ArrowArray* array, bint is_large) noexcept nogil:
-    """The last offset of an array, whose window may end before: so much there is behind it."""
+    """Return an array's last offset, which is its content's size; the window may end before."""
     return _offset_at(array.buffers[1], is_large, array.offset + array.length)
 
 
@@ -242,7 +242,7 @@ cdef int64_t _first_offset(BytesColumn* column, Window* window) noexcept:
 cdef int64_t _checked_end(
     const void* offsets, bint is_large, int64_t offset, Window* window
 ) noexcept nogil:
-    """The last offset of a window; −1 if one is negative or below the one before it."""
+    """Return the last offset of a window; −1 if one is negative or below the one before it."""
     cdef int64_t row
     cdef int64_t before = 0
     cdef int64_t here = 0
@@ -255,7 +255,7 @@ cdef int64_t _checked_end(
 
 
 cdef bint _are_sound(const BytesColumn* column, Window* window) noexcept nogil:
-    """Whether what every row refers to can be read."""
+    """Return whether every row's bytes can be read."""
     cdef int64_t row
     cdef int64_t size = 0
     cdef const uint8_t* start = NULL
@@ -266,7 +266,7 @@ cdef bint _are_sound(const BytesColumn* column, Window* window) noexcept nogil:
 
 
 cdef bint _are_sound_values(BytesColumn* column, Window* window) noexcept nogil:
-    """As `_are_sound`, of distinct values themselves, whatever the rows that refer to them."""
+    """Check distinct values as `_are_sound` checks rows, whatever rows refer to them."""
     cdef BytesColumn plain = column[0]
     plain.is_encoded = False
     return _are_sound(&plain, window)
@@ -277,7 +277,7 @@ cdef str _text(const char* given):
 
 
 cdef str type_name(ArrowSchema* schema):
-    """The type in words, with Arrow's own format behind them."""
+    """Return the type's common name, followed by Arrow's own format."""
     text = _text(schema.format)
     name = TYPE_NAMES.get(text)
     if name is None:
@@ -286,7 +286,7 @@ cdef str type_name(ArrowSchema* schema):
 
 
 cdef int check_schema(ArrowSchema* schema) except -1:
-    """Refuse a schema that says it has columns or items, and lacks some."""
+    """Reject a schema that lacks some of the columns or items that it counts."""
     cdef int64_t index
     for index in range(schema.n_children):
         if schema.children == NULL or schema.children[index] == NULL:
@@ -295,7 +295,7 @@ cdef int check_schema(ArrowSchema* schema) except -1:
 
 
 cdef Py_ssize_t find_child(ArrowSchema* schema, str name, str role) except -1:
-    """The position of a column by its name."""
+    """Return the position of the column with this name."""
     names = [_text(schema.children[index].name) for index in range(schema.n_children)]
     count = names.count(name)
     if count != 1:
@@ -310,13 +310,13 @@ cdef Py_ssize_t find_child(ArrowSchema* schema, str name, str role) except -1:
 cdef ColumnPlan _plan(ArrowSchema* schema, Py_ssize_t position, str role):
     cdef ColumnPlan plan = ColumnPlan.__new__(ColumnPlan)
     plan.role, plan.position = role, position
-    plan.name = _text(schema.children[position].name)[:80]  # of which errors repeat no more
+    plan.name = _text(schema.children[position].name)[:80]  # error texts quote no more
     plan.multiplier = plan.divisor = 1
     return plan
 
 
 cdef ColumnPlan plan_bytes(ArrowSchema* schema, Py_ssize_t position, str role):
-    """A plan for a column of byte strings or texts, or the reason why it is none."""
+    """Plan a column of byte strings or texts; raise if its type is another."""
     cdef ColumnPlan plan = _plan(schema, position, role)
     cdef ArrowSchema* child = schema.children[position]
     if child.dictionary != NULL:
@@ -351,7 +351,7 @@ cdef char _integer_kind(ArrowSchema* schema):
 
 
 cdef ColumnPlan plan_number(ArrowSchema* schema, Py_ssize_t position, str role):
-    """A plan for a column of integers, or for timestamps one of times of any unit."""
+    """Plan a column of integers, or for timestamps one of times in any unit."""
     cdef ColumnPlan plan = _plan(schema, position, role)
     cdef ArrowSchema* child = schema.children[position]
     text = _text(child.format)
@@ -372,7 +372,7 @@ cdef ColumnPlan plan_number(ArrowSchema* schema, Py_ssize_t position, str role):
 
 
 cdef ColumnPlan plan_headers(ArrowSchema* schema, Py_ssize_t position):
-    """A plan for a column of lists of structs of key and value, or of maps."""
+    """Plan a column of lists of structs of key and value, or of maps."""
     cdef ColumnPlan plan = _plan(schema, position, "headers")
     cdef ArrowSchema* child = schema.children[position]
     cdef ArrowSchema* item

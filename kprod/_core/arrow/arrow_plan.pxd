@@ -6,14 +6,14 @@ from kprod._core.arrow.arrow_rows cimport ArrowRows
 
 
 cdef enum:
-    # Rows whose routes are known at a time.
+    # Rows that are routed at a time.
     BLOCK_ROWS = 8192
-    # Of rows without a partition; it has no batch, but stands for the sticky partition's.
+    # Slot of rows without a partition; it has no batch, and means the sticky partition's slot.
     STICKY_SLOT = 0
 
 
 cdef class BlockPlan:
-    # For each row of a block its slot, or why it has none.
+    # Slot of each row of a block, or the reason why it has none.
     cdef int32_t* routes
     # Slots for which bytes are planned, in the order of the rows.
     cdef Py_ssize_t* touched

@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""Where the rows of one block go, and about how many bytes each partition will need for them.
+"""The routes of one block's rows, and roughly how many bytes each partition needs for them.
 
-The plan of a block is made without the interpreter lock, before any of its rows is encoded. A slot
-is a partition's place in the call: partition p has slot p + 1, and `STICKY_SLOT` stands for the
-partition to which rows without one go, which may change while a block is being sent.
+A block is planned with the GIL released, before any of its rows is encoded. A slot is a partition's
+index in the call: partition p has slot p + 1, and `STICKY_SLOT` means the partition of rows without
+one, which may change while a block is being sent.
 
-Thread-safety: its call's thread.
+Thread-safety: a plan belongs to its call's thread.
 Source: Kafka KafkaProducer.partition and BuiltInPartitioner (clients 4.3.1) for the choice.
 """
 
@@ -22,9 +22,9 @@ from kprod._core.arrow.arrow_rows cimport PARTITION_UNKNOWN, ArrowRows, Columns,
 from kprod._core.send.key_hash cimport hash_key
 
 cdef enum:
-    # About how many bytes the rows of a block may need.
+    # Roughly the most bytes that the rows of a block may need.
     BLOCK_BYTES = 1048576
-    # Lengths, attributes and deltas of most records; what is missing is found out.
+    # Lengths, attributes and deltas of most records; encoding notices if a record needs more.
     RECORD_BESIDES_BYTES = 14
     NULL_KEY_BYTES = -1
 
@@ -33,9 +33,9 @@ cdef class BlockPlan:
     """Routes of one block's rows, and the bytes planned for each slot.
 
     Args:
-        path: The producer's.
-        topic_routes: Of the topic.
-        rows: The table's.
+        path: The producer's send path.
+        topic_routes: Routes of the topic.
+        rows: Rows of the table.
     """
 
     def __cinit__(self, *args):
@@ -57,11 +57,11 @@ cdef class BlockPlan:
         self._rows = rows
 
     cdef int begin(self, Py_ssize_t slot_count, Py_ssize_t partition_count) except -1:
-        """Forget the block before, and take over what may have changed since: turns, partitions.
+        """Reset the plan for a block, and take over turns and partitions that have changed.
 
         Args:
-            slot_count: Of the call.
-            partition_count: How many partitions a row may name; each has a slot.
+            slot_count: Number of slots of the call.
+            partition_count: Number of partitions that a row may name; each has a slot.
         """
         cdef SendPath path = self._path
         cdef Columns* columns = &self._rows.columns
@@ -71,7 +71,7 @@ cdef class BlockPlan:
         self.touched_count = 0
         self._partition_count = partition_count
         self._grow(slot_count)
-        # Nothing to be looked up for any row: each goes where the partition sticks.
+        # No row needs a look-up, since all go to the sticky partition.
         self._is_plain_array = (
             columns.validity == NULL and not columns.value.is_encoded
             and (columns.value.layout == OFFSETS_32 or columns.value.layout == OFFSETS_64)
@@ -109,24 +109,24 @@ cdef class BlockPlan:
         self._turns = turns
         self._turn_count = wanted
         for index in range(wanted):
-            # The topic may have grown since there were slots for it.
+            # The topic may have grown since the slots were created.
             turns[index] = min(<int64_t>queue_turns[index], <int64_t>self._slot_count - 2)
         self._turn = self._topic_routes._turn
         return 0
 
     cdef int keep_turn(self) except -1:
-        """Let the next send begin at the partition whose turn it is after the planned rows."""
+        """Let the next send start at the partition whose turn follows the planned rows."""
         if self._turn_count:
             self._topic_routes._turn = <Py_ssize_t>self._turn
         return 0
 
     cdef int64_t planned_bytes(self, Py_ssize_t slot) noexcept:
-        """What the block's rows will need of a slot; 0 for one that is newer than the plan."""
+        """Return the bytes that the block's rows need of a slot; 0 if it is newer than the plan."""
         return self._planned[slot] if slot < self._slot_count else 0
 
     @cython.nonecheck(False)
     cdef int64_t route(self, int64_t first, int64_t end) noexcept nogil:
-        """Find each row's slot, until a block's worth of bytes; returns the first row left."""
+        """Find each row's slot, up to a block's worth of bytes; return the next row."""
         cdef int64_t row
         cdef int64_t size
         cdef int64_t total_bytes = 0
@@ -147,7 +147,7 @@ cdef class BlockPlan:
 
     @cython.nonecheck(False)
     cdef int64_t _route_plain(self, int64_t first, int64_t end) noexcept nogil:
-        """As `route` where every row is the sticky partition's and offsets give the sizes."""
+        """Route rows that all go to the sticky partition, and whose sizes the offsets give."""
         cdef int64_t size = bytes_between(&self._rows.columns.value, first, end)
         while size > BLOCK_BYTES and end - first > 1:
             end = first + (end - first) // 2
@@ -158,7 +158,7 @@ cdef class BlockPlan:
 
     @cython.nonecheck(False)
     cdef void _plan(self, int32_t slot, int64_t size) noexcept nogil:
-        """Note how many bytes more a slot will need."""
+        """Add to the bytes that a slot needs."""
         if self._planned[slot] == 0:
             self.touched[self.touched_count] = slot
             self.touched_count += 1
@@ -166,7 +166,7 @@ cdef class BlockPlan:
 
     @cython.nonecheck(False)
     cdef int32_t _slot_of(self, int64_t row, int64_t* size) noexcept nogil:
-        """A row's slot, or why it goes nowhere; adds the bytes of its key, value and headers."""
+        """Return a row's slot, or why it has none; add its key's, value's and headers' bytes."""
         cdef RowLook look
         cdef int64_t fault = self._rows.look(row, &look)
         if fault < 0:

@@ -6,7 +6,7 @@ from kprod._core.record.batch_builder cimport RecordFields
 
 
 cdef enum:
-    # Why a row is no record.
+    # Reasons why a row is not a record.
     ROW_CHANGED = -1
     ROW_IS_NULL = -2
     PARTITION_UNKNOWN = -3
@@ -30,7 +30,7 @@ cdef struct Columns:
     bint has_timestamp
 
 
-# What decides where a row goes, and the bytes of its key, value and headers.
+# The fields that decide where a row goes, and the bytes of its key, value and headers.
 cdef struct RowLook:
     const uint8_t* key
     int64_t key_bytes
@@ -51,7 +51,7 @@ cdef class ArrowRows:
     cdef ColumnPlan _timestamp
     cdef int64_t _multiplier
     cdef int64_t _divisor
-    # Scratch memory for one row's header section, and the longest one seen.
+    # Scratch memory for one row's header section, and the size of the longest section so far.
     cdef uint8_t* _section
     cdef int64_t _section_room_bytes
     cdef int64_t _headers_bytes_max

@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""The rows of Arrow arrays as records: fields to append, or the reason why there is no record.
+"""The rows of Arrow arrays as records: fields to append, or the reason why a row is not a record.
 
-`ArrowRows` binds one array of a table after the other, checked as a whole (`arrow_columns`), and
-then reads any row of it, without the interpreter lock and as often as it is asked.
+`ArrowRows` binds one array of a table after the other, each checked as a whole (`arrow_columns`).
+It can then read any row of the array any number of times, with the GIL released.
 
-Thread-safety: one thread's.
+Thread-safety: an `ArrowRows` belongs to one thread.
 Source: Arrow columnar format (Arrow 20 documents).
 """
 
@@ -52,10 +52,10 @@ cdef class ArrowRows:
 
     Args:
         source: The table.
-        names: Of the columns: value, key, headers, partition, timestamp; None where there is none.
+        names: Column names by role: value, key, headers, partition, timestamp; None for no column.
 
     Raises:
-        ValueError: There is no such column.
+        ValueError: The table has no such column.
         TypeError: A column's type cannot be sent.
     """
 
@@ -98,7 +98,7 @@ cdef class ArrowRows:
         return 0
 
     cdef int64_t bind(self) except -1:
-        """Check the present array, and find its columns."""
+        """Check the current array and locate its columns; return the number of rows."""
         cdef Columns* columns = &self.columns
         cdef Window window
         window.base = window.start = 0
@@ -113,7 +113,7 @@ cdef class ArrowRows:
         if self._value is not None:
             self._value.bind_bytes(self.source.array, &window, &columns.value)
         else:
-            # A column of nulls, which every table has: each row is a tombstone.
+            # As a column of nulls: each row is a tombstone.
             columns.value.layout = NULLS
         if columns.has_key:
             self._key.bind_bytes(self.source.array, &window, &columns.key)
@@ -129,7 +129,7 @@ cdef class ArrowRows:
 
     @cython.nonecheck(False)
     cdef int64_t look(self, int64_t row, RowLook* look) noexcept nogil:
-        """What decides where a row goes and what it needs; or, negative, why it goes nowhere."""
+        """Find where a row goes and its size; return 0, or the negative reason to reject it."""
         cdef Columns* columns = &self.columns
         cdef const uint8_t* value = NULL
         cdef int64_t value_bytes = -1
@@ -164,13 +164,13 @@ cdef class ArrowRows:
 
     @cython.nonecheck(False)
     cdef int time_of(self, int64_t row, int64_t* time_ms) noexcept nogil:
-        """A row's timestamp in milliseconds; faulty before 1970 and past 63 bits."""
+        """Read a row's timestamp in milliseconds; faulty before 1970 and beyond 63 bits."""
         cdef int cell = read_number(&self.columns.timestamp, row, time_ms)
         if cell != CELL_FULL:
             return cell
         if time_ms[0] < 0 or time_ms[0] > INT64_MAX // self._multiplier:
             return CELL_FAULTY
-        # What is read of an unsigned number that is too great.
+        # `read_number` returns INT64_MAX for unsigned values above it.
         if time_ms[0] == INT64_MAX and self.columns.timestamp.kind == c"L":
             return CELL_FAULTY
         time_ms[0] = time_ms[0] * self._multiplier // self._divisor
@@ -178,7 +178,7 @@ cdef class ArrowRows:
 
     @cython.nonecheck(False)
     cdef int64_t headers_bytes(self, int64_t row) noexcept nogil:
-        """The size of a row's header section, or why it has none."""
+        """Return the size of a row's header section, or the reason why it has none."""
         cdef Columns* columns = &self.columns
         cdef int64_t item
         cdef int64_t end
@@ -211,7 +211,7 @@ cdef class ArrowRows:
         return total_bytes
 
     cdef int make_room(self) except -1:
-        """Have room for the longest header section of the rows that were looked at."""
+        """Allocate scratch memory for the longest header section of the rows looked at so far."""
         cdef uint8_t* section
         cdef int64_t wanted_bytes = self._headers_bytes_max + LENGTH_BYTES_MAX
         if self.columns.has_headers and self._section_room_bytes < wanted_bytes:
@@ -224,9 +224,9 @@ cdef class ArrowRows:
 
     @cython.nonecheck(False)
     cdef bint read(self, int64_t row, RecordFields* record) noexcept nogil:
-        """A row's fields, of those that it has; False when it is not as it was looked at.
+        """Read the fields that a row has; return False if it has changed since `look`.
 
-        The caller has set what is to be where there is no column: time, no key, no headers.
+        The caller has set the defaults for missing columns: timestamp, no key, no headers.
         """
         cdef Columns* columns = &self.columns
         cdef int64_t size = -1
@@ -283,7 +283,7 @@ cdef class ArrowRows:
         return True
 
     cdef object fault_of(self, int64_t row, int64_t fault):
-        """The error that `send` would raise for this row, but for one that is too large."""
+        """Return the error that `send` would raise for this row, unless it is too large."""
         cdef int64_t number = 0
         if fault == ROW_IS_NULL:
             return ValueError("the row itself is null, which is no record; leave such rows out")
@@ -301,7 +301,7 @@ cdef class ArrowRows:
         return ValueError("the row was changed while it was sent")
 
     cdef int64_t size_of(self, int64_t row) noexcept:
-        """What a row's key, value and headers take, to say that it is too large."""
+        """Return the bytes of a row's key, value and headers, also of a row that is too large."""
         cdef const uint8_t* start = NULL
         cdef int64_t size = 0
         cdef int64_t total_bytes = 0
@@ -315,7 +315,7 @@ cdef class ArrowRows:
         return total_bytes
 
     cdef tuple row_at(self, int64_t row):
-        """A row as `send` would take it: value, key, headers, partition, timestamp_ms."""
+        """Return a row as arguments of `send`: value, key, headers, partition, timestamp_ms."""
         cdef Columns* columns = &self.columns
         cdef int64_t number = 0
         cdef int64_t item
@@ -341,7 +341,7 @@ cdef class ArrowRows:
 
 
 cdef object bytes_at(const BytesColumn* column, int64_t row):
-    """A copy of a byte string, or None for a null."""
+    """Return a copy of a byte string, or None for a null."""
     cdef const uint8_t* start = NULL
     cdef int64_t size = 0
     cdef int cell = read_bytes(column, row, &start, &size)
@@ -353,7 +353,7 @@ cdef object bytes_at(const BytesColumn* column, int64_t row):
 
 
 cdef bint is_utf8(const uint8_t* at, int64_t size) noexcept nogil:
-    """Whether this is valid UTF-8: shortest forms, no surrogates, at most U+10FFFF."""
+    """Return whether this is valid UTF-8: shortest forms, no surrogates, at most U+10FFFF."""
     cdef const uint8_t* end = at + size
     cdef int more
     cdef uint8_t low

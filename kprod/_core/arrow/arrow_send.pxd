@@ -6,7 +6,7 @@ from kprod._core.arrow.arrow_rows cimport ArrowRows
 from kprod._core.send.bulk_send cimport BulkCall
 
 
-# Why the compiled loop came back.
+# The reason why the compiled loop returned.
 cdef enum Stop:
     ROWS_ENDED = 0
     ROW_REFUSED = 1
@@ -21,7 +21,7 @@ cdef class ArrowCall(BulkCall):
     cdef BlockPlan _plan
     cdef ArrowBatches _batches
     cdef int64_t _clock_ms
-    # The place in the call of the array's first row.
+    # Index in the call of the array's first row.
     cdef int64_t _first_call_index
     cdef int _send_array(self, int64_t row_count) except -1
     cdef int64_t _send_block(self, int64_t first, int64_t row_count) except -1

@@ -1,22 +1,23 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""Columns into record batches, with the interpreter lock given up.
+"""Encodes columns into record batches, with the GIL released.
 
-An array's rows are taken in blocks. For each block the call first plans, without the lock, where
-each row goes and how many bytes each partition needs (`arrow_plan`); then, with the lock, it takes
+An array's rows are taken in blocks. For each block the call first plans, without the GIL, where
+each row goes and how many bytes each partition needs (`arrow_plan`); then, with the GIL, it takes
 memory for all of it; then it encodes the records into batches of its own (`arrow_batches`), again
-without the lock. A batch that is full, and at the end of an array each of them, is handed over; so
-nothing of an array is held back while its stream is asked for the next one.
+without the GIL. A full batch is handed over, and at the end of an array all batches are, so that no
+record of an array is held back while its stream produces the next array.
 
-Memory comes from the pool. A call that must wait for it first hands over all its batches: memory
-that waits with its records for more memory could wait for itself.
+Memory comes from the pool. A call that must wait for it first hands over all its batches: otherwise
+it could wait for memory that its own batches hold.
 
 Invariants.
-    Rows are dealt with in order: at any time those below the account's count, and no others, are
-    in a batch or rejected.
+    Rows are handled in order: at any time exactly the rows below the account's count are in a batch
+    or rejected.
 
-Thread-safety: an `ArrowCall` is its thread's; any number may run at once, and beside `send`.
-Source: Kafka KafkaProducer.doSend (clients 4.3.1) for what must hold for each record.
+Thread-safety: an `ArrowCall` belongs to one thread; any number may run concurrently, and beside
+    `send`.
+Source: Kafka KafkaProducer.doSend (clients 4.3.1) for the treatment of each record.
 """
 
 cimport cython
@@ -44,26 +45,26 @@ from kprod._core.send.bulk_send import UNENDURED
 from kprod.errors import RecordTooLarge
 
 cdef enum:
-    # Fewer rows take less time than getting the interpreter lock back may.
+    # Fewer rows take less time than reacquiring the GIL may take.
     FEW_ROWS = 512
-    # One request for memory is at most this part of all.
+    # A single request for memory is at most the pool's capacity divided by this.
     POOL_SHARE = 4
 
 cdef const unsigned char* NO_HEADERS = b"\x00"
 
 
 cdef class ArrowCall(BulkCall):
-    """One send of columns, as far as it has come.
+    """One send of columns and its progress.
 
     Args:
-        path: The producer's.
+        path: The producer's send path.
         topic: Name of the topic.
-        rows: The table's.
+        rows: Rows of the table.
     """
 
     def __init__(self, SendPath path not None, topic, ArrowRows rows not None):
         BulkCall.__init__(self, path, topic)
-        # What is in a column is encoded already.
+        # The values in columns are encoded already.
         self._has_serializers = False
         self._rows = rows
         rows.row_bytes_max = path._record_bytes_max - BESIDES_BYTES_MAX
@@ -90,7 +91,7 @@ cdef class ArrowCall(BulkCall):
                 self._batches.splice_all()
                 path.hooks.check_signals()
         finally:
-            # Rows that were dealt with are sent, whatever ended the call.
+            # Rows that were handled are sent however the call ends.
             self._batches.splice_all()
 
     cdef int _send_array(self, int64_t row_count) except -1:
@@ -101,7 +102,7 @@ cdef class ArrowCall(BulkCall):
         return 0
 
     cdef int64_t _send_block(self, int64_t first, int64_t row_count) except -1:
-        """Send some rows; returns the first one that is left."""
+        """Send some rows; return the first of the others."""
         cdef int64_t end = min(first + BLOCK_ROWS, row_count)
         cdef int64_t row = first
         cdef bint is_long = end - first > FEW_ROWS
@@ -132,7 +133,7 @@ cdef class ArrowCall(BulkCall):
         return end
 
     cdef int _look_around(self) except -1:
-        """Take over, for one block, what may change: partitions, turns, the time, the end."""
+        """Read the state that may change between blocks: closing, partitions, turns, time."""
         cdef SendPath path = self._path
         cdef Py_ssize_t partition_count
         if path.closed_error is not None:
@@ -145,11 +146,11 @@ cdef class ArrowCall(BulkCall):
         self._clock_ms = path._clock.own_timestamp_ms(&path._stamp)
         return 0
 
-    # Without the lock: the records.
+    # With the GIL released: encoding records.
 
     @cython.nonecheck(False)
     cdef Stop _encode(self, int64_t* row, int64_t first, int64_t end) noexcept nogil:
-        """Append rows to their slots' batches until something is missing."""
+        """Append rows to their slots' batches until an obstacle."""
         cdef const int32_t* routes = self._plan.routes
         cdef Slot* slot
         cdef int32_t route
@@ -166,7 +167,7 @@ cdef class ArrowCall(BulkCall):
                 return NO_PRIVATE_BATCH
             if not (<BatchShare>slot.share).reserve():
                 return NO_MEMORY
-            # Neighbours that go the same way are one note in the account.
+            # Consecutive rows for one slot are recorded as one span.
             run = 1
             while row[0] + run < end and routes[row[0] + run - first] == route:
                 run += 1
@@ -179,7 +180,7 @@ cdef class ArrowCall(BulkCall):
     cdef Stop _encode_run(
         self, int64_t* row, int64_t end, int64_t first, Slot* slot
     ) noexcept nogil:
-        """Append rows that all go to one slot until something is missing."""
+        """Append rows of one slot until an obstacle."""
         cdef RecordFields record
         cdef RowLook look
         cdef int64_t begin = row[0]
@@ -202,7 +203,7 @@ cdef class ArrowCall(BulkCall):
             if outcome != APPENDED:
                 stop = NEEDS_CHUNKS if outcome == NEED_CHUNKS else IS_FULL
                 break
-            # A row may have no timestamp though others have one.
+            # A row may lack a timestamp although others have one.
             record.timestamp_ms = self._clock_ms
             here += 1
         if here > begin:
@@ -213,10 +214,10 @@ cdef class ArrowCall(BulkCall):
         row[0] = here
         return stop
 
-    # With the lock: memory, refusals, queues.
+    # With the GIL held: memory, rejected rows, queues.
 
     cdef int _prepare_block(self) except -1:
-        """Lend the block's slots what it will need, as far as there is memory without waiting."""
+        """Give the slots the memory that the block needs, as far as possible without waiting."""
         cdef ArrowBatches batches = self._batches
         cdef Py_ssize_t index
         cdef Py_ssize_t slot
@@ -238,18 +239,18 @@ cdef class ArrowCall(BulkCall):
         return 0
 
     cdef Py_ssize_t _resolved(self, Py_ssize_t slot) noexcept:
-        """The slot of the partition that records without one go to now, for theirs."""
+        """Return a slot; for `STICKY_SLOT`, that of the current sticky partition."""
         return self._batches.sticky_slot if slot == STICKY_SLOT else slot
 
     cdef int64_t _planned_bytes(self, Py_ssize_t slot) noexcept:
-        """What the block's rows ahead will need of a partition's slot."""
+        """Return the bytes that the remaining rows of the block need of a partition's slot."""
         cdef int64_t planned_bytes = self._plan.planned_bytes(slot)
         if slot == self._batches.sticky_slot:
             planned_bytes += self._plan.planned_bytes(STICKY_SLOT)
         return planned_bytes
 
     cdef int _make_private_room(self, Py_ssize_t route, int64_t row, Stop stop) except -1:
-        """Do what the row at hand waits for; then it is tried again."""
+        """Remove the obstacle to the current row, so that it can be tried again."""
         cdef SendPath path = self._path
         cdef ArrowBatches batches = self._batches
         cdef Py_ssize_t slot = self._resolved(route)
@@ -265,7 +266,7 @@ cdef class ArrowCall(BulkCall):
             return batches.splice(slot)
         chunks = try_take(path._pool, (size + chunk_bytes - 1) // chunk_bytes, True)
         if chunks is None:
-            # More than the row needs: batches of one chunk each would make memory short for good.
+            # More than the row needs: batches of one chunk each would keep memory short.
             wanted_bytes = min(
                 self._planned_bytes(slot), path._pool.capacity_bytes // POOL_SHARE
             )
@@ -278,7 +279,7 @@ cdef class ArrowCall(BulkCall):
         return 0
 
     cdef bint _reject_row(self, int64_t row, int64_t first) except -1:
-        """Count a row as refused; False when its partition has appeared, and it may go on."""
+        """Count a row as rejected; return False if its partition has appeared: try it again."""
         cdef int32_t fault = self._plan.routes[row - first]
         cdef int64_t number = 0
         cdef int64_t waited_ms = 0
@@ -287,7 +288,7 @@ cdef class ArrowCall(BulkCall):
             if fault == PARTITION_UNKNOWN:
                 read_number(&self._rows.columns.partition, row, &number)
                 if self.routes.partition_count <= number < self._missing_from:
-                    # It is waited for; what is on its way need not wait, nor keep its memory.
+                    # The row waits for its partition; the batches need not wait with it.
                     self._batches.splice_all()
                 number = self._given_index(&record, number, &waited_ms)
                 self._batches.grow()
@@ -305,7 +306,7 @@ cdef class ArrowCall(BulkCall):
         self.account.reject(error)
         return True
 
-    # One by one, for whoever wants to see each record.
+    # Row by row, for interceptors and partitioners.
 
     def _send_singly(self, int64_t row_count) -> None:
         """Send rows as `send_many` does, since interceptors or a partitioner must see each."""

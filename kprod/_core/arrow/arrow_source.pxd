@@ -2,7 +2,7 @@ from kprod._core.arrow.arrow_abi cimport ArrowArray, ArrowArrayStream, ArrowSche
 
 
 cdef class ArrowSource:
-    # The capsules keep what they hold; what the stream hands out is ours to release.
+    # The capsules own their structures; those that the stream returns are released here.
     cdef tuple _capsules
     cdef ArrowArrayStream* _stream
     cdef ArrowSchema* schema

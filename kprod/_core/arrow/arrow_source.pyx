@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""Tables of any library, one array after the other, by the Arrow PyCapsule interface.
+"""Tables of any library, read as one array after the other by the Arrow PyCapsule interface.
 
-A stream is asked for its next array with the interpreter lock given up: whoever fills it may need
-the lock in another thread. Each array is released before the next one is asked for.
+The GIL is released while a stream produces its next array, since the code that fills it may need
+the GIL in another thread. Each array is released before the next one is requested.
 
-Thread-safety: one thread's.
+Thread-safety: a source belongs to one thread.
 Source: Arrow C stream interface and PyCapsule interface (Arrow 20 documents).
 """
 
@@ -24,7 +24,7 @@ cdef class ArrowSource:
         table: Has `__arrow_c_array__` or `__arrow_c_stream__`.
 
     Raises:
-        TypeError: It has neither, or what they return is not what they should.
+        TypeError: It has neither, or they return something other than such capsules.
         SerializationError: The stream has no schema.
     """
 
@@ -61,7 +61,7 @@ cdef class ArrowSource:
             self._own_schema.release(&self._own_schema)
 
     cdef bint advance(self) except -1:
-        """Make the next array the present one; False when there is none."""
+        """Make the next array the current one; return False if there is none."""
         cdef int code
         if self._stream == NULL:
             if self._is_spent:
@@ -91,7 +91,7 @@ cdef void* _pointer_in(object capsule, const char* name) except NULL:
 
 
 cdef int _check(ArrowArrayStream* stream, int code) except -1:
-    """Raise what the stream says of a code that is not 0."""
+    """Raise the stream's error text for a code that is not 0."""
     cdef const char* told
     if code == 0:
         return 0
