@@ -8,7 +8,7 @@ from kprod._core.aio.compiled_coroutine cimport CompiledCoroutine
 
 
 cdef class AsyncSendPath:
-    # None while it is not open.
+    # None unless it is open.
     cdef public SendPath send_path
     cdef int _since_rest
 
@@ -20,7 +20,7 @@ cdef class AsyncSendMethod:
 
 cdef class Sending(CompiledCoroutine):
     cdef AsyncSendPath _path
-    # The path's, kept from the first attempt on.
+    # The path's own, kept from the first attempt on.
     cdef SendPath _send_path
     cdef readonly object topic
     cdef object _value
@@ -29,11 +29,11 @@ cdef class Sending(CompiledCoroutine):
     cdef readonly object partition
     cdef object _timestamp_ms
     cdef object _on_delivery
-    # Set when the topic is known, and interceptors and serializers have seen the record.
+    # Set once the topic is known, and interceptors and serializers have seen the record.
     cdef TopicRoutes _head
     cdef bint _is_intercepted
     cdef bint _has_begun
-    # A coroutine that takes over where something must be waited for.
+    # The Python coroutine that continues a send which must wait.
     cdef object _rest
     cdef RecordFuture _attempt(self, ReservedChunks reserved)
     cdef object _go_on(self)

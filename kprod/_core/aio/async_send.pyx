@@ -1,16 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
 # distutils: extra_compile_args = -fno-tree-slp-vectorize
-"""`send` for an event loop: as the producer's own where nothing must be waited for.
+"""`send` for an event loop; a send that need not wait does the same as the synchronous one.
 
-A `Sending` is a coroutine. Its first step appends the record, and most end there, with the record's
-future. Where a topic, a partition or memory must be waited for, a coroutine of Python goes on; it
-tries again whenever something has changed, in a step of the caller's own task. So whoever is
-cancelled while waiting knows that the record was not accepted, and an accepted record's future is
-always returned.
+A `Sending` is a coroutine. Its first step appends the record, and most sends end there, with the
+record's future. If a send must wait for a topic, a partition or memory, a Python coroutine
+continues it and tries again whenever something has changed, in a step of the caller's own task. So
+a caller that is cancelled while waiting knows that the record was not accepted, and an accepted
+record's future is always returned.
 
-A task that only sends would never let go of its loop, since appending needs no turn of it. So every
-so many sends one comes back in the loop's next turn.
+A task that only sends would never yield to its loop, since appending does not suspend the task. So
+one send in every `RESTLESS_SENDS_MAX` is continued in the loop's next iteration.
 
 Thread-safety: a `Sending` one loop's thread; an `AsyncSendPath` any number of loops and threads.
 """
@@ -42,15 +42,15 @@ cdef extern from "Python.h":
     PySendResult PyIter_Send(object steps, object sent, PyObject** result) except PYGEN_ERROR
 
 cdef enum:
-    # Sends from one turn of the loop to the next: some tenths of a millisecond.
+    # Sends per iteration of the loop: some tenths of a millisecond.
     RESTLESS_SENDS_MAX = 500
 
-# Reserves nothing. What is missing is written there by many and read by nobody.
+# Reserves nothing. Many sends note their missing chunks in it, and no code reads these.
 cdef ReservedChunks _nothing_reserved = ReservedChunks()
 
 
 def not_open():
-    """What is raised before the start, and after the end."""
+    """Create the error raised before the start, and after the end."""
     return ClosedError(
         "the producer is not open: await start() or use 'async with' before, and make another if it"
         " was closed"
@@ -58,23 +58,23 @@ def not_open():
 
 
 cdef class AsyncSendPath:
-    """What the sends of an asynchronous producer share; a subclass waits for what they miss.
+    """State shared by the sends of an asynchronous producer; a subclass implements their waits.
 
     Attributes:
         send_path: Appends the records; None before the start, and after the end if it is shared.
     """
 
     def wait_and_send(self, sending):
-        """A coroutine that waits for what is missing, and returns the record's future."""
+        """Return a coroutine that waits as needed, and returns the record's future."""
         raise NotImplementedError
 
 
-# Of a producer whose `__init__` has not run: it is not open.
+# The path of a producer whose `__init__` has not run: it is not open.
 cdef AsyncSendPath _path_of_none = AsyncSendPath()
 
 
 cdef class AsyncSendMethod:
-    """The compiled base class of `AsyncProducer`: `send`, and what is behind the producer.
+    """The compiled base class of `AsyncProducer`: `send`, and a reference to the engine.
 
     Args:
         path: Kept as `_kprod`.
@@ -87,18 +87,18 @@ cdef class AsyncSendMethod:
         self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None,
         on_delivery=None,
     ):
-        """Hand over one record, waiting in turn for its topic and for room if it must.
+        """Hand over one record, waiting in turn for its topic and for memory if necessary.
 
         A coroutine: nothing happens before it is awaited, or made a task. The record was accepted
         if and only if a future is returned: an error, or a cancellation, means that it was not.
 
         Args:
             topic: Name of the topic.
-            value: Bytes-like, or None for a tombstone; anything at all with a `value_serializer`.
-            key: Bytes-like or None; decides the partition when none is given.
+            value: Bytes-like, or None for a tombstone; any object with a `value_serializer`.
+            key: Bytes-like or None; decides the partition if none is given.
             headers: Pairs of a str and bytes-like or None, or a mapping of them.
             partition: 0-based; None lets the key or the partitioner decide.
-            timestamp_ms: Milliseconds since 1970; None is the moment of the call, as in
+            timestamp_ms: Milliseconds since 1970; None for the time of the call, as in
                 `Producer.send`.
             on_delivery: Called as `on_delivery(metadata, error)` on the sender's thread when the
                 record is settled; exactly one of them is None.
@@ -113,8 +113,8 @@ cdef class AsyncSendMethod:
             RecordTooLarge: The record exceeds `max_request_size` or `buffer_memory`.
             UnknownTopic: The cluster does not know the topic, and does not create it.
             UnknownPartition: The topic has no such partition.
-            MetadataTimeout: The topic's partitions could not be learnt within `max_block_ms`.
-            BufferTimeout: No memory came free within `max_block_ms`.
+            MetadataTimeout: The topic's partitions could not be fetched within `max_block_ms`.
+            BufferTimeout: No memory was freed within `max_block_ms`.
             ClosedError: The producer is not open.
 
         Thread-safety: any thread with a running event loop.
@@ -133,10 +133,10 @@ cdef class AsyncSendMethod:
 
 @cython.final
 cdef class Sending(CompiledCoroutine):
-    """One call of `send` on its way.
+    """One call of `send` in progress.
 
     Attributes:
-        topic: As it was given, or as interceptors will have it.
+        topic: As passed to `send`, then as interceptors leave it.
         partition: Likewise.
     """
 
@@ -145,14 +145,14 @@ cdef class Sending(CompiledCoroutine):
             try:
                 warn(f"send to {self.topic!r} was never awaited: nothing is sent", RuntimeWarning)
             except BaseException:
-                # A filter made an error of it, and there is nobody to raise it to.
+                # A filter made the warning an error, and a finalizer has no caller to raise it to.
                 pass
 
     def attempt(self, ReservedChunks reserved not None):
-        """Append the record, without waiting for anything.
+        """Append the record without waiting.
 
         Args:
-            reserved: Chunks to use; told what is missing.
+            reserved: Chunks to use; missing chunks are noted in it.
 
         Returns:
             The record's future; None while its topic or partition is not known, or if neither
@@ -167,7 +167,7 @@ cdef class Sending(CompiledCoroutine):
 
     @property
     def knows_partition(self):
-        """Whether the topic, which is known, has the partition that was asked for."""
+        """Whether the topic, which is known, has the requested partition."""
         cdef TopicRoutes routes = self._needed().topics[self.topic]
         return self.partition is None or whole(self.partition, "partition") < routes.partition_count
 
@@ -195,7 +195,7 @@ cdef class Sending(CompiledCoroutine):
         return step
 
     def throw(self, kind, error=None, trace=None):
-        """Let what waits end by an exception, usually a cancellation; it leaves every line."""
+        """End the wait by an exception, usually a cancellation; the send leaves every queue."""
         if self._rest is None:
             return CompiledCoroutine.throw(self, kind, error, trace)
         try:
@@ -266,16 +266,16 @@ cdef class Sending(CompiledCoroutine):
 
 
 cdef class LoopMemoryWaiter(MemoryWaiter):
-    """A place in the line for memory whose owner waits in an event loop.
+    """A waiter in the pool's queue for memory whose owner waits in an event loop.
 
     Args:
         chunk_count: At least 1.
         large: Whether the chunks are large ones.
-        chunk_bytes: Size of one.
+        chunk_bytes: Size of one chunk.
 
     Attributes:
-        pool: Where it stands in line; set by its owner before that.
-        signal: Woken when the waiter is satisfied, or the pool closed.
+        pool: Pool whose queue it joins; its owner sets this first.
+        signal: Woken when the waiter is satisfied or the pool closes.
     """
 
     def __cinit__(self):
@@ -283,8 +283,8 @@ cdef class LoopMemoryWaiter(MemoryWaiter):
 
     cdef int wake(self) except -1:
         if not self.signal.notify() or self.is_away():
-            # The loop is closed, or stands still: what was granted would be lent to nobody. Should
-            # it run again, it finds nothing granted, and stands in line anew.
+            # The loop is closed or not running, so the grant would be unused. If the loop runs
+            # again, it finds no grant and queues again.
             self.pool.leave_line(self)
         return 0
 

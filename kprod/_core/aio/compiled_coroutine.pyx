@@ -1,13 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""What `await` drives, without bytecode: a compiled coroutine; most end in their first step.
+"""Compiled coroutines, which `await` drives without bytecode; most end in their first step.
 
-A coroutine of Python costs a frame, and its result an exception that carries it. Here a subclass
-writes `advance`, and the interpreter takes its result straight from the type's slot (`am_send`,
-which `PyIter_Send` asks first); only where it does not ask, as `await` does not since 3.12, the
-result travels in a StopIteration.
+A Python coroutine costs a frame, and its result an exception that carries it. Here a subclass
+implements `advance`, and the interpreter takes the result straight from the type's slot (`am_send`,
+which `PyIter_Send` tries first). Where the interpreter does not use that slot, as `await` does not
+since 3.12, the result travels in a StopIteration.
 
-Thread-safety: one thread, that of the event loop.
+Thread-safety: one thread, the event loop's.
 Source: PEP 492; Objects/abstract.c of CPython for `PyIter_Send`.
 """
 
@@ -27,7 +27,7 @@ cdef extern from *:
         PyType_Modified(type);
     }
 
-    /* As a return statement of a generator does: the value must not be taken for arguments. */
+    /* As for a generator's return: the value must not be taken for the exception's arguments. */
     static void kprod_stop_with(PyObject *value)
     {
         PyObject *stop = PyObject_CallOneArg(PyExc_StopIteration, value);
@@ -50,21 +50,21 @@ cdef extern from *:
 
 
 cdef class CompiledCoroutine:
-    """Steps of an event loop's task; a subclass says what they are.
+    """A coroutine whose steps are compiled; a subclass implements them.
 
-    It counts as a coroutine wherever one is asked for: `asyncio.create_task`, `gather`, `run`.
+    It is accepted wherever a coroutine is: `asyncio.create_task`, `gather`, `run`.
     """
 
     cdef object advance(self):
         """Take a step.
 
-        Returns what to hand to the event loop (None: come again in its next turn), or, having set
-        `is_over`, the result.
+        Returns the object to yield to the event loop (None: continue in its next iteration) or,
+        having set `is_over`, the result.
         """
         raise NotImplementedError
 
     cdef int cancel(self) except -1:
-        """Nobody will take another step: give up every place in a line."""
+        """Leave every queue, since no further step will be taken."""
         return 0
 
     def __await__(self):
@@ -77,7 +77,7 @@ cdef class CompiledCoroutine:
         return self.send(None)
 
     def send(self, sent):
-        """Take a step; the result ends it in a StopIteration."""
+        """Take a step; the last one raises StopIteration with the result."""
         cdef PyObject* owned = NULL
         cdef bint goes_on = _send(<PyObject*>self, NULL, &owned) == PYGEN_NEXT
         step = <object>owned
@@ -87,20 +87,20 @@ cdef class CompiledCoroutine:
         raise StopIteration(step)
 
     def throw(self, kind, error=None, trace=None):
-        """End by an exception, which is raised again."""
+        """End the coroutine by an exception, which is raised again."""
         self.is_over = True
         self.cancel()
         raise as_error(kind, error, trace)
 
     def close(self):
-        """End, if it has not ended."""
+        """End the coroutine, if it has not ended."""
         if not self.is_over:
             self.is_over = True
             self.cancel()
 
 
 cdef object as_error(object kind, object error, object trace):
-    """The exception that `throw` was given, in any of the forms that generators take."""
+    """Return the exception given to `throw`, in any of the forms that generators take."""
     if error is None:
         error = kind() if isinstance(kind, type) else kind
     elif not isinstance(error, BaseException):
@@ -114,7 +114,7 @@ cdef PySendResult _send(PyObject* self, PyObject* sent, PyObject** result) excep
         raise RuntimeError("cannot reuse already awaited coroutine")
     try:
         step = steps.advance()
-    except:  # noqa: E722 - whatever it is, there is no step after it
+    except:  # noqa: E722 - no step follows any exception
         steps.is_over = True
         raise
     Py_INCREF(step)

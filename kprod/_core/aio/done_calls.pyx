@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Callbacks of single records: where they are called, and how they are taken back.
+"""Callbacks of single records: which loop or thread calls them, and how they are removed.
 
-A callback that is added in a running event loop is called by that loop, as one of an asyncio future
-is; `asyncio.wait` relies on that. Any other is called by the thread that settles the record.
+A callback that is added in a running event loop is called by that loop, as for an asyncio future;
+`asyncio.wait` relies on that. Any other is called by the thread that settles the record.
 
-Thread-safety: any thread; a loop's callbacks are added and taken back in its own thread.
+Thread-safety: any thread; a loop's callbacks are added and removed in its own thread.
 Source: `asyncio.Future.add_done_callback`, `concurrent.futures.Future.add_done_callback`.
 """
 
@@ -23,9 +23,9 @@ def add_done_call(RecordFuture future not None, callback, context=None) -> None:
     """Call `callback(future)` once the record is settled; see `RecordFuture.add_done_callback`.
 
     Args:
-        future: Of any producer.
+        future: Future of any producer.
         callback: Takes the future.
-        context: To run it in; None, in a loop, is a copy of the present one.
+        context: Context to run it in; None, in a loop, for a copy of the current one.
     """
     if running_loop() is None:
         call_when_done(future, callback, context)
@@ -36,12 +36,12 @@ def add_done_call(RecordFuture future not None, callback, context=None) -> None:
 
 
 def call_when_done(RecordFuture future not None, callback, context=None) -> None:
-    """As `add_done_call`, always on the thread that settles the record; here if it is settled.
+    """Call `callback(future)` on the thread that settles the record, or at once if it is settled.
 
     Args:
-        future: Of any producer.
+        future: Future of any producer.
         callback: Takes the future.
-        context: Where it runs, or None.
+        context: Context to run it in, or None.
     """
     cdef tuple entry = (future, callback, context)
     cdef BatchResult result
@@ -58,14 +58,14 @@ def call_when_done(RecordFuture future not None, callback, context=None) -> None
 
 
 def remove_done_call(RecordFuture future not None, callback) -> int:
-    """Take back a callback that was added here: in this loop, or outside of every loop.
+    """Remove a callback: in a running loop one added in that loop, else one added in none.
 
     Args:
-        future: Of any producer.
-        callback: Equal to what was added.
+        future: Future of any producer.
+        callback: Equal to the added one.
 
     Returns:
-        How often it had been added; 0 once it is called.
+        Number of times it had been added; 0 once it has been called.
     """
     if running_loop() is None:
         return _remove(future, callback)
@@ -82,7 +82,7 @@ cdef int _remove(RecordFuture future, object callback) except -1:
         if entry is None:
             return removed_count
         with cython.critical_section(result):
-            # Settled or split meanwhile, there is no list; then its next look tells.
+            # If it was settled or split meanwhile, there is no list; the next round finds out.
             if result._callbacks is not None:
                 for place in range(PyList_GET_SIZE(result._callbacks)):
                     if result._callbacks[place] is entry:
@@ -92,7 +92,7 @@ cdef int _remove(RecordFuture future, object callback) except -1:
 
 
 cdef object _entry_of(BatchResult result, RecordFuture future, object callback):
-    """The first entry of this future and callback that still waits; None if there is none."""
+    """Return the first entry of this future and callback not called yet; None if there is none."""
     # A copy: comparing callbacks may run Python code, and so other threads.
     cdef list entries = list(result._callbacks or ()) if result._callbacks_unordered else []
     for entry in entries:
@@ -102,7 +102,7 @@ cdef object _entry_of(BatchResult result, RecordFuture future, object callback):
 
 
 cdef int _remove_in_loop(LoopMailbox calls, RecordFuture future, object callback) except -1:
-    """Also from batches that were split since: their listeners may not have been told yet."""
+    """Remove a callback, also from batches split since, whose waiters may not be woken yet."""
     cdef BatchResult result = future._result
     cdef int removed_count = 0
     while True:

@@ -6,7 +6,7 @@ from kprod._core.aio.compiled_coroutine cimport CompiledCoroutine
 
 cdef class LoopBatchWaiters(LoopCall):
     cdef BatchResult _result
-    # Futures of the loop, as keys: who gives up leaves at once, however many there are.
+    # Futures of the loop, as keys, so that a cancelled one is removed at once, of any number.
     cdef dict _waiters
     # Lists of pairs of a done-callback and its context, by `RecordFuture`; None if there are none.
     cdef dict _done_calls

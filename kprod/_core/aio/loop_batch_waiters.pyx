@@ -2,11 +2,12 @@
 # cython: nonecheck=True, auto_pickle=False
 """Waiting for records and batches in an event loop.
 
-A settled record costs no future of the loop and no turn of it. A task that must wait gets a future
-of the loop, kept together with all others of the same loop that wait for the same batch, and with
-the done-callbacks that the loop is to call; the sender wakes them all by one call.
+Awaiting a settled record needs neither a future of the loop nor an iteration of it. A task that
+must wait gets a future of the loop, kept together with all others of the same loop that wait for
+the same batch, and with the done-callbacks that the loop must call; the sender wakes them all by
+one call.
 
-Thread-safety: `LoopBatchWaiters.release` any thread; the rest the loop's thread.
+Thread-safety: `LoopBatchWaiters.release` any thread; all else the loop's thread.
 """
 
 cimport cython
@@ -19,7 +20,7 @@ from kprod._core.aio.compiled_coroutine cimport CompiledCoroutine
 
 @cython.final
 cdef class LoopBatchWaiters(LoopCall):
-    """All that waits for one batch in one loop; registered with the batch as a single waiter."""
+    """All waiters of one loop for one batch; registered with the batch as a single waiter."""
 
     cdef int arrive(self) except -1:
         if self._mailbox.by_result.get(self._result) is self:
@@ -44,7 +45,7 @@ cdef class LoopBatchWaiters(LoopCall):
 cdef LoopBatchWaiters waiters_in(LoopMailbox calls, BatchResult result):
     """Return the waiters of a loop for a batch, registered with the batch if they are new.
 
-    None if the batch is done or split, unless earlier waiters have not been told so yet.
+    Returns None if the batch is done or split, unless earlier waiters have not been woken yet.
     """
     cdef LoopBatchWaiters waiters = calls.by_result.get(result)
     if waiters is not None:
@@ -60,11 +61,11 @@ cdef LoopBatchWaiters waiters_in(LoopMailbox calls, BatchResult result):
 
 
 cdef int call_in_loop(LoopMailbox calls, RecordFuture future, list done_calls) except -1:
-    """Have the running loop make calls of a future once it is done: soon, if it is.
+    """Have the running loop call callbacks once a future is done; soon, if it is done already.
 
     Args:
-        calls: Of the loop.
-        future: What the callbacks are called with.
+        calls: Mailbox of the loop.
+        future: Argument of the callbacks.
         done_calls: Pairs of a callback and its context.
     """
     cdef BatchResult result
@@ -85,9 +86,9 @@ cdef int call_in_loop(LoopMailbox calls, RecordFuture future, list done_calls) e
 
 
 cdef int call_soon(object loop, object callback, RecordFuture future, object context) except -1:
-    """Have a loop call a callback; one that the loop refuses must not cost the others their call.
+    """Have a loop call a callback; if the loop rejects it, the others are still called.
 
-    A loop in debug mode refuses coroutine functions.
+    A loop in debug mode rejects coroutine functions.
     """
     try:
         loop.call_soon(callback, future, context=context)
@@ -100,10 +101,10 @@ cdef int call_soon(object loop, object callback, RecordFuture future, object con
 
 @cython.final
 cdef class DeliveryWait(CompiledCoroutine):
-    """What awaiting a record's future does.
+    """The coroutine behind `await future`.
 
     Args:
-        future: Of any producer, awaited in any loop.
+        future: Future of any producer, awaited in any loop.
     """
 
     def __cinit__(self, RecordFuture future not None):
@@ -124,7 +125,7 @@ cdef class DeliveryWait(CompiledCoroutine):
                 return step
 
     cdef object _wait_for(self, BatchResult result):
-        """Return a future that is settled when the batch may be; None if it is already."""
+        """Return a future that is done when the batch may be settled; None if it is already."""
         cdef LoopMailbox calls = calls_of_running_loop()
         cdef LoopBatchWaiters waiters = waiters_in(calls, result)
         if waiters is None:
@@ -133,7 +134,7 @@ cdef class DeliveryWait(CompiledCoroutine):
         waiters._waiters[waiter] = None
         self._waiters = waiters
         self._waiter = waiter
-        # As its own `await` would: the task then knows what it waits for.
+        # As awaiting the future would: the task then knows which future it waits for.
         return next(iter(waiter))
 
     cdef int cancel(self) except -1:

@@ -1,14 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""What other threads tell an event loop, in one call per turn of the loop however much there is.
+"""Calls that other threads leave for an event loop, with one wakeup per iteration for all of them.
 
 Waking a loop from another thread costs a system call, and each call that it makes costs a handle.
-So calls are put into a deque, and only the first since the loop last took them wakes it.
+So calls are put into a deque, and only the first since the loop last emptied it wakes the loop.
 
 Invariant: while the deque holds calls, one call of `_take` is scheduled or runs, unless the loop
-was closed; then no task is left that could be told.
+was closed; a closed loop has no task left to wake.
 
-Thread-safety: `add` and `LoopCall.release` any thread; the rest the loop's.
+Thread-safety: `add` and `LoopCall.release` any thread; all else the loop's thread.
 """
 
 cimport cython
@@ -25,24 +25,24 @@ cdef object _get_running_loop = None  # asyncio's, once somebody has imported as
 
 
 cdef class LoopCall:
-    """Runs `arrive` in an event loop after any thread called `release`; subclasses say what."""
+    """A call of `arrive`, which subclasses implement, in an event loop; any thread requests it."""
 
     cdef int arrive(self) except -1:
-        """In the loop's thread; must not raise."""
+        """Do the work of the call, in the loop's thread; must not raise."""
         return 0
 
     def release(self) -> None:
-        """Have the loop make the call soon; any thread. Named as a lock's method is."""
+        """Have the loop make the call soon; any thread. Named like a lock's method."""
         self._mailbox.add(self)
 
     def close_after_fork(self) -> None:
-        """Make the call in a forked child, if it is a copy of the loop's thread."""
+        """In a forked child, make the call if this thread is a copy of the loop's thread."""
         if self._mailbox.is_of_this_thread():
             self.arrive()
 
 
 cdef class LoopMailbox:
-    """The calls for one event loop; made in its thread.
+    """The pending calls of one event loop; created in the loop's thread.
 
     Args:
         loop: Any event loop of asyncio's kind.
@@ -55,7 +55,7 @@ cdef class LoopMailbox:
         self._thread_ident = current()
 
     cdef bint add(self, LoopCall call) except -1:
-        """Let the loop make a call soon; False if it is closed, and never will."""
+        """Let the loop make a call soon; return False if it is closed and never will."""
         cdef bint must_schedule
         # Appended first: a thread that finds `_take` scheduled relies on it for its own call.
         self._calls.append(call)
@@ -68,7 +68,7 @@ cdef class LoopMailbox:
             except BaseException as raised:
                 self._is_scheduled = False
                 if self.loop.is_closed():
-                    # What waited in it will never run.
+                    # The closed loop's tasks will never run.
                     self._calls.clear()
                     if isinstance(raised, RuntimeError):
                         return False
@@ -80,7 +80,7 @@ cdef class LoopMailbox:
         return True
 
     cdef bint is_of_this_thread(self) except -1:
-        """Whether the caller is on the loop's thread, or on a forked child's copy of it."""
+        """Return whether the caller is on the loop's thread, or a forked child's copy of it."""
         return self._thread_ident == current()
 
     def _take(self):
@@ -90,7 +90,7 @@ cdef class LoopMailbox:
             try:
                 (<LoopCall>self._calls.popleft()).arrive()
             except Exception as raised:
-                # The other calls are of other tasks, which would wait for ever.
+                # The other calls belong to other tasks, which would wait forever.
                 self.loop.call_exception_handler(
                     {"message": "kprod could not tell a loop of an outcome", "exception": raised}
                 )
@@ -109,13 +109,13 @@ cpdef object running_loop():
 
 
 cdef LoopMailbox calls_of_running_loop():
-    """Those of the loop that runs in this thread; RuntimeError if none does."""
+    """Return the mailbox of the loop that runs in this thread; RuntimeError if none does."""
     cdef LoopMailbox calls
     loop = running_loop()
     if loop is None:
         raise RuntimeError("no running event loop")
-    # Weak, so that a thread does not keep a loop that is over; whoever waits keeps the calls. By
-    # loop, since a thread may run several in turn, and takes back in each what it added there.
+    # Weak references, so that a thread does not keep a finished loop; waiters keep the mailbox.
+    # One per loop: a thread may run several in turn, and each removes only its own callbacks.
     known = getattr(_here, "calls", {})
     found = known.get(id(loop))
     calls = None if found is None else found()
@@ -130,7 +130,7 @@ cdef class LoopSignal(LoopCall):
     """A future of the running loop that any thread may settle, once, with True.
 
     Attributes:
-        future: Of the loop that ran where the signal was made.
+        future: Future of the loop that ran when the signal was created.
     """
 
     def __init__(self):
@@ -138,12 +138,12 @@ cdef class LoopSignal(LoopCall):
         self.future = self._mailbox.loop.create_future()
 
     cdef bint notify(self) except -1:
-        """As `release`; False if the loop is closed."""
+        """Release it, and return False if the loop is closed."""
         return self._mailbox.add(self)
 
     @property
     def is_heard(self):
-        """Whether the loop runs now, and so will settle the future soon."""
+        """Whether the loop is running, and so will settle the future soon."""
         return self._mailbox.loop.is_running()
 
     cdef int arrive(self) except -1:
