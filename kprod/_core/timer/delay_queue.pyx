@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""The queue of a timing wheel's buckets, ordered by the instant at which each expires.
+"""The queue of a timing wheel's buckets, ordered by the time at which each expires.
 
 A binary heap. It holds buckets and not tasks, so it has tens of entries, not millions. A bucket
-enters it when its expiration changes, never when a task is added, so each stands in it at most once
-and the heap never outgrows the number of buckets. It borrows the buckets: their wheel keeps them
-alive for as long as the queue.
+enters it when its expiration changes, never when a task is added, so each is in it at most once and
+the heap never outgrows the number of buckets. It borrows the buckets: their wheel keeps them alive
+for as long as the queue.
 
 Complexity: offer and remove O(log buckets).
 Thread-safety: as the wheel that owns it.
@@ -25,7 +25,7 @@ cdef class DelayQueue:
         free(self._heap)
 
     cdef int _reserve(self, Py_ssize_t bucket_count) except -1:
-        """Make room for that many more buckets, so that `_offer` cannot fail."""
+        """Allocate space for that many more buckets, so that `_offer` cannot fail."""
         cdef Py_ssize_t capacity = self._capacity + bucket_count
         cdef void* grown = realloc(self._heap, capacity * sizeof(QueuedBucket))
         if grown == NULL:

@@ -1,21 +1,21 @@
-# The bodies of what runs for each task stand here, so that both modules compile them in.
+# The functions that run for each task are defined here, so that each module inlines them.
 
 from libc.stdint cimport int64_t
 
 
 cdef enum:
-    # With two links this makes 512 bytes, the most that Python's allocator for small objects gives.
+    # With its two links a block has 512 bytes, the most that Python's small-object allocator gives.
     BLOCK_TASKS = 62
-    # In a task's `_prev`: the rest of it is a Bucket, which has an even address.
+    # A flag in a task's `_prev`: without it, this is the address of a Bucket, which is even.
     IN_BUCKET = 1
 
 
 cdef class TimerTask:
     # In a bucket: `_next` is the place in a block that holds the task, and `_prev` the bucket, with
-    # IN_BUCKET. In a list: its two neighbours. Else NULL, both.
+    # IN_BUCKET. In a list: the next and the previous task. Otherwise both are NULL.
     cdef void* _prev
     cdef void* _next
-    # How many tasks its wheel holds; NULL when it waits in none. Tells one wheel from another, too.
+    # The number of tasks in its wheel; NULL outside any. The address also identifies the wheel.
     cdef Py_ssize_t* _count
     cdef int64_t _expiration_ms
     cdef readonly object callback
@@ -57,7 +57,7 @@ cdef inline bint bucket_is_empty(const Bucket* bucket) noexcept:
     return bucket.last == NULL
 
 
-# Make room for one more, so that `bucket_append` cannot fail.
+# Allocate space for one more task, so that `bucket_append` cannot fail.
 cdef inline int bucket_reserve(Bucket* bucket) except -1:
     if bucket.last == NULL or bucket.last_count == BLOCK_TASKS:
         return add_block(bucket)
@@ -76,8 +76,8 @@ cdef inline void bucket_append(Bucket* bucket, TimerTask task) noexcept:
     task._prev = in_bucket(bucket)
 
 
-# The last task takes the place of the one that goes. It was added lately, so it is near; only the
-# place is far, and it is written and not read.
+# The bucket's last task takes the place of the removed one. It was added recently, so it is in a
+# near cache; only the place is in far memory, and it is written and not read.
 cdef inline void bucket_remove(Bucket* bucket, void** place) noexcept:
     cdef void* moved
     bucket.last_count -= 1
@@ -88,7 +88,7 @@ cdef inline void bucket_remove(Bucket* bucket, void** place) noexcept:
         drop_last_block(bucket)
 
 
-# Take a task out of where it is; the caller takes over the reference.
+# Remove a task from its bucket or list; the caller takes over the reference.
 cdef inline void detach(TimerTask task) noexcept:
     cdef size_t prev = <size_t>task._prev
     if prev & IN_BUCKET:

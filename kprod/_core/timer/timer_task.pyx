@@ -1,29 +1,31 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""A timer's task, and what it waits in: a bucket of the wheel, or a list of what is due.
+"""A timer's task, and the two containers of tasks: a bucket of the wheel, or a list of due tasks.
 
-What costs time, when a million tasks wait and any of them is cancelled, is memory that is in no
-near cache: first the task itself, then whatever its leaving writes to.
+When a million tasks are pending and any of them is cancelled, the time goes into memory that is in
+no near cache: first the task itself, then the memory that its removal writes to.
 
-A bucket is a circular, doubly linked list of blocks, each full of bare pointers to tasks but for
-the last. A task knows its place in a block, and the bucket's last task fills that place when it
-goes. So leaving writes one pointer into memory ten times denser than the tasks themselves, where
-links from task to task would be written into two other tasks, anywhere. The order within a bucket
-means nothing: it is one tick, or will be spread over lower levels.
+A bucket is a circular, doubly linked list of blocks, which hold bare pointers to tasks; all but the
+last are full. A task knows its place in a block, and on its removal the bucket's last task fills
+that place. So a removal writes one pointer into memory ten times denser than the tasks themselves;
+with links from task to task it would write into two other tasks, anywhere. The order within a
+bucket means nothing: a bucket is one tick, or will be spread over lower levels.
 
-A list of what is due keeps the order of ticks, so there tasks are linked to one another, around a
-sentinel. Both own a reference to each of their tasks, and show them to the cycle collector.
+A list of due tasks keeps the order of ticks, so its tasks are linked to one another, around a
+sentinel. Both containers own a reference to each of their tasks, and show them to the garbage
+collector.
 
-A dead task stays in the collector's list and lives again as the next one made. To take it out means
-to write to its two neighbours there, as far away as all else.
+A dead task, which has no references, stays in the garbage collector's list and is reused as the
+next new task. Removing it from that list would write to the objects before and after it, which are
+in no near cache either.
 
 Invariants.
     A task is in exactly one bucket or list, or in none; `_next` is NULL only then.
-    All blocks of a bucket but the last are full, and that one is not empty, but between
+    All blocks of a bucket but the last are full, and the last is not empty, except between
     `bucket_reserve` and the `bucket_append` that follows at once.
 
-Thread-safety: under the interpreter lock; nothing here lets go of it half way, except where a
-callback is let go of.
+Thread-safety: with the GIL held; nothing here releases it in the middle of a change, except where
+a callback is freed.
 """
 
 cimport cython
@@ -33,7 +35,7 @@ from cpython.ref cimport Py_DECREF
 
 cdef extern from *:
     """
-    /* Where reference counts are not one plain number, dead tasks are freed as all objects are. */
+    /* Dead tasks are kept only where a reference count is one plain number; else they are freed. */
     #if defined(Py_GIL_DISABLED) || defined(Py_REF_DEBUG) || defined(PYPY_VERSION)
     #define KPROD_KEEPS_DEAD_TASKS 0
     #else
@@ -51,19 +53,19 @@ cdef extern from *:
     PyTypeObject* Py_TYPE(PyObject* typed) noexcept
 
 cdef enum:
-    NEVER = -1  # the expiration of a task never added
+    NEVER = -1  # the expiration of a task that was never added
     KEPT_TASKS_MAX = 256
 
 
 cdef class TimerTask:
-    """Something to run when its time has come; it may be added again after it ran or was cancelled.
+    """A callback to run at a deadline; it may be added again after it has run or was cancelled.
 
     A subclass may override `run` instead of giving a callback.
 
     Args:
         callback: Called without arguments; its result is ignored.
 
-    Thread-safety: under the interpreter lock; in a `SystemTimer` any thread may cancel.
+    Thread-safety: with the GIL held; in a `SystemTimer` any thread may cancel.
     """
 
     def __cinit__(self):
@@ -76,16 +78,16 @@ cdef class TimerTask:
 
     @property
     def pending(self):
-        """Whether the task waits in a timer."""
+        """Whether the task is in a timer."""
         return self._next != NULL
 
     @property
     def expiration_ms(self):
-        """When it fires or fired, monotonic milliseconds, a whole tick; −1 if never added."""
+        """Time at which it fires or fired, monotonic ms, a whole tick; −1 if never added."""
         return self._expiration_ms
 
     cpdef bint cancel(self) noexcept:
-        """Take the task out of its timer, at once; a task that does not wait is left as it is.
+        """Remove the task from its timer, at once; a task that is not pending is left as it is.
 
         Returns:
             Whether it was pending.
@@ -103,7 +105,7 @@ cdef class TimerTask:
         return self.callback()
 
 
-# Dead tasks wait here for their next life, each with the one reference that this list is.
+# Dead tasks kept for reuse, each with one reference, which is this list's.
 cdef PyObject* _kept_tasks[KEPT_TASKS_MAX]
 cdef Py_ssize_t _kept_count = 0
 cdef destructor _free_task = (<PyTypeObject*>TimerTask).tp_dealloc
@@ -111,13 +113,13 @@ cdef allocfunc _allocate_task = _allocator(<PyTypeObject*>TimerTask)
 
 
 cdef void _keep_task(PyObject* task) noexcept:
-    """End a task's life; if there is room to keep it, without a word to the cycle collector."""
+    """Keep a dead task for reuse, without untracking it; free it if too many are kept already."""
     global _kept_count
     if Py_TYPE(task) != <PyTypeObject*>TimerTask or _kept_count >= KEPT_TASKS_MAX:
         _free_task(task)
         return
     Py_SET_REFCNT(task, 1)
-    # What this lets go of may run anything, so that only then the task is there to be taken.
+    # Freeing the callback may run any code, so the task becomes available only afterwards.
     (<TimerTask>task).callback = None
     if _kept_count < KEPT_TASKS_MAX:
         _kept_tasks[_kept_count] = task
@@ -128,18 +130,18 @@ cdef void _keep_task(PyObject* task) noexcept:
 
 
 cdef PyObject* _reuse_task(PyTypeObject* cls, Py_ssize_t count) noexcept:
-    """Memory of a new task: one that is kept, or else new.
+    """Return the memory of a new task: a kept task's, or newly allocated.
 
-    Compiled subclasses inherit this, and are larger.
+    Compiled subclasses inherit this function, and are larger.
     """
     global _kept_count
     cdef PyObject* task
     while _kept_count > 0 and cls == <PyTypeObject*>TimerTask:
         _kept_count -= 1
         task = _kept_tasks[_kept_count]
-        # Whoever asks the collector for all objects can get hold of a task that is kept.
+        # Code that asks the garbage collector for all objects can get a reference to a kept task.
         if Py_REFCNT(task) == 1:
-            Py_DECREF(None)  # its callback: whoever allocates writes over what is there
+            Py_DECREF(None)  # the kept task's callback, which the new task's allocation overwrites
             return task
         Py_SET_REFCNT(task, Py_REFCNT(task) - 1)
     return _allocate_task(cls, count)
@@ -151,7 +153,7 @@ if KEEPS_DEAD_TASKS:
 
 
 cdef int add_block(Bucket* bucket) except -1:
-    """Put an empty block last."""
+    """Append an empty block."""
     cdef TaskBlock* block = <TaskBlock*>PyMem_Malloc(sizeof(TaskBlock))
     if block == NULL:
         raise MemoryError("no memory for a timer's bucket")
@@ -182,7 +184,7 @@ cdef void drop_last_block(Bucket* bucket) noexcept:
 
 
 cdef void drop_blocks(Bucket* bucket) noexcept:
-    """Forget all tasks of a bucket; they have gone elsewhere."""
+    """Free all blocks of a bucket, whose tasks have been moved elsewhere."""
     while bucket.last != NULL:
         drop_last_block(bucket)
 
@@ -200,7 +202,7 @@ cdef Py_ssize_t tasks_in(const Bucket* bucket) noexcept:
 
 
 cdef void bucket_forget_until(Bucket* bucket, TaskBlock* block, Py_ssize_t place) noexcept:
-    """Fill the places before this one, whose tasks have gone elsewhere, with the tasks behind."""
+    """Fill the places before this one, whose tasks have been moved, with the bucket's last ones."""
     while True:
         while place > 0:
             place -= 1
@@ -234,7 +236,7 @@ cdef class TimerTaskList:
         return <TimerTask>self._sentinel._next
 
     cdef void _append(self, TimerTask task) noexcept:
-        """Link a task that is nowhere; the caller hands over a reference."""
+        """Link a task that is in no container; the caller passes a reference on."""
         cdef TimerTask sentinel = self._sentinel
         task._prev = sentinel._prev
         task._next = <void*>sentinel
@@ -260,7 +262,7 @@ cdef traverseproc _traverse_fields = (<PyTypeObject*>TimerTaskList).tp_traverse
 
 
 cdef int _traverse_list(PyObject* tasks, visitproc visit, void* argument) noexcept:
-    """Show the collector the tasks of a list, which its bare pointers hide."""
+    """Show the garbage collector the tasks of a list, which are hidden behind bare pointers."""
     cdef TimerTask sentinel = (<TimerTaskList>tasks)._sentinel
     cdef int stopped = _traverse_fields(tasks, visit, argument)
     cdef void* linked
@@ -276,7 +278,7 @@ cdef int _traverse_list(PyObject* tasks, visitproc visit, void* argument) noexce
 
 
 cdef int _clear_list(PyObject* tasks) noexcept:
-    """Let go of the tasks of a list that is garbage."""
+    """Release the tasks of a list that is garbage."""
     (<TimerTaskList>tasks)._cancel_all()
     return 0
 

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""What a purgatory does for each operation: put it into lists, take it out of them, complete it.
+"""The work of a purgatory for each operation: adding it to lists, removing it, completing it.
 
-Every request of a broker that has to wait passes through here, and most of them are completed by
-the next event, so this is what a purgatory costs. An operation knows the lists it is in, and leaves
+Every request of a broker that has to wait passes through here, and the next event completes most of
+them, so this work is the cost of a purgatory. An operation knows the lists it is in, and leaves
 each by one look-up; lists are dicts by `id`, so that they keep the order of arrival.
 
 Invariants.
@@ -11,7 +11,7 @@ Invariants.
     A key's list is only added to while the map holds it: both happen under the shard's lock.
 
 Thread-safety: any thread. An operation's `lock` guards it; a shard's lock guards its map, and
-adding to one of its lists. Leaving a list takes no lock, since one dict operation is whole.
+adding to one of its lists. Leaving a list takes no lock, since one dict operation is atomic.
 Source: Kafka's DelayedOperation.java and DelayedOperationPurgatory.java (server-common, 4.x).
 """
 
@@ -31,21 +31,21 @@ from kprod._core.timer.timer_task cimport TimerTask
 from _thread import RLock
 
 cdef enum:
-    # More locks than there are threads to take them only cost memory.
+    # More locks than threads that take them would only cost memory.
     SHARDS_MAX = 65_536
 
 
 cdef class WatchedTask(TimerTask):
-    """A timer's task that is held in lists until it is completed, once.
+    """A timer's task that is kept in lists until it is completed, once.
 
     Attributes:
-        delay_ms: How long it may wait.
+        delay_ms: Longest wait.
         lock: Guards it, re-entrant.
-        completed: Whether it is over.
+        completed: Whether it has been completed.
 
     Args:
         delay_ms: As the attribute; checked by the timer.
-        lock: As the attribute; its own if None.
+        lock: As the attribute; None for a lock of its own.
 
     Thread-safety: any thread.
     """
@@ -56,17 +56,17 @@ cdef class WatchedTask(TimerTask):
         self._places = []
 
     def on_complete(self):
-        """Do what completing means; called once, under the lock."""
+        """Carry out the completion; called once, with the lock held."""
         raise NotImplementedError
 
     def on_expire(self):
-        """Do what is to be done, after `on_complete`, only when the time was over."""
+        """Carry out an expiry; called after `on_complete`, only if the time was over."""
 
     def force_complete(self):
-        """Complete it now, whatever its condition says.
+        """Complete it now, whatever its condition.
 
         Returns:
-            Whether this call completed it; False when it was over already.
+            Whether this call completed it; False if it was completed before.
         """
         with self.lock:
             if self.completed:
@@ -78,18 +78,18 @@ cdef class WatchedTask(TimerTask):
         return True
 
     cpdef object run(self):
-        """Expire: the timer's call."""
+        """Expire; the timer calls this."""
         with self.lock:
             if self.force_complete():
                 self.on_expire()
 
     def enter(self, dict place not None) -> None:
-        """Be held in a dict, under its `id`, until it is completed. The caller has the lock."""
+        """Enter a dict, under its `id`, until it is completed. The caller holds the lock."""
         place[PyLong_FromVoidPtr(<void*>self)] = self
         self._places.append(place)
 
     def leave(self) -> None:
-        """Be held nowhere any more."""
+        """Leave all lists."""
         self.leave_places()
 
     cdef int leave_places(self) except -1:
@@ -97,7 +97,7 @@ cdef class WatchedTask(TimerTask):
         cdef dict place
         if not places:
             return 0
-        # New first: what the dicts let go of cannot run anything, but another thread may look.
+        # Replaced first: removing entries cannot run other code, but another thread may read this.
         self._places = []
         token = PyLong_FromVoidPtr(<void*>self)
         for place in places:
@@ -107,7 +107,7 @@ cdef class WatchedTask(TimerTask):
 
 
 cdef class WatchShard:
-    """Some of the keys: a lock, and a map from each key to those who watch it."""
+    """Some of the keys: a lock, and a map from each key to the operations that watch it."""
 
     def __cinit__(self):
         self.lists = {}
@@ -129,13 +129,13 @@ cdef class WatchShard:
 
 
 cdef class WatchLists:
-    """Who watches which key.
+    """The operations that watch each key.
 
     Attributes:
-        added_count: How many operations were added, minus what `purge` took for gone.
+        added_count: Operations added; `purge` resets it to those that are still delayed.
 
     Args:
-        shard_count: At least 1: how many locks the keys share.
+        shard_count: Number of locks that the keys share; at least 1.
 
     Thread-safety: any thread.
     """
@@ -151,14 +151,14 @@ cdef class WatchLists:
         return <WatchShard>self._shards[position if position >= 0 else position + self._shard_count]
 
     def add(self, WatchedTask operation not None, keys):
-        """Put an operation into the lists of its keys, until it is completed or there is no more.
+        """Put an operation into the lists of its keys, one after the other, until it is completed.
 
         Args:
-            operation: The caller has its lock.
-            keys: Hashable, each.
+            operation: The caller holds its lock.
+            keys: Hashable objects; the code that yields them may complete the operation.
 
         Returns:
-            Whether there was a key, or the operation is completed, by whoever made the keys.
+            Whether there was a key, or the operation was completed while the keys were read.
         """
         cdef WatchShard shard
         cdef dict watching
@@ -180,10 +180,10 @@ cdef class WatchLists:
         return True
 
     def watching(self, key):
-        """Who watches a key, in the order in which they came.
+        """Return the operations that watch a key, in order of arrival.
 
         Returns:
-            A list; None when the key has none, not even an empty one.
+            A list; None if the key has none, not even an empty one.
         """
         cdef WatchShard shard = self._shard_of(key)
         cdef dict watching
@@ -195,7 +195,7 @@ cdef class WatchLists:
             shard.release()
 
     def drop_if_empty(self, key) -> None:
-        """Forget a key, unless somebody watches it."""
+        """Forget a key, unless an operation watches it."""
         cdef WatchShard shard = self._shard_of(key)
         shard.acquire()
         try:
@@ -205,7 +205,7 @@ cdef class WatchLists:
             shard.release()
 
     def watched_keys(self) -> list:
-        """All keys that have a list, empty or not."""
+        """Return all keys that have a list, empty or not."""
         cdef WatchShard shard
         cdef list found = []
         for shard in self._shards:
@@ -214,7 +214,7 @@ cdef class WatchLists:
 
     @property
     def entry_count(self):
-        """Entries in all lists."""
+        """Number of entries in all lists."""
         cdef WatchShard shard
         cdef Py_ssize_t count = 0
         for shard in self._shards:

@@ -2,26 +2,26 @@
 # cython: nonecheck=True, auto_pickle=False
 """The hierarchical timing wheel: deadlines that are added and cancelled in O(1), at once.
 
-Why a wheel. Most deadlines of a client are cancelled, not met. A heap pays O(log n) to insert and
-keeps what was cancelled until it comes up; a bucket that is a linked list forgets it at once.
+Why a wheel. Most deadlines of a client are cancelled, not met. A heap takes O(log n) to insert and
+keeps a cancelled entry until its time comes; a bucket drops it at once.
 
-How. The lowest level has `wheel_size` buckets of one tick. What lies beyond its interval goes to an
-overflow level, made when first needed, whose tick is that whole interval. A bucket that holds
-something stands in a heap by the instant at which its range starts, so the heap has tens of
-entries. When the bucket of a higher level comes up, what it holds is spread over the lower ones.
+How. The lowest level has `wheel_size` buckets of one tick. Deadlines beyond its interval go to an
+overflow level, created when first needed, whose tick is that whole interval. A bucket with tasks
+is in a heap, ordered by the time at which its range starts, so the heap has tens of entries. When
+the time of a higher level's bucket comes, its tasks are spread over the lower levels.
 
-The entry is the task itself, so `cancel` needs no search. What a bucket is, and what makes it fast
-with a million tasks, says `timer_task`; what orders the buckets, `delay_queue`.
+The entry is the task itself, so `cancel` needs no search. `timer_task` describes the buckets, and
+why they are fast with a million tasks; `delay_queue` describes their order.
 
 Invariants.
     A task is in exactly one bucket, or in the due or the firing list, or in none.
-    `len(wheel)` is the number of those tasks; they point to that number, the others to none.
+    `len(wheel)` is the number of those tasks; they point to that number, others to none.
     Every bucket in the queue expires after each level's current time.
     Expirations are whole ticks, rounded up, so that nothing fires early.
 
 Complexity: add O(levels), cancel O(1), advance O(due buckets + tasks in them).
-Thread-safety: under the interpreter lock; no method lets go of it half way, except `fire`, between
-tasks. One owner advances and fires.
+Thread-safety: with the GIL held; no method releases it in the middle of a change, except `fire`,
+between tasks. One owner advances and fires.
 Source: G. Varghese, A. Lauck, "Hashed and Hierarchical Timing Wheels" (1987); Kafka's
 TimingWheel.java, TimerTaskList.java and SystemTimer.java (server-common, 4.x) for the rules,
 without their locks.
@@ -57,7 +57,7 @@ cdef class TimingWheel:
     Args:
         now_ms: Monotonic milliseconds; 0 ≤ now_ms.
         tick_ms: Width of the lowest level's buckets; at least 1.
-        wheel_size: Buckets a level; at least 2.
+        wheel_size: Buckets per level; at least 2.
 
     Raises:
         ValueError: An argument is out of its range.
@@ -81,9 +81,9 @@ cdef class TimingWheel:
         self._firing = TimerTaskList()
 
     def __dealloc__(self):
-        # Tasks that outlive the wheel must not point to it. What a task's end runs cannot reach it.
+        # Tasks that outlive it must not point to it. Code run when one is freed cannot reach it.
         # No attribute is looked up: at interpreter exit a subclass may be cleared before its
-        # instances, and a lookup that failed would leave the tasks with a pointer to freed memory.
+        # instances, and a failed lookup would leave the tasks with a pointer to freed memory.
         if self._firing is not None:
             self._cancel_all()
 
@@ -97,10 +97,10 @@ cdef class TimingWheel:
 
     @property
     def next_bucket_ms(self):
-        """When a bucket next comes up, monotonic milliseconds; None when none holds anything.
+        """Time of the next bucket with tasks, monotonic milliseconds; None if there is none.
 
-        Never later than the first task's expiration; earlier when a higher level's bucket must come
-        down before it.
+        Never later than the first task's expiration; earlier if a higher level's bucket must be
+        spread before it.
         """
         cdef DelayQueue queue = self._queue
         cdef Bucket* bucket
@@ -108,24 +108,24 @@ cdef class TimingWheel:
             bucket = queue._heap[0].bucket
             if not bucket_is_empty(bucket):
                 return bucket.expiration_ms
-            # All its tasks were cancelled: nobody needs to wake for it.
+            # All its tasks were cancelled, so it needs no wakeup.
             queue._remove_first()
             bucket.expiration_ms = NEVER
         return None
 
     @property
     def next_expiry_ms(self):
-        """When `advance` next has work, monotonic milliseconds; None when nothing waits."""
+        """Time of the next work for `advance`, monotonic milliseconds; None without tasks."""
         return self.now_ms if self.has_due else self.next_bucket_ms
 
     cpdef bint is_due(self, int64_t now_ms) except -1:
-        """Whether `advance` to an instant would have work.
+        """Return whether `advance` to this time would have work.
 
         Args:
             now_ms: Monotonic milliseconds.
 
         Returns:
-            True also if only a higher level's bucket must come down by then.
+            True also if only a higher level's bucket must be spread by then.
         """
         if self.has_due:
             return True
@@ -133,14 +133,14 @@ cdef class TimingWheel:
         return instant_ms is not None and <int64_t>instant_ms <= now_ms
 
     cpdef TimerTask schedule(self, object delay_ms, object callback):
-        """Make a task and add it.
+        """Create a task and add it.
 
         Args:
             delay_ms: As for `add`.
             callback: As for `TimerTask`.
 
         Returns:
-            The task, to be cancelled.
+            The task, so that it can be cancelled.
 
         Raises:
             ValueError: As for `add`.
@@ -155,24 +155,24 @@ cdef class TimingWheel:
         return task
 
     cpdef int add(self, object delay_ms, TimerTask task) except -1:
-        """Let a task fire after a delay; a task that waits already is moved.
+        """Let a task fire after a delay; a pending task is moved.
 
         Args:
-            delay_ms: From the timer's current time; what is not positive is due at once, which
-                means in the next `advance`.
+            delay_ms: From the timer's current time; a task with a delay of at most 0 is due at
+                once, which means in the next `advance`.
             task: Not pending in another timer.
 
         Raises:
-            ValueError: The deadline is beyond an int64, or the task waits in another timer. Nothing
-                has changed.
+            ValueError: The deadline is beyond an int64, or the task is pending in another timer.
+                Nothing has changed.
         """
         return self._insert(self._deadline_ms(delay_ms), task)
 
     cpdef int add_at(self, object deadline_ms, TimerTask task) except -1:
-        """Let a task fire at an instant; as `add`, but absolute.
+        """Let a task fire at an absolute time; otherwise like `add`.
 
         Args:
-            deadline_ms: Monotonic milliseconds; what is not after the timer's time is due at once.
+            deadline_ms: Monotonic milliseconds; up to the timer's time, the task is due at once.
             task: Not pending in another timer.
 
         Raises:
@@ -190,7 +190,7 @@ cdef class TimingWheel:
         return self._insert(deadline, task)
 
     cdef int64_t _deadline_ms(self, object delay_ms) except -1:
-        """The instant that many milliseconds from now; now for a delay that is not positive."""
+        """Return the time that many milliseconds from now; now for a delay of at most 0."""
         cdef int overflow = 0
         cdef int64_t delay = PyLong_AsLongLongAndOverflow(delay_ms, &overflow)
         if overflow == 0 and delay <= INT64_MAX - self.tick_ms - self.now_ms:
@@ -214,12 +214,12 @@ cdef class TimingWheel:
         if deadline_ms > expiration_ms:
             over = deadline_ms % self.tick_ms
             expiration_ms = deadline_ms if over == 0 else deadline_ms + (self.tick_ms - over)
-            # Before the task is touched: making a level may run the cycle collector, or fail, and
-            # so may making room.
+            # Before the task is changed: creating a level may run the garbage collector or fail,
+            # and so may allocating a block.
             level = self._level_for(expiration_ms)
             bucket = level._bucket_for(expiration_ms)
             if task._prev == in_bucket(bucket):
-                task._expiration_ms = expiration_ms  # a bucket holds one turn of its level
+                task._expiration_ms = expiration_ms  # a bucket holds one rotation of its level
                 return 0
             bucket_reserve(bucket)
         if task._next == NULL:
@@ -237,14 +237,14 @@ cdef class TimingWheel:
         return 0
 
     cdef void _maybe_offer(self, Bucket* bucket, WheelLevel level, int64_t expiration_ms) noexcept:
-        """Put a bucket into the queue, if it is not there for this turn of its level."""
+        """Put a bucket into the queue, unless it is there for this rotation of its level."""
         cdef int64_t starts_ms = expiration_ms - expiration_ms % level.tick_ms
         if bucket.expiration_ms != starts_ms:
             bucket.expiration_ms = starts_ms
             self._queue._offer(bucket, starts_ms)
 
     cdef WheelLevel _level_for(self, int64_t expiration_ms):
-        """The lowest level that holds this instant; the levels up to it are made."""
+        """Return the lowest level that covers this time; levels up to it are created."""
         cdef WheelLevel level = self.lowest
         while expiration_ms - level.current_ms >= level.interval_ms:
             if level.overflow_wheel is None:
@@ -256,18 +256,18 @@ cdef class TimingWheel:
         return level
 
     def advance(self, now_ms):
-        """Move the time; tasks that come due wait, in order, for `fire`.
+        """Move the time; tasks that become due wait, in order, for `fire`.
 
         Args:
             now_ms: Monotonic milliseconds, not below the current time.
 
         Returns:
-            How many tasks came due.
+            Number of tasks that became due.
 
         Raises:
             ValueError: Time went back. Nothing has changed.
             RuntimeError: Called by a task that is being fired. Nothing has changed.
-            MemoryError: A bucket could not be spread. No task is lost; calling it again goes on.
+            MemoryError: A bucket could not be spread. No task is lost; another call continues.
         """
         cdef DelayQueue queue = self._queue
         cdef Bucket* bucket
@@ -299,7 +299,7 @@ cdef class TimingWheel:
         return came_due
 
     cdef int _flush(self, Bucket* bucket) except -1:
-        """Move what a bucket holds to lower levels, or to the due list; how many went there."""
+        """Move a bucket's tasks to lower levels or to the due list; count those now due."""
         cdef int64_t due_before_ms = self.lowest.current_ms + self.lowest.tick_ms
         cdef TaskBlock* block
         cdef TimerTask task
@@ -328,7 +328,7 @@ cdef class TimingWheel:
         return came_due
 
     cdef int _spread(self, TimerTask task) except -1:
-        """Put a task of a bucket that comes up into one of a lower level."""
+        """Put a task of an expired bucket into a lower level's bucket."""
         cdef WheelLevel level = self._level_for(task._expiration_ms)
         cdef Bucket* lower = level._bucket_for(task._expiration_ms)
         bucket_reserve(lower)
@@ -337,10 +337,10 @@ cdef class TimingWheel:
         return 0
 
     def pop_due(self):
-        """Take the first due task out of the timer.
+        """Remove the first due task from the timer.
 
         Returns:
-            The task, no longer pending; None when nothing is due.
+            The task, no longer pending; None if no task is due.
         """
         cdef TimerTask task
         if self._due._is_empty():
@@ -352,15 +352,15 @@ cdef class TimingWheel:
     def fire(self, on_failure):
         """Run the tasks that are due now, in order of expiration.
 
-        What they add is not run, even if it is due at once: that is the next call's. A task that
-        raises an `Exception` does not stop the others. Anything else stops the call, and the tasks
-        not yet run are the first of the next.
+        Tasks that they add are not run, even if due at once: the next call runs them. A task that
+        raises an `Exception` does not stop the others. Any other exception ends the call, and the
+        tasks not yet run are the first of the next one.
 
         Args:
             on_failure: Called with the task and its exception.
 
         Returns:
-            How many were run.
+            Number of tasks that were run.
 
         Raises:
             RuntimeError: Called by a task that is being fired.
@@ -386,7 +386,7 @@ cdef class TimingWheel:
         return fired
 
     def clear(self):
-        """Cancel every task, and return how many there were."""
+        """Cancel every task, and return their number."""
         cdef Py_ssize_t cancelled = self._count
         self._cancel_all()
         return cancelled

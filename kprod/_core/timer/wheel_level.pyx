@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""One level of a timing wheel: its buckets, and how far its time has come.
+"""One level of a timing wheel: its buckets and its current time.
 
-A level has `wheel_size` buckets of `tick_ms` each and covers that interval from its current time
-on. Levels are a linked list; the tick of the next one is this level's whole interval.
+A level has `wheel_size` buckets of `tick_ms` each and covers that interval, starting from its
+current time. Levels are a linked list; the tick of the next one is this level's whole interval.
 
 Thread-safety: as the wheel that owns it.
 Source: Kafka TimingWheel.java (server-common, 4.x).
@@ -37,7 +37,7 @@ cdef class WheelLevel:
             )
         self.tick_ms = tick_ms
         self.wheel_size = wheel_size
-        # The highest level's interval is more than an int64 can say; it then holds all there is.
+        # The highest level's interval exceeds an int64; it then covers all later times.
         self.interval_ms = INT64_MAX if tick_ms > INT64_MAX // wheel_size else tick_ms * wheel_size
         self.current_ms = start_ms - start_ms % tick_ms
         self._buckets = <Bucket*>PyMem_Calloc(wheel_size, sizeof(Bucket))
@@ -71,10 +71,10 @@ cdef class WheelLevel:
                 TimerTask.cancel(task)
 
     def occupied(self):
-        """The buckets that stand in the queue.
+        """Return the buckets that are in the queue.
 
         Returns:
-            For each its index, the instant at which its range starts, and how many tasks it holds.
+            For each its index, the time at which its range starts, and its number of tasks.
         """
         cdef list found = []
         cdef int index
@@ -90,7 +90,7 @@ cdef traverseproc _traverse_fields = (<PyTypeObject*>WheelLevel).tp_traverse
 
 
 cdef int _traverse_level(PyObject* level, visitproc visit, void* argument) noexcept:
-    """Show the collector the tasks of a level's buckets, which their bare pointers hide."""
+    """Show the garbage collector the tasks of a level, which are hidden behind bare pointers."""
     cdef int stopped = _traverse_fields(level, visit, argument)
     cdef Bucket* buckets = (<WheelLevel>level)._buckets
     cdef TaskBlock* block
@@ -112,12 +112,12 @@ cdef int _traverse_level(PyObject* level, visitproc visit, void* argument) noexc
 
 
 cdef int _clear_level(PyObject* level) noexcept:
-    """Let go of the tasks of a level that is garbage."""
+    """Release the tasks of a level that is garbage."""
     (<WheelLevel>level)._cancel_all()
     return 0
 
 
-# Every cycle through a wheel passes from a level or a list to a task, so there cycles are cut. The
-# wheel and its levels stay whole until they are freed: the queue borrows their buckets.
+# Every reference cycle through a wheel passes from a level or a list to a task, so that is where
+# cycles are broken. The wheel and its levels stay whole until freed: the queue borrows buckets.
 (<PyTypeObject*>WheelLevel).tp_traverse = <traverseproc>_traverse_level
 (<PyTypeObject*>WheelLevel).tp_clear = <inquiry>_clear_level
