@@ -1,4 +1,4 @@
-"""Counters of a producer, per topic and node, added to where things happen.
+"""Counters of a producer, per topic and node, updated where things happen.
 
 It serves `kprod.metrics` and imports from the ground floor, `record` and `outcome`.
 """

@@ -1,18 +1,18 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""A producer's sums and peaks, added to per batch, request and turn without a line of Python.
+"""A producer's sums and peaks, updated per batch, request and turn by compiled code alone.
 
-What they mean, and what is made of them, is told above (`kprod.metrics`). Here is only what runs on
-the sender's way: a few additions, and two readings of the clock around its sleep.
+`kprod.metrics` defines their meaning, and the metrics made of them. This module has only the code
+on the sender's path: a few additions, and two readings of the clock around its sleep.
 
 Invariant: sums never fall; a peak is at least every value since it was last set to 0.
 
-No lock: what application threads count is added in one step, in compiled code, where neither a
-signal handler nor the garbage collector comes in between.
+No lock is taken: application threads update a counter in one step of compiled code, in which
+neither a signal handler nor the garbage collector can run.
 
 Thread-safety: `failed`, `waited_for_memory`, `waited_for_metadata` and `flushed` any thread, as
-reading of single counters; the rest one thread, the sender's.
-Source: Kafka SenderMetricsRegistry, Selector (clients 4.3.1) for what is counted where.
+well as reading single counters; all else only the sender's thread.
+Source: Kafka SenderMetricsRegistry, Selector (clients 4.3.1) for the counted events.
 """
 
 cimport cython
@@ -24,27 +24,27 @@ from kprod._core.clock cimport SystemClock
 
 
 cdef class ProducerCounters:
-    """Of the whole producer; times in the units of the names."""
+    """Counters of the whole producer; times are in the units of the field names."""
 
 
 cdef class TopicCounters:
-    """Of one topic."""
+    """Counters of one topic."""
 
 
 cdef class NodeCounters:
-    """Of one node."""
+    """Counters of one node."""
 
 
 cdef class CallerCounters:
-    """Of the threads of the application."""
+    """Counters of the application's threads."""
 
 
 cdef class Counting:
-    """Takes note of what happens.
+    """Counts the events of a producer.
 
     Args:
         clock: Read around the sender's sleep.
-        turns_at_ms: When `turn` is called first; monotonic.
+        turns_at_ms: Monotonic time of the first call of `turn`.
     """
 
     def __init__(self, SystemClock clock not None, int64_t turns_at_ms):
@@ -57,24 +57,24 @@ cdef class Counting:
         self._asleep_ns = self._awake_ns = clock.now_ns()
 
     def make_topic(self, name):
-        """Begin to count for a topic, unless another thread has; returns its `TopicCounters`."""
+        """Create a topic's counters, unless another thread has; return its `TopicCounters`."""
         return self.topics.setdefault(name, TopicCounters())
 
     def make_node(self, node_id):
-        """Begin to count for a node; returns its `NodeCounters`."""
+        """Create a node's counters; return its `NodeCounters`."""
         counters = self.nodes[node_id] = NodeCounters()
         return counters
 
     def turn(self, now_ms):
-        """Begin another window of time; returns when to be called again."""
+        """Start another time window; return the time of the next call."""
         return now_ms + (1 << 40)
 
     def has_counters(self, str topic) -> bool:
-        """Whether a topic has its counters, which are made by Python code."""
+        """Return whether a topic has its counters, which Python code creates."""
         return topic in self.topics
 
     def produced(self, batches, int64_t now_ms) -> None:
-        """A Produce request was made of these batches."""
+        """Count a Produce request made of these batches."""
         cdef ProducerCounters whole = self.producer
         cdef TopicCounters topic
         cdef BatchBuilder builder
@@ -83,7 +83,7 @@ cdef class Counting:
         for batch in batches:
             builder = batch.builder
             result = batch.result
-            # A batch may have been begun after the turn was.
+            # A batch may have been opened after the sender's turn began.
             queued_ms = max(now_ms - result.created_ms, 0)
             whole.batches += 1
             whole.records += builder.record_count
@@ -99,7 +99,7 @@ cdef class Counting:
         whole.produce_requests += 1
 
     def answered(self, node_id, int64_t latency_ms, int64_t throttle_ms) -> None:
-        """A Produce request was answered."""
+        """Count a response to a Produce request."""
         cdef ProducerCounters whole = self.producer
         cdef NodeCounters node = self._node(node_id)
         whole.answers += 1
@@ -112,40 +112,40 @@ cdef class Counting:
         node.latency_ms_max = max(node.latency_ms_max, latency_ms)
 
     def retried(self, str topic, int32_t record_count) -> None:
-        """A batch goes again."""
+        """Count the records of a batch that is sent again."""
         cdef TopicCounters counters = self._topic(topic)
         self.producer.retried_records += record_count
         counters.retried_records += record_count
 
     def failed(self, str topic, int32_t record_count) -> None:
-        """A batch has failed for good; any thread: a send may find the producer closed."""
+        """Count permanently failed records; any thread, as a send may find the producer closed."""
         cdef TopicCounters counters = self._topic(topic)
         with cython.critical_section(self):
             self.producer.failed_records += record_count
             counters.failed_records += record_count
 
     def waited_for_memory(self, int64_t waited_ns, *, bint in_vain) -> None:
-        """A send waited in the buffer's line, perhaps without getting anything; any thread."""
+        """Count a send's wait for buffer memory, and whether it got none; any thread."""
         with cython.critical_section(self):
             self.callers.memory_waits_ns += waited_ns
             self.callers.rejected_for_memory += in_vain
 
     def waited_for_metadata(self, int64_t waited_ns) -> None:
-        """A send waited for a topic; any thread."""
+        """Count a send's wait for a topic; any thread."""
         with cython.critical_section(self):
             self.callers.metadata_waits_ns += waited_ns
 
     def flushed(self, int64_t waited_ns) -> None:
-        """A flush is over; any thread."""
+        """Count a finished flush; any thread."""
         with cython.critical_section(self):
             self.callers.flushes_ns += waited_ns
 
     def split(self) -> None:
-        """A batch was cut in two."""
+        """Count a batch that was split."""
         self.producer.splits += 1
 
     def requested(self, node_id, int64_t size_bytes) -> None:
-        """A request of any kind is on its way."""
+        """Count a sent request of any kind."""
         cdef ProducerCounters whole = self.producer
         cdef NodeCounters node = self._node(node_id)
         whole.requests += 1
@@ -156,7 +156,7 @@ cdef class Counting:
         node.request_bytes_max = max(node.request_bytes_max, size_bytes)
 
     def responded(self, node_id, int64_t size_bytes) -> None:
-        """A response of any kind came."""
+        """Count a received response of any kind."""
         cdef NodeCounters node = self._node(node_id)
         self.producer.responses += 1
         self.producer.response_bytes += size_bytes
@@ -164,23 +164,23 @@ cdef class Counting:
         node.response_bytes += size_bytes
 
     def connected(self) -> None:
-        """A connection can be used."""
+        """Count a connection that has become usable."""
         self.producer.connections_made += 1
 
     def disconnected(self) -> None:
-        """A connection that could be used is gone."""
+        """Count a usable connection that was lost."""
         self.producer.connections_closed += 1
 
     def falls_asleep(self) -> None:
-        """The sender may sleep now."""
+        """Note that the sender may sleep now."""
         self._asleep_ns = self._clock.now_ns()
 
     def wakes_up(self) -> None:
-        """It does not sleep any more, and serves what is ready."""
+        """Note that the sender is awake, and handles the events that are ready."""
         self._awake_ns = self._clock.now_ns()
 
     def has_served(self, int64_t now_ms) -> None:
-        """A turn is over."""
+        """Count a finished turn of the sender."""
         cdef ProducerCounters whole = self.producer
         whole.selects += 1
         whole.waited_ns += self._awake_ns - self._asleep_ns
@@ -198,7 +198,7 @@ cdef class Counting:
 
 
 cdef class NotCounting:
-    """Takes the same calls and keeps nothing."""
+    """Accepts the calls of `Counting` and counts nothing."""
 
     def has_counters(self, str topic) -> bool:
         """See `Counting.has_counters`."""

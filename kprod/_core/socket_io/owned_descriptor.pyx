@@ -2,13 +2,13 @@
 # cython: nonecheck=True, auto_pickle=False
 """A file descriptor that is closed with the last reference to it.
 
-Whoever uses the number holds its owner. So it cannot go to somebody else's file in the moment
-between a look whether it is still open and the use.
+Code that uses the number holds its owner. So the number cannot be reused for another file between
+a check that it is open and its use.
 
-The closing is compiled: a finalizer in Python would run signal handlers, and what one of these
-raises there, a Ctrl-C, never reaches the application.
+The closing is compiled: a finalizer in Python would run signal handlers, and an exception that one
+of these raises there, as on Ctrl-C, never reaches the application.
 
-Thread-safety: any thread may hold one and use the number.
+Thread-safety: any thread may hold an owner and use the number.
 Source: close(2); CPython's `object.__del__`, on exceptions that are ignored.
 """
 
@@ -24,13 +24,13 @@ cdef extern from "<unistd.h>" nogil:
 
 @cython.final
 cdef class OwnedDescriptor:
-    """An open descriptor, and the duty to close it."""
+    """An open descriptor, which is closed with this object."""
 
     def __cinit__(self, int descriptor):
-        """Own it from now on.
+        """Take ownership of a descriptor.
 
         Args:
-            descriptor: Open; nobody else closes it.
+            descriptor: An open one that no other code closes.
 
         Raises:
             ValueError: It is negative.
@@ -41,27 +41,27 @@ cdef class OwnedDescriptor:
         self._is_owned = True
 
     def __dealloc__(self):
-        # An argument that is no int ends before `__cinit__` begins, and 0 is a descriptor.
+        # For an argument that is not an int `__cinit__` never runs, and 0 is a descriptor, too.
         if self._is_owned:
-            close_descriptor(self._descriptor)  # on EINTR it is closed all the same
+            close_descriptor(self._descriptor)  # EINTR also means that it is closed
 
     def fileno(self) -> int:
-        """The number, for as long as the caller holds this object."""
+        """Return the number, which is valid for as long as the caller holds this object."""
         return self._descriptor
 
     def write(self, bytes data not None) -> int:
-        """Write once, without the interpreter lock; the bound method keeps the descriptor open.
+        """Write once, with the GIL released; the bound method keeps the descriptor open.
 
-        For descriptors that do not block: signal handlers have to wait.
+        Only for non-blocking descriptors, since signal handlers have to wait.
 
         Args:
-            data: What to write.
+            data: Bytes to write.
 
         Returns:
             Bytes written.
 
         Raises:
-            OSError: Nothing was; `BlockingIOError` if there is no room.
+            OSError: Nothing was written; `BlockingIOError` if there is no space.
         """
         cdef const char* begin = PyBytes_AS_STRING(data)
         cdef Py_ssize_t size_bytes = PyBytes_GET_SIZE(data)
@@ -71,5 +71,5 @@ cdef class OwnedDescriptor:
             while written < 0 and errno == EINTR:
                 written = write_bytes(self._descriptor, begin, size_bytes)
         if written < 0:
-            PyErr_SetFromErrno(OSError)  # taking the lock keeps `errno`
+            PyErr_SetFromErrno(OSError)  # acquiring the GIL keeps `errno`
         return written

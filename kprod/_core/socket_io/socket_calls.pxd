@@ -1,2 +1,2 @@
 # cython: language_level=3
-"""Nothing of this module is used by other compiled modules."""
+"""Nothing of this module is for other compiled modules."""

@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""Reads and writes of a socket that never blocks, without giving up the interpreter lock.
+"""Non-blocking reads and writes of a socket, with the GIL held.
 
-What such a socket has, or has room for, is copied: about a fifth of a millisecond for a megabyte.
-Who gives the lock up for that stands in line behind a busy caller for the interpreter's whole
-switch interval, 5 ms, and that for each call: it bounds the rate.
+The calls only copy bytes that the socket has, or has space for: about a fifth of a millisecond per
+megabyte. Releasing the GIL would cost a full switch interval (5 ms) per call while another thread
+is busy, and so would limit the rate of calls.
 
-Thread-safety: the interpreter lock is held throughout; one reader and one writer a socket.
+Thread-safety: the GIL is held throughout; one reader and one writer per socket.
 Source: sendmsg(2), recv(2); CPython's `sys.setswitchinterval`.
 """
 
@@ -38,27 +38,27 @@ cdef extern from "<sys/socket.h>" nogil:
 cdef extern from *:
     """
     #ifndef MSG_NOSIGNAL
-    #define MSG_NOSIGNAL 0  /* where it is missing, CPython ignores SIGPIPE all the same */
+    #define MSG_NOSIGNAL 0  /* CPython ignores SIGPIPE in any case */
     #endif
     """
     int MSG_NOSIGNAL
 
 cdef enum:
-    VIEWS_MAX = 1024  # as Linux and macOS allow
+    VIEWS_MAX = 1024  # the limit of Linux and macOS
     VIEWS_ON_STACK_MAX = 64
 
 PIECES_MAX = int(VIEWS_MAX)
 
 
 def write_pieces(int descriptor, list pieces not None) -> int:
-    """Write the beginning of these pieces, as much as the socket takes.
+    """Write the start of these pieces, as much as the socket takes.
 
     Args:
         descriptor: A connected stream socket.
-        pieces: Buffers of contiguous bytes, in order; at most `PIECES_MAX` are looked at.
+        pieces: Buffers of contiguous bytes, in order; at most the first `PIECES_MAX` are used.
 
     Returns:
-        Bytes taken; 0 when the socket is full.
+        Bytes written; 0 if the socket is full.
 
     Raises:
         OSError: The connection is gone.
@@ -92,7 +92,7 @@ def write_pieces(int descriptor, list pieces not None) -> int:
         while written < 0 and errno == EINTR:
             written = sendmsg(descriptor, &message, MSG_DONTWAIT | MSG_NOSIGNAL)
         if written < 0:
-            if errno == EAGAIN:  # as EWOULDBLOCK is, where Python runs
+            if errno == EAGAIN:  # equals EWOULDBLOCK on Python's platforms
                 return 0
             PyErr_SetFromErrno(OSError)
         return written
@@ -108,11 +108,11 @@ def read_into(int descriptor, bytearray buffer not None, Py_ssize_t bytes_max=PY
 
     Args:
         descriptor: A connected stream socket.
-        buffer: Filled from its beginning; at least one byte.
-        bytes_max: Leave what is beyond; at least 1.
+        buffer: Filled from its start; at least one byte long.
+        bytes_max: Most bytes to read; at least 1.
 
     Returns:
-        Bytes read; 0 when the peer has closed; None when nothing has arrived.
+        Bytes read; 0 if the peer has closed; None if nothing has arrived.
 
     Raises:
         OSError: The connection is gone.
@@ -121,7 +121,7 @@ def read_into(int descriptor, bytearray buffer not None, Py_ssize_t bytes_max=PY
 
 
 def peek_into(int descriptor, bytearray buffer not None):
-    """As `read_into`, and leave everything where it is."""
+    """Read as `read_into` does, but leave the bytes in the socket."""
     return _receive(descriptor, buffer, PY_SSIZE_T_MAX, MSG_DONTWAIT | MSG_PEEK)
 
 
