@@ -32,7 +32,7 @@ cdef extern from *:
     const int CLOCK_TICKS "KPROD_TICKS"
 
 cdef enum:
-    # After ROW_MIN calls in a row, at most ROW_PACE_NS apart, SHARED_BY calls share one reading.
+    # After ROW_MIN calls, on average at most ROW_PACE_NS apart, SHARED_BY share one reading.
     ROW_MIN = 64
     ROW_PACE_NS = 15000
     SHARED_BY = 16

@@ -6,7 +6,7 @@ from kprod._core.aio.compiled_coroutine cimport CompiledCoroutine
 
 cdef class LoopBatchWaiters(LoopCall):
     cdef BatchResult _result
-    # Futures of the loop, as keys, so that a cancelled one is removed at once, of any number.
+    # Futures of the loop, as keys, so that removing a cancelled one takes O(1).
     cdef dict _waiters
     # Lists of pairs of a done-callback and its context, by `RecordFuture`; None if there are none.
     cdef dict _done_calls

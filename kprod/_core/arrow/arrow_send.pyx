@@ -150,7 +150,7 @@ cdef class ArrowCall(BulkCall):
 
     @cython.nonecheck(False)
     cdef Stop _encode(self, int64_t* row, int64_t first, int64_t end) noexcept nogil:
-        """Append rows to their slots' batches until an obstacle."""
+        """Append rows to their slots' batches; stop at a row that needs any other step."""
         cdef const int32_t* routes = self._plan.routes
         cdef Slot* slot
         cdef int32_t route
@@ -180,7 +180,7 @@ cdef class ArrowCall(BulkCall):
     cdef Stop _encode_run(
         self, int64_t* row, int64_t end, int64_t first, Slot* slot
     ) noexcept nogil:
-        """Append rows of one slot until an obstacle."""
+        """Append rows of one slot to its batch; stop at a row that needs any other step."""
         cdef RecordFields record
         cdef RowLook look
         cdef int64_t begin = row[0]

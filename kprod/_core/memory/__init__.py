@@ -1,4 +1,5 @@
 """Buffer memory: the pool of chunks, chains of chunks, and the waiters for memory.
 
-It serves `kprod.producer` and the batches of the other rooms, and imports from the ground floor.
+It serves `kprod.producer` and the rooms that fill and send batches, and imports from the ground
+floor.
 """

@@ -61,9 +61,9 @@ cdef class MemoryWaiter:
 
 
 cdef int wake_waiters(list settled) except -1:
-    """Wake all waiters even if a signal handler raises in between, as an event loop's waiter may.
+    """Wake all waiters, even if waking one raises.
 
-    The wakeup of an event loop runs Python code.
+    An event loop is woken by Python code, in which a signal handler may raise.
     """
     if settled is None:
         return 0

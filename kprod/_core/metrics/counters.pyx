@@ -7,7 +7,7 @@ on the sender's path: a few additions, and two readings of the clock around its 
 
 Invariant: sums never fall; a peak is at least every value since it was last set to 0.
 
-No lock is taken: application threads update a counter in one step of compiled code, in which
+There is no lock: application threads update a counter in one step of compiled code, in which
 neither a signal handler nor the garbage collector can run.
 
 Thread-safety: `failed`, `waited_for_memory`, `waited_for_metadata` and `flushed` any thread, as

@@ -288,7 +288,7 @@ cdef class BatchResult:
         Returns:
             False if that has already happened; then nothing changes.
         """
-        # Created outside: a garbage collection inside could let another thread settle the batch.
+        # Created before the critical section: a garbage collection in it may let others settle it.
         cdef list alone = [waiter]
         with cython.critical_section(self):
             if self._parts is not None or (self.finished if until_finished else self.done):

@@ -63,8 +63,8 @@ cdef unsigned int checksum_of(list pieces) except? 0:
     cdef ChunkPart part
     cdef object crc
     cdef Py_ssize_t index
-    # The GIL is kept during the checksum: releasing it for microseconds can cost milliseconds
-    # until a busy thread returns it.
+    # The GIL is kept during the checksum: once released for microseconds, it can take milliseconds
+    # to reacquire it while another thread is busy.
     if isinstance(pieces[0], ChunkPart):
         part = <ChunkPart>pieces[0]
         crc = crc32c(part_of(part.chunk, ATTRIBUTES_OFFSET, part.size_bytes), 0)

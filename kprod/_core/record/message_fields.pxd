@@ -11,7 +11,7 @@ cdef enum:
     SIZE_FIELD_BYTES = 4
     # The timestamp of a V0 message, which has none.
     NO_TIMESTAMP = -1
-    # zstd was introduced after V2; no reader of older formats supports it.
+    # zstd needs V2; no reader of older formats supports it.
     LEGACY_CODEC_MAX = 3
 
 cdef struct Message:

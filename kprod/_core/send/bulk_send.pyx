@@ -60,7 +60,7 @@ UNENDURED = (ClosedError, KprodTimeout, MemoryError)
 
 
 cdef inline PartitionAppender queue_at(TopicRoutes routes, Py_ssize_t index):
-    """Return a partition's queue, or raise IndexError: the application could write the index."""
+    """Return a partition's queue, or raise IndexError: any Python code may have set the index."""
     with cython.boundscheck(True):
         return <PartitionAppender>routes.queues[index]
 

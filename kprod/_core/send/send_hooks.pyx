@@ -2,7 +2,7 @@
 # cython: nonecheck=True, auto_pickle=False
 """The steps that the compiled send path leaves to Python: those that block, decide or fail.
 
-They include all calls of application code.
+They include the calls of the application's interceptors, serializers and partitioner.
 
 Thread-safety: hooks run on the thread that sends; any number of threads may call them.
 """

@@ -13,7 +13,7 @@ from kprod._core.outcome.record_future cimport RecordFuture
 
 
 cdef enum:
-    # Bytes of a one-record batch without key, value and headers; two length fields take 5 each.
+    # Most bytes of a one-record batch besides key, value and headers; two lengths take 5 each.
     BESIDES_BYTES_MAX = BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES_MAX + 10
 
 

@@ -274,7 +274,7 @@ cdef class SendPath(BatchOpener):
                 index = routes.sticky
             else:
                 look_ahead(routes, index, request.bound_bytes)
-            # Checked: the application could write the index, and the check costs two instructions.
+            # Checked: any Python code may have set the index, and the check costs two instructions.
             with cython.boundscheck(True):
                 queue = <PartitionAppender>routes.queues[index]
             with cython.critical_section(queue):

@@ -28,8 +28,8 @@ cdef enum:
     UVARINT_BITS_MAX = 28  # of a length; no frame holds more of anything
     COUNT_MAX = 0x7FFFFFFF
 
-# The last offsets of a log could only belong to batches longer than any, so they are not accepted:
-# a record's offset, its batch's base offset plus its index, is then always below 2⁶³.
+# Larger base offsets are left to the codec, so that a record's offset, its batch's base offset plus
+# its index, is always below 2⁶³.
 cdef int64_t BASE_OFFSET_MAX = 0x7FFFFFFFFFFFFFFF - 0x7FFFFFFF
 
 
