@@ -275,7 +275,7 @@ class Stage:
         self.transports: list[MemoryTransport] = []
         self.turns = 0
         self.selector = StageSelector(self.clock, self._serve)
-        io = NetworkIO(selector=self.selector, resolver=ScriptedResolver(), connect=self._connect)
+        io = self._make_io()
         given: dict[str, Any] = {
             "bootstrap_servers": ",".join(f"127.0.0.1:{9_000 + node_id}" for node_id in node_ids),
             "max_block_ms": 0,
@@ -366,6 +366,9 @@ class Stage:
         pool = self.producer._kprod.pool
         assert pool.lent_bytes == 0, f"{pool.lent_bytes} bytes were never given back"
         return undelivered
+
+    def _make_io(self) -> NetworkIO:
+        return NetworkIO(selector=self.selector, resolver=ScriptedResolver(), connect=self._connect)
 
     def _connect(self, address: SocketAddress) -> MemoryTransport:
         transport = MemoryTransport(address)

@@ -62,11 +62,13 @@ class Scene(Stage):
 @pytest.fixture
 def scenes() -> Iterator[Callable[..., Scene]]:
     """What makes a scene; the system's threads come back afterwards."""
-    yield Scene
-    while Stage.opened:
-        Stage.opened.pop().close()
-    threads.use(threads.SYSTEM)
-    wait_by(None)
+    try:
+        yield Scene
+        while Stage.opened:
+            Stage.opened.pop().close()
+    finally:
+        threads.use(threads.SYSTEM)
+        wait_by(None)
 
 
 WAITS: dict[str, Callable[[kprod.RecordFuture, float], object]] = {
