@@ -14,7 +14,7 @@ MODULES := $(subst /,.,$(basename $(shell find kprod -name '*.pyx' | sort)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo spark-test spark-demo chaos test lint format docs lock test-quick test-pythons kafka kafka-fetch fuzz long mutants \
+.PHONY: help setup demo spark-test spark-demo chaos test lint format docs lock test-quick test-pythons kafka kafka-fetch fuzz long mutants sim \
   timer-stress bench race old-and-new clean
 
 help:  ## list the commands
@@ -89,6 +89,11 @@ LONG_PROPERTIES := tests/record $(wildcard tests/_core/test_batch*_properties.py
 
 mutants: $(VENV)/.built  ## plant faults and see that the tests find each (MUTANTS="--fresh --jobs 4")
 	$(PY) tests/mutants/run.py $(MUTANTS)
+
+sim: $(VENV)/.built  ## simulate 20,000 seeds: client and brokers in virtual time (SEEDS=, BASE=)
+	$(PY) -m tests.sim run --seeds $(SEEDS) --base $(BASE) -j $(WORKERS)
+SEEDS ?= 20000
+BASE ?= HEAD
 
 timer-stress: $(VENV)/.built  ## eight threads at one timer for 20 s, threads switched every microsecond
 	$(PY) -m tests.timer.system_timer_stress --seconds 20

@@ -1,0 +1,210 @@
+"""Simulate: `python -m tests.sim run --seeds 20000`, `replay SEED`.
+
+`run` simulates seeds on several processes and shows how far it is; a seed with a finding is run
+again, and a second digest that differs is a finding of its own. The exit code is 1 if there was any
+finding. `replay` runs one seed or one stored plan, and prints what happened.
+"""
+
+import argparse
+import multiprocessing
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.sim.coverage import missing
+from tests.sim.faults import FAULTS
+from tests.sim.oracle import Finding
+from tests.sim.plan import Plan, make_plan
+from tests.sim.shrink import Shrinker
+from tests.sim.trace import traced
+from tests.sim.world import Verdict, simulate
+
+REPORT_S = 5.0
+COUNTERS_FROM = 20_000  # seeds: fewer need not show every rare state
+
+
+class Failure(NamedTuple):
+    """A seed with findings."""
+
+    seed: int
+    findings: list[Finding]
+
+
+class Chunk(NamedTuple):
+    """What a process has found in some seeds."""
+
+    seeds: int
+    events: int
+    counts: Counter[str]
+    failures: list[Failure]
+
+
+def plan_of(name: str) -> Plan:
+    """Return the plan of a seed, or of a file that was stored."""
+    if name.lstrip("-").isdigit():
+        return make_plan(int(name), list(FAULTS))
+    return Plan.from_json(Path(name).read_text(encoding="utf-8"))
+
+
+def verdict_of(plan: Plan) -> Verdict:
+    """Run a plan; run it again if it failed, and compare."""
+    verdict = simulate(plan)
+    if verdict.findings:
+        again = simulate(plan)
+        if again.digest != verdict.digest:
+            text = f"two digests of one plan: {verdict.digest:08x} and {again.digest:08x}"
+            verdict.findings.append(Finding("not deterministic", text))
+    return verdict
+
+
+def run_chunk(seeds: range) -> Chunk:
+    """Simulate some seeds."""
+    counts: Counter[str] = Counter()
+    events = 0
+    failures = []
+    for seed in seeds:
+        verdict = verdict_of(make_plan(seed, list(FAULTS)))
+        counts.update(verdict.counts)
+        events += verdict.events
+        if verdict.findings:
+            failures.append(Failure(seed, verdict.findings))
+    return Chunk(len(seeds), events, counts, failures)
+
+
+def _chunks(base: int, count: int) -> Iterator[range]:
+    size = 25
+    for first in range(base, base + count, size):
+        yield range(first, min(first + size, base + count))
+
+
+def base_of(text: str) -> int:
+    """Return the first seed: a number, or one made from a commit's hash."""
+    if text.isdigit():
+        return int(text)
+    done = subprocess.run(["git", "rev-parse", text], capture_output=True, text=True, check=True)
+    return int(done.stdout[:10], 16)
+
+
+def run(seeds: int, base: int, processes: int) -> int:
+    """Simulate many seeds and report; 0 if nothing was found."""
+    began = reported = time.monotonic()
+    done, events = 0, 0
+    counts: Counter[str] = Counter()
+    failures: list[Failure] = []
+    with multiprocessing.get_context("fork").Pool(processes) as pool:
+        for chunk in pool.imap_unordered(run_chunk, _chunks(base, seeds)):
+            done += chunk.seeds
+            events += chunk.events
+            counts.update(chunk.counts)
+            failures += chunk.failures
+            for failure in chunk.failures:
+                _print_failure(failure)
+            now = time.monotonic()
+            if now - reported > REPORT_S:
+                reported = now
+                rate = done / (now - began)
+                print(f"{done} of {seeds} seeds, {rate:.0f}/s, {len(failures)} failed", flush=True)
+    seconds = time.monotonic() - began
+    print(
+        f"\n{done} seeds from {base} in {seconds:.0f} s ({done / seconds:.0f}/s), {events} events"
+    )
+    for name, number in sorted(counts.items()):
+        print(f"{number:12,}  {name}")
+    absent = missing(counts) if seeds >= COUNTERS_FROM else []
+    if absent:
+        print(f"never seen: {', '.join(absent)}")
+    print(
+        f"{len(failures)} seeds with findings: {sorted(failure.seed for failure in failures)[:20]}"
+    )
+    return 1 if failures or absent else 0
+
+
+def _print_failure(failure: Failure) -> None:
+    print(f"seed {failure.seed}: {len(failure.findings)} findings")
+    for finding in failure.findings[:3]:
+        print(f"  {finding.invariant}: {finding.text[:300]}")
+    print(f"  python -m tests.sim replay {failure.seed} --trace", flush=True)
+
+
+def replay(name: str, *, trace: bool, partition: str | None) -> int:
+    """Run one plan and print its findings; 0 if there is none."""
+    plan = plan_of(name)
+    if trace:
+        verdict, lines = traced(plan, partition)
+        print("\n".join(lines))
+    else:
+        verdict = verdict_of(plan)
+    print(f"digest {verdict.digest:08x}, {verdict.events} events")
+    for finding in verdict.findings:
+        print(f"{finding.invariant}: {finding.text}")
+    return 1 if verdict.findings else 0
+
+
+def first(seeds: int) -> int:
+    """Simulate from seed 0 until one fails, and print it; 0 if none did."""
+    for seed in range(seeds):
+        verdict = simulate(make_plan(seed, list(FAULTS)))
+        if verdict.findings:
+            finding = verdict.findings[0]
+            print(f"seed {seed:4}  {finding.invariant:4} {finding.text[:120]}")
+            return 1
+    return 0
+
+
+def shrink(name: str, target: str | None) -> int:
+    """Make a failing plan smaller and write it."""
+    shrinker = Shrinker(plan_of(name))
+    if not shrinker.invariants:
+        print("nothing is wrong with this plan")
+        return 2
+    plan = shrinker.shrink()
+    text = plan.to_json()
+    entries = len(plan.operations) + len(plan.faults)
+    print(f"{entries} entries after {shrinker.runs} runs, {sorted(shrinker.invariants)}")
+    if target:
+        Path(target).write_text(text, encoding="utf-8")
+    else:
+        print(text)
+    return 0
+
+
+def main() -> int:
+    """Read the command line and do what it says."""
+    parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    running = commands.add_parser("run", help="simulate many seeds")
+    running.add_argument("--seeds", type=int, default=20_000)
+    running.add_argument("--base", default="HEAD", help="first seed, or a commit that gives it")
+    running.add_argument("-j", "--processes", type=int, default=2)
+    again = commands.add_parser("replay", help="run one seed, or a stored plan")
+    again.add_argument("plan", help="a seed, or a plan's file")
+    again.add_argument("--trace", action="store_true", help="print what happened")
+    again.add_argument("--partition", help="trace only this one, such as orders-0")
+    small = commands.add_parser("shrink", help="make a failing plan smaller")
+    small.add_argument("plan", help="a seed, or a plan's file")
+    small.add_argument("--to", metavar="FILE", help="write the plan there")
+    one = commands.add_parser("first", help="simulate from seed 0 to the first failure")
+    one.add_argument("--seeds", type=int, default=2_000)
+    planted = commands.add_parser("mutants", help="plant faults, and see which seed finds each")
+    planted.add_argument("names", nargs="*")
+    planted.add_argument("--seeds", type=int, default=2_000)
+    given = parser.parse_args()
+    if given.command == "shrink":
+        return shrink(given.plan, given.to)
+    if given.command == "first":
+        return first(given.seeds)
+    if given.command == "mutants":
+        from tests.sim.mutants import run_mutants  # noqa: PLC0415 - not in a planted copy
+
+        return run_mutants(given.names, given.seeds)
+    if given.command == "run":
+        return run(given.seeds, base_of(given.base), given.processes)
+    return replay(given.plan, trace=given.trace, partition=given.partition)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

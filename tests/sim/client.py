@@ -1,0 +1,143 @@
+"""One producer of a run: its sender as an actor, and what was sent through it."""
+
+import random
+from functools import partial
+from typing import TYPE_CHECKING
+
+import kprod
+from kprod.network.connection_context import NetworkIO
+from kprod.producer.wiring import Environment
+from tests.sim.client_io import SimResolver, SimSelector
+from tests.sim.draw import Draw
+from tests.sim.oracle import Promises, Sent
+from tests.sim.plan import Entry
+from tests.sim.scheduler import MS, Actor
+from tests.sim.tap import ClientTap
+from tests.sim.workload import TICK_NS
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+
+class Client:
+    """One producer of a run, and what was sent through it.
+
+    Attributes:
+        number: Of all producers of the run.
+        producer: Under test.
+        records: Accepted records, in order.
+        answers: Records that callbacks have sent.
+        is_over: It was closed.
+    """
+
+    answers_max = 20
+
+    def __init__(self, world: "World", number: int, settings: dict[str, object]) -> None:
+        self.number = number
+        self.settings = settings
+        self.records: list[Sent] = []
+        self.receipts: list[kprod.SendReceipt] = []
+        self.answers = 0
+        self.is_over = False
+        self.freezes: list[tuple[int, int]] = []  # from, until
+        self._world = world
+        self._made = 0
+        scheduler = world.scheduler
+        self.selector = SimSelector(scheduler, Draw(world.plan.seed, f"ready/{number}"))
+        self.resolver = SimResolver(scheduler, self.selector.wakeup)
+        io = NetworkIO(
+            selector=self.selector,
+            resolver=self.resolver,
+            connect=partial(world.network.connect, number),
+        )
+        self.producer = kprod.Producer(
+            {
+                "bootstrap.servers": world.bootstrap_servers,
+                "client.id": f"sim-{number}",
+                "max.block.ms": 0,
+                **settings,
+            },
+            environment=Environment(
+                clock=scheduler.clock,
+                rng=random.Random(f"{world.plan.seed}/jitter/{number}"),
+                io=lambda _: io,
+                is_threaded=False,
+                poisons=True,
+            ),
+        )
+        config = self.producer._kprod.config
+        self.tap = ClientTap(world.find, config, lambda: scheduler.now_ns)
+        if not any(entry["kind"] == "wall_clock" for entry in world.plan.faults):
+            clock = scheduler.clock
+            self.tap.wall_offset_ms = clock.timestamp_ms() - clock.now_ms()
+        self.actor = Actor(scheduler, self._run)
+        self.selector.actor = self.actor
+
+    def _run(self) -> None:
+        engine = self.producer._kprod
+        try:
+            while not self.is_over:
+                engine.run_once(self._world.scheduler.clock.now_ms())
+        except Exception as error:  # noqa: BLE001 - a sender that ends by itself is a finding
+            self._world.find("I8", f"the sender of sim-{self.number} died: {error!r}")
+        undelivered = self.producer.close(0)
+        self._world.closed(self, undelivered)
+
+    def end(self) -> None:
+        """Close the producer between two turns of its sender."""
+        self.is_over = True
+        self.selector.wakeup()
+
+    def freeze(self, duration_ms: int) -> None:
+        """Let the sender not run for a while, as a stopped process does not."""
+        until_ns = self._world.scheduler.now_ns + duration_ms * MS
+        self.actor.frozen_until_ns = max(self.actor.frozen_until_ns, until_ns)
+        self.freezes.append((self._world.scheduler.now_ns, self.actor.frozen_until_ns))
+        self._world.count("freeze")
+
+    def thawed_ns(self, instant_ns: int) -> int:
+        """Return when the sender ran next: at an instant, or at the end of a freeze."""
+        for from_ns, until_ns in self.freezes:
+            if from_ns - TICK_NS <= instant_ns <= until_ns:
+                instant_ns = until_ns
+        return instant_ns
+
+    def new_record(self, topic: str, size: int) -> Sent:
+        """Name a record and make its value."""
+        name = b"%d-%d" % (self.number, self._made)
+        timeout_ms = self.producer._kprod.config.delivery_timeout_ms
+        deadline_ns = self._world.scheduler.now_ns + timeout_ms * MS
+        value = (name + b"|").ljust(size, b".")
+        record = Sent(name, self.number, self._made, topic, value, deadline_ns)
+        self._made += 1
+        return record
+
+    def new_records(self, entry: Entry) -> list[Sent]:
+        """Name the records of a bulk send and make their values."""
+        records = [self.new_record(entry["topic"], entry["size"]) for _ in range(entry["count"])]
+        for record in records:
+            record.is_alone = False
+        return records
+
+    def open_count(self) -> int:
+        """Return how many records are not settled."""
+        alone = sum(self._world.ask(record) is None for record in self.records if record.is_alone)
+        return alone + sum(map(_open_in, self.receipts))
+
+    @property
+    def promises(self) -> Promises:
+        """What the settings promise."""
+        config = self.producer._kprod.config
+        is_idempotent = config.enable_idempotence
+        in_flight = config.max_in_flight_requests_per_connection
+        return Promises(
+            is_idempotent=is_idempotent,
+            keeps_order=is_idempotent or (in_flight == 1 and config.retries == 0),
+            keeps_acknowledged=config.acks == -1,
+        )
+
+
+def _open_in(receipt: kprod.SendReceipt) -> int:
+    """Return how many records of a bulk send are not settled."""
+    delivered = sum(count for count, _ in receipt.delivered().values())
+    return receipt.record_count - delivered - receipt.failed_count

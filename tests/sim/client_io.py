@@ -1,0 +1,228 @@
+"""The client's side of the simulated network: transports, a selector that sleeps, a resolver."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kprod.network.address_cursor import SocketAddress
+from kprod.network.outgoing import Piece
+from kprod.network.resolver import Resolution
+from kprod.network.selector import EVENT_READ, EVENT_WRITE
+from tests.sim.draw import Draw
+from tests.sim.link import Link
+from tests.sim.scheduler import MS, Actor, Scheduler
+
+if TYPE_CHECKING:
+    from tests.sim.network import SimNetwork
+
+_BYTES_MAX = 1 << 62
+
+
+class SimTransport:
+    """The client's end of a link."""
+
+    gathers = True
+
+    def __init__(self, link: Link, network: "SimNetwork") -> None:
+        self.link = link
+        self.network = network
+        self.selector: SimSelector | None = None
+        self.is_connected = False
+        self.connect_error: OSError | None = None
+        self.error: OSError | None = None
+        self.is_closed = False
+
+    def fileno(self) -> int:
+        """Return a number that no system call may see."""
+        return -1
+
+    @property
+    def ready_events(self) -> int:
+        """Events that a selector reports."""
+        if not self.is_connected:
+            return EVENT_WRITE if self.connect_error or self.error else 0
+        if self.error:
+            return EVENT_READ | EVENT_WRITE
+        events = EVENT_WRITE if self.link.up.room else 0
+        if self.link.down.arrived or self.link.down.has_ended:
+            events |= EVENT_READ
+        return events
+
+    def tell(self) -> None:
+        """Wake the client if it waits for this transport."""
+        if self.selector is not None:
+            self.selector.look(self)
+
+    def finish_connect(self) -> None:
+        """Complete the connection, or raise what it ended with."""
+        if error := self.connect_error or self.error:
+            raise error
+
+    def write_pieces(self, pieces: Sequence[Piece]) -> int:
+        """Take as much as there is room for."""
+        return self.write(b"".join(pieces))
+
+    def write(self, piece: Piece) -> int:
+        """Take as much as there is room for, copied."""
+        if self.error:
+            raise self.error
+        data = bytes(piece)
+        count = self.link.up.write(data)
+        if count:
+            self.network.tap.wrote(self.link, data[:count])
+        self.link.is_blocked = count < len(data)
+        return count
+
+    def read_into(self, buffer: bytearray, bytes_max: int = _BYTES_MAX) -> int | None:
+        """Give what has arrived, as much as fits."""
+        down = self.link.down
+        if self.error:
+            raise self.error
+        data = down.read(min(len(buffer), bytes_max))
+        if data:
+            buffer[: len(data)] = data
+            self.network.tap.read(self.link, data)
+            return len(data)
+        return 0 if down.has_ended else None
+
+    def peek_into(self, buffer: bytearray) -> int | None:
+        """Show what has arrived, as much as fits."""
+        data = bytes(self.link.down.arrived[: len(buffer)])
+        buffer[: len(data)] = data
+        return len(data) or None
+
+    def close(self) -> None:
+        """Close the client's end; what flies to the broker still arrives, then the end."""
+        if not self.is_closed:
+            self.is_closed = True
+            self.network.tap.shut(self.link)
+            if not self.link.is_cut:
+                self.link.up.end()
+            self.link.down.lose()
+
+
+class SimSelector:
+    """Readiness of one client's transports; sleeps by giving way to other actors.
+
+    Args:
+        scheduler: Of the run.
+        draw: Orders what is ready together.
+
+    Attributes:
+        actor: Whose sleep it is; set before the first `select` that sleeps.
+        turns: Calls of `select`.
+    """
+
+    can_pause = False
+
+    def __init__(self, scheduler: Scheduler, draw: Draw) -> None:
+        self.actor: Actor | None = None
+        self.turns = 0
+        self._scheduler = scheduler
+        self._draw = draw
+        self._watched: dict[SimTransport, tuple[int, Any]] = {}
+        self._is_woken = False
+        self._sleeps = False
+
+    def register(self, watched: Any, events: int, owner: Any) -> None:
+        """Watch a transport."""
+        assert watched not in self._watched
+        watched.selector = self
+        self._watched[watched] = (events, owner)
+
+    def modify(self, watched: Any, events: int, owner: Any) -> None:
+        """Watch for other events."""
+        assert watched in self._watched
+        self._watched[watched] = (events, owner)
+
+    def unregister(self, watched: Any) -> None:
+        """Stop watching."""
+        assert not watched.is_closed
+        watched.selector = None
+        del self._watched[watched]
+
+    def look(self, transport: SimTransport) -> None:
+        """Wake the client if what it watches a transport for has come."""
+        events, _ = self._watched.get(transport, (0, None))
+        if self._sleeps and transport.ready_events & events and self.actor is not None:
+            self.actor.wake()
+
+    def select(self, timeout_ms: int) -> list[tuple[Any, int]]:
+        """Sleep until something is ready, `wakeup`, or the time is over."""
+        assert timeout_ms >= 0
+        self.turns += 1
+        ready = self._ready()
+        if not ready and not self._is_woken and timeout_ms:
+            assert self.actor is not None
+            assert self.actor.is_running, "the client sleeps outside of its actor"
+            self._sleeps = True
+            # The end of a sleep in whole milliseconds is the end of the last one, as epoll's.
+            self.actor.sleep(self._scheduler.now_ns + timeout_ms * MS)
+            self._sleeps = False
+            ready = self._ready()
+        self._is_woken = False
+        return ready
+
+    def _ready(self) -> list[tuple[Any, int]]:
+        ready = [
+            (owner, transport.ready_events & events)
+            for transport, (events, owner) in self._watched.items()
+            if transport.ready_events & events
+        ]
+        for last in range(len(ready) - 1, 0, -1):  # epoll promises no order
+            other = self._draw.below(last + 1)
+            ready[last], ready[other] = ready[other], ready[last]
+        return ready
+
+    def wakeup(self) -> None:
+        """End the present or the next sleep."""
+        self._is_woken = True
+        if self._sleeps and self.actor is not None:
+            self.actor.wake()
+
+    @property
+    def waker(self) -> Callable[[], object]:
+        """The same as `wakeup`."""
+        return self.wakeup
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._watched.clear()
+
+    def close_after_fork(self) -> None:
+        """Forget everything."""
+        self._watched.clear()
+
+
+class SimResolver:
+    """Names of the simulated world: all are brokers' addresses; an outage makes them unknown.
+
+    Attributes:
+        is_failing: Names are unknown at present.
+    """
+
+    def __init__(self, scheduler: Scheduler, wakeup: Callable[[], object]) -> None:
+        self.is_failing = False
+        self._scheduler = scheduler
+        self._wakeup = wakeup
+        self._results: list[Resolution] = []
+
+    def request(self, host: str, port: int) -> None:
+        """Resolve a name after some milliseconds."""
+        self._scheduler.after(3 * MS, lambda: self._resolve(host, port))
+
+    def take(self) -> list[Resolution]:
+        """Hand over what is resolved."""
+        taken, self._results = self._results, []
+        return taken
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._results.clear()
+
+    def _resolve(self, host: str, port: int) -> None:
+        if self.is_failing:
+            result = Resolution(host, port, [], "the name is unknown for a while")
+        else:
+            result = Resolution(host, port, [SocketAddress(2, "127.0.0.1", port)])
+        self._results.append(result)
+        self._wakeup()

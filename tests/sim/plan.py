@@ -1,0 +1,186 @@
+"""A plan: everything that will happen in one run, as data, made from a seed before the run.
+
+A run is a function of its plan alone, so a plan can be stored, replayed, and made smaller by taking
+entries out.
+
+Source: Groce et al., "Swarm Testing" (2012), for a random subset of the faults in each run.
+"""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+from tests.sim.draw import Draw
+
+Entry = dict[str, Any]
+"""One operation or fault: `at_ms`, `kind`, and what the kind needs."""
+
+TOPICS = ("orders", "clicks", "audit")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_RATES = (0.02, 0.1, 0.3, 1.0)
+_SHARE_OF_KINDS = 0.4
+_SHARE_WITHOUT_FAULTS = 0.05
+_FAULTS_MAX = 400
+
+
+@dataclass(slots=True)
+class Plan:
+    """One run.
+
+    Attributes:
+        seed: What the run's own draws (orders, slices) come from.
+        brokers: How many.
+        topics: Partitions by name.
+        producers: Settings of each.
+        operations: What the application does, in order of time.
+        faults: What goes wrong, in order of time.
+        load_ms: How long both last.
+        ending: "calm": everything is healed; "partial": one broker stays dead.
+    """
+
+    seed: int
+    brokers: int
+    topics: dict[str, int]
+    producers: list[dict[str, Any]]
+    operations: list[Entry] = field(default_factory=list)
+    faults: list[Entry] = field(default_factory=list)
+    load_ms: int = 1_000
+    ending: str = "calm"
+
+    def to_json(self) -> str:
+        """Return the plan as text, one entry to a line."""
+        lines: list[str] = []
+        for name, value in dataclasses.asdict(self).items():
+            text = json.dumps(value)
+            if name in {"operations", "faults", "producers"} and value:
+                entries = ",\n  ".join(json.dumps(entry) for entry in value)
+                text = f"[\n  {entries}\n ]"
+            lines.append(f' "{name}": {text}')
+        return "{\n" + ",\n".join(lines) + "\n}\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Plan":
+        """Read what `to_json` wrote."""
+        return cls(**json.loads(text))
+
+
+def make_plan(seed: int, fault_kinds: Sequence[str]) -> Plan:
+    """Make the plan of a seed.
+
+    Args:
+        seed: Any whole number.
+        fault_kinds: All that there are; the plan has some of them.
+
+    Returns:
+        The same plan for the same arguments, on every machine.
+    """
+    draw = Draw(seed, "settings")
+    brokers = draw.between(1, 4)
+    topics = {name: draw.between(1, 4) for name in TOPICS[: draw.between(1, len(TOPICS))]}
+    count = draw.one_of((1, 1, 1, 2, 3))
+    plan = Plan(
+        seed=seed,
+        brokers=brokers,
+        topics=topics,
+        producers=[_settings(Draw(seed, f"producer/{number}")) for number in range(count)],
+        load_ms=draw.one_of((500, 2_000, 5_000, 10_000)),
+    )
+    if brokers > 1 and draw.chance(0.2):
+        plan.ending = "partial"
+    for number in range(count):
+        plan.operations += _operations(plan, number)
+    plan.operations.sort(key=itemgetter("at_ms"))
+    plan.faults = _faults(plan, fault_kinds)
+    return plan
+
+
+def _settings(draw: Draw) -> dict[str, Any]:
+    acks = draw.one_of(("all", "all", "all", "all", 1, 0))
+    request_ms = draw.one_of((300, 1_000, 3_000))
+    linger_ms = draw.one_of((0, 0, 1, 5, 20, 50))
+    settings: dict[str, Any] = {
+        "acks": acks,
+        "enable_idempotence": acks == "all" and not draw.chance(0.1),
+        "buffer_memory": draw.one_of((32 << 10, 64 << 10, 256 << 10, 32 << 20)),
+        "batch_size": draw.one_of((1, 200, 1_000, 16_000)),
+        "linger_ms": linger_ms,
+        "request_timeout_ms": request_ms,
+        "delivery_timeout_ms": request_ms + linger_ms + draw.one_of((50, 1_000, 10_000, 27_000)),
+        "max_in_flight_requests_per_connection": draw.between(1, 5),
+        "compression_type": draw.one_of((*CODECS, "none", "none")),
+        "retry_backoff_ms": draw.one_of((10, 100)),
+        "reconnect_backoff_ms": draw.one_of((20, 50)),
+        "on_buffer_full": draw.one_of(("block", "raise")),
+    }
+    if draw.chance(0.05):
+        settings["retries"] = draw.between(1, 3)
+    return settings
+
+
+def _operations(plan: Plan, producer: int) -> list[Entry]:
+    draw = Draw(plan.seed, f"caller/{producer}")
+    habits = draw.some_of(("raise", "send", "flush", "logs"), 0.3)
+    size_max = draw.one_of((20, 200, 1_100, 4_000))
+    pace_ms = draw.one_of((2, 10, 40, 150))
+    entries: list[Entry] = []
+    at_ms = draw.between(0, 20)
+    sent = 0
+    while at_ms < plan.load_ms and sent < 200:
+        entry = _operation(draw, habits, size_max)
+        entry |= {"at_ms": at_ms, "producer": producer}
+        if entry["kind"].startswith("send"):
+            entry["topic"] = draw.one_of(sorted(plan.topics))
+            entry["partition"] = draw.between(-1, plan.topics[entry["topic"]] - 1)
+        sent += entry.get("count", 0)
+        entries.append(entry)
+        at_ms += draw.between(0, 2 * pace_ms)
+    return entries
+
+
+def _operation(draw: Draw, habits: Sequence[str], size_max: int) -> Entry:
+    roll = draw.below(100)
+    if roll < 80:
+        return {
+            "kind": "send",
+            "count": draw.one_of((1, 1, 5, 30)),
+            "size": draw.between(8, size_max) if not draw.chance(0.02) else 2_000_000,
+            "key": draw.between(-1, 5),
+            "observers": draw.between(0, 3),
+            "habit": draw.one_of(habits) if habits and draw.chance(0.2) else "",
+        }
+    if roll < 86:
+        kind = draw.one_of(("send_many", "send_many", "send_arrow"))
+        return {"kind": kind, "count": draw.between(1, 20), "size": draw.between(8, size_max)}
+    if roll < 99:
+        return {"kind": draw.one_of(("flush_soon", "flush", "flush_soon", "purge", "result"))}
+    return {"kind": "close"}
+
+
+def _faults(plan: Plan, kinds: Sequence[str]) -> list[Entry]:
+    draw = Draw(plan.seed, "faults")
+    if draw.chance(_SHARE_WITHOUT_FAULTS):
+        return []
+    chosen = draw.some_of(sorted(kinds), _SHARE_OF_KINDS)
+    tick_ms = draw.between(10, 600)
+    faults: list[Entry] = []
+    for kind in chosen:
+        own = Draw(plan.seed, f"fault/{kind}")
+        rate = own.one_of(_RATES)
+        for begin_ms in range(tick_ms, plan.load_ms, tick_ms):
+            at_ms = min(begin_ms + own.below(tick_ms), plan.load_ms - 1)
+            if own.chance(rate):
+                faults.append(
+                    {
+                        "at_ms": at_ms,
+                        "kind": kind,
+                        "broker": own.below(plan.brokers),
+                        "topic": own.one_of(sorted(plan.topics)),
+                        "choice": own.below(1 << 16),
+                        "for_ms": own.one_of((5, 50, 300, 1_000, 3_000)),
+                    }
+                )
+    faults.sort(key=itemgetter("at_ms"))
+    return faults[:_FAULTS_MAX]

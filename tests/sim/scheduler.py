@@ -1,0 +1,152 @@
+"""Virtual time and the actors that live in it: a heap of events, and greenlets for threads.
+
+What falls on one instant happens in a drawn order. An actor is a greenlet that gives way only where
+it would wait: in `Actor.sleep`. Everything runs in one system thread, so a run is a function of its
+plan.
+"""
+
+import heapq
+from collections.abc import Callable
+
+import greenlet
+
+from kprod.clock import ManualClock
+from tests.sim.draw import Draw
+
+MS = 1_000_000  # nanoseconds
+_ORDER_BITS = 1 << 30
+
+
+class LivelockError(AssertionError):
+    """A run used more events than its work can explain."""
+
+
+class Event:
+    """Something that will happen; `is_cancelled` keeps it from happening."""
+
+    __slots__ = ("action", "is_cancelled")
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        self.action = action
+        self.is_cancelled = False
+
+
+class Scheduler:
+    """The events of one run.
+
+    Args:
+        seed: Of the run.
+
+    Attributes:
+        clock: What the product reads.
+        event_count: Events that have happened.
+        event_limit: More events are a `LivelockError`.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.clock = ManualClock(now_ms=1_000)
+        self.event_count = 0
+        self.event_limit = 20_000
+        self._draw = Draw(seed, "order")
+        self._heap: list[tuple[int, int, int, Event]] = []
+        self._made = 0
+        self._hub = greenlet.getcurrent()
+
+    @property
+    def now_ns(self) -> int:
+        """The present instant."""
+        return self.clock.now_ns()
+
+    @property
+    def is_on_hub(self) -> bool:
+        """Whether the caller is an event, and not inside an actor."""
+        return greenlet.getcurrent() is self._hub
+
+    def at(self, instant_ns: int, action: Callable[[], object]) -> Event:
+        """Let something happen at an instant, now at the earliest."""
+        event = Event(action)
+        self._made += 1
+        order = self._draw.below(_ORDER_BITS)
+        heapq.heappush(self._heap, (max(instant_ns, self.now_ns), order, self._made, event))
+        return event
+
+    def after(self, delay_ns: int, action: Callable[[], object]) -> Event:
+        """Let something happen after a delay."""
+        return self.at(self.now_ns + delay_ns, action)
+
+    def run_until(self, horizon_ns: int) -> None:
+        """Let everything happen up to an instant, and end there.
+
+        Args:
+            horizon_ns: An instant that has not passed.
+
+        Raises:
+            LivelockError: There were more events than `event_limit`.
+        """
+        while self._heap and self._heap[0][0] <= horizon_ns:
+            instant_ns, _, _, event = heapq.heappop(self._heap)
+            if event.is_cancelled:
+                continue
+            self.clock.advance_ns(max(instant_ns - self.now_ns, 0))
+            self.event_count += 1
+            if self.event_count > self.event_limit:
+                raise LivelockError(f"{self.event_count} events: the run does not come to rest")
+            event.action()
+        self.clock.advance_ns(max(horizon_ns - self.now_ns, 0))
+
+    def switch_to_hub(self) -> None:
+        """Let other events happen; called inside an actor."""
+        self._hub.switch()
+
+
+class Actor:
+    """A greenlet that sleeps in virtual time.
+
+    Args:
+        scheduler: Of the run.
+        body: Runs until it returns.
+
+    Attributes:
+        frozen_until_ns: The actor does not run before this instant, as if the system had stopped
+            its thread.
+    """
+
+    def __init__(self, scheduler: Scheduler, body: Callable[[], object]) -> None:
+        self.frozen_until_ns = 0
+        self._scheduler = scheduler
+        self._greenlet = greenlet.greenlet(body)
+        self._alarm: Event | None = scheduler.after(0, self._resume)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the body has returned."""
+        return bool(self._greenlet.dead)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the caller is inside the body."""
+        return greenlet.getcurrent() is self._greenlet
+
+    def sleep(self, until_ns: int) -> None:
+        """Give way until an instant, or until `wake`; called inside the body."""
+        self._alarm = self._scheduler.at(until_ns, self._resume)
+        self._scheduler.switch_to_hub()
+
+    def wake(self) -> None:
+        """End the sleep soon; an actor that is awake sleeps on as it likes."""
+        if self._alarm is not None:
+            self._alarm.is_cancelled = True
+            self._alarm = self._scheduler.after(0, self._resume)
+
+    def thaw(self) -> None:
+        """End a freeze."""
+        self.frozen_until_ns = 0
+        self.wake()
+
+    def _resume(self) -> None:
+        if self._scheduler.now_ns < self.frozen_until_ns:
+            self._alarm = self._scheduler.at(self.frozen_until_ns, self._resume)
+            return
+        self._alarm = None
+        if not self._greenlet.dead:
+            self._greenlet.switch()

@@ -1,0 +1,122 @@
+"""Make a failing plan smaller: take out all that the same invariant does not need.
+
+A run is a function of its plan, and each link and each kind of fault draws from a stream of its
+own, so taking one entry out changes little else.
+
+Source: Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input" (2002), for the
+removal of ever smaller parts.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tests.sim.plan import Entry, Plan
+from tests.sim.world import simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+RUNS_MAX = 2_000
+_PLAIN_SETTINGS: dict[str, Any] = {
+    "acks": "all",
+    "enable_idempotence": True,
+    "buffer_memory": 32 << 20,
+    "batch_size": 16_000,
+    "linger_ms": 0,
+    "compression_type": "none",
+    "on_buffer_full": "block",
+    "retry_backoff_ms": 100,
+    "reconnect_backoff_ms": 50,
+}
+
+
+class Shrinker:
+    """Shrinks one plan.
+
+    Args:
+        plan: One that fails.
+
+    Attributes:
+        plan: The smallest that still fails alike.
+        runs: Plans tried.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.runs = 0
+        self.invariants = {finding.invariant for finding in simulate(plan).findings}
+
+    def shrink(self) -> Plan:
+        """Take out parts until no single one can be taken out any more."""
+        before = None
+        while before != self.plan.to_json() and self.runs < RUNS_MAX:
+            before = self.plan.to_json()
+            self._drop_kinds()
+            self._drop_entries("faults")
+            self._drop_entries("operations")
+            self._shorten_operations()
+            self._plain_settings()
+            self._end_early()
+        return self.plan
+
+    def _fails(self, plan: Plan) -> bool:
+        """Keep a plan if it still breaks one of the same invariants."""
+        if self.runs >= RUNS_MAX:
+            return False
+        self.runs += 1
+        found = {finding.invariant for finding in simulate(plan).findings}
+        if found & self.invariants:
+            self.plan = plan
+            return True
+        return False
+
+    def _drop_kinds(self) -> None:
+        for kind in sorted({entry["kind"] for entry in self.plan.faults}):
+            left = [entry for entry in self.plan.faults if entry["kind"] != kind]
+            self._fails(replace(self.plan, faults=left))
+
+    def _drop_entries(self, name: str) -> None:
+        entries: Sequence[Entry] = getattr(self.plan, name)
+        size = max(len(entries) // 2, 1)
+        while True:
+            at = 0
+            while at < len(entries):
+                left = [*entries[:at], *entries[at + size :]]
+                if self._fails(replace(self.plan, **{name: left})):  # type: ignore[arg-type]
+                    entries = left
+                else:
+                    at += size
+            if size == 1:
+                return
+            size //= 2
+
+    def _shorten_operations(self) -> None:
+        plainer: Sequence[Callable[[Entry], Entry]] = (
+            lambda entry: {**entry, "count": 1},
+            lambda entry: {**entry, "size": 8},
+            lambda entry: {**entry, "observers": 0, "habit": ""},
+        )
+        for at in range(len(self.plan.operations)):
+            for change in plainer:
+                entry = self.plan.operations[at]
+                changed = change(entry) if "count" in entry else entry
+                if changed != entry:
+                    entries = [*self.plan.operations]
+                    entries[at] = changed
+                    self._fails(replace(self.plan, operations=entries))
+
+    def _plain_settings(self) -> None:
+        for at in range(len(self.plan.producers)):
+            for name, value in _PLAIN_SETTINGS.items():
+                settings = {**self.plan.producers[at], name: value}
+                if settings != self.plan.producers[at]:
+                    producers = [*self.plan.producers]
+                    producers[at] = settings
+                    self._fails(replace(self.plan, producers=producers))
+
+    def _end_early(self) -> None:
+        last_ms = max(
+            [entry["at_ms"] for entry in (*self.plan.operations, *self.plan.faults)], default=0
+        )
+        if last_ms + 1 < self.plan.load_ms:
+            self._fails(replace(self.plan, load_ms=last_ms + 1))

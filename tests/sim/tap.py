@@ -1,0 +1,272 @@
+"""What may be seen on the wire: every frame that a client writes and reads, and rules for them.
+
+A tap decodes both directions of every link at the client's socket. A frame counts as sent when its
+first byte is written, and a response as received when the client has read its last byte.
+
+Source: W1 to W6 of the wire's invariants; KIP-98 for producer ids, epochs and sequences.
+"""
+
+import struct
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kprod.protocol.api import ApiKey
+from kprod.protocol.codec import request_codec, response_codec
+from kprod.protocol.headers import decode_request_header, decode_response_header
+from tests.sim.link import Link
+from tests.sim.scheduler import MS
+
+_IDENTITY = struct.Struct(">qhi")  # producer id, epoch, base sequence
+_IDENTITY_AT = 43
+_CREATED = struct.Struct(">q")
+_CREATED_AT = 27
+_CHECKED_AT = 21  # behind the checksum
+_FRAME_SIZE = struct.Struct(">i")
+_UNSAID = frozenset({7, 13, 14, 16, 20, 41, 56})
+"""Codes after which the batch may be in the log all the same."""
+
+_TOO_LARGE = 10
+
+Find = Callable[[str, str], object]
+
+
+class Identity(NamedTuple):
+    """A batch as a broker knows it."""
+
+    producer_id: int
+    epoch: int
+    sequence: int
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One batch in one request.
+
+    Attributes:
+        partition: Topic (its name or its id as text) and index.
+        identity: Of the batch.
+        checked: CRC of all bytes behind the checksum.
+        created_ms: Timestamp of the first record, by the wall clock.
+        link: The request's.
+        code: Of the response; None before it, or without it.
+    """
+
+    partition: tuple[str, int]
+    identity: Identity
+    checked: int
+    created_ms: int
+    link: Link
+    code: int | None = None
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether a broker has said that it did not append the batch."""
+        return self.code is not None and self.code != 0 and self.code not in _UNSAID
+
+
+@dataclass(slots=True)
+class Request:
+    """A request without response."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    attempts: list[Attempt] = field(default_factory=list)
+
+
+class _Stream:
+    """Cuts a stream into frames."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    @property
+    def is_between_frames(self) -> bool:
+        """Whether the next byte begins a frame."""
+        return not self._bytes
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Add bytes; return the frames that are whole now, without their sizes."""
+        self._bytes += data
+        while len(self._bytes) >= _FRAME_SIZE.size:
+            end = _FRAME_SIZE.size + _FRAME_SIZE.unpack_from(self._bytes)[0]
+            if len(self._bytes) < end:
+                return
+            yield bytes(self._bytes[_FRAME_SIZE.size : end])
+            del self._bytes[:end]
+
+
+class ClientTap:
+    """The rules for one client's links.
+
+    Args:
+        find: Takes the invariant's name and what was seen.
+        config: The client's.
+
+    Attributes:
+        wall_offset_ms: The wall clock less the monotonic one; None while it jumps.
+        pipelined: Batches that were sent behind another of their partition.
+        wrong_responses: Responses that do not fit the oldest request.
+
+    """
+
+    def __init__(self, find: Find, config: Any, now_ns: Callable[[], int]) -> None:
+        self._find = find
+        self._config = config
+        self._now_ns = now_ns
+        self._up: dict[int, _Stream] = defaultdict(_Stream)
+        self._down: dict[int, _Stream] = defaultdict(_Stream)
+        self._waiting: dict[int, list[Request]] = defaultdict(list)  # by link
+        self._seen: dict[tuple[tuple[str, int], Identity], list[Attempt]] = defaultdict(list)
+        self._in_flight: dict[tuple[str, int], list[Attempt]] = defaultdict(list)
+        self._may_pipeline: dict[tuple[str, int], int] = {}  # epoch of the latest success
+        self._stopped: dict[tuple[str, int], int] = {}  # when that ended, in responses
+        self._begun: dict[int, int] = {}  # responses that came before a link's present frame
+        self._begun_ns: dict[int, int] = {}
+        self._responses = 0
+        self._attempted_ns: dict[int, int] = {}  # by port, if it has led to nothing
+        self.wall_offset_ms: int | None = None
+        self.pipelined = 0
+        self.wrong_responses = 0
+
+    def connected(self, link: Link) -> None:
+        """W6: attempts at one broker keep their distance."""
+        before_ns = self._attempted_ns.get(link.port)
+        now_ns = self._now_ns()
+        # A fifth less by jitter, and a tick of the clock and of the timer.
+        least_ns = int(0.8 * self._config.reconnect_backoff_ms * MS) - 2 * MS
+        if before_ns is not None and now_ns - before_ns < least_ns:
+            apart_ms = (now_ns - before_ns) / MS
+            self._find("W6", f"two attempts at port {link.port} within {apart_ms:.1f} ms")
+        self._attempted_ns[link.port] = now_ns
+
+    def wrote(self, link: Link, data: bytes) -> None:
+        """Look at every request that is written whole."""
+        self._attempted_ns.pop(link.port, None)
+        if self._up[link.number].is_between_frames and not link.is_blocked:
+            self._begun[link.number] = self._responses
+            self._begun_ns[link.number] = self._now_ns()
+        for frame in self._up[link.number].feed(data):
+            self._take_request(link, frame)
+
+    def read(self, link: Link, data: bytes) -> None:
+        """Look at every response that is read whole."""
+        for frame in self._down[link.number].feed(data):
+            self._take_response(link, frame)
+
+    def shut(self, link: Link) -> None:
+        """Forget what was in flight: its outcome is unknown."""
+        for request in self._waiting.pop(link.number, []):
+            for attempt in request.attempts:
+                self._end(attempt, None)
+
+    def _take_request(self, link: Link, frame: bytes) -> None:
+        header, offset = decode_request_header(frame)
+        request = Request(header.api_key, header.api_version, header.correlation_id)
+        waiting = self._waiting[link.number]
+        if header.api_key == ApiKey.PRODUCE:
+            body = request_codec(header.api_key, header.api_version).decode(frame[offset:])
+            request.attempts = list(_attempts(body, link))
+            for attempt in request.attempts:
+                self._check_deadline(attempt)
+                self._begin(attempt)
+            if not body["acks"]:
+                for attempt in request.attempts:
+                    self._end(attempt, 0)
+                return
+        waiting.append(request)
+        if len(waiting) > self._config.max_in_flight_requests_per_connection:
+            self._find("W6", f"{len(waiting)} requests in flight on link {link.number}")
+        asking = sum(
+            other.api_key == ApiKey.METADATA for many in self._waiting.values() for other in many
+        )
+        if asking > 1 and header.api_key == ApiKey.METADATA:
+            self._find("W6", f"{asking} Metadata requests in flight")
+
+    def _check_deadline(self, attempt: Attempt) -> None:
+        """W4: no byte of a batch is written after its delivery deadline."""
+        if self.wall_offset_ms is None:
+            return
+        created_ns = (attempt.created_ms - self.wall_offset_ms) * MS
+        late_ns = self._begun_ns.get(attempt.link.number, 0) - created_ns
+        late_ns -= self._config.delivery_timeout_ms * MS
+        if late_ns > 2 * MS:
+            text = f"{attempt.partition} {attempt.identity} was written {late_ns / MS:.1f} ms"
+            self._find("W4", f"{text} after its deadline")
+
+    def _begin(self, attempt: Attempt) -> None:
+        if attempt.identity.producer_id < 0:
+            return
+        key = (attempt.partition, attempt.identity)
+        different = [other for other in self._seen[key] if other.checked != attempt.checked]
+        # A batch that is too large is sent in parts, from its own sequence on: whichever of them
+        # the broker appends first, it rejects the others. Any other batch gives its sequence to
+        # the next one only if every attempt was rejected.
+        if not any(other.code == _TOO_LARGE for other in different):
+            for other in different:
+                if not other.is_rejected:
+                    text = f"{key} was sent with other bytes, and that ended with {other.code}"
+                    self._find("W1", text)
+        self._seen[key].append(attempt)
+        others = self._in_flight[attempt.partition]
+        if any(other.link.port != attempt.link.port for other in others):
+            ports = sorted({other.link.port for other in [*others, attempt]})
+            self._find("W2", f"{attempt.partition} is in flight to ports {ports}")
+        if others:
+            self.pipelined += 1
+            # Judged by what the client knew when it handed the frame over.
+            stopped = self._stopped.get(attempt.partition, 0)
+            is_known = stopped <= self._begun.get(attempt.link.number, 0)
+            if is_known and self._may_pipeline.get(attempt.partition) != attempt.identity.epoch:
+                text = f"{attempt.partition} {attempt.identity} is behind another in flight"
+                self._find("W3", f"{text}, without a success in this epoch since the last error")
+        others.append(attempt)
+
+    def _take_response(self, link: Link, frame: bytes) -> None:
+        waiting = self._waiting[link.number]
+        correlation_id = int.from_bytes(frame[:4], "big")
+        if not waiting or waiting[0].correlation_id != correlation_id:
+            self.wrong_responses += 1
+            return
+        request = waiting.pop(0)
+        if request.api_key != ApiKey.PRODUCE:
+            return
+        _, offset = decode_response_header(request.api_key, request.version, frame)
+        body = response_codec(request.api_key, request.version).decode(frame[offset:])
+        codes = {
+            (_topic_of(topic), part["index"]): part["error_code"]
+            for topic in body["responses"]
+            for part in topic["partition_responses"]
+        }
+        for attempt in request.attempts:
+            self._end(attempt, codes.get(attempt.partition))
+
+    def _end(self, attempt: Attempt, code: int | None) -> None:
+        attempt.code = code
+        self._responses += 1
+        others = self._in_flight[attempt.partition]
+        if attempt in others:
+            others.remove(attempt)
+        if code == 0:
+            self._may_pipeline[attempt.partition] = attempt.identity.epoch
+        else:
+            self._may_pipeline.pop(attempt.partition, None)
+            self._stopped[attempt.partition] = self._responses
+
+
+def _attempts(body: Mapping[str, Any], link: Link) -> Iterator[Attempt]:
+    for topic in body["topic_data"]:
+        for part in topic["partition_data"]:
+            batch = bytes(part["records"])
+            identity = Identity(*_IDENTITY.unpack_from(batch, _IDENTITY_AT))
+            checked = zlib.crc32(batch[_CHECKED_AT:])
+            (created_ms,) = _CREATED.unpack_from(batch, _CREATED_AT)
+            place = (_topic_of(topic), part["index"])
+            yield Attempt(place, identity, checked, created_ms, link)
+
+
+def _topic_of(topic: Mapping[str, Any]) -> str:
+    return str(topic.get("name") or topic["topic_id"])

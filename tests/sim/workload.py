@@ -1,0 +1,204 @@
+"""What the application does in a run: one function for each kind of operation.
+
+Observers note what they are told; habits are what applications do in callbacks although it is a
+bad idea: they raise, send, flush.
+"""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kprod import RecordFuture, SendReceipt
+from kprod.errors import KprodError
+from tests.sim.oracle import Outcome, Sent
+from tests.sim.plan import Entry
+from tests.sim.scheduler import MS
+
+if TYPE_CHECKING:
+    from tests.sim.client import Client
+    from tests.sim.world import World
+
+
+def outcome_of(metadata: Any, error: BaseException | None) -> Outcome:
+    """Return what an observer was told."""
+    if error is None:
+        return Outcome(metadata.partition, metadata.offset)
+    persistence = getattr(error, "persistence", None)
+    return Outcome(-1, -1, type(error).__name__, persistence.name if persistence else "")
+
+
+def outcome_of_future(future: RecordFuture) -> Outcome | None:
+    """Return how a record ended; None if it has not."""
+    if not future.done():
+        return None
+    error = future.exception(0)
+    return outcome_of(None if error else future.result(0), error)
+
+
+def send(world: "World", client: "Client", entry: Entry) -> None:
+    """Send records one by one."""
+    for _ in range(entry["count"]):
+        send_one(world, client, entry)
+
+
+def send_one(world: "World", client: "Client", entry: Entry) -> None:
+    """Send one record, with its observers."""
+    record = client.new_record(entry["topic"], entry["size"])
+    observers = entry.get("observers", 0)
+    options: dict[str, Any] = {}
+    if entry["partition"] >= 0:
+        options["partition"] = entry["partition"]
+    if entry.get("key", -1) >= 0:
+        options["key"] = b"key-%d" % entry["key"]
+
+    def note(outcome: Outcome) -> None:
+        world.told(record, outcome)
+        habit = entry.get("habit", "")
+        if habit:
+            HABITS[habit](world, client, entry)
+
+    if observers & 1:
+        options["on_delivery"] = lambda metadata, error: note(outcome_of(metadata, error))
+    try:
+        future = client.producer.send(entry["topic"], record.value, **options)
+    except KprodError as error:
+        world.rejected(record, error)
+        return
+    record.observers = (observers & 1) + (observers >> 1)
+    world.accepted(record, lambda: outcome_of_future(future))
+    if observers & 2:
+        future.add_done_callback(lambda done: note(outcome_of_future(done) or Outcome(-1, -1)))
+
+
+def send_many(world: "World", client: "Client", entry: Entry) -> None:
+    """Send records in one call."""
+    records = client.new_records(entry)
+    options: dict[str, Any] = {}
+    if entry["partition"] >= 0:
+        options["partitions"] = [entry["partition"]] * len(records)
+    _bulk(
+        world,
+        client,
+        records,
+        lambda: client.producer.send_many(
+            entry["topic"], [record.value for record in records], **options
+        ),
+    )
+
+
+def send_arrow(world: "World", client: "Client", entry: Entry) -> None:
+    """Send the rows of a table in one call."""
+    records = client.new_records(entry)
+    table = pa.table({"value": pa.array([record.value for record in records], pa.binary())})
+    _bulk(world, client, records, lambda: client.producer.send_arrow(entry["topic"], table))
+
+
+def _bulk(
+    world: "World", client: "Client", records: list[Sent], call: Callable[[], SendReceipt]
+) -> None:
+    """Make a bulk call; what it accepted is in its receipt, also when it raises."""
+    try:
+        receipt = call()
+    except (KprodError, ValueError) as error:
+        if not hasattr(error, "receipt"):
+            return
+        receipt = error.receipt
+    client.receipts.append(receipt)
+    rejected = {failure.index: failure for failure in receipt.failures()}
+    for index, record in enumerate(records[: receipt.record_count]):
+        if index not in rejected:
+            world.accepted(record, lambda at=index: _bulk_outcome(receipt, at))  # type: ignore[misc]
+
+
+def _bulk_outcome(receipt: SendReceipt, index: int) -> Outcome | None:
+    """Return a record's outcome by its receipt, which knows offsets by partition only."""
+    if not receipt.done():
+        return None
+    for failure in receipt.failures():
+        if failure.index == index:
+            return outcome_of(None, failure.error)
+    return Outcome(-1, -1)
+
+
+def flush_soon(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
+    """Let the producer send what lingers."""
+    client.producer._kprod.flush_soon()
+
+
+def flush(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
+    """Flush without waiting: the number that is returned is the number that is not delivered."""
+    undelivered = client.producer.flush(0)
+    open_count = client.open_count()
+    if undelivered != open_count:
+        world.find("Q6", f"flush returned {undelivered}, {open_count} records are not settled")
+
+
+def purge(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
+    """Take back what is not sent, in the sender's turn."""
+    engine = client.producer._kprod
+    world.count("purge")
+    engine.sender.call_soon(engine.delivery.purge)
+    engine.wake()
+
+
+def result(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
+    """Ask for outcomes without waiting."""
+    for record in client.records[-5:]:
+        world.ask(record)
+
+
+def close(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
+    """Close the producer, and go on with a new one."""
+    world.count("close in the middle")
+    world.replace(client)
+
+
+OPERATIONS: Mapping[str, Callable[["World", "Client", Entry], None]] = {
+    "send": send,
+    "send_many": send_many,
+    "send_arrow": send_arrow,
+    "flush_soon": flush_soon,
+    "flush": flush,
+    "purge": purge,
+    "result": result,
+    "close": close,
+}
+"""Every kind of operation by its name in a plan."""
+
+
+def _raise(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
+    world.count("callback raises")
+    raise RuntimeError("a callback of the simulation raises")
+
+
+def _send_again(world: "World", client: "Client", entry: Entry) -> None:
+    if client.is_over or client.answers >= client.answers_max:
+        return
+    client.answers += 1
+    world.count("callback sends")
+    send_one(world, client, {**entry, "habit": "", "size": 20})
+
+
+def _flush_inside(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
+    world.count("callback flushes")
+    with contextlib.suppress(KprodError):
+        client.producer.flush(0)
+
+
+def _logs(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
+    repr(client.producer)
+    client.producer.metrics()
+
+
+HABITS: Mapping[str, Callable[["World", "Client", Entry], None]] = {
+    "raise": _raise,
+    "send": _send_again,
+    "flush": _flush_inside,
+    "logs": _logs,
+}
+"""What callbacks do, by name in a plan."""
+
+TICK_NS = 2 * MS
+"""How late a record may be settled: a tick of the timer, and one of the clock."""
