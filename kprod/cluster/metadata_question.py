@@ -45,13 +45,12 @@ class Question(NamedTuple):
         """
         topics: dict[str, TopicSnapshot] = dict(older.topics) if self.is_partial else {}
         errors = {topic: why for topic, why in older_errors.items() if topic not in self.topics}
-        for topic in self.topics:
-            if topic in answer.topics:
-                topics[topic] = answer.topics[topic].after(older.topics.get(topic))
-            else:
-                topics.pop(topic, None)
-            if topic in answer.errors:
-                errors[topic] = answer.errors[topic]
+        for topic in self.topics - answer.topics.keys():
+            topics.pop(topic, None)
+        for topic, found in answer.topics.items():
+            if topic in self.topics:
+                topics[topic] = found.after(older.topics.get(topic))
+        errors.update(item for item in answer.errors.items() if item[0] in self.topics)
         snapshot = replace(
             older,
             nodes=answer.nodes,

@@ -164,9 +164,9 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         )
 
     @property
-    def leaderless_topics(self) -> set[str]:
-        """Topics with something to send to a partition whose leader is not known."""
-        return {queue.topic for queue in self._leaderless}
+    def leaderless_topics(self) -> list[str]:
+        """Topics with something to send to a partition whose leader is not known; each once."""
+        return list(dict.fromkeys([queue.topic for queue in self._leaderless]))
 
     def take_inbox(self, now_ms: int) -> None:
         """Arm the timers of new batches, and make ready what became sendable."""
@@ -210,11 +210,14 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         self, before: ClusterSnapshot, after: ClusterSnapshot
     ) -> list[PartitionQueue]:
         """Let topics follow what is new of them; for the others two references are compared."""
-        names = {self._unfollowed.popleft().name for _ in range(len(self._unfollowed))}
+        # In order of arrival, on which a set of texts does not agree from one process to another.
+        names = dict.fromkeys(
+            [self._unfollowed.popleft().name for _ in range(len(self._unfollowed))]
+        )
         if self.sticky.takes_turns and before.nodes.keys() != after.nodes.keys():
-            names.update(after.topics)  # a leader's address may have become known
+            names |= dict.fromkeys(after.topics)  # a leader's address may have become known
         else:
-            names.update(after.topics_changed_since(before))
+            names |= dict.fromkeys(after.topics_changed_since(before))
         gone: list[PartitionQueue] = []
         for name in names:
             routes, topic = self.topics.get(name), after.topics.get(name)

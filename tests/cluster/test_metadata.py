@@ -473,6 +473,19 @@ def test_refused_credentials_end_waits_until_an_answer() -> None:
     assert metadata.wait_for_update(0, 0) == 1
 
 
+def test_topics_are_in_the_answer_s_order() -> None:
+    """What follows from them does not depend on how a process hashes their names."""
+    names = [f"topic-{number}" for number in range(50)]
+    metadata = make()
+    for name in names:
+        metadata.add_topic(name, NOW_MS)
+    asked(metadata, NOW_MS)
+    answered = [topic_entry(name, [(1, 1)]) for name in reversed(names)]
+    metadata.handle_response(metadata_response(*answered), NOW_MS)
+
+    assert list(metadata.snapshot.topics) == names[::-1]
+
+
 def test_an_interrupted_wait_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """A KeyboardInterrupt in the sleep gives up the place; answers still come in."""
 

@@ -16,6 +16,7 @@ from kprod.errors import (
     UnknownPartition,
 )
 from tests.producer.bench import TOPIC, Bench
+from tests.producer.stage import Stage
 
 OTHER_ID = uuid.UUID(int=2)
 NOT_ENOUGH_REPLICAS = 19
@@ -282,3 +283,15 @@ def test_ten_thousand_open_batches_are_cheap() -> None:
     assert bench.pool.lent_bytes <= 25 * 1024 * 1024
     assert bench.producer.close(0) == count
     assert bench.pool.lent_bytes == 0
+
+
+def test_topics_without_leader_are_listed_as_their_records_came() -> None:
+    """Each once, in an order that does not depend on how a process hashes their names."""
+    names = [f"topic-{number}" for number in range(50)]
+    stage = Stage({name: [-1, -1] for name in names})
+    for partition in range(2):
+        for name in names:
+            stage.put(b"v", name, partition)
+    stage.run()
+
+    assert stage.producer._kprod.accumulator.leaderless_topics == names
