@@ -11,7 +11,7 @@ from tests.sim.client_io import SimResolver, SimSelector
 from tests.sim.draw import Draw
 from tests.sim.oracle import Promises, Sent
 from tests.sim.plan import Entry
-from tests.sim.scheduler import MS, Actor
+from tests.sim.scheduler import MS, Actor, LivelockError
 from tests.sim.tap import ClientTap
 from tests.sim.workload import TICK_NS
 
@@ -26,6 +26,9 @@ class Client:
         number: Of all producers of the run.
         producer: Under test.
         records: Accepted records, in order.
+        receipts: Of bulk sends.
+        futures: By record, for those that were sent alone.
+        in_calls: Records in calls that have not returned.
         answers: Records that callbacks have sent.
         is_over: It was closed.
     """
@@ -37,8 +40,11 @@ class Client:
         self.settings = settings
         self.records: list[Sent] = []
         self.receipts: list[kprod.SendReceipt] = []
+        self.futures: dict[bytes, kprod.RecordFuture] = {}
+        self.in_calls = 0
         self.answers = 0
         self.is_over = False
+        self.is_threaded = world.plan.mode == "threads"
         self.freezes: list[tuple[int, int]] = []  # from, until
         self._world = world
         self._made = 0
@@ -52,16 +58,16 @@ class Client:
         )
         self.producer = kprod.Producer(
             {
-                "bootstrap.servers": world.bootstrap_servers,
-                "client.id": f"sim-{number}",
-                "max.block.ms": 0,
+                "bootstrap_servers": world.bootstrap_servers,
+                "client_id": f"sim-{number}",
+                "max_block_ms": 0,
                 **settings,
             },
             environment=Environment(
                 clock=scheduler.clock,
                 rng=random.Random(f"{world.plan.seed}/jitter/{number}"),
                 io=lambda _: io,
-                is_threaded=False,
+                is_threaded=self.is_threaded,
                 poisons=True,
             ),
         )
@@ -70,8 +76,8 @@ class Client:
         if not any(entry["kind"] == "wall_clock" for entry in world.plan.faults):
             clock = scheduler.clock
             self.tap.wall_offset_ms = clock.timestamp_ms() - clock.now_ms()
-        self.actor = Actor(scheduler, self._run)
-        self.selector.actor = self.actor
+        if not self.is_threaded:
+            self._actor = Actor(scheduler, self._run)
 
     def _run(self) -> None:
         engine = self.producer._kprod
@@ -79,20 +85,33 @@ class Client:
             while not self.is_over:
                 engine.run_once(self._world.scheduler.clock.now_ms())
         except Exception as error:  # noqa: BLE001 - a sender that ends by itself is a finding
-            self._world.find("I8", f"the sender of sim-{self.number} died: {error!r}")
+            invariant = "I12" if isinstance(error, LivelockError) else "I8"
+            self._world.find(invariant, f"the sender of sim-{self.number} died: {error!r}")
         undelivered = self.producer.close(0)
         self._world.closed(self, undelivered)
 
-    def end(self) -> None:
-        """Close the producer between two turns of its sender."""
-        self.is_over = True
-        self.selector.wakeup()
+    def end(self, timeout_s: float = 0) -> None:
+        """Close the producer: in the calling thread, or between two turns of its sender."""
+        if not self.is_threaded:
+            self.is_over = True
+            self.selector.wakeup()
+        elif not self.is_over:
+            self.is_over = True
+            self._world.closed(self, self.producer.close(timeout_s))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the sender has taken its last steps."""
+        return self.producer._kprod.thread.has_ended
 
     def freeze(self, duration_ms: int) -> None:
         """Let the sender not run for a while, as a stopped process does not."""
+        sender = self.selector.sleeper
+        if sender is None:
+            return
         until_ns = self._world.scheduler.now_ns + duration_ms * MS
-        self.actor.frozen_until_ns = max(self.actor.frozen_until_ns, until_ns)
-        self.freezes.append((self._world.scheduler.now_ns, self.actor.frozen_until_ns))
+        sender.frozen_until_ns = max(sender.frozen_until_ns, until_ns)
+        self.freezes.append((self._world.scheduler.now_ns, sender.frozen_until_ns))
         self._world.count("freeze")
 
     def thawed_ns(self, instant_ns: int) -> int:
@@ -105,10 +124,10 @@ class Client:
     def new_record(self, topic: str, size: int) -> Sent:
         """Name a record and make its value."""
         name = b"%d-%d" % (self.number, self._made)
-        timeout_ms = self.producer._kprod.config.delivery_timeout_ms
-        deadline_ns = self._world.scheduler.now_ns + timeout_ms * MS
         value = (name + b"|").ljust(size, b".")
-        record = Sent(name, self.number, self._made, topic, value, deadline_ns)
+        current = self._world.scheduler.current
+        caller = current.number if self.is_threaded and current is not None else 0
+        record = Sent(name, self.number, caller, self._made, topic, value)
         self._made += 1
         return record
 

@@ -9,12 +9,13 @@ from kprod.network.resolver import Resolution
 from kprod.network.selector import EVENT_READ, EVENT_WRITE
 from tests.sim.draw import Draw
 from tests.sim.link import Link
-from tests.sim.scheduler import MS, Actor, Scheduler
+from tests.sim.scheduler import MS, Actor, LivelockError, Scheduler
 
 if TYPE_CHECKING:
     from tests.sim.network import SimNetwork
 
 _BYTES_MAX = 1 << 62
+TURNS_MAX = 2_000
 
 
 class SimTransport:
@@ -108,15 +109,15 @@ class SimSelector:
         draw: Orders what is ready together.
 
     Attributes:
-        actor: Whose sleep it is; set before the first `select` that sleeps.
-        turns: Calls of `select`.
+        sleeper: The actor that slept here last: the sender.
     """
 
     can_pause = False
 
     def __init__(self, scheduler: Scheduler, draw: Draw) -> None:
-        self.actor: Actor | None = None
-        self.turns = 0
+        self.sleeper: Actor | None = None
+        self._turns = 0
+        self._turned_ns = 0
         self._scheduler = scheduler
         self._draw = draw
         self._watched: dict[SimTransport, tuple[int, Any]] = {}
@@ -143,24 +144,33 @@ class SimSelector:
     def look(self, transport: SimTransport) -> None:
         """Wake the client if what it watches a transport for has come."""
         events, _ = self._watched.get(transport, (0, None))
-        if self._sleeps and transport.ready_events & events and self.actor is not None:
-            self.actor.wake()
+        if self._sleeps and transport.ready_events & events and self.sleeper is not None:
+            self.sleeper.wake()
 
     def select(self, timeout_ms: int) -> list[tuple[Any, int]]:
         """Sleep until something is ready, `wakeup`, or the time is over."""
         assert timeout_ms >= 0
-        self.turns += 1
+        self._check_spin()
         ready = self._ready()
         if not ready and not self._is_woken and timeout_ms:
-            assert self.actor is not None
-            assert self.actor.is_running, "the client sleeps outside of its actor"
+            self.sleeper = self._scheduler.current
+            assert self.sleeper is not None, "the client sleeps outside of an actor"
             self._sleeps = True
             # The end of a sleep in whole milliseconds is the end of the last one, as epoll's.
-            self.actor.sleep(self._scheduler.now_ns + timeout_ms * MS)
+            self.sleeper.sleep(self._scheduler.now_ns + timeout_ms * MS)
             self._sleeps = False
             ready = self._ready()
         self._is_woken = False
         return ready
+
+    def _check_spin(self) -> None:
+        """I12: a sender that never sleeps would never let time pass."""
+        if self._turned_ns != self._scheduler.now_ns:
+            self._turned_ns = self._scheduler.now_ns
+            self._turns = 0
+        self._turns += 1
+        if self._turns > TURNS_MAX:
+            raise LivelockError(f"{TURNS_MAX} turns of a sender at one instant")
 
     def _ready(self) -> list[tuple[Any, int]]:
         ready = [
@@ -176,8 +186,8 @@ class SimSelector:
     def wakeup(self) -> None:
         """End the present or the next sleep."""
         self._is_woken = True
-        if self._sleeps and self.actor is not None:
-            self.actor.wake()
+        if self._sleeps and self.sleeper is not None:
+            self.sleeper.wake()
 
     @property
     def waker(self) -> Callable[[], object]:

@@ -15,14 +15,20 @@ EXPECTED = (
     "close in the middle",
     "cut with a request in flight",
     "failed",
+    "flush left none",
+    "flush left records",
     "freeze",
     "pipelined",
     "purge",
     "response that does not fit",
+    "result failed",
+    "result raised KprodTimeout",
+    "result waited",
     "send raised BufferTimeout",
     "send raised ClosedError",
     "send raised MetadataTimeout",
     "send raised RecordTooLarge",
+    "wait for a lock",
 )
 
 

@@ -39,6 +39,7 @@ class Sent:
     Attributes:
         name: Unique in the run; begins the record's value.
         client: Number of the producer that took it.
+        caller: The thread that sent it.
         order: Of this producer's sends, from 0.
         topic: Where it goes.
         value: What was sent.
@@ -51,10 +52,11 @@ class Sent:
 
     name: bytes
     client: int
+    caller: int
     order: int
     topic: str
     value: bytes
-    deadline_ns: int
+    deadline_ns: int = 0
     is_alone: bool = True
     observers: int = 0
     told: list[Outcome] = field(default_factory=list)
@@ -194,16 +196,16 @@ def _check_order(
     """I4: a log has each producer's records in the order of sending."""
     known = {record.name: record for record in sent}
     for (topic, partition), log in logs.items():
-        last: dict[int, Sent] = {}
+        last: dict[tuple[int, int], Sent] = {}
         for stored in log:
             record = known.get(_name_of(stored.value))
             if record is None or not promises[record.client].keeps_order:
                 continue
-            before = last.get(record.client)
+            before = last.get((record.client, record.caller))
             if before is not None and before.order > record.order:
                 where = f"{topic}-{partition} at {stored.offset}"
                 yield Finding("I4", f"{record.name!r} is behind {before.name!r} in {where}")
-            last[record.client] = record
+            last[record.client, record.caller] = record
 
 
 def _check_unknown(
@@ -218,12 +220,12 @@ def _check_unknown(
 
 def check_callbacks(told: Sequence[Sent], promises: Mapping[int, Promises]) -> Iterable[Finding]:
     """I4: records of one partition are told in the order in which they were sent."""
-    last: dict[tuple[int, str, int], Sent] = {}
+    last: dict[tuple[int, int, str, int], Sent] = {}
     for record in told:
         final = record.told[0]
         if final.error or not promises[record.client].keeps_order:
             continue
-        key = (record.client, record.topic, final.partition)
+        key = (record.client, record.caller, record.topic, final.partition)
         before = last.get(key)
         if before is not None and before.order > record.order:
             yield Finding("I4", f"{record.name!r} was told after {before.name!r}")

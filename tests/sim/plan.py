@@ -23,6 +23,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _RATES = (0.02, 0.1, 0.3, 1.0)
 _SHARE_OF_KINDS = 0.4
 _SHARE_WITHOUT_FAULTS = 0.05
+_SHARE_OF_THREADS = 0.4
 _FAULTS_MAX = 400
 
 
@@ -38,6 +39,8 @@ class Plan:
         operations: What the application does, in order of time.
         faults: What goes wrong, in order of time.
         load_ms: How long both last.
+        mode: "engine": the application acts while the senders sleep; "threads": its calls are
+            threads of their own, and may wait.
         ending: "calm": everything is healed; "partial": one broker stays dead.
     """
 
@@ -49,6 +52,7 @@ class Plan:
     faults: list[Entry] = field(default_factory=list)
     load_ms: int = 1_000
     ending: str = "calm"
+    mode: str = "engine"
 
     def to_json(self) -> str:
         """Return the plan as text, one entry to a line."""
@@ -88,6 +92,10 @@ def make_plan(seed: int, fault_kinds: Sequence[str]) -> Plan:
         producers=[_settings(Draw(seed, f"producer/{number}")) for number in range(count)],
         load_ms=draw.one_of((500, 2_000, 5_000, 10_000)),
     )
+    if draw.chance(_SHARE_OF_THREADS):
+        plan.mode = "threads"
+        for settings in plan.producers:
+            settings["max_block_ms"] = draw.one_of((0, 50, 2_000))
     if brokers > 1 and draw.chance(0.2):
         plan.ending = "partial"
     for number in range(count):
@@ -125,12 +133,14 @@ def _operations(plan: Plan, producer: int) -> list[Entry]:
     habits = draw.some_of(("raise", "send", "flush", "logs"), 0.3)
     size_max = draw.one_of((20, 200, 1_100, 4_000))
     pace_ms = draw.one_of((2, 10, 40, 150))
+    callers = draw.between(1, 4)
     entries: list[Entry] = []
     at_ms = draw.between(0, 20)
     sent = 0
     while at_ms < plan.load_ms and sent < 200:
         entry = _operation(draw, habits, size_max)
-        entry |= {"at_ms": at_ms, "producer": producer}
+        entry |= {"at_ms": at_ms, "producer": producer, "caller": draw.below(callers)}
+        entry["wait_ms"] = draw.one_of((0, 10, 500, 3_000))
         if entry["kind"].startswith("send"):
             entry["topic"] = draw.one_of(sorted(plan.topics))
             entry["partition"] = draw.between(-1, plan.topics[entry["topic"]] - 1)

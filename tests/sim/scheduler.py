@@ -51,6 +51,7 @@ class Scheduler:
         self._heap: list[tuple[int, int, int, Event]] = []
         self._made = 0
         self._hub = greenlet.getcurrent()
+        self._actors: list[Actor] = []
 
     @property
     def now_ns(self) -> int:
@@ -58,9 +59,9 @@ class Scheduler:
         return self.clock.now_ns()
 
     @property
-    def is_on_hub(self) -> bool:
-        """Whether the caller is an event, and not inside an actor."""
-        return greenlet.getcurrent() is self._hub
+    def current(self) -> "Actor | None":
+        """The actor that runs; None while an event of its own happens."""
+        return getattr(greenlet.getcurrent(), "actor", None)
 
     def at(self, instant_ns: int, action: Callable[[], object]) -> Event:
         """Let something happen at an instant, now at the earliest."""
@@ -94,9 +95,27 @@ class Scheduler:
             event.action()
         self.clock.advance_ns(max(horizon_ns - self.now_ns, 0))
 
+    def new_actor(self, actor: "Actor") -> int:
+        """Number an actor."""
+        self._actors.append(actor)
+        return len(self._actors)
+
+    def end_actors(self) -> int:
+        """End every actor that still sleeps; return how many there were."""
+        left = [actor for actor in self._actors if not actor.is_over]
+        for actor in left:
+            actor.kill()
+        return len(left)
+
     def switch_to_hub(self) -> None:
         """Let other events happen; called inside an actor."""
         self._hub.switch()
+
+
+class _Body(greenlet.greenlet):  # type: ignore[misc]  # it ships no types
+    """A greenlet that knows its actor."""
+
+    actor: "Actor"
 
 
 class Actor:
@@ -107,6 +126,7 @@ class Actor:
         body: Runs until it returns.
 
     Attributes:
+        number: Of all actors of the run.
         frozen_until_ns: The actor does not run before this instant, as if the system had stopped
             its thread.
     """
@@ -114,7 +134,10 @@ class Actor:
     def __init__(self, scheduler: Scheduler, body: Callable[[], object]) -> None:
         self.frozen_until_ns = 0
         self._scheduler = scheduler
-        self._greenlet = greenlet.greenlet(body)
+        self._is_idle = False
+        self.number = scheduler.new_actor(self)
+        self._greenlet = _Body(body)
+        self._greenlet.actor = self
         self._alarm: Event | None = scheduler.after(0, self._resume)
 
     @property
@@ -132,11 +155,28 @@ class Actor:
         self._alarm = self._scheduler.at(until_ns, self._resume)
         self._scheduler.switch_to_hub()
 
+    def sleep_idle(self, until_ns: int) -> None:
+        """Sleep for want of work, which `wake_if_idle` ends."""
+        self._is_idle = True
+        self.sleep(until_ns)
+        self._is_idle = False
+
+    def wake_if_idle(self) -> None:
+        """End a sleep for want of work; a wait for anything else goes on."""
+        if self._is_idle:
+            self.wake()
+
     def wake(self) -> None:
         """End the sleep soon; an actor that is awake sleeps on as it likes."""
         if self._alarm is not None:
             self._alarm.is_cancelled = True
             self._alarm = self._scheduler.after(0, self._resume)
+
+    def kill(self) -> None:
+        """End the body where it sleeps."""
+        if self._alarm is not None:
+            self._alarm.is_cancelled = True
+        self._greenlet.throw()
 
     def thaw(self) -> None:
         """End a freeze."""

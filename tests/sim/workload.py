@@ -61,12 +61,16 @@ def send_one(world: "World", client: "Client", entry: Entry) -> None:
 
     if observers & 1:
         options["on_delivery"] = lambda metadata, error: note(outcome_of(metadata, error))
+    client.in_calls += 1
     try:
         future = client.producer.send(entry["topic"], record.value, **options)
     except KprodError as error:
         world.rejected(record, error)
         return
+    finally:
+        client.in_calls -= 1
     record.observers = (observers & 1) + (observers >> 1)
+    client.futures[record.name] = future
     world.accepted(record, lambda: outcome_of_future(future))
     if observers & 2:
         future.add_done_callback(lambda done: note(outcome_of_future(done) or Outcome(-1, -1)))
@@ -99,12 +103,15 @@ def _bulk(
     world: "World", client: "Client", records: list[Sent], call: Callable[[], SendReceipt]
 ) -> None:
     """Make a bulk call; what it accepted is in its receipt, also when it raises."""
+    client.in_calls += len(records)
     try:
         receipt = call()
     except (KprodError, ValueError) as error:
         if not hasattr(error, "receipt"):
             return
         receipt = error.receipt
+    finally:
+        client.in_calls -= len(records)
     client.receipts.append(receipt)
     rejected = {failure.index: failure for failure in receipt.failures()}
     for index, record in enumerate(records[: receipt.record_count]):
@@ -168,6 +175,79 @@ OPERATIONS: Mapping[str, Callable[["World", "Client", Entry], None]] = {
 """Every kind of operation by its name in a plan."""
 
 
+def _timed(world: "World", name: str, limit_ms: int, call: Callable[[], object]) -> object:
+    """Q4: make a call that must return within its time and half a second."""
+    began_ns = world.scheduler.now_ns
+    try:
+        return call()
+    except KprodError as error:
+        world.count(f"{name} raised {type(error).__name__}")
+        return error
+    finally:
+        took_ms = (world.scheduler.now_ns - began_ns) / MS
+        if took_ms > limit_ms + GRACE_MS:
+            world.find("Q4", f"{name} of at most {limit_ms} ms took {took_ms:.1f} ms")
+
+
+def send_waiting(world: "World", client: "Client", entry: Entry) -> None:
+    """Send records one by one, each of which may wait for its topic and for memory."""
+    limit_ms = client.producer._kprod.config.max_block_ms
+    for _ in range(entry["count"]):
+        _timed(world, "send", limit_ms, lambda: send_one(world, client, entry))
+
+
+def flush_waiting(world: "World", client: "Client", entry: Entry) -> None:
+    """Flush with a timeout."""
+    timeout_s = entry["wait_ms"] / 1_000
+    before = client.open_count()
+    left = _timed(world, "flush", entry["wait_ms"], lambda: client.producer.flush(timeout_s))
+    if isinstance(left, int):
+        world.count("flush left records" if left else "flush left none")
+        after = client.open_count()
+        if left > max(before, after) + client.in_calls:
+            world.find("Q6", f"flush returned {left}; {before} were open, then {after}")
+
+
+def purge_waiting(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
+    """Take back what is not sent; the sender's thread does it."""
+    world.count("purge")
+    _timed(world, "purge", 60_000, client.producer.purge)
+
+
+def result_waiting(world: "World", client: "Client", entry: Entry) -> None:
+    """Wait for the outcomes of the latest records."""
+    timeout_s = entry["wait_ms"] / 1_000
+    for record in [record for record in client.records[-3:] if record.is_alone]:
+        future = client.futures[record.name]
+        error = _timed(
+            world,
+            "result",
+            entry["wait_ms"],
+            lambda asked=future: asked.exception(timeout_s),  # type: ignore[misc]
+        )
+        world.count("result waited" if error is None else "result failed")
+
+
+def close_waiting(world: "World", client: "Client", entry: Entry) -> None:
+    """Close the producer with a timeout; others go on with a new one meanwhile."""
+    world.count("close in the middle")
+    timeout_s = entry["wait_ms"] / 1_000
+    _timed(world, "close", entry["wait_ms"], lambda: world.replace(client, timeout_s))
+
+
+WAITING: Mapping[str, Callable[["World", "Client", Entry], None]] = {
+    "send": send_waiting,
+    "send_many": send_many,
+    "send_arrow": send_arrow,
+    "flush_soon": flush_soon,
+    "flush": flush_waiting,
+    "purge": purge_waiting,
+    "result": result_waiting,
+    "close": close_waiting,
+}
+"""The same, in threads that may wait."""
+
+
 def _raise(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
     world.count("callback raises")
     raise RuntimeError("a callback of the simulation raises")
@@ -200,5 +280,6 @@ HABITS: Mapping[str, Callable[["World", "Client", Entry], None]] = {
 }
 """What callbacks do, by name in a plan."""
 
+GRACE_MS = 500
 TICK_NS = 2 * MS
 """How late a record may be settled: a tick of the timer, and one of the clock."""

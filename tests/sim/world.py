@@ -9,12 +9,14 @@ import collections
 import logging
 import zlib
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
+from kprod import threads
 from kprod.broker import EmbeddedCluster, EmbeddedConfig
-from kprod.errors import KprodError
+from kprod.clock import wait_by
+from tests.sim.caller import Caller
 from tests.sim.client import Client
 from tests.sim.faults import FAULTS
 from tests.sim.link import Link
@@ -23,7 +25,8 @@ from tests.sim.oracle import Finding, Outcome, Sent, check, check_callbacks, rea
 from tests.sim.plan import Entry, Plan
 from tests.sim.probe import Probe
 from tests.sim.scheduler import MS, LivelockError, Scheduler
-from tests.sim.workload import OPERATIONS, TICK_NS
+from tests.sim.sim_threads import SimThreads
+from tests.sim.workload import OPERATIONS, TICK_NS, WAITING
 
 POISON = b"\xdd" * 12
 SETTLE_TIMEOUTS = 10
@@ -78,6 +81,7 @@ class World:
         self._told: list[Sent] = []
         self._askers: dict[bytes, Callable[[], Outcome | None]] = {}
         self._everyone: list[Client] = []
+        self._callers: dict[tuple[int, int], Caller] = {}
         self._probes: list[Sent] = []
         self.cluster = EmbeddedCluster(
             brokers=plan.brokers,
@@ -87,10 +91,8 @@ class World:
             network=self.network,
         )
         self.network.on_broker_work = self._broker_work
-        self.cluster.open()
-        self.bootstrap_servers = self.cluster.bootstrap_servers
-        self._step()
-        self.clients = [self._new_client(settings) for settings in plan.producers]
+        self.clients: list[Client] = []
+        self.bootstrap_servers = ""
 
     # What entries of the plan use.
 
@@ -116,16 +118,19 @@ class World:
         if not self.is_alive(broker):
             self.cluster.start_broker(broker)
 
-    def replace(self, client: Client) -> None:
+    def replace(self, client: Client, timeout_s: float = 0) -> None:
         """Close a producer and make another in its place."""
-        client.end()
-        self.clients[self.clients.index(client)] = self._new_client(client.settings)
+        if client in self.clients:  # another thread may have replaced it
+            self.clients[self.clients.index(client)] = self._new_client(client.settings)
+        client.end(timeout_s)
 
     # What records tell.
 
     def accepted(self, record: Sent, ask: Callable[[], Outcome | None]) -> None:
         """Note a record that `send` took."""
         self.note(b"sent", record.name)
+        config = self._client_of(record).producer._kprod.config
+        record.deadline_ns = self.scheduler.now_ns + config.delivery_timeout_ms * MS
         self._sent.append(record)
         self._askers[record.name] = ask
         self._client_of(record).records.append(record)
@@ -150,9 +155,6 @@ class World:
     def closed(self, client: Client, undelivered: int) -> None:
         """Look at what a closed producer leaves."""
         self.note(b"closed", b"%d %d" % (client.number, undelivered))
-        pool = client.producer._kprod.pool
-        if pool.lent_bytes:
-            self.find("I6", f"sim-{client.number} keeps {pool.lent_bytes} bytes after close")
         outcomes = [self.ask(record) for record in client.records]
         expected = sum(outcome is None or outcome.error == "ClosedError" for outcome in outcomes)
         if undelivered > len(outcomes) or undelivered < expected:
@@ -193,15 +195,22 @@ class World:
 
     def run(self) -> Verdict:
         """Run the plan to its end, and judge."""
-        origin_ns = self.scheduler.now_ns
-        with quiet_log():
+        with quiet_log(), ExitStack() as stack:
+            if self.plan.mode == "threads":
+                kind = stack.enter_context(virtual_threads(self.scheduler, self.plan.seed))
+                stack.callback(lambda: self.counts.update({"wait for a lock": kind.waits}))
             try:
-                self._run(origin_ns)
+                self._run(self.scheduler.now_ns)
             except LivelockError as error:
                 self.find("I12", str(error))
+            self.scheduler.end_actors()
         return Verdict(self._digest, self.findings, self.counts, self.scheduler.event_count)
 
     def _run(self, origin_ns: int) -> None:
+        self.cluster.open()
+        self.bootstrap_servers = self.cluster.bootstrap_servers
+        self._step()
+        self.clients += [self._new_client(settings) for settings in self.plan.producers]
         for entry in self.plan.operations:
             self.scheduler.at(origin_ns + entry["at_ms"] * MS, partial(self._operate, entry))
         for entry in self.plan.faults:
@@ -214,8 +223,18 @@ class World:
         self._judge()
 
     def _operate(self, entry: Entry) -> None:
+        if self.plan.mode != "threads":
+            self._act(entry)
+            return
+        place = (entry["producer"], entry["caller"])
+        if place not in self._callers:
+            self._callers[place] = Caller(self.scheduler)
+        self._callers[place].add(partial(self._act, entry))
+
+    def _act(self, entry: Entry) -> None:
         client = self.clients[entry["producer"]]
-        OPERATIONS[entry["kind"]](self, client, entry)
+        kinds = WAITING if self.plan.mode == "threads" else OPERATIONS
+        kinds[entry["kind"]](self, client, entry)
 
     def _break(self, entry: Entry) -> None:
         self.count(f"fault {entry['kind']}")
@@ -239,7 +258,8 @@ class World:
                 for node in self.cluster.describe(topic, partition).replicas:
                     self.cluster.set_follower_lag(topic, partition, node, 0)
         for client in self._everyone:
-            client.actor.thaw()
+            if client.selector.sleeper is not None:
+                client.selector.sleeper.thaw()
         self.network.heal()
         self.network.tell_all()
 
@@ -263,11 +283,21 @@ class World:
         left = probes
         while left and self.scheduler.now_ns < end_ns:
             for probe in left:
-                probe.try_again(self)
+                self._call(partial(probe.try_again, self))
             self.scheduler.run_until(self.scheduler.now_ns + PROBE_PACE_MS * MS)
             left = [probe for probe in left if not probe.is_acknowledged(self)]
         for probe in left:
             self.find("Q1", probe.describe(self))
+
+    def _call(self, call: Callable[[], object]) -> None:
+        """Make a call of the application: here, or in a thread of its own if it may wait."""
+        if self.plan.mode == "threads":
+            caller = Caller(self.scheduler)
+            self._callers[-1, len(self._callers)] = caller
+            caller.add(call)
+            caller.end()
+        else:
+            call()
 
     def _rest(self) -> None:
         """Let deadlines pass and late requests arrive, then close what is open."""
@@ -276,12 +306,22 @@ class World:
             config.delivery_timeout_ms + SETTLE_TIMEOUTS * config.request_timeout_ms
             for config in configs
         )
+        for caller in self._callers.values():
+            caller.end()
         self.scheduler.run_until(self.scheduler.now_ns + rest_ms * MS)
+        stuck = sum(not caller.is_over for caller in self._callers.values())
+        if stuck:
+            self.find("Q4", f"{stuck} threads of the application wait for ever")
         for client in self.clients:
-            client.end()
+            if not client.producer._kprod.is_open:
+                self.find("I8", f"the sender of sim-{client.number} died")
+            self._call(client.end)
         self.scheduler.run_until(self.scheduler.now_ns + 1_000 * MS)
         for client in self._everyone:
-            if not client.actor.is_over:
+            lent_bytes = client.producer._kprod.pool.lent_bytes
+            if lent_bytes:
+                self.find("I6", f"sim-{client.number} keeps {lent_bytes} bytes after close")
+            if not client.has_ended:
                 self.find("I7", f"sim-{client.number} does not close")
 
     def _judge(self) -> None:
@@ -337,9 +377,19 @@ def quiet_log() -> Generator[None]:
         logger.setLevel(before)
 
 
-def simulate(plan: Plan) -> Verdict:
-    """Run a plan; what the product raises at its making is a finding, too."""
+@contextmanager
+def virtual_threads(scheduler: Scheduler, seed: int) -> Generator[SimThreads]:
+    """Have threads, and the clock of waits, of the simulation."""
+    kind = SimThreads(scheduler, seed)
+    threads.use(kind)
+    wait_by(scheduler.clock)
     try:
-        return World(plan).run()
-    except KprodError as error:
-        return Verdict(0, [Finding("setup", repr(error))])
+        yield kind
+    finally:
+        wait_by(None)
+        threads.use(threads.SYSTEM)
+
+
+def simulate(plan: Plan) -> Verdict:
+    """Run a plan."""
+    return World(plan).run()
