@@ -16,7 +16,7 @@ cimport cython
 from kprod._core.threads cimport current
 
 from collections import deque
-from sys import modules
+import sys
 from threading import local
 from weakref import ref
 
@@ -101,7 +101,7 @@ cpdef object running_loop():
     global _get_running_loop
     if _get_running_loop is None:
         # Importing asyncio takes longer than importing a producer, and without it no loop runs.
-        if "asyncio" not in modules:
+        if "asyncio" not in sys.modules:
             return None
         from asyncio import _get_running_loop as found
         _get_running_loop = found
