@@ -166,6 +166,8 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
     @property
     def leaderless_topics(self) -> list[str]:
         """Topics with something to send to a partition whose leader is not known; each once."""
+        if not self._leaderless:  # as a rule; each turn asks
+            return []
         return list(dict.fromkeys([queue.topic for queue in self._leaderless]))
 
     def take_inbox(self, now_ms: int) -> None:
