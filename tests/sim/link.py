@@ -63,6 +63,7 @@ class Pipe:
         has_ended: Nothing more will arrive.
         held_until_ns: What flies arrives after this instant.
         is_swallowing: What is written vanishes.
+        spoiler: Takes what is written and returns how much of it leaves; None lets all leave.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Pipe:
         self.has_ended = False
         self.held_until_ns = 0
         self.is_swallowing = False
+        self.spoiler: Callable[[bytes], int] | None = None
         self.on_room: Callable[[], object] = lambda: None
         self._scheduler = scheduler
         self._conditions = conditions
@@ -96,6 +98,11 @@ class Pipe:
         taken = data[: self.room]
         if self.is_swallowing:
             return len(taken)
+        leaving = taken if self.spoiler is None else taken[: self.spoiler(taken)]
+        self._launch_slices(leaving)
+        return len(taken)
+
+    def _launch_slices(self, taken: bytes) -> None:
         at = 0
         while at < len(taken):
             size = self._draw.between(1, min(self._conditions.slice_max, len(taken) - at))
@@ -103,7 +110,6 @@ class Pipe:
                 size = len(taken) - at
             self._launch(taken[at : at + size])
             at += size
-        return len(taken)
 
     def end(self) -> None:
         """Let the end of the stream follow what flies."""

@@ -96,6 +96,7 @@ class SimNetwork:
         conditions: How links behave now.
         links: All that were ever made, in order.
         listeners: By port.
+        on_link: Called with each new link.
         on_broker_work: Steps the brokers; set by the world.
     """
 
@@ -107,6 +108,7 @@ class SimNetwork:
         self.links: list[Link] = []
         self.listeners: dict[int, SimListener] = {}
         self.on_broker_work: Callable[[], object] = lambda: None
+        self.on_link: Callable[[Link], object] = lambda _: None
         self._watched: dict[Stream | Listener, tuple[Watcher, bool, bool]] = {}
 
     # The client's side.
@@ -117,6 +119,7 @@ class SimNetwork:
         link.transport = SimTransport(link, self)
         link.stream = SimStream(link, self)
         self.links.append(link)
+        self.on_link(link)
         self.tap.connected(link)
         if not self.conditions.is_black_hole:
             self.scheduler.after(self.conditions.delay_ns, lambda: self._arrive(link))
