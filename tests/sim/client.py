@@ -107,7 +107,8 @@ class Client:
     def freeze(self, duration_ms: int) -> None:
         """Let the sender not run for a while, as a stopped process does not."""
         sender = self.selector.sleeper
-        if sender is None:
+        # In the middle of a turn even a deadline that was looked at may pass before the write.
+        if sender is None or not self.selector.is_asleep:
             return
         until_ns = self._world.scheduler.now_ns + duration_ms * MS
         sender.frozen_until_ns = max(sender.frozen_until_ns, until_ns)
@@ -142,6 +143,11 @@ class Client:
         """Return how many records are not settled."""
         alone = sum(self._world.ask(record) is None for record in self.records if record.is_alone)
         return alone + sum(map(_open_in, self.receipts))
+
+    @property
+    def waits_for_epoch(self) -> bool:
+        """Whether every partition waits until no batch has an unknown outcome (departure 4)."""
+        return self.producer._kprod.transaction_manager.bump_is_pending
 
     @property
     def promises(self) -> Promises:

@@ -141,6 +141,11 @@ class SimSelector:
         watched.selector = None
         del self._watched[watched]
 
+    @property
+    def is_asleep(self) -> bool:
+        """Whether the client sleeps here now."""
+        return self._sleeps
+
     def look(self, transport: SimTransport) -> None:
         """Wake the client if what it watches a transport for has come."""
         events, _ = self._watched.get(transport, (0, None))

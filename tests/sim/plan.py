@@ -98,6 +98,8 @@ def make_plan(seed: int, fault_kinds: Sequence[str]) -> Plan:
             settings["max_block_ms"] = draw.one_of((0, 50, 2_000))
     if brokers > 1 and draw.chance(0.2):
         plan.ending = "partial"
+        for settings in plan.producers:  # else what waits for the dead broker may fill it
+            settings["buffer_memory"] = 32 << 20
     for number in range(count):
         plan.operations += _operations(plan, number)
     plan.operations.sort(key=itemgetter("at_ms"))

@@ -13,18 +13,23 @@ if TYPE_CHECKING:
 class Probe:
     """Asks, after the calm, whether a partition takes a producer's records."""
 
-    def __init__(self, client: Client, topic: str, partition: int) -> None:
-        self._client = client
+    def __init__(self, place: int, topic: str, partition: int) -> None:
+        self._place = place
         self._topic = topic
         self._partition = partition
         self._records: list[Sent] = []
 
+    def client(self, world: "World") -> Client:
+        """Return the producer that is at the place now."""
+        return world.clients[self._place]
+
     def try_again(self, world: "World") -> None:
         """Send a fresh record."""
-        known = len(self._client.records)
+        client = self.client(world)
+        known = len(client.records)
         entry = {"topic": self._topic, "partition": self._partition, "size": 16, "observers": 1}
-        send_one(world, self._client, entry)
-        self._records += self._client.records[known:]
+        send_one(world, client, entry)
+        self._records += client.records[known:]
 
     def is_acknowledged(self, world: "World") -> bool:
         """Return whether one of the records was acknowledged."""
@@ -34,5 +39,5 @@ class Probe:
     def describe(self, world: "World") -> str:
         """Say what became of the records."""
         outcomes = [(record.name, world.ask(record)) for record in self._records]
-        where = f"{self._topic}-{self._partition} from sim-{self._client.number}"
+        where = f"{self._topic}-{self._partition} from sim-{self.client(world).number}"
         return f"{where}: after the calm nothing was acknowledged: {outcomes[-3:]}"

@@ -113,10 +113,9 @@ def _bulk(
     finally:
         client.in_calls -= len(records)
     client.receipts.append(receipt)
-    rejected = {failure.index: failure for failure in receipt.failures()}
+    # Rejected records are among the receipt's failures, as are those that failed since.
     for index, record in enumerate(records[: receipt.record_count]):
-        if index not in rejected:
-            world.accepted(record, lambda at=index: _bulk_outcome(receipt, at))  # type: ignore[misc]
+        world.accepted(record, lambda at=index: _bulk_outcome(receipt, at))  # type: ignore[misc]
 
 
 def _bulk_outcome(receipt: SendReceipt, index: int) -> Outcome | None:

@@ -266,28 +266,36 @@ class World:
     def _probe(self) -> None:
         """I14, Q1: after the faults each partition takes a fresh record, soon."""
         probes = [
-            Probe(client, topic, partition)
-            for client in self.clients
+            Probe(place, topic, partition)
+            for place in range(len(self.clients))
             for topic, count in sorted(self.plan.topics.items())
             for partition in range(count)
             if self.cluster.describe(topic, partition).leader_id != self.dead
         ]
-        if not probes:
-            return
-        request_ms = max(c.producer._kprod.config.request_timeout_ms for c in self.clients)
-        linger_ms = max(c.producer._kprod.config.linger_ms for c in self.clients)
+        configs = [client.producer._kprod.config for client in self.clients]
+        request_ms = max(config.request_timeout_ms for config in configs)
+        linger_ms = max(config.linger_ms for config in configs)
         begin_ns = max(self.scheduler.now_ns, self.throttled_until_ns)
         if self.dead >= 0:  # a question about the cluster may have gone to it first
             request_ms *= 3
         end_ns = begin_ns + (request_ms + linger_ms + PROBE_SLACK_MS) * MS
-        left = probes
-        while left and self.scheduler.now_ns < end_ns:
-            for probe in left:
-                self._call(partial(probe.try_again, self))
-            self.scheduler.run_until(self.scheduler.now_ns + PROBE_PACE_MS * MS)
-            left = [probe for probe in left if not probe.is_acknowledged(self)]
+        left = self._try(probes, end_ns)
+        if self.dead >= 0 and any(probe.client(self).waits_for_epoch for probe in left):
+            # What was sent to the dead broker has an unknown outcome until its deadline.
+            self.count("partitions wait for an epoch")
+            delivery_ms = max(config.delivery_timeout_ms for config in configs)
+            left = self._try(left, end_ns + (delivery_ms + request_ms) * MS)
         for probe in left:
             self.find("Q1", probe.describe(self))
+
+    def _try(self, probes: list[Probe], end_ns: int) -> list[Probe]:
+        """Send fresh records until an instant; return what was not acknowledged."""
+        while probes and self.scheduler.now_ns < end_ns:
+            for probe in probes:
+                self._call(partial(probe.try_again, self))
+            self.scheduler.run_until(self.scheduler.now_ns + PROBE_PACE_MS * MS)
+            probes = [probe for probe in probes if not probe.is_acknowledged(self)]
+        return probes
 
     def _call(self, call: Callable[[], object]) -> None:
         """Make a call of the application: here, or in a thread of its own if it may wait."""
