@@ -144,6 +144,9 @@ class Sender:
         is_late = self._timer.is_due(self._clock.now_ms())
         if is_late:
             self._client.catch_up()
+            if accumulator.has_news():
+                # What came while callbacks ran may be late as well; nothing else would notice.
+                accumulator.take_inbox(self._clock.now_ms())
         now_ms = max(now_ms, self._clock.now_ms())
         transaction_manager = self._transaction_manager
         if transaction_manager.fatal_error is not None:

@@ -419,6 +419,26 @@ def test_a_batch_that_has_expired_is_not_sent() -> None:
     assert stage.take().batch.sequence == 1
 
 
+def test_a_record_that_is_late_when_callbacks_return_is_not_sent() -> None:
+    """A callback sends and then runs longer than the delivery timeout: nothing has armed it yet."""
+    stage = Stage(delivery_timeout_ms=1_000, request_timeout_ms=500, batch_size=200)
+    stage.send(b"first")
+    stage.answer()
+    late: list[RecordFuture] = []
+
+    def send_and_sleep(_: object, __: object) -> None:
+        late.extend(stage.put(b"late" * 40) for _ in range(2))  # the first batch is full
+        stage.clock.advance(1_500)
+
+    stage.producer.send("orders", b"v", partition=0, on_delivery=send_and_sleep)
+    stage.clock.advance(1_000)
+    stage.run()
+    error = late[0].exception(0)
+    assert isinstance(error, DeliveryTimeout)
+    assert error.persistence is Persistence.NOT_PERSISTED
+    assert len(stage.history) == 1
+
+
 def test_a_gated_partition_neither_stops_its_node_nor_makes_the_sender_spin() -> None:
     """Others of the broker go on; the turns taken are those of events (departure 7)."""
     stage = Stage({"orders": [1, 1, 1]})
