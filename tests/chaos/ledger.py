@@ -9,18 +9,33 @@ Thread-safety: `open` by one thread, the callbacks by the producer's; read it wh
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
 from kprod.errors import KprodError, Persistence
 from kprod.model import RecordMetadata
+from tests.checker.checks import Anomaly, check_log, check_order
+from tests.checker.history import (
+    NOT_PERSISTED,
+    OFFSET_UNKNOWN,
+    PENDING,
+    POSSIBLY_PERSISTED,
+    Fate,
+    Record,
+)
 
-PENDING = -9
-NOT_PERSISTED = -3
-POSSIBLY_PERSISTED = -2
 EXAMPLES_MAX = 10  # of each kind of wrong
-OFFSET_UNKNOWN = -1  # acknowledged as a duplicate
+_LISTS = {
+    Anomaly.LOST: "lost",
+    Anomaly.MISPLACED: "misplaced",
+    Anomaly.OFFSETS: "misplaced",
+    Anomaly.DUPLICATE: "doubled",
+    Anomaly.UNORDERED: "out_of_order",
+    Anomaly.UNTRUE: "untrue",
+    Anomaly.PHANTOM: "untrue",
+}
+"""Which list of the verdict has which anomaly."""
 
 Callback = Callable[[RecordMetadata | None, KprodError | None], None]
 
@@ -88,10 +103,14 @@ class Ledger:
         """Hold each partition's log, as (offset, number) in log order, against the entries."""
         wrong = _Findings()
         for partition, log in enumerate(logs):
-            found = self._follow(partition, log, wrong)
+            fates = _Fates(self.entries[partition])
+            found = list(log)
+            for finding in (*check_log(found, fates), *check_order(found, fates)):
+                wrong.note(finding.anomaly, f"{partition}/{finding.text}")
+            there = {number for _, number in found}
             for number, entry in enumerate(self.entries[partition]):
-                if entry >= OFFSET_UNKNOWN and number not in found:
-                    wrong.note("lost", f"{partition}/{number}, acknowledged at {entry}")
+                if entry >= OFFSET_UNKNOWN and number not in there:
+                    wrong.note(Anomaly.LOST, f"{partition}/{number}, acknowledged at {entry}")
         everything = Counter(
             entry if entry < OFFSET_UNKNOWN else 0 for entries in self.entries for entry in entries
         )
@@ -105,36 +124,33 @@ class Ledger:
             **wrong.lists,
         )
 
-    def _follow(
-        self, partition: int, log: Iterable[tuple[int, int]], wrong: "_Findings"
-    ) -> dict[int, int]:
-        """Go through one log; returns the offset of each number."""
-        entries = self.entries[partition]
-        found: dict[int, int] = {}
-        newest = -1
-        for offset, number in log:
-            place = f"{partition}/{number} at {offset}"
-            if number in found:
-                wrong.note("doubled", f"{place} and at {found[number]}")
-                continue
-            if number < newest:
-                wrong.note("out_of_order", f"{place} behind {newest}")
-            newest = max(newest, number)
-            found[number] = offset
-            if entries[number] == NOT_PERSISTED:
-                wrong.note("untrue", f"{place} was said not to be persisted")
-            elif entries[number] not in {offset, OFFSET_UNKNOWN, POSSIBLY_PERSISTED, PENDING}:
-                wrong.note("misplaced", f"{place} was acknowledged at {entries[number]}")
-        return found
+
+class _Fates:
+    """The entries of one partition, as the checker wants them; times are not kept."""
+
+    def __init__(self, entries: "array[int]") -> None:
+        self._entries = entries
+
+    def get(self, record: Record) -> Fate | None:
+        """Return the fate of the record of a number."""
+        assert isinstance(record, int)
+        if not 0 <= record < len(self._entries):
+            return None
+        return Fate(0, record, outcome=self._entries[record])
+
+    def items(self) -> Iterator[tuple[Record, Fate]]:
+        """Return every number and its fate."""
+        for number, entry in enumerate(self._entries):
+            yield number, Fate(0, number, outcome=entry)
 
 
 class _Findings:
     """A few examples of each kind of wrong."""
 
     def __init__(self) -> None:
-        kinds = ("lost", "misplaced", "doubled", "out_of_order", "untrue")
-        self.lists: dict[str, list[str]] = {kind: [] for kind in kinds}
+        self.lists: dict[str, list[str]] = {name: [] for name in _LISTS.values()}
 
-    def note(self, kind: str, text: str) -> None:
-        if len(self.lists[kind]) < EXAMPLES_MAX:
-            self.lists[kind].append(text)
+    def note(self, anomaly: Anomaly, text: str) -> None:
+        examples = self.lists[_LISTS[anomaly]]
+        if len(examples) < EXAMPLES_MAX:
+            examples.append(text)

@@ -1,0 +1,191 @@
+"""What must hold between a history and the logs: one checker for simulation and chaos.
+
+A partition is a register that is only appended to, so its linearizability wants no search: one walk
+through the log in its order, and one back.
+
+Thread-safety: pure functions.
+Source: Jepsen's names of anomalies; Adya, "Weak Consistency" (1999), for G1a; the promises P1 to P5
+of the guarantees page.
+"""
+
+import enum
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from tests.checker.history import (
+    NEVER,
+    NOT_PERSISTED,
+    OFFSET_UNKNOWN,
+    PENDING,
+    Fate,
+    Fates,
+    Logged,
+    Record,
+    by_partition,
+)
+
+Log = Iterable[tuple[int, Record]]
+"""Offsets and records of one partition, in log order."""
+
+
+class Anomaly(enum.Enum):
+    """What can be wrong."""
+
+    UNSETTLED = "unsettled record"
+    SETTLED_TWICE = "record with two outcomes"
+    LOST = "lost write"
+    DUPLICATE = "duplicate"
+    MISPLACED = "inconsistent offset"
+    SHARED = "two records acknowledged at one offset"
+    UNTRUE = "aborted write in the log (G1a)"
+    PHANTOM = "write from nowhere"
+    UNORDERED = "non-monotonic sends"
+    STALE = "order against real time"
+    OFFSETS = "offsets that do not rise"
+
+
+class Finding(NamedTuple):
+    """An anomaly, and the two things that contradict each other."""
+
+    anomaly: Anomaly
+    text: str
+
+
+class Promises(NamedTuple):
+    """What the settings promise.
+
+    Attributes:
+        is_idempotent: A record is in a log at most once.
+        keeps_order: The records of one caller are in the order of their sends.
+    """
+
+    is_idempotent: bool = True
+    keeps_order: bool = True
+
+
+def check_history(
+    fates: Fates, logged: Iterable[Logged], promises: Promises | None = None
+) -> Iterator[Finding]:
+    """Compare a whole history with all logs.
+
+    Args:
+        fates: Of every record.
+        logged: Every record of every log, each log in its order.
+        promises: Of all producers; None for the default settings.
+
+    Yields:
+        What is wrong.
+    """
+    promises = promises or Promises()
+    found: dict[Record, tuple[int, int]] = {}
+    for partition, log in by_partition(logged):
+        is_idempotent = promises.is_idempotent
+        yield from check_log(log, fates, is_idempotent=is_idempotent, partition=partition)
+        if promises.keeps_order:
+            yield from check_order(log, fates)
+        yield from check_real_time(log, fates)
+        for offset, record in log:
+            found.setdefault(record, (partition, offset))
+    yield from check_outcomes(fates)
+    for record, fate in fates.items():
+        if fate.is_acknowledged and (found.get(record) or (-1,))[0] != fate.partition:
+            text = f"{record!r} was acknowledged in {fate.partition} at {fate.outcome}"
+            yield Finding(Anomaly.LOST, f"{text}; it is in {found.get(record)}")
+
+
+def check_outcomes(fates: Fates) -> Iterator[Finding]:
+    """See that each record has one outcome, and no two the same place."""
+    places: dict[tuple[int, int], Record] = {}
+    for record, fate in fates.items():
+        if fate.outcome == PENDING:
+            yield Finding(Anomaly.UNSETTLED, f"{record!r} is not settled")
+        for repeat in fate.repeats:
+            yield Finding(Anomaly.SETTLED_TWICE, f"{record!r}: {fate.outcome}, then {repeat}")
+        if fate.outcome > OFFSET_UNKNOWN:
+            place = fate.partition, fate.outcome
+            other = places.setdefault(place, record)
+            if other != record:
+                yield Finding(Anomaly.SHARED, f"{other!r} and {record!r} at {place}")
+
+
+def check_log(
+    log: Log, fates: Fates, *, is_idempotent: bool = True, partition: int = -1
+) -> Iterator[Finding]:
+    """See that one log has what it must have, and where.
+
+    Args:
+        log: In its order; read once.
+        fates: Of every record.
+        is_idempotent: A record is there at most once.
+        partition: The log's; −1 where all records are known to have gone to it.
+
+    Yields:
+        What is wrong.
+    """
+    found: dict[Record, int] = {}
+    last_offset = -1
+    for offset, record in log:
+        if offset <= last_offset:
+            yield Finding(Anomaly.OFFSETS, f"{record!r} at {offset} behind {last_offset}")
+        last_offset = max(last_offset, offset)
+        fate = fates.get(record)
+        if fate is None:
+            yield Finding(Anomaly.PHANTOM, f"{record!r} at {offset} was never sent")
+        elif record not in found:
+            found[record] = offset
+            yield from _check_place(fate, record, offset, partition)
+        elif is_idempotent:
+            yield Finding(Anomaly.DUPLICATE, f"{record!r} at {offset} and at {found[record]}")
+
+
+def _check_place(fate: Fate, record: Record, offset: int, partition: int) -> Iterator[Finding]:
+    if fate.outcome == NOT_PERSISTED:
+        yield Finding(Anomaly.UNTRUE, f"{record!r} at {offset} was said not to be persisted")
+    is_elsewhere = partition not in {-1, fate.partition}  # which is told as a lost write
+    if fate.outcome > OFFSET_UNKNOWN and fate.outcome != offset and not is_elsewhere:
+        text = f"{record!r} at {offset} was acknowledged at {fate.outcome}"
+        yield Finding(Anomaly.MISPLACED, text)
+
+
+def check_order(log: Log, fates: Fates) -> Iterator[Finding]:
+    """See that one log has the records of each caller in the order of their sends.
+
+    Args:
+        log: In its order; read once.
+        fates: Of every record.
+
+    Yields:
+        What is wrong.
+    """
+    newest: dict[int, tuple[int, Record]] = {}
+    for offset, record in log:
+        fate = fates.get(record)
+        if fate is None:
+            continue
+        order, before = newest.get(fate.caller, (-1, record))
+        if fate.order < order:
+            yield Finding(Anomaly.UNORDERED, f"{record!r} at {offset} is behind {before!r}")
+        else:
+            newest[fate.caller] = fate.order, record
+
+
+def check_real_time(log: Sequence[tuple[int, Record]], fates: Fates) -> Iterator[Finding]:
+    """See that what was acknowledged before another send began stands before that record.
+
+    Args:
+        log: One partition's, in its order.
+        fates: Of every record, with times.
+
+    Yields:
+        What is wrong.
+    """
+    earliest, first = NEVER, None
+    for offset, record in reversed(log):
+        fate = fates.get(record)
+        if fate is None:
+            continue
+        if earliest < fate.invoked:
+            text = f"{record!r} at {offset}, sent at {fate.invoked}, stands before {first!r}"
+            yield Finding(Anomaly.STALE, f"{text}, which was acknowledged at {earliest}")
+        if fate.outcome == offset and fate.settled < earliest:
+            earliest, first = fate.settled, record
