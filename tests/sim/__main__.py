@@ -11,7 +11,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,13 +62,13 @@ def verdict_of(plan: Plan) -> Verdict:
     return verdict
 
 
-def run_chunk(seeds: range) -> Chunk:
-    """Simulate some seeds."""
+def run_chunk(seeds: range, always: Sequence[str] = ()) -> Chunk:
+    """Simulate some seeds, each with the faults that are always wanted."""
     counts: Counter[str] = Counter()
     events = 0
     failures = []
     for seed in seeds:
-        verdict = verdict_of(make_plan(seed, list(FAULTS)))
+        verdict = verdict_of(make_plan(seed, list(FAULTS), always))
         counts.update(verdict.counts)
         events += verdict.events
         if verdict.findings:
@@ -89,14 +90,14 @@ def base_of(text: str) -> int:
     return int(done.stdout[:10], 16)
 
 
-def run(seeds: int, base: int, processes: int) -> int:
+def run(seeds: int, base: int, processes: int, always: Sequence[str] = ()) -> int:
     """Simulate many seeds and report; 0 if nothing was found."""
     began = reported = time.monotonic()
     done, events = 0, 0
     counts: Counter[str] = Counter()
     failures: list[Failure] = []
     with multiprocessing.get_context("fork").Pool(processes) as pool:
-        for chunk in pool.imap_unordered(run_chunk, _chunks(base, seeds)):
+        for chunk in pool.imap_unordered(partial(run_chunk, always=always), _chunks(base, seeds)):
             done += chunk.seeds
             events += chunk.events
             counts.update(chunk.counts)
@@ -144,12 +145,13 @@ def replay(name: str, *, trace: bool, partition: str | None) -> int:
     return 1 if verdict.findings else 0
 
 
-def first(seeds: int) -> int:
+def first(seeds: int, without: Sequence[str]) -> int:
     """Simulate from seed 0 until one fails, and print it; 0 if none did."""
     for seed in range(seeds):
         verdict = simulate(make_plan(seed, list(FAULTS)))
-        if verdict.findings:
-            finding = verdict.findings[0]
+        findings = [each for each in verdict.findings if each.invariant not in without]
+        if findings:
+            finding = findings[0]
             print(f"seed {seed:4}  {finding.invariant:4} {finding.text[:120]}")
             return 1
     return 0
@@ -172,6 +174,15 @@ def shrink(name: str, target: str | None) -> int:
     return 0
 
 
+def _kinds(text: str) -> list[str]:
+    kinds = text.split(",")
+    if unknown := sorted(set(kinds) - set(FAULTS)):
+        raise argparse.ArgumentTypeError(
+            f"no such fault: {', '.join(unknown)}; there are {', '.join(FAULTS)}"
+        )
+    return kinds
+
+
 def main() -> int:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
@@ -180,6 +191,9 @@ def main() -> int:
     running.add_argument("--seeds", type=int, default=20_000)
     running.add_argument("--base", default="HEAD", help="first seed, or a commit that gives it")
     running.add_argument("-j", "--processes", type=int, default=2)
+    running.add_argument(
+        "--always", default=[], type=_kinds, help="faults that every run has, between commas"
+    )
     again = commands.add_parser("replay", help="run one seed, or a stored plan")
     again.add_argument("plan", help="a seed, or a plan's file")
     again.add_argument("--trace", action="store_true", help="print what happened")
@@ -189,20 +203,23 @@ def main() -> int:
     small.add_argument("--to", metavar="FILE", help="write the plan there")
     one = commands.add_parser("first", help="simulate from seed 0 to the first failure")
     one.add_argument("--seeds", type=int, default=2_000)
+    one.add_argument("--without", action="append", default=[], help="an invariant not to check")
     planted = commands.add_parser("mutants", help="plant faults, and see which seed finds each")
     planted.add_argument("names", nargs="*")
     planted.add_argument("--seeds", type=int, default=2_000)
+    planted.add_argument("--without", action="append", default=[], help="see first")
+    planted.add_argument("-j", "--processes", type=int, default=1)
     given = parser.parse_args()
     if given.command == "shrink":
         return shrink(given.plan, given.to)
     if given.command == "first":
-        return first(given.seeds)
+        return first(given.seeds, given.without)
     if given.command == "mutants":
         from tests.sim.mutants import run_mutants  # noqa: PLC0415 - not in a planted copy
 
-        return run_mutants(given.names, given.seeds)
+        return run_mutants(given.names, given.seeds, given.without, given.processes)
     if given.command == "run":
-        return run(given.seeds, base_of(given.base), given.processes)
+        return run(given.seeds, base_of(given.base), given.processes, given.always)
     return replay(given.plan, trace=given.trace, partition=given.partition)
 
 

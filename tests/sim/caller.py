@@ -36,6 +36,10 @@ class Caller:
         self._is_ending = True
         self._actor.wake_if_idle()
 
+    def drop(self) -> None:
+        """Make none of the calls that wait for their turn."""
+        self._calls.clear()
+
     def _run(self) -> None:
         while self._calls or not self._is_ending:
             if self._calls:

@@ -7,6 +7,7 @@ from kprod.network.address_cursor import SocketAddress
 from kprod.network.outgoing import Piece
 from kprod.network.resolver import Resolution
 from kprod.network.selector import EVENT_READ, EVENT_WRITE
+from kprod.network.socket_wait import SocketWait
 from tests.sim.draw import Draw
 from tests.sim.link import Link
 from tests.sim.scheduler import MS, Actor, LivelockError, Scheduler
@@ -18,15 +19,44 @@ _BYTES_MAX = 1 << 62
 TURNS_MAX = 2_000
 
 
+class Shortage:
+    """Lets one call of a client's doors fail for want of memory.
+
+    Attributes:
+        calls_left: The call that fails, counted down to 1; 0 lets all succeed.
+        failed: Calls that have failed.
+    """
+
+    def __init__(self) -> None:
+        self.calls_left = 0
+        self.failed = 0
+
+    def pass_door(self) -> None:
+        """Fail if it is this call's turn."""
+        if self.calls_left:
+            self.calls_left -= 1
+            if not self.calls_left:
+                self.failed += 1
+                raise MemoryError("a door of the simulation has no memory")
+
+
 class SimTransport:
-    """The client's end of a link."""
+    """The client's end of a link.
+
+    Args:
+        link: Of one connection.
+        network: Has all links.
+        shortage: The client's.
+    """
 
     gathers = True
 
-    def __init__(self, link: Link, network: "SimNetwork") -> None:
+    def __init__(self, link: Link, network: "SimNetwork", shortage: Shortage) -> None:
         self.link = link
+        self._shortage = shortage
         self.network = network
         self.selector: SimSelector | None = None
+        self.socket_wait: SimSocketWait | None = None
         self.is_connected = False
         self.connect_error: OSError | None = None
         self.error: OSError | None = None
@@ -52,6 +82,8 @@ class SimTransport:
         """Wake the client if it waits for this transport."""
         if self.selector is not None:
             self.selector.look(self)
+        if self.socket_wait is not None:
+            self.socket_wait.look()
 
     def finish_connect(self) -> None:
         """Complete the connection, or raise what it ended with."""
@@ -64,6 +96,7 @@ class SimTransport:
 
     def write(self, piece: Piece) -> int:
         """Take as much as there is room for, copied."""
+        self._shortage.pass_door()
         if self.error:
             raise self.error
         data = bytes(piece)
@@ -75,6 +108,7 @@ class SimTransport:
 
     def read_into(self, buffer: bytearray, bytes_max: int = _BYTES_MAX) -> int | None:
         """Give what has arrived, as much as fits."""
+        self._shortage.pass_door()
         down = self.link.down
         if self.error:
             raise self.error
@@ -101,20 +135,70 @@ class SimTransport:
             self.link.down.lose()
 
 
+class SimSocketWait(SocketWait):
+    """Waits in virtual time until one transport is readable, or until it is woken."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._transport: SimTransport | None = None
+        self._is_woken = False
+        self._sleeper: Actor | None = None
+
+    @property
+    def _is_readable(self) -> bool:
+        transport = self._transport
+        return transport is not None and bool(transport.ready_events & EVENT_READ)
+
+    def watch(self, transport: Any) -> None:
+        """See `SocketWait.watch`."""
+        if self._transport is not None:
+            self._transport.socket_wait = None
+        self._transport = transport
+        transport.socket_wait = self
+
+    def wait(self, timeout_s: float) -> None:
+        """See `SocketWait.wait`."""
+        if not self._is_woken and not self._is_readable and timeout_s > 0:
+            self._sleeper = self._scheduler.current
+            assert self._sleeper is not None, "an event of the simulation would wait for a socket"
+            self._sleeper.sleep(self._scheduler.now_ns + int(timeout_s * 1_000 * MS))
+            self._sleeper = None
+        self._is_woken = False
+
+    def wake(self) -> None:
+        """See `SocketWait.wake`."""
+        self._is_woken = True
+        if self._sleeper is not None:
+            self._sleeper.wake()
+
+    def look(self) -> None:
+        """End the wait if the transport has become readable."""
+        if self._sleeper is not None and self._is_readable:
+            self._sleeper.wake()
+
+    def close_after_fork(self) -> None:
+        """See `SocketWait.close_after_fork`."""
+
+
 class SimSelector:
     """Readiness of one client's transports; sleeps by giving way to other actors.
 
     Args:
         scheduler: Of the run.
         draw: Orders what is ready together.
+        shortage: The client's.
+        can_pause: See the attribute.
 
     Attributes:
         sleeper: The actor that slept here last: the sender.
+        can_pause: The direct path may wait for a response beside the selector.
     """
 
-    can_pause = False
-
-    def __init__(self, scheduler: Scheduler, draw: Draw) -> None:
+    def __init__(
+        self, scheduler: Scheduler, draw: Draw, shortage: Shortage, *, can_pause: bool
+    ) -> None:
+        self.can_pause = can_pause
+        self._shortage = shortage
         self.sleeper: Actor | None = None
         self._turns = 0
         self._turned_ns = 0
@@ -127,6 +211,7 @@ class SimSelector:
     def register(self, watched: Any, events: int, owner: Any) -> None:
         """Watch a transport."""
         assert watched not in self._watched
+        self._shortage.pass_door()
         watched.selector = self
         self._watched[watched] = (events, owner)
 
@@ -155,6 +240,7 @@ class SimSelector:
     def select(self, timeout_ms: int) -> list[tuple[Any, int]]:
         """Sleep until something is ready, `wakeup`, or the time is over."""
         assert timeout_ms >= 0
+        self._shortage.pass_door()
         self._check_spin()
         ready = self._ready()
         if not ready and not self._is_woken and timeout_ms:

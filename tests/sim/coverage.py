@@ -1,25 +1,84 @@
-"""Rare states that the runs must have shown: where a counter stays 0, a weight is wrong."""
+"""Rare states that the runs must have shown: where a counter stays 0, a weight is wrong.
 
-from collections.abc import Mapping
+Most counters are made from the product's own tables, so that a new state, event or code wants a
+fault that leads to it, or a line here that says why there is none.
+"""
 
+from collections.abc import Callable, Container, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from kprod.metrics.state_log import Event
+from kprod.network import node_state
+from kprod.producer import produce_response
+from kprod.producer.transaction import transaction_state
 from tests.sim.faults import FAULTS
+
+NOT_SIMULATED = {
+    Event.THROTTLED: "no broker asks for a silence of more than three seconds",
+}
+"""Events that no run shows, and why."""
+
+NO_MOVES = {
+    ("CONNECTING", "AUTHENTICATION_FAILED"): "the simulated brokers ask for no authentication",
+    ("AUTHENTICATION_FAILED", "CONNECTING"): "likewise",
+    ("UNINITIALIZED", "FATAL"): "an error is fatal in response to a request, which changes state",
+}
+"""Moves of the product's tables that no run shows, and why."""
+
+_TABLES: tuple[Any, ...] = (node_state, transaction_state)
+
+
+def _moves() -> list[str]:
+    moves = [
+        (present.name, following.name)
+        for module in _TABLES
+        for present, followers in module.TRANSITIONS.items()
+        for following in followers
+    ]
+    return [f"move {' '.join(move)}" for move in sorted(moves) if move not in NO_MOVES]
+
+
+def _codes() -> Iterator[str]:
+    codes = (
+        produce_response.MAYBE_PERSISTED_CODES
+        | produce_response.TAKEN_CODES
+        | produce_response.FATAL_CODES
+        | produce_response.SEQUENCE_CODES
+    )
+    for code in sorted(codes):
+        yield f"response {int(code)}"
+
 
 EXPECTED = (
     *(f"fault {kind}" for kind in FAULTS),
+    *(f"event {event.text}" for event in Event if event not in NOT_SIMULATED),
+    *_moves(),
+    *_codes(),
     "NOT_PERSISTED",
     "POSSIBLY_PERSISTED",
     "acknowledged",
+    "asked at once",
+    "callback closes",
     "callback flushes",
+    "callback purges",
     "callback raises",
     "callback sends",
+    "callback sends again",
+    "callback sleeps",
     "close in the middle",
     "cut with a request in flight",
     "failed",
     "flush left none",
     "flush left records",
     "freeze",
+    "log handler raises",
+    "partitions wait for an epoch",
     "pipelined",
+    "producer replaced after a fatal error",
     "purge",
+    "request of a closed connection arrives",
+    "response None",
     "response that does not fit",
     "result failed",
     "result raised KprodTimeout",
@@ -28,6 +87,13 @@ EXPECTED = (
     "send raised ClosedError",
     "send raised MetadataTimeout",
     "send raised RecordTooLarge",
+    "send raised UnknownPartition",
+    "sequences wrap",
+    "task was cancelled",
+    "task: flush left none",
+    "task: flush left records",
+    "task: send raised BufferTimeout",
+    "task: send was cancelled",
     "wait for a lock",
 )
 
@@ -35,3 +101,34 @@ EXPECTED = (
 def missing(counts: Mapping[str, int]) -> list[str]:
     """Return the expected counters that are 0."""
     return [name for name in EXPECTED if not counts.get(name)]
+
+
+class _CountedMoves:
+    """The states that may follow one; counts each that is asked for."""
+
+    def __init__(
+        self, name: str, followers: Container[Any], count: Callable[[str], object]
+    ) -> None:
+        self._name = name
+        self._followers = followers
+        self._count = count
+
+    def __contains__(self, following: Any) -> bool:
+        self._count(f"move {self._name} {following.name}")
+        return following in self._followers
+
+
+@contextmanager
+def counted_moves(count: Callable[[str], object]) -> Generator[None]:
+    """Have the product's tables of states count the moves that are made."""
+    tables = [(module, module.TRANSITIONS) for module in _TABLES]
+    for module, table in tables:
+        module.TRANSITIONS = {
+            present: _CountedMoves(present.name, followers, count)
+            for present, followers in table.items()
+        }
+    try:
+        yield
+    finally:
+        for module, table in tables:
+            module.TRANSITIONS = table

@@ -9,19 +9,27 @@ from typing import TYPE_CHECKING
 
 from kprod.broker import Refused
 from kprod.protocol.api import ApiKey
+from tests.sim.link import UNBOUNDED
 from tests.sim.plan import Entry
 from tests.sim.scheduler import MS
 
 if TYPE_CHECKING:
+    from tests.sim.client import Client
     from tests.sim.link import Link
     from tests.sim.world import World
 
-BEFORE_APPEND = (3, 5, 6, 7, 9, 13, 19, 56)
-"""Codes of a broker that has not appended the batch, and lets the client try again."""
+BEFORE_APPEND = (-1, 2, 3, 5, 6, 7, 9, 13, 19, 56)
+"""Codes of a broker that has not appended the batch; most let the client try again."""
 FINAL = (10, 29, 87)
 """Codes that end a batch that is not appended."""
-AFTER_APPEND = (6, 7, 20, 56)
-"""Codes after which the batch may be in the log."""
+TOO_LARGE = 10
+SEQUENCE = (45, 59)
+"""Codes of a broker that does not know what came before the batch, or the producer."""
+FATAL = (31, 35, 53, 90)
+"""Codes after which a producer cannot go on."""
+AFTER_APPEND = (-1, 6, 7, 20, 46, 56)
+"""Codes after which the batch may be in the log; 46 says that it is."""
+OLD_EPOCH = 47
 METADATA = (3, 5)
 PRODUCER_ID = (7, 14, 15, 16, 51)
 _SPOILT_APIS = (ApiKey.PRODUCE, ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID)
@@ -103,7 +111,7 @@ def _stall(world: "World", entry: Entry) -> None:
 
 def _move_leader(world: "World", entry: Entry) -> None:
     topic = entry["topic"]
-    partition = entry["choice"] % world.plan.topics[topic]
+    partition = entry["choice"] % world.topics.counts[topic]
     view = world.cluster.describe(topic, partition)
     sound = [node for node in view.isr if world.is_alive(node)]
     if sound:
@@ -112,7 +120,7 @@ def _move_leader(world: "World", entry: Entry) -> None:
 
 def _lag(world: "World", entry: Entry) -> None:
     topic, choice = entry["topic"], entry["choice"]
-    partition = choice % world.plan.topics[topic]
+    partition = choice % world.topics.counts[topic]
     lag_ms = (0, 5, 100, 1_000, None)[(choice >> 4) % 5]
     followers = world.cluster.describe(topic, partition).replicas
     try:
@@ -142,6 +150,61 @@ def _error_before(world: "World", entry: Entry) -> None:
 def _error_final(world: "World", entry: Entry) -> None:
     code = FINAL[entry["choice"] % len(FINAL)]
     world.cluster.faults.fail_next(ApiKey.PRODUCE, code)
+
+
+def _too_large(world: "World", entry: Entry) -> None:
+    for _ in range(1 + entry["choice"] % 4):  # a part of a batch may be too large, too
+        world.cluster.faults.fail_next(ApiKey.PRODUCE, TOO_LARGE)
+
+
+def _sequence_error(world: "World", entry: Entry) -> None:
+    code = (*SEQUENCE, OLD_EPOCH)[entry["choice"] % 3]
+    world.cluster.faults.fail_next(ApiKey.PRODUCE, code)
+
+
+def _error_fatal(world: "World", entry: Entry) -> None:
+    code = FATAL[entry["choice"] % len(FATAL)]
+    api = ApiKey.INIT_PRODUCER_ID if entry["choice"] & 512 else ApiKey.PRODUCE
+    world.cluster.faults.fail_next(api, code)
+
+
+def _remake_topic(world: "World", entry: Entry) -> None:
+    if not world.topics.remake(entry["topic"], 1 + entry["choice"] % 4):
+        world.count("topic was remade often enough")
+
+
+def _grow_topic(world: "World", entry: Entry) -> None:
+    if not world.topics.grow(entry["topic"]):
+        world.count("topic has grown enough")
+
+
+def _names_fail(world: "World", entry: Entry) -> None:
+    clients = list(world.clients)
+    for client in clients:
+        client.resolver.is_failing = True
+    world.later(entry["for_ms"], lambda: _names_work(clients))
+
+
+def _names_work(clients: "list[Client]") -> None:
+    for client in clients:
+        client.resolver.is_failing = False
+
+
+def _drip(world: "World", entry: Entry) -> None:
+    conditions = world.network.conditions
+    conditions.slice_max, conditions.delay_ns = 10 + entry["choice"] % 60, 3 * MS
+
+    def stop() -> None:
+        conditions.slice_max, conditions.delay_ns = UNBOUNDED, MS // 4
+
+    world.later(min(entry["for_ms"], 300), stop)
+
+
+def _stale_metadata(world: "World", entry: Entry) -> None:
+    """Let a broker that has not heard of the latest changes answer."""
+    world.cluster.faults.rewrite(
+        ApiKey.METADATA, lambda frame: world.topics.older_metadata(frame, entry["choice"])
+    )
 
 
 def _error_metadata(world: "World", entry: Entry) -> None:
@@ -204,6 +267,12 @@ def _forget_topic(world: "World", entry: Entry) -> None:
     world.later(entry["for_ms"], lambda: world.cluster.remember_topic(entry["topic"]))
 
 
+def _memory_error(world: "World", entry: Entry) -> None:
+    """Let one of the next calls of a client's doors find no memory."""
+    client = world.clients[entry["choice"] % len(world.clients)]
+    client.shortage.calls_left = 1 + entry["choice"] % 40
+
+
 def _freeze(world: "World", entry: Entry) -> None:
     client = world.clients[entry["choice"] % len(world.clients)]
     client.freeze(entry["for_ms"])
@@ -238,6 +307,14 @@ FAULTS: Mapping[str, Callable[["World", Entry], None]] = {
     "throttle": _throttle,
     "error_before": _error_before,
     "error_final": _error_final,
+    "too_large": _too_large,
+    "sequence_error": _sequence_error,
+    "error_fatal": _error_fatal,
+    "remake_topic": _remake_topic,
+    "grow_topic": _grow_topic,
+    "names_fail": _names_fail,
+    "drip": _drip,
+    "stale_metadata": _stale_metadata,
     "error_metadata": _error_metadata,
     "error_producer_id": _error_producer_id,
     "no_response": _no_response,
@@ -250,6 +327,7 @@ FAULTS: Mapping[str, Callable[["World", Entry], None]] = {
     "cut_response": _cut_response,
     "wrong_correlation": _wrong_correlation,
     "forget_topic": _forget_topic,
+    "memory_error": _memory_error,
     "freeze": _freeze,
     "spurious_wakeup": _spurious_wakeup,
     "wall_clock": _wall_clock,

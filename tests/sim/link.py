@@ -23,6 +23,9 @@ UNBOUNDED = 1 << 40
 class Tap(Protocol):
     """An observer of the client's side of every link."""
 
+    def count(self, name: str) -> None:
+        """Something rare has happened."""
+
     def connected(self, link: "Link") -> None:
         """A connection attempt has begun."""
 
@@ -110,6 +113,12 @@ class Pipe:
                 size = len(taken) - at
             self._launch(taken[at : at + size])
             at += size
+
+    def thaw(self) -> None:
+        """End a hold: what flies arrives now."""
+        self.held_until_ns = 0
+        for _ in self._flying:
+            self._scheduler.after(0, self._land)
 
     def end(self) -> None:
         """Let the end of the stream follow what flies."""

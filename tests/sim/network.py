@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from kprod.broker.sockets import Listener, Ready, Stream, Watcher
 from kprod.network.address_cursor import SocketAddress
-from tests.sim.client_io import SimTransport
+from tests.sim.client_io import Shortage, SimTransport
 from tests.sim.link import Conditions, Link, Tap
 from tests.sim.scheduler import Scheduler
 
@@ -40,6 +40,8 @@ class SimStream:
         data = self.link.up.read(len(buffer))
         if data:
             buffer[: len(data)] = data
+            if self.link.transport.is_closed:
+                self.network.tap.count("request of a closed connection arrives")
             return len(data)
         return 0 if self.link.up.has_ended else None
 
@@ -113,10 +115,10 @@ class SimNetwork:
 
     # The client's side.
 
-    def connect(self, client: int, address: SocketAddress) -> SimTransport:
+    def connect(self, client: int, shortage: Shortage, address: SocketAddress) -> SimTransport:
         """Begin a connection; what becomes of it is decided when the first packet arrives."""
         link = Link(self, len(self.links), client, address.port)
-        link.transport = SimTransport(link, self)
+        link.transport = SimTransport(link, self, shortage)
         link.stream = SimStream(link, self)
         self.links.append(link)
         self.on_link(link)
@@ -142,7 +144,8 @@ class SimNetwork:
         for link in self.live_links():
             if link.up.is_swallowing or link.down.is_swallowing:
                 link.cut(loses=False)
-            link.up.held_until_ns = link.down.held_until_ns = 0
+            link.up.thaw()
+            link.down.thaw()
             if not link.transport.is_connected:  # a packet that met a black hole
                 link.cut(loses=True)
 

@@ -1,19 +1,24 @@
 """What must hold after a run, judged from the application's view and the brokers' stored bytes.
 
 It decodes batches with the slow and literal decoder of `tests.oracle`, and asks nothing of kprod
-but the outcome of each record.
+but the outcome of each record. What a history and a log must have in common is `tests.checker`'s.
 
 Source: I1 to I7 and I14 of the reliability page's invariants.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tests.checker import checks, history
+from tests.checker.checks import Anomaly
+from tests.checker.history import OFFSET_UNKNOWN, POSSIBLY_PERSISTED, Fate, Record
 from tests.oracle import record_v2
 
 NOT_PERSISTED = "NOT_PERSISTED"
+_OVERTAKING = frozenset({"Purged", "ClosedError"})
 
 
 class Outcome(NamedTuple):
@@ -42,12 +47,17 @@ class Sent:
         caller: The thread that sent it.
         order: Of this producer's sends, from 0.
         topic: Where it goes.
+        partition: Where it was sent to; −1 where kprod chose.
+        partition_count: Partitions of the topic when `send` began.
         value: What was sent.
         deadline_ns: When it must be settled.
         is_alone: It was not sent in bulk, so it has a future of its own.
         observers: How many were asked to tell.
         told: What each observer was told, in order.
         settled_ns: When the first was told.
+        told_by: The actor on which the first observer was told.
+        invoked_ns: When `send` began.
+        accepted_ns: When `send` returned.
     """
 
     name: bytes
@@ -57,10 +67,15 @@ class Sent:
     topic: str
     value: bytes
     deadline_ns: int = 0
+    partition: int = -1
+    partition_count: int = 0
     is_alone: bool = True
     observers: int = 0
     told: list[Outcome] = field(default_factory=list)
     settled_ns: int = -1
+    invoked_ns: int = -1
+    accepted_ns: int = -1
+    told_by: int = -1
     final: Outcome | None = None
 
 
@@ -80,26 +95,29 @@ class Finding(NamedTuple):
     text: str
 
 
-Logs = Mapping[tuple[str, int], Sequence[Stored]]
+Logs = Mapping[tuple[str, int, int], Sequence[Stored]]
+"""By topic, partition, and how often the topic had been made anew."""
+
+Places = Mapping[bytes, Sequence[tuple[str, int, int, int]]]
+"""Where a record is: topic, partition, generation of the topic, offset."""
 
 
-def read_logs(batches: Mapping[str, Mapping[int, Sequence[bytes]]]) -> Logs:
-    """Decode the logs of all partitions.
+def read_logs(partitions: Mapping[int, Sequence[bytes]]) -> Mapping[int, Sequence[Stored]]:
+    """Decode the logs of a topic.
 
     Args:
-        batches: Encoded batches in order of offset, by topic and partition.
+        partitions: Encoded batches in order of offset, by partition.
 
     Returns:
-        Records by topic and partition.
+        Records by partition.
     """
     return {
-        (topic, partition): [
+        partition: [
             Stored(record.offset, record.value or b"", batch.producer_id, batch.producer_epoch)
             for encoded in found
             for batch in record_v2.decode_batches(encoded)
             for record in batch.records
         ]
-        for topic, partitions in batches.items()
         for partition, found in partitions.items()
     }
 
@@ -114,7 +132,11 @@ class Promises:
 
 
 def check(
-    sent: Sequence[Sent], logs: Logs, promises: Mapping[int, Promises], slack_ns: int
+    sent: Sequence[Sent],
+    logs: Logs,
+    promises: Mapping[int, Promises],
+    slack_ns: int,
+    unheard: AbstractSet[bytes] = frozenset(),
 ) -> list[Finding]:
     """Return every broken invariant of the records.
 
@@ -123,22 +145,97 @@ def check(
         logs: After the run has come to rest.
         promises: By number of the producer.
         slack_ns: How long after its deadline a record may be settled.
+        unheard: Names of records of which the application cannot know whether they were accepted.
     """
     findings: list[Finding] = []
     places = _places(logs)
     for record in sent:
         findings += _check_told(record, slack_ns)
-        findings += _check_stored(record, logs, places, promises[record.client])
-    findings += _check_order(sent, logs, promises)
-    findings += _check_unknown(sent, places)
+        if promises[record.client].keeps_acknowledged:
+            findings += _check_acknowledged(record, logs, places)
+    fates = _fates(sent, promises)
+    for (topic, partition, generation), log in logs.items():
+        where = f"{topic}-{partition}" + (f" ({generation + 1}.)" if generation else "")
+        heard = [stored for stored in log if _name_of(stored.value) not in unheard]
+        for finding in _check_log(heard, fates[topic], promises):
+            if finding.anomaly is not Anomaly.MISPLACED:  # `_check_acknowledged` knows better
+                findings.append(Finding(_INVARIANTS[finding.anomaly], f"{where}: {finding.text}"))
     return findings
 
 
-def _places(logs: Logs) -> dict[bytes, list[tuple[str, int, int]]]:
-    places: dict[bytes, list[tuple[str, int, int]]] = defaultdict(list)
-    for (topic, partition), log in logs.items():
+_INVARIANTS = {
+    Anomaly.PHANTOM: "I2",
+    Anomaly.OFFSETS: "I2",
+    Anomaly.DUPLICATE: "I3",
+    Anomaly.UNORDERED: "I4",
+    Anomaly.UNTRUE: "I5",
+    Anomaly.STALE: "I16",
+}
+
+
+@dataclass(slots=True)
+class _SentFate(Fate):
+    """A fate, and the producer whose record it is."""
+
+    client: int = -1
+
+
+def _fates(
+    sent: Sequence[Sent], promises: Mapping[int, Promises]
+) -> Mapping[str, dict[Record, _SentFate]]:
+    """Return what became of each record, by its topic and name."""
+    callers: dict[tuple[int, int], int] = {}
+    fates: dict[str, dict[Record, _SentFate]] = defaultdict(dict)
+    for record in sent:
+        final = record.final
+        fate = fates[record.topic][record.name] = _SentFate(
+            caller=callers.setdefault((record.client, record.caller), len(callers)),
+            order=record.order,
+            invoked=record.invoked_ns,
+            client=record.client,
+        )
+        if final is None:
+            continue
+        if final.error:
+            is_absent = final.persistence == NOT_PERSISTED
+            fate.outcome = history.NOT_PERSISTED if is_absent else POSSIBLY_PERSISTED
+            continue
+        fate.outcome, fate.partition = max(final.offset, OFFSET_UNKNOWN), final.partition
+        if record.settled_ns >= 0 and promises[record.client].keeps_acknowledged:
+            fate.settled = record.settled_ns
+    return fates
+
+
+def _check_log(
+    log: Sequence[Stored],
+    fates: Mapping[Record, _SentFate],
+    promises: Mapping[int, Promises],
+) -> Iterable[checks.Finding]:
+    """I2 to I5, I16: look at one log, and at what each producer and each id has in it."""
+    whole = [(stored.offset, _name_of(stored.value)) for stored in log]
+    clients: dict[int, list[tuple[int, Record]]] = defaultdict(list)
+    ids: dict[tuple[int, int], list[tuple[int, Record]]] = defaultdict(list)
+    for stored, (offset, name) in zip(log, whole, strict=True):
+        client = fates[name].client if name in fates else -1
+        clients[client].append((offset, name))
+        # A late request of an id that was given up may still be appended behind newer records,
+        # which the protocol cannot prevent (after the last epoch of an id).
+        ids[client, stored.producer_id].append((offset, name))
+    for client, part in clients.items():
+        is_idempotent = client >= 0 and promises[client].is_idempotent
+        yield from checks.check_log(part, fates, is_idempotent=is_idempotent)
+    for (client, _), part in ids.items():
+        if client >= 0 and promises[client].keeps_order:
+            yield from checks.check_order(part, fates)
+    yield from checks.check_real_time(whole, fates)
+
+
+def _places(logs: Logs) -> Places:
+    places: dict[bytes, list[tuple[str, int, int, int]]] = defaultdict(list)
+    for (topic, partition, generation), log in logs.items():
         for stored in log:
-            places[_name_of(stored.value)].append((topic, partition, stored.offset))
+            place = (topic, partition, generation, stored.offset)
+            places[_name_of(stored.value)].append(place)
     return places
 
 
@@ -161,71 +258,34 @@ def _check_told(record: Sent, slack_ns: int) -> Iterable[Finding]:
         yield Finding("I7", f"{name} was settled {late_ms:.1f} ms after its deadline")
 
 
-def _check_stored(
-    record: Sent,
-    logs: Logs,
-    places: Mapping[bytes, Sequence[tuple[str, int, int]]],
-    promises: Promises,
-) -> Iterable[Finding]:
-    """I2: acknowledged and there; I3: not twice; I5: what is NOT_PERSISTED is not there."""
+def _check_acknowledged(record: Sent, logs: Logs, places: Places) -> Iterable[Finding]:
+    """I2: what is acknowledged is at its place, with its value."""
     name, final = record.name.decode(), record.final
+    if final is None or final.error or final.offset < 0:
+        return
     found = places.get(record.name, ())
-    if any(topic != record.topic for topic, _, _ in found):
-        yield Finding("I2", f"{name} of {record.topic} is in {found}")
-    if promises.is_idempotent and len(found) > 1:
-        yield Finding("I3", f"{name} is in the log {len(found)} times: {found}")
-    if final is None:
-        return
-    if final.persistence == NOT_PERSISTED and found:
-        yield Finding("I5", f"{name} ended {final} and is in the log: {found}")
-    if final.error or final.offset < 0 or not promises.keeps_acknowledged:
-        return
-    place = (record.topic, final.partition, final.offset)
-    if place not in found:
+    place = (final.partition, final.offset)
+    there = [where for where in found if (where[1], where[3]) == place]
+    if not there:
         yield Finding("I2", f"{name} was acknowledged at {place}; it is in {found}")
-    else:
-        log = logs[record.topic, final.partition]
-        stored = log[final.offset - log[0].offset]
+    for topic, partition, generation, offset in there:
+        log = logs[topic, partition, generation]
+        stored = log[offset - log[0].offset]
         if stored.value != record.value:
             yield Finding("I2", f"{name} has another value in the log: {stored.value[:40]!r}")
 
 
-def _check_order(
-    sent: Sequence[Sent], logs: Logs, promises: Mapping[int, Promises]
-) -> Iterable[Finding]:
-    """I4: a log has each producer's records in the order of sending."""
-    known = {record.name: record for record in sent}
-    for (topic, partition), log in logs.items():
-        last: dict[tuple[int, int], Sent] = {}
-        for stored in log:
-            record = known.get(_name_of(stored.value))
-            if record is None or not promises[record.client].keeps_order:
-                continue
-            before = last.get((record.client, record.caller))
-            if before is not None and before.order > record.order:
-                where = f"{topic}-{partition} at {stored.offset}"
-                yield Finding("I4", f"{record.name!r} is behind {before.name!r} in {where}")
-            last[record.client, record.caller] = record
-
-
-def _check_unknown(
-    sent: Sequence[Sent], places: Mapping[bytes, Sequence[tuple[str, int, int]]]
-) -> Iterable[Finding]:
-    """A log has only what was accepted."""
-    known = {record.name for record in sent}
-    for name, found in places.items():
-        if name not in known and not name.startswith(b"probe"):
-            yield Finding("I2", f"{name!r} is in the log at {found} and was never accepted")
-
-
 def check_callbacks(told: Sequence[Sent], promises: Mapping[int, Promises]) -> Iterable[Finding]:
     """I4: records of one partition are told in the order in which they were sent."""
-    last: dict[tuple[int, int, str, int], Sent] = {}
+    # Delivered or not; but what is taken back, or ends with the producer, may overtake.
+    last: dict[tuple[int, int, int, str, int], Sent] = {}
     for record in told:
         final = record.told[0]
-        if final.error or not promises[record.client].keeps_order:
+        partition = record.partition if final.error else final.partition
+        if partition < 0 or final.error in _OVERTAKING or not promises[record.client].keeps_order:
             continue
-        key = (record.client, record.caller, record.topic, final.partition)
+        # An event loop hears later than the sender's thread; each keeps the order.
+        key = (record.client, record.caller, record.told_by, record.topic, partition)
         before = last.get(key)
         if before is not None and before.order > record.order:
             yield Finding("I4", f"{record.name!r} was told after {before.name!r}")

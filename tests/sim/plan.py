@@ -22,9 +22,23 @@ TOPICS = ("orders", "clicks", "audit")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _RATES = (0.02, 0.1, 0.3, 1.0)
 _SHARE_OF_KINDS = 0.4
-_SHARE_WITHOUT_FAULTS = 0.05
-_SHARE_OF_THREADS = 0.4
+_SHARE_WITHOUT_FAULTS = 0.1
+_SHORT_OF_MEMORY = {
+    "linger_ms": 500,
+    "buffer_memory": 32 << 10,
+    "batch_size": 16_000,
+    "compression_type": "none",
+    "on_buffer_full": "block",
+    "max_block_ms": 2_000,
+}
+"""Settings with which callers stand in line for memory that others' lingering batches hold."""
+_LARGE_BYTES = 12_000
+_CALLERS_SHORT = 7
+_MODES = ("engine",) * 10 + ("threads",) * 7 + ("tasks",) * 3
 _FAULTS_MAX = 400
+_DEADLY = frozenset({"memory_error", "error_fatal"})
+"""Faults that may end a producer: with too many of them nothing else would happen to it."""
+_HABITS = ("raise", "send", "resend", "resend", "flush", "logs", "sleep", "purge", "close")
 
 
 @dataclass(slots=True)
@@ -40,7 +54,8 @@ class Plan:
         faults: What goes wrong, in order of time.
         load_ms: How long both last.
         mode: "engine": the application acts while the senders sleep; "threads": its calls are
-            threads of their own, and may wait.
+            threads of their own, and may wait; "tasks": they are tasks of event loops.
+        raising_log: A handler of the log raises at each line.
         ending: "calm": everything is healed; "partial": one broker stays dead.
     """
 
@@ -53,6 +68,7 @@ class Plan:
     load_ms: int = 1_000
     ending: str = "calm"
     mode: str = "engine"
+    raising_log: bool = False
 
     def to_json(self) -> str:
         """Return the plan as text, one entry to a line."""
@@ -71,12 +87,13 @@ class Plan:
         return cls(**json.loads(text))
 
 
-def make_plan(seed: int, fault_kinds: Sequence[str]) -> Plan:
+def make_plan(seed: int, fault_kinds: Sequence[str], always: Sequence[str] = ()) -> Plan:
     """Make the plan of a seed.
 
     Args:
         seed: Any whole number.
         fault_kinds: All that there are; the plan has some of them.
+        always: Those that every plan has, and often.
 
     Returns:
         The same plan for the same arguments, on every machine.
@@ -92,25 +109,45 @@ def make_plan(seed: int, fault_kinds: Sequence[str]) -> Plan:
         producers=[_settings(Draw(seed, f"producer/{number}")) for number in range(count)],
         load_ms=draw.one_of((500, 2_000, 5_000, 10_000)),
     )
-    if draw.chance(_SHARE_OF_THREADS):
-        plan.mode = "threads"
+    plan.mode = draw.one_of(_MODES)
+    plan.raising_log = draw.chance(0.1)
+    if plan.mode != "engine":
         for settings in plan.producers:
             settings["max_block_ms"] = draw.one_of((0, 50, 2_000))
+    is_direct = plan.mode == "threads" and draw.chance(0.3)
+    if is_direct:  # one caller that waits for each record
+        for settings in plan.producers:
+            settings |= {"linger_ms": 0, "compression_type": "none"}
     if brokers > 1 and draw.chance(0.2):
         plan.ending = "partial"
         for settings in plan.producers:  # else what waits for the dead broker may fill it
             settings["buffer_memory"] = 32 << 20
+    is_short = plan.mode == "threads" and not is_direct and draw.chance(0.1)
+    if is_short:
+        plan.producers = [
+            settings | _SHORT_OF_MEMORY | {"delivery_timeout_ms": 30_000}
+            for settings in plan.producers
+        ]
     for number in range(count):
-        plan.operations += _operations(plan, number)
+        plan.operations += _operations(plan, number, is_direct=is_direct)
+    if is_short:
+        sends = [entry for entry in plan.operations if entry["kind"] == "send"]
+        # More callers at once than there are chunks of memory, one record a chunk, then none.
+        plan.operations = [
+            entry
+            | {"caller": place % _CALLERS_SHORT, "at_ms": entry["at_ms"] // 300 * 300}
+            | {"size": _LARGE_BYTES, "count": 1, "habit": ""}
+            for place, entry in enumerate(sends)
+        ]
     plan.operations.sort(key=itemgetter("at_ms"))
-    plan.faults = _faults(plan, fault_kinds)
+    plan.faults = [] if is_short else _faults(plan, fault_kinds, always)
     return plan
 
 
 def _settings(draw: Draw) -> dict[str, Any]:
     acks = draw.one_of(("all", "all", "all", "all", 1, 0))
     request_ms = draw.one_of((300, 1_000, 3_000))
-    linger_ms = draw.one_of((0, 0, 1, 5, 20, 50))
+    linger_ms = draw.one_of((0, 0, 0, 1, 5, 20, 50, 500))
     settings: dict[str, Any] = {
         "acks": acks,
         "enable_idempotence": acks == "all" and not draw.chance(0.1),
@@ -125,27 +162,34 @@ def _settings(draw: Draw) -> dict[str, Any]:
         "reconnect_backoff_ms": draw.one_of((20, 50)),
         "on_buffer_full": draw.one_of(("block", "raise")),
     }
-    if draw.chance(0.05):
+    if draw.chance(0.15):
         settings["retries"] = draw.between(1, 3)
+    if draw.chance(0.1):
+        settings["connections_max_idle_ms"] = 2_000
+    settings["first_sequence"] = draw.chance(0.15)
+    settings["first_epoch"] = draw.chance(0.15)
     return settings
 
 
-def _operations(plan: Plan, producer: int) -> list[Entry]:
+def _operations(plan: Plan, producer: int, *, is_direct: bool) -> list[Entry]:
     draw = Draw(plan.seed, f"caller/{producer}")
-    habits = draw.some_of(("raise", "send", "flush", "logs"), 0.3)
+    habits = draw.some_of(_HABITS, 0.2)
     size_max = draw.one_of((20, 200, 1_100, 4_000))
     pace_ms = draw.one_of((2, 10, 40, 150))
-    callers = draw.between(1, 4)
+    callers = draw.between(1, 1 if is_direct and draw.chance(0.7) else 4)
     entries: list[Entry] = []
     at_ms = draw.between(0, 20)
     sent = 0
     while at_ms < plan.load_ms and sent < 200:
         entry = _operation(draw, habits, size_max)
+        if is_direct and entry["kind"] == "send" and draw.chance(0.8):
+            entry |= {"kind": "ask", "count": min(entry["count"], 5)}
         entry |= {"at_ms": at_ms, "producer": producer, "caller": draw.below(callers)}
         entry["wait_ms"] = draw.one_of((0, 10, 500, 3_000))
-        if entry["kind"].startswith("send"):
+        if entry["kind"].startswith(("send", "ask")):
             entry["topic"] = draw.one_of(sorted(plan.topics))
-            entry["partition"] = draw.between(-1, plan.topics[entry["topic"]] - 1)
+            beyond = draw.one_of((0, 0, 0, 0, 0, 0, 1, 2))  # a topic may have grown by then
+            entry["partition"] = draw.between(-1, plan.topics[entry["topic"]] - 1 + beyond)
         sent += entry.get("count", 0)
         entries.append(entry)
         at_ms += draw.between(0, 2 * pace_ms)
@@ -161,26 +205,30 @@ def _operation(draw: Draw, habits: Sequence[str], size_max: int) -> Entry:
             "size": draw.between(8, size_max) if not draw.chance(0.02) else 2_000_000,
             "key": draw.between(-1, 5),
             "observers": draw.between(0, 3),
-            "habit": draw.one_of(habits) if habits and draw.chance(0.2) else "",
+            "habit": draw.one_of(habits) if habits and draw.chance(0.3) else "",
         }
     if roll < 86:
         kind = draw.one_of(("send_many", "send_many", "send_arrow"))
         return {"kind": kind, "count": draw.between(1, 20), "size": draw.between(8, size_max)}
     if roll < 99:
-        return {"kind": draw.one_of(("flush_soon", "flush", "flush_soon", "purge", "result"))}
+        kind = draw.one_of(("flush_soon", "flush", "flush", "purge", "result", "cancel"))
+        return {"kind": kind, "choice": draw.below(1 << 16)}
     return {"kind": "close"}
 
 
-def _faults(plan: Plan, kinds: Sequence[str]) -> list[Entry]:
+def _faults(plan: Plan, kinds: Sequence[str], always: Sequence[str]) -> list[Entry]:
     draw = Draw(plan.seed, "faults")
-    if draw.chance(_SHARE_WITHOUT_FAULTS):
+    if draw.chance(_SHARE_WITHOUT_FAULTS) and not always:
         return []
     chosen = draw.some_of(sorted(kinds), _SHARE_OF_KINDS)
+    chosen += [kind for kind in always if kind not in chosen]
     tick_ms = draw.between(10, 600)
     faults: list[Entry] = []
     for kind in chosen:
         own = Draw(plan.seed, f"fault/{kind}")
-        rate = own.one_of(_RATES)
+        rate = _RATES[0] if kind in _DEADLY else own.one_of(_RATES)
+        if kind in always:
+            rate = max(rate, _RATES[2])
         for begin_ms in range(tick_ms, plan.load_ms, tick_ms):
             at_ms = min(begin_ms + own.below(tick_ms), plan.load_ms - 1)
             if own.chance(rate):

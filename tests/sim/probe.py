@@ -33,11 +33,11 @@ class Probe:
 
     def is_acknowledged(self, world: "World") -> bool:
         """Return whether one of the records was acknowledged."""
-        outcomes = map(world.ask, self._records)
+        outcomes = map(world.ledger.ask, self._records)
         return any(outcome is not None and not outcome.error for outcome in outcomes)
 
     def describe(self, world: "World") -> str:
         """Say what became of the records."""
-        outcomes = [(record.name, world.ask(record)) for record in self._records]
+        outcomes = [(record.name, world.ledger.ask(record)) for record in self._records]
         where = f"{self._topic}-{self._partition} from sim-{self.client(world).number}"
         return f"{where}: after the calm nothing was acknowledged: {outcomes[-3:]}"

@@ -6,6 +6,7 @@ plan.
 """
 
 import heapq
+from asyncio.events import _get_running_loop, _set_running_loop
 from collections.abc import Callable
 
 import greenlet
@@ -153,7 +154,10 @@ class Actor:
     def sleep(self, until_ns: int) -> None:
         """Give way until an instant, or until `wake`; called inside the body."""
         self._alarm = self._scheduler.at(until_ns, self._resume)
+        running = _get_running_loop()
+        _set_running_loop(None)  # it is known by the system's thread, which all actors share
         self._scheduler.switch_to_hub()
+        _set_running_loop(running)
 
     def sleep_idle(self, until_ns: int) -> None:
         """Sleep for want of work, which `wake_if_idle` ends."""

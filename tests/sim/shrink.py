@@ -10,6 +10,7 @@ removal of ever smaller parts.
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kprod.errors import ConfigError
 from tests.sim.plan import Entry, Plan
 from tests.sim.world import simulate
 
@@ -27,6 +28,8 @@ _PLAIN_SETTINGS: dict[str, Any] = {
     "on_buffer_full": "block",
     "retry_backoff_ms": 100,
     "reconnect_backoff_ms": 50,
+    "first_sequence": False,
+    "first_epoch": False,
 }
 
 
@@ -55,6 +58,8 @@ class Shrinker:
             self._drop_entries("faults")
             self._drop_entries("operations")
             self._shorten_operations()
+            self._drop_producers()
+            self._plain_world()
             self._plain_settings()
             self._end_early()
         return self.plan
@@ -64,7 +69,10 @@ class Shrinker:
         if self.runs >= RUNS_MAX:
             return False
         self.runs += 1
-        found = {finding.invariant for finding in simulate(plan).findings}
+        try:
+            found = {finding.invariant for finding in simulate(plan).findings}
+        except ConfigError:  # settings that contradict each other
+            return False
         if found & self.invariants:
             self.plan = plan
             return True
@@ -105,6 +113,33 @@ class Shrinker:
                     entries[at] = changed
                     self._fails(replace(self.plan, operations=entries))
 
+    def _drop_producers(self) -> None:
+        for place in reversed(range(len(self.plan.producers))):
+            producers = [*self.plan.producers[:place], *self.plan.producers[place + 1 :]]
+            operations = [
+                {**entry, "producer": entry["producer"] - (entry["producer"] > place)}
+                for entry in self.plan.operations
+                if entry["producer"] != place
+            ]
+            if producers:
+                self._fails(replace(self.plan, producers=producers, operations=operations))
+
+    def _plain_world(self) -> None:
+        plan = self.plan
+        partitions = dict.fromkeys(plan.topics, 1)
+        plainer: Sequence[Plan] = (
+            replace(plan, brokers=1, ending="calm", faults=_with(plan.faults, broker=0)),
+            replace(plan, ending="calm"),
+            replace(plan, mode="engine"),
+            replace(plan, raising_log=False),
+            replace(plan, operations=_with(plan.operations, caller=0)),
+            replace(plan, faults=_with(plan.faults, for_ms=5)),
+            replace(plan, topics=partitions, operations=_with(plan.operations, partition=0)),
+        )
+        for changed in plainer:
+            if changed != plan and self._fails(changed):
+                return  # the next round tries the others
+
     def _plain_settings(self) -> None:
         for at in range(len(self.plan.producers)):
             for name, value in _PLAIN_SETTINGS.items():
@@ -120,3 +155,11 @@ class Shrinker:
         )
         if last_ms + 1 < self.plan.load_ms:
             self._fails(replace(self.plan, load_ms=last_ms + 1))
+
+
+def _with(entries: "Sequence[Entry]", **changes: int) -> list[Entry]:
+    """Change what entries have; a key that an entry lacks is not added."""
+    return [
+        {**entry, **{name: value for name, value in changes.items() if name in entry}}
+        for entry in entries
+    ]

@@ -4,6 +4,7 @@ With drawn chance an actor gives way before it takes a lock, which is where the 
 threads. What it cannot show is two threads in the middle of compiled code.
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable
 from types import TracebackType
 
@@ -52,7 +53,9 @@ class SimLock:
             self._waiting.pop(self._threads.draw.below(len(self._waiting))).wake()
 
     def __enter__(self) -> bool:
-        return self.acquire()
+        took = self.acquire()
+        self._threads.held[self._threads.current()] += 1
+        return took
 
     def __exit__(
         self,
@@ -60,6 +63,7 @@ class SimLock:
         error: BaseException | None,
         frames: TracebackType | None,
     ) -> None:
+        self._threads.held[self._threads.current()] -= 1
         self.release()
 
 
@@ -84,19 +88,33 @@ class SimThreads:
     Args:
         scheduler: Of the run.
         seed: Of the run.
+        on_error: Told of what ends a thread.
 
     Attributes:
         waits: How often an actor waited for a lock.
+        held: How many locks each actor holds; a lock that one thread takes and another gives back
+            is a signal, and not counted.
     """
 
-    def __init__(self, scheduler: Scheduler, seed: int) -> None:
+    def __init__(
+        self, scheduler: Scheduler, seed: int, on_error: Callable[[BaseException], object]
+    ) -> None:
         self.scheduler = scheduler
+        self._on_error = on_error
         self.draw = Draw(seed, "threads")
         self.waits = 0
+        self.held: Counter[Hashable] = Counter()
 
     def start(self, name: str, run: Callable[[], object]) -> SimThread:  # noqa: ARG002
         """See `kprod.threads.Threads.start`."""
-        return SimThread(self.scheduler, run)
+
+        def guarded() -> None:
+            try:
+                run()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the thread is over
+                self._on_error(error)
+
+        return SimThread(self.scheduler, guarded)
 
     def current(self) -> Hashable:
         """See `kprod.threads.Threads.current`."""

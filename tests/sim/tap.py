@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from kprod.producer.transaction.sequences import SEQUENCE_COUNT
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec, response_codec
 from kprod.protocol.headers import decode_request_header, decode_response_header
@@ -21,13 +22,18 @@ from tests.sim.scheduler import MS
 
 _IDENTITY = struct.Struct(">qhi")  # producer id, epoch, base sequence
 _IDENTITY_AT = 43
+_COUNT = struct.Struct(">i")
+_COUNT_AT = 57
+_RECORDS_AT = 61
 _CREATED = struct.Struct(">q")
 _CREATED_AT = 27
 _CHECKED_AT = 21  # behind the checksum
 _FRAME_SIZE = struct.Struct(">i")
-_UNSAID = frozenset({7, 13, 14, 16, 20, 41, 56})
+_UNSAID = frozenset({-1, 6, 7, 13, 14, 16, 20, 41, 56})
 """Codes after which the batch may be in the log all the same."""
 
+_TAKEN = (0, 46)
+"""Codes that say that the batch is in the log."""
 _TOO_LARGE = 10
 
 Find = Callable[[str, str], object]
@@ -49,7 +55,9 @@ class Attempt:
         partition: Topic (its name or its id as text) and index.
         identity: Of the batch.
         checked: CRC of all bytes behind the checksum.
+        records: CRC of the records alone, which another identity does not change.
         created_ms: Timestamp of the first record, by the wall clock.
+        record_count: Of the batch.
         link: The request's.
         code: Of the response; None before it, or without it.
     """
@@ -57,7 +65,9 @@ class Attempt:
     partition: tuple[str, int]
     identity: Identity
     checked: int
+    records: int
     created_ms: int
+    record_count: int
     link: Link
     code: int | None = None
 
@@ -105,6 +115,9 @@ class ClientTap:
     Args:
         find: Takes the invariant's name and what was seen.
         config: The client's.
+        now_ns: The present instant.
+        on_metadata: Told of each Metadata response and its version.
+        count: Counts something rare.
 
     Attributes:
         wall_offset_ms: The wall clock less the monotonic one; None while it jumps.
@@ -113,14 +126,25 @@ class ClientTap:
 
     """
 
-    def __init__(self, find: Find, config: Any, now_ns: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        find: Find,
+        config: Any,
+        now_ns: Callable[[], int],
+        on_metadata: Callable[[bytes, int], object],
+        count: Callable[[str], object],
+    ) -> None:
         self._find = find
+        self._on_metadata = on_metadata
+        self._count = count
         self._config = config
         self._now_ns = now_ns
         self._up: dict[int, _Stream] = defaultdict(_Stream)
         self._down: dict[int, _Stream] = defaultdict(_Stream)
         self._waiting: dict[int, list[Request]] = defaultdict(list)  # by link
         self._seen: dict[tuple[tuple[str, int], Identity], list[Attempt]] = defaultdict(list)
+        self._sent_records: dict[tuple[tuple[str, int], int], list[Attempt]] = defaultdict(list)
+        self._too_large: set[tuple[int, Identity]] = set()
         self._in_flight: dict[tuple[str, int], list[Attempt]] = defaultdict(list)
         self._may_pipeline: dict[tuple[str, int], int] = {}  # epoch of the latest success
         self._stopped: dict[tuple[str, int], int] = {}  # when that ended, in responses
@@ -206,12 +230,15 @@ class ClientTap:
         # A batch that is too large is sent in parts, from its own sequence on: whichever of them
         # the broker appends first, it rejects the others. Any other batch gives its sequence to
         # the next one only if every attempt was rejected.
-        if not any(other.code == _TOO_LARGE for other in different):
+        if (attempt.partition[1], attempt.identity) not in self._too_large:
             for other in different:
                 if not other.is_rejected:
                     text = f"{key} was sent with other bytes, and that ended with {other.code}"
                     self._find("W1", text)
+        if attempt.identity.sequence + attempt.record_count > SEQUENCE_COUNT:
+            self._count("sequences wrap")
         self._seen[key].append(attempt)
+        self._check_renumbered(attempt)
         others = self._in_flight[attempt.partition]
         if any(other.link.port != attempt.link.port for other in others):
             ports = sorted({other.link.port for other in [*others, attempt]})
@@ -226,6 +253,15 @@ class ClientTap:
                 self._find("W3", f"{text}, without a success in this epoch since the last error")
         others.append(attempt)
 
+    def _check_renumbered(self, attempt: Attempt) -> None:
+        """W5: records get another identity only if every attempt under the old one was rejected."""
+        same = self._sent_records[attempt.partition, attempt.records]
+        for other in same:
+            if other.identity != attempt.identity and not other.is_rejected:
+                text = f"{attempt.partition} {other.identity} became {attempt.identity}"
+                self._find("W5", f"{text}, and that had ended with {other.code}")
+        same.append(attempt)
+
     def _take_response(self, link: Link, frame: bytes) -> None:
         waiting = self._waiting[link.number]
         correlation_id = int.from_bytes(frame[:4], "big")
@@ -233,6 +269,8 @@ class ClientTap:
             self.wrong_responses += 1
             return
         request = waiting.pop(0)
+        if request.api_key == ApiKey.METADATA:
+            self._on_metadata(frame, request.version)
         if request.api_key != ApiKey.PRODUCE:
             return
         _, offset = decode_response_header(request.api_key, request.version, frame)
@@ -243,7 +281,9 @@ class ClientTap:
             for part in topic["partition_responses"]
         }
         for attempt in request.attempts:
-            self._end(attempt, codes.get(attempt.partition))
+            code = codes.get(attempt.partition)
+            self._count(f"response {code}")
+            self._end(attempt, code)
 
     def _end(self, attempt: Attempt, code: int | None) -> None:
         attempt.code = code
@@ -251,7 +291,9 @@ class ClientTap:
         others = self._in_flight[attempt.partition]
         if attempt in others:
             others.remove(attempt)
-        if code == 0:
+        if code == _TOO_LARGE:  # perhaps of a topic that is made anew meanwhile
+            self._too_large.add((attempt.partition[1], attempt.identity))
+        if code in _TAKEN:
             self._may_pipeline[attempt.partition] = attempt.identity.epoch
         else:
             self._may_pipeline.pop(attempt.partition, None)
@@ -266,7 +308,9 @@ def _attempts(body: Mapping[str, Any], link: Link) -> Iterator[Attempt]:
             checked = zlib.crc32(batch[_CHECKED_AT:])
             (created_ms,) = _CREATED.unpack_from(batch, _CREATED_AT)
             place = (_topic_of(topic), part["index"])
-            yield Attempt(place, identity, checked, created_ms, link)
+            (record_count,) = _COUNT.unpack_from(batch, _COUNT_AT)
+            records = zlib.crc32(batch[_RECORDS_AT:])
+            yield Attempt(place, identity, checked, records, created_ms, record_count, link)
 
 
 def _topic_of(topic: Mapping[str, Any]) -> str:

@@ -15,10 +15,15 @@ from kprod.errors import KprodError
 from tests.sim.oracle import Outcome, Sent
 from tests.sim.plan import Entry
 from tests.sim.scheduler import MS
+from tests.sim.undelivered import Covered
 
 if TYPE_CHECKING:
     from tests.sim.client import Client
     from tests.sim.world import World
+
+
+class HabitError(RuntimeError):
+    """What a callback of the application raises."""
 
 
 def outcome_of(metadata: Any, error: BaseException | None) -> Outcome:
@@ -45,7 +50,7 @@ def send(world: "World", client: "Client", entry: Entry) -> None:
 
 def send_one(world: "World", client: "Client", entry: Entry) -> None:
     """Send one record, with its observers."""
-    record = client.new_record(entry["topic"], entry["size"])
+    record = client.new_record(entry["topic"], entry["size"], entry["partition"])
     observers = entry.get("observers", 0)
     options: dict[str, Any] = {}
     if entry["partition"] >= 0:
@@ -54,26 +59,29 @@ def send_one(world: "World", client: "Client", entry: Entry) -> None:
         options["key"] = b"key-%d" % entry["key"]
 
     def note(outcome: Outcome) -> None:
-        world.told(record, outcome)
-        habit = entry.get("habit", "")
-        if habit:
-            HABITS[habit](world, client, entry)
+        has_threads = world.plan.mode == "threads"
+        if has_threads and is_sent and not (client.is_on_sender or client.has_ended):
+            world.find("I15", f"{record.name.decode()} is told on a thread of the application")
+        world.ledger.tell(record, outcome)
+        follow_habit(world, client, entry)
 
     if observers & 1:
         options["on_delivery"] = lambda metadata, error: note(outcome_of(metadata, error))
+    is_sent = False  # before, a record may be settled in the call itself
     client.in_calls += 1
     try:
         future = client.producer.send(entry["topic"], record.value, **options)
     except KprodError as error:
-        world.rejected(record, error)
+        world.ledger.reject(record, error)
         return
     finally:
         client.in_calls -= 1
     record.observers = (observers & 1) + (observers >> 1)
     client.futures[record.name] = future
-    world.accepted(record, lambda: outcome_of_future(future))
+    world.ledger.accept(record, lambda: outcome_of_future(future))
     if observers & 2:
         future.add_done_callback(lambda done: note(outcome_of_future(done) or Outcome(-1, -1)))
+    is_sent = True
 
 
 def send_many(world: "World", client: "Client", entry: Entry) -> None:
@@ -115,10 +123,10 @@ def _bulk(
     client.receipts.append(receipt)
     # Rejected records are among the receipt's failures, as are those that failed since.
     for index, record in enumerate(records[: receipt.record_count]):
-        world.accepted(record, lambda at=index: _bulk_outcome(receipt, at))  # type: ignore[misc]
+        world.ledger.accept(record, lambda at=index: bulk_outcome(receipt, at))  # type: ignore[misc]
 
 
-def _bulk_outcome(receipt: SendReceipt, index: int) -> Outcome | None:
+def bulk_outcome(receipt: SendReceipt, index: int) -> Outcome | None:
     """Return a record's outcome by its receipt, which knows offsets by partition only."""
     if not receipt.done():
         return None
@@ -135,16 +143,15 @@ def flush_soon(world: "World", client: "Client", entry: Entry) -> None:  # noqa:
 
 def flush(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
     """Flush without waiting: the number that is returned is the number that is not delivered."""
-    undelivered = client.producer.flush(0)
-    open_count = client.open_count()
-    if undelivered != open_count:
-        world.find("Q6", f"flush returned {undelivered}, {open_count} records are not settled")
+    covered = Covered(world, client)
+    covered.check("flush", client.producer.flush(0))
 
 
 def purge(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
     """Take back what is not sent, in the sender's turn."""
     engine = client.producer._kprod
     world.count("purge")
+    world.happened("purge")
     engine.sender.call_soon(engine.delivery.purge)
     engine.wake()
 
@@ -152,7 +159,11 @@ def purge(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG0
 def result(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
     """Ask for outcomes without waiting."""
     for record in client.records[-5:]:
-        world.ask(record)
+        world.ledger.ask(record)
+
+
+def cancel(world: "World", client: "Client", entry: Entry) -> None:
+    """Do nothing: only tasks can be cancelled."""
 
 
 def close(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
@@ -163,19 +174,21 @@ def close(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG0
 
 OPERATIONS: Mapping[str, Callable[["World", "Client", Entry], None]] = {
     "send": send,
+    "ask": send,
     "send_many": send_many,
     "send_arrow": send_arrow,
     "flush_soon": flush_soon,
     "flush": flush,
     "purge": purge,
     "result": result,
+    "cancel": cancel,
     "close": close,
 }
 """Every kind of operation by its name in a plan."""
 
 
-def _timed(world: "World", name: str, limit_ms: int, call: Callable[[], object]) -> object:
-    """Q4: make a call that must return within its time and half a second."""
+def timed(world: "World", name: str, limit_ms: int, call: Callable[[], object]) -> object:
+    """Q4, Q5: make a call that must return within its time and half a second."""
     began_ns = world.scheduler.now_ns
     try:
         return call()
@@ -184,33 +197,62 @@ def _timed(world: "World", name: str, limit_ms: int, call: Callable[[], object])
         return error
     finally:
         took_ms = (world.scheduler.now_ns - began_ns) / MS
+        if name == "send" and took_ms > LINE_MS and not world.book:
+            world.find("Q5", f"a send waited {took_ms:.1f} ms while no broker was slow")
         if took_ms > limit_ms + GRACE_MS:
             world.find("Q4", f"{name} of at most {limit_ms} ms took {took_ms:.1f} ms")
+
+
+def _send_name(world: "World", entry: Entry) -> str:
+    """Tell sends to partitions that there are not (yet) from others: those wait for an answer."""
+    return "send" if entry["partition"] < world.plan.topics[entry["topic"]] else "send beyond"
 
 
 def send_waiting(world: "World", client: "Client", entry: Entry) -> None:
     """Send records one by one, each of which may wait for its topic and for memory."""
     limit_ms = client.producer._kprod.config.max_block_ms
     for _ in range(entry["count"]):
-        _timed(world, "send", limit_ms, lambda: send_one(world, client, entry))
+        if world.is_calm:
+            return
+        timed(world, _send_name(world, entry), limit_ms, lambda: send_one(world, client, entry))
+
+
+def ask_waiting(world: "World", client: "Client", entry: Entry) -> None:
+    """Send records one by one, and wait for the outcome of each, as a request handler does."""
+    timeout_s = entry["wait_ms"] / 1_000
+    limit_ms = client.producer._kprod.config.max_block_ms
+    for _ in range(entry["count"]):
+        if world.is_calm:
+            return
+        known = len(client.records)
+        timed(world, _send_name(world, entry), limit_ms, lambda: send_one(world, client, entry))
+        for record in client.records[known : known + 1]:
+            future = client.futures.get(record.name)
+            if future is not None:
+                timed(
+                    world,
+                    "result",
+                    entry["wait_ms"],
+                    lambda asked=future: asked.exception(timeout_s),  # type: ignore[misc]
+                )
+                world.count("asked at once")
 
 
 def flush_waiting(world: "World", client: "Client", entry: Entry) -> None:
     """Flush with a timeout."""
     timeout_s = entry["wait_ms"] / 1_000
-    before = client.open_count()
-    left = _timed(world, "flush", entry["wait_ms"], lambda: client.producer.flush(timeout_s))
+    covered = Covered(world, client)
+    left = timed(world, "flush", entry["wait_ms"], lambda: client.producer.flush(timeout_s))
     if isinstance(left, int):
         world.count("flush left records" if left else "flush left none")
-        after = client.open_count()
-        if left > max(before, after) + client.in_calls:
-            world.find("Q6", f"flush returned {left}; {before} were open, then {after}")
+        covered.check("flush", left)
 
 
 def purge_waiting(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
     """Take back what is not sent; the sender's thread does it."""
     world.count("purge")
-    _timed(world, "purge", 60_000, client.producer.purge)
+    world.happened("purge")
+    timed(world, "purge", 60_000, client.producer.purge)
 
 
 def result_waiting(world: "World", client: "Client", entry: Entry) -> None:
@@ -218,7 +260,7 @@ def result_waiting(world: "World", client: "Client", entry: Entry) -> None:
     timeout_s = entry["wait_ms"] / 1_000
     for record in [record for record in client.records[-3:] if record.is_alone]:
         future = client.futures[record.name]
-        error = _timed(
+        error = timed(
             world,
             "result",
             entry["wait_ms"],
@@ -231,17 +273,19 @@ def close_waiting(world: "World", client: "Client", entry: Entry) -> None:
     """Close the producer with a timeout; others go on with a new one meanwhile."""
     world.count("close in the middle")
     timeout_s = entry["wait_ms"] / 1_000
-    _timed(world, "close", entry["wait_ms"], lambda: world.replace(client, timeout_s))
+    timed(world, "close", entry["wait_ms"], lambda: world.replace(client, timeout_s))
 
 
 WAITING: Mapping[str, Callable[["World", "Client", Entry], None]] = {
     "send": send_waiting,
+    "ask": ask_waiting,
     "send_many": send_many,
     "send_arrow": send_arrow,
     "flush_soon": flush_soon,
     "flush": flush_waiting,
     "purge": purge_waiting,
     "result": result_waiting,
+    "cancel": cancel,
     "close": close_waiting,
 }
 """The same, in threads that may wait."""
@@ -249,14 +293,22 @@ WAITING: Mapping[str, Callable[["World", "Client", Entry], None]] = {
 
 def _raise(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
     world.count("callback raises")
-    raise RuntimeError("a callback of the simulation raises")
+    raise HabitError("a callback of the simulation raises")
 
 
 def _send_again(world: "World", client: "Client", entry: Entry) -> None:
-    if client.is_over or client.answers >= client.answers_max:
+    if client.is_over or world.is_calm or client.answers >= client.answers_max:
         return
     client.answers += 1
     world.count("callback sends")
+    send_one(world, client, {**entry, "habit": "", "size": 20})
+
+
+def _resend(world: "World", client: "Client", entry: Entry) -> None:
+    """Send again what was not delivered, as many applications do."""
+    if client.is_over or world.is_calm or not client.told_last.error:
+        return
+    world.count("callback sends again")
     send_one(world, client, {**entry, "habit": "", "size": 20})
 
 
@@ -264,6 +316,25 @@ def _flush_inside(world: "World", client: "Client", entry: Entry) -> None:  # no
     world.count("callback flushes")
     with contextlib.suppress(KprodError):
         client.producer.flush(0)
+
+
+def _sleep(world: "World", client: "Client", entry: Entry) -> None:
+    if client.is_on_sender and client.answers < client.answers_max and not world.is_calm:
+        client.answers += 1
+        world.count("callback sleeps")
+        client.sleep_in_callback((20, 400, LONGEST_SLEEP_MS)[entry["size"] % 3])
+
+
+def _purge_inside(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
+    world.count("callback purges")
+    world.happened("purge")
+    with contextlib.suppress(KprodError):
+        client.producer.purge()
+
+
+def _close_inside(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
+    world.count("callback closes")
+    world.replace(client)
 
 
 def _logs(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
@@ -274,11 +345,31 @@ def _logs(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG0
 HABITS: Mapping[str, Callable[["World", "Client", Entry], None]] = {
     "raise": _raise,
     "send": _send_again,
+    "resend": _resend,
     "flush": _flush_inside,
     "logs": _logs,
+    "sleep": _sleep,
+    "purge": _purge_inside,
+    "close": _close_inside,
 }
 """What callbacks do, by name in a plan."""
 
+
+def follow_habit(world: "World", client: "Client", entry: Entry) -> None:
+    """Do in a callback what the operation says; nothing that blocks in an event loop."""
+    is_in_loop = world.plan.mode == "tasks" and not client.is_on_sender
+    if (habit := entry.get("habit", "")) and not (is_in_loop and habit != "raise"):
+        client.telling += 1
+        try:
+            HABITS[habit](world, client, entry)
+        finally:
+            client.telling -= 1
+
+
 GRACE_MS = 500
+LINE_MS = 100
+"""Longest wait for memory without any fault: batches do not linger while somebody waits."""
+LONGEST_SLEEP_MS = 1_500
+"""Of a callback."""
 TICK_NS = 2 * MS
 """How late a record may be settled: a tick of the timer, and one of the clock."""

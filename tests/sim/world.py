@@ -6,10 +6,11 @@ the oracle looks at the logs.
 """
 
 import collections
+import io
 import logging
 import zlib
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -17,21 +18,27 @@ from kprod import threads
 from kprod.broker import EmbeddedCluster, EmbeddedConfig
 from kprod.clock import wait_by
 from tests.sim.caller import Caller
+from tests.sim.causes import check_causes
 from tests.sim.client import Client
+from tests.sim.coverage import counted_moves
+from tests.sim.ending import Ending
 from tests.sim.faults import FAULTS
+from tests.sim.ledger import Ledger
 from tests.sim.link import Link
 from tests.sim.network import SimNetwork
-from tests.sim.oracle import Finding, Outcome, Sent, check, check_callbacks, read_logs
+from tests.sim.oracle import Finding, check, check_callbacks
 from tests.sim.plan import Entry, Plan
-from tests.sim.probe import Probe
 from tests.sim.scheduler import MS, LivelockError, Scheduler
+from tests.sim.sim_loop import TaskCaller
 from tests.sim.sim_threads import SimThreads
-from tests.sim.workload import OPERATIONS, TICK_NS, WAITING
+from tests.sim.task_workload import TASKS
+from tests.sim.topics import Topics
+from tests.sim.undelivered import Covered
+from tests.sim.workload import OPERATIONS, TICK_NS, WAITING, HabitError
 
+APPLICATION = frozenset({"slow callback", "purge", "close"})
+"""What the book has of the application's own doing."""
 POISON = b"\xdd" * 12
-SETTLE_TIMEOUTS = 10
-PROBE_SLACK_MS = 1_600
-PROBE_PACE_MS = 100
 
 
 @dataclass(slots=True)
@@ -62,8 +69,15 @@ class World:
         network: All links.
         cluster: The brokers.
         clients: The producers that are open, by their place in the plan.
+        is_calm: The load and the faults are over.
         dead: The broker that stands still to the end; −1 for none.
         throttled_until_ns: Until then a broker may have told a client to wait.
+        ledger: What the application knows of each record.
+        topics: What there is, and was.
+        everyone: Every producer of the run, by its number.
+        callers: Threads and event loops of the application.
+        threads: The virtual threads, where the plan has them.
+        book: When each kind of fault, and each drastic operation, happened first.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -74,15 +88,14 @@ class World:
         self.findings: list[Finding] = []
         self.throttled_until_ns = 0
         self.dead = -1
-        self._is_calm = False
+        self.is_calm = False
         self._digest = 0
         self._step_ns = -1
-        self._sent: list[Sent] = []
-        self._told: list[Sent] = []
-        self._askers: dict[bytes, Callable[[], Outcome | None]] = {}
-        self._everyone: list[Client] = []
-        self._callers: dict[tuple[int, int], Caller] = {}
-        self._probes: list[Sent] = []
+        self.ledger = Ledger(self)
+        self.everyone: list[Client] = []
+        self.callers: dict[tuple[int, int], Caller | TaskCaller] = {}
+        self.threads: SimThreads | None = None
+        self.book: dict[str, int] = {}
         self.cluster = EmbeddedCluster(
             brokers=plan.brokers,
             topics=plan.topics,
@@ -90,6 +103,7 @@ class World:
             clock=self.scheduler.clock,
             network=self.network,
         )
+        self.topics = Topics(plan, self.cluster)
         self.network.on_broker_work = self._broker_work
         self.clients: list[Client] = []
         self.bootstrap_servers = ""
@@ -107,7 +121,7 @@ class World:
 
     def later(self, delay_ms: int, action: Callable[[], object]) -> None:
         """Undo a fault, unless the calm has begun by then."""
-        self.scheduler.after(delay_ms * MS, lambda: None if self._is_calm else action())
+        self.scheduler.after(delay_ms * MS, lambda: None if self.is_calm else action())
 
     def is_alive(self, broker: int) -> bool:
         """Return whether a broker runs."""
@@ -121,68 +135,38 @@ class World:
     def replace(self, client: Client, timeout_s: float = 0) -> None:
         """Close a producer and make another in its place."""
         if client in self.clients:  # another thread may have replaced it
+            self.happened("close")
             self.clients[self.clients.index(client)] = self._new_client(client.settings)
         client.end(timeout_s)
 
-    # What records tell.
-
-    def accepted(self, record: Sent, ask: Callable[[], Outcome | None]) -> None:
-        """Note a record that `send` took."""
-        self.note(b"sent", record.name)
-        config = self._client_of(record).producer._kprod.config
-        record.deadline_ns = self.scheduler.now_ns + config.delivery_timeout_ms * MS
-        self._sent.append(record)
-        self._askers[record.name] = ask
-        self._client_of(record).records.append(record)
-
-    def rejected(self, record: Sent, error: BaseException) -> None:
-        """Note a record that `send` did not take."""
-        self.note(b"rejected", record.name)
-        self.count(f"send raised {type(error).__name__}")
-
-    def told(self, record: Sent, outcome: Outcome) -> None:
-        """Note what an observer was told."""
-        self.note(b"told", record.name + repr(outcome).encode())
-        if not record.told:
-            record.settled_ns = self.scheduler.now_ns
-            self._told.append(record)
-        record.told.append(outcome)
-
-    def ask(self, record: Sent) -> Outcome | None:
-        """Return how a record ended; None if it has not."""
-        return self._askers[record.name]()
-
-    def closed(self, client: Client, undelivered: int) -> None:
+    def closed(self, client: Client, covered: Covered, undelivered: int) -> None:
         """Look at what a closed producer leaves."""
         self.note(b"closed", b"%d %d" % (client.number, undelivered))
-        outcomes = [self.ask(record) for record in client.records]
-        expected = sum(outcome is None or outcome.error == "ClosedError" for outcome in outcomes)
-        if undelivered > len(outcomes) or undelivered < expected:
-            self.find("Q6", f"close returned {undelivered}, {expected} were not delivered")
+        covered.check("close", undelivered)
 
     # The tap.
 
     def connected(self, link: Link) -> None:
         """Note a connection attempt."""
         self.note(b"connect", b"%d" % link.port)
-        self._everyone[link.client].tap.connected(link)
+        self.everyone[link.client].tap.connected(link)
 
     def wrote(self, link: Link, data: bytes) -> None:
         """Note bytes that a client wrote, and look for freed memory in them."""
         self.note(b"wrote%d" % link.number, data)
-        self._everyone[link.client].tap.wrote(link, data)
+        self.everyone[link.client].tap.wrote(link, data)
         if POISON in data:
             self.find("I6", f"freed memory was written to link {link.number}")
 
     def read(self, link: Link, data: bytes) -> None:
         """Note bytes that a client read."""
         self.note(b"read%d" % link.number, data)
-        self._everyone[link.client].tap.read(link, data)
+        self.everyone[link.client].tap.read(link, data)
 
     def shut(self, link: Link) -> None:
         """Note a link that a client closed."""
         self.note(b"shut", b"%d" % link.number)
-        self._everyone[link.client].tap.shut(link)
+        self.everyone[link.client].tap.shut(link)
 
     def note(self, kind: bytes, data: bytes) -> None:
         """Add something that happened to the digest."""
@@ -195,14 +179,18 @@ class World:
 
     def run(self) -> Verdict:
         """Run the plan to its end, and judge."""
-        with quiet_log(), ExitStack() as stack:
-            if self.plan.mode == "threads":
-                kind = stack.enter_context(virtual_threads(self.scheduler, self.plan.seed))
+        with ExitStack() as stack:
+            stack.enter_context(counted_moves(self.count))
+            stack.enter_context(raising_log(self) if self.plan.raising_log else quiet_log())
+            if self.plan.mode != "engine":
+                kind = self.threads = stack.enter_context(virtual_threads(self))
                 stack.callback(lambda: self.counts.update({"wait for a lock": kind.waits}))
             try:
                 self._run(self.scheduler.now_ns)
             except LivelockError as error:
                 self.find("I12", str(error))
+            except Exception as error:  # noqa: BLE001 - nothing may end a run but its end
+                self.find("I8", f"the run was ended by {error!r}")
             self.scheduler.end_actors()
         return Verdict(self._digest, self.findings, self.counts, self.scheduler.event_count)
 
@@ -217,138 +205,79 @@ class World:
             self.scheduler.at(origin_ns + entry["at_ms"] * MS, partial(self._break, entry))
         self.scheduler.event_limit = 400_000
         self.scheduler.run_until(origin_ns + self.plan.load_ms * MS)
-        self._heal()
-        self._probe()
-        self._rest()
+        self.is_calm = True
+        ending = Ending(self)
+        ending.heal()
+        ending.probe()
+        ending.rest()
         self._judge()
 
     def _operate(self, entry: Entry) -> None:
-        if self.plan.mode != "threads":
+        if self.plan.mode == "engine":
             self._act(entry)
             return
-        place = (entry["producer"], entry["caller"])
-        if place not in self._callers:
-            self._callers[place] = Caller(self.scheduler)
-        self._callers[place].add(partial(self._act, entry))
+        has_loops = self.plan.mode == "tasks"
+        place = (entry["producer"], entry["caller"] % 2 if has_loops else entry["caller"])
+        if place not in self.callers:
+            self.callers[place] = (
+                TaskCaller(self.scheduler, self._take_error)
+                if has_loops
+                else Caller(self.scheduler)
+            )
+        caller = self.callers[place]
+        if isinstance(caller, TaskCaller):
+            caller.add(partial(self._act_in_task, caller, entry))
+        else:
+            caller.add(partial(self._act, entry))
 
     def _act(self, entry: Entry) -> None:
         client = self.clients[entry["producer"]]
         kinds = WAITING if self.plan.mode == "threads" else OPERATIONS
         kinds[entry["kind"]](self, client, entry)
 
+    async def _act_in_task(self, caller: TaskCaller, entry: Entry) -> None:
+        client = self.clients[entry["producer"]]
+        await TASKS[entry["kind"]](self, client, caller, entry)
+
+    def _take_error(self, error: BaseException) -> None:
+        """Note what a task of the application raised, unless the plan wants it."""
+        if not isinstance(error, HabitError):
+            self.find("I8", f"a task or a callback of a loop raised {error!r}")
+
+    @property
+    def is_undisturbed(self) -> bool:
+        """Whether nothing has happened but what the application did."""
+        return self.book.keys() <= APPLICATION
+
+    def happened(self, kind: str) -> None:
+        """Write into the book that a fault, or a drastic operation, happens now."""
+        self.book.setdefault(kind, self.scheduler.now_ns)
+
     def _break(self, entry: Entry) -> None:
         self.count(f"fault {entry['kind']}")
+        self.happened(entry["kind"])
         self.note(b"fault", entry["kind"].encode())
         FAULTS[entry["kind"]](self, entry)
 
-    def _heal(self) -> None:
-        self._is_calm = True
-        self.cluster.faults.clear()
-        for broker in range(self.plan.brokers):
-            self.cluster.faults.resume(broker)
-            self.revive(broker)
-        if self.plan.ending == "partial":
-            self.dead = self.plan.seed % self.plan.brokers
-            self.cluster.faults.stall(self.dead)
-        for api in (0, 3):
-            self.cluster.throttle(api, 0)
-        for topic, count in self.plan.topics.items():
-            self.cluster.remember_topic(topic)
-            for partition in range(count):
-                for node in self.cluster.describe(topic, partition).replicas:
-                    self.cluster.set_follower_lag(topic, partition, node, 0)
-        for client in self._everyone:
-            if client.selector.sleeper is not None:
-                client.selector.sleeper.thaw()
-        self.network.heal()
-        self.network.tell_all()
-
-    def _probe(self) -> None:
-        """I14, Q1: after the faults each partition takes a fresh record, soon."""
-        probes = [
-            Probe(place, topic, partition)
-            for place in range(len(self.clients))
-            for topic, count in sorted(self.plan.topics.items())
-            for partition in range(count)
-            if self.cluster.describe(topic, partition).leader_id != self.dead
-        ]
-        configs = [client.producer._kprod.config for client in self.clients]
-        request_ms = max(config.request_timeout_ms for config in configs)
-        linger_ms = max(config.linger_ms for config in configs)
-        begin_ns = max(self.scheduler.now_ns, self.throttled_until_ns)
-        if self.dead >= 0:  # a question about the cluster may have gone to it first
-            request_ms *= 3
-        end_ns = begin_ns + (request_ms + linger_ms + PROBE_SLACK_MS) * MS
-        left = self._try(probes, end_ns)
-        if self.dead >= 0 and any(probe.client(self).waits_for_epoch for probe in left):
-            # What was sent to the dead broker has an unknown outcome until its deadline.
-            self.count("partitions wait for an epoch")
-            delivery_ms = max(config.delivery_timeout_ms for config in configs)
-            left = self._try(left, end_ns + (delivery_ms + request_ms) * MS)
-        for probe in left:
-            self.find("Q1", probe.describe(self))
-
-    def _try(self, probes: list[Probe], end_ns: int) -> list[Probe]:
-        """Send fresh records until an instant; return what was not acknowledged."""
-        while probes and self.scheduler.now_ns < end_ns:
-            for probe in probes:
-                self._call(partial(probe.try_again, self))
-            self.scheduler.run_until(self.scheduler.now_ns + PROBE_PACE_MS * MS)
-            probes = [probe for probe in probes if not probe.is_acknowledged(self)]
-        return probes
-
-    def _call(self, call: Callable[[], object]) -> None:
-        """Make a call of the application: here, or in a thread of its own if it may wait."""
-        if self.plan.mode == "threads":
-            caller = Caller(self.scheduler)
-            self._callers[-1, len(self._callers)] = caller
-            caller.add(call)
-            caller.end()
-        else:
-            call()
-
-    def _rest(self) -> None:
-        """Let deadlines pass and late requests arrive, then close what is open."""
-        configs = [client.producer._kprod.config for client in self._everyone]
-        rest_ms = max(
-            config.delivery_timeout_ms + SETTLE_TIMEOUTS * config.request_timeout_ms
-            for config in configs
-        )
-        for caller in self._callers.values():
-            caller.end()
-        self.scheduler.run_until(self.scheduler.now_ns + rest_ms * MS)
-        stuck = sum(not caller.is_over for caller in self._callers.values())
-        if stuck:
-            self.find("Q4", f"{stuck} threads of the application wait for ever")
-        for client in self.clients:
-            if not client.producer._kprod.is_open:
-                self.find("I8", f"the sender of sim-{client.number} died")
-            self._call(client.end)
-        self.scheduler.run_until(self.scheduler.now_ns + 1_000 * MS)
-        for client in self._everyone:
-            lent_bytes = client.producer._kprod.pool.lent_bytes
-            if lent_bytes:
-                self.find("I6", f"sim-{client.number} keeps {lent_bytes} bytes after close")
-            if not client.has_ended:
-                self.find("I7", f"sim-{client.number} does not close")
+    def call_in_thread(self, call: Callable[[], object]) -> None:
+        """Make a call of the application in a thread of its own."""
+        caller = Caller(self.scheduler)
+        self.callers[-1, len(self.callers)] = caller
+        caller.add(call)
+        caller.end()
 
     def _judge(self) -> None:
-        for record in self._sent:
-            record.final = self.ask(record)
-            self.counts[
-                "acknowledged" if record.final and not record.final.error else "failed"
-            ] += 1
-            if record.final and record.final.persistence:
-                self.counts[record.final.persistence] += 1
-        for client in self._everyone:
+        self.ledger.finish(self.everyone.__getitem__)
+        for client in self.everyone:
             self.counts["pipelined"] += client.tap.pipelined
             self.counts["response that does not fit"] += client.tap.wrong_responses
-        promises = {client.number: client.promises for client in self._everyone}
-        batches = {topic: self.cluster.batches(topic) for topic in self.plan.topics}
-        for record in self._sent:
-            record.deadline_ns = self._client_of(record).thawed_ns(record.deadline_ns)
-        self.findings += check(self._sent, read_logs(batches), promises, TICK_NS)
-        self.findings += check_callbacks(self._told, promises)
+        promises = {client.number: client.promises for client in self.everyone}
+        unheard = {name for client in self.everyone for name in client.unheard}
+        self.findings += check_causes(self.ledger.sent, self.book)
+        if self.is_undisturbed and (given_up := self.counts["connection was given up"]):
+            self.find("Q2", f"{given_up} connections were given up without a cause")
+        self.findings += check(self.ledger.sent, self.topics.logs(), promises, TICK_NS, unheard)
+        self.findings += check_callbacks(self.ledger.told, promises)
         self.cluster.close()
 
     # The brokers.
@@ -365,12 +294,9 @@ class World:
             self.scheduler.at(due_ms * MS, self._step)
 
     def _new_client(self, settings: dict[str, object]) -> Client:
-        client = Client(self, len(self._everyone), settings)
-        self._everyone.append(client)
+        client = Client(self, len(self.everyone), settings)
+        self.everyone.append(client)
         return client
-
-    def _client_of(self, record: Sent) -> Client:
-        return self._everyone[record.client]
 
 
 @contextmanager
@@ -385,12 +311,50 @@ def quiet_log() -> Generator[None]:
         logger.setLevel(before)
 
 
+class _RaisingHandler(logging.Handler):
+    """A handler of the application that cannot write its lines."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Raise; and see that no lock of kprod's is held."""
+        self._world.count("log handler raises")
+        kind = self._world.threads
+        if kind is not None and kind.held[kind.current()]:
+            self._world.find("I8", f"a lock is held while a line is logged: {record.msg}")
+        raise RuntimeError("a handler of the simulation raises")
+
+
 @contextmanager
-def virtual_threads(scheduler: Scheduler, seed: int) -> Generator[SimThreads]:
+def raising_log(world: World) -> Generator[None]:
+    """Have a handler that raises at each line, of every level."""
+    logger = logging.getLogger("kprod")
+    before = logger.level, logger.propagate
+    handler = _RaisingHandler(world)
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    try:
+        with redirect_stderr(io.StringIO()):  # where kprod says that a line is lost
+            yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
+
+
+@contextmanager
+def virtual_threads(world: World) -> Generator[SimThreads]:
     """Have threads, and the clock of waits, of the simulation."""
-    kind = SimThreads(scheduler, seed)
+
+    def note(error: BaseException) -> None:
+        world.find("I8", f"a thread of kprod's was ended by {error!r}")
+
+    kind = SimThreads(world.scheduler, world.plan.seed, note)
     threads.use(kind)
-    wait_by(scheduler.clock)
+    wait_by(world.scheduler.clock)
     try:
         yield kind
     finally:

@@ -61,6 +61,7 @@ def _plan() -> Plan:
 def _run(spoiler: Spoiler) -> Verdict:
     world = World(_plan())
     world.network.on_link = spoiler.watch
+    world.happened("cut")
     return world.run()
 
 

@@ -1,0 +1,45 @@
+"""Planted faults that the simulation must find: the list is sound, and one of them is found here.
+
+`python -m tests.sim mutants` plants them all.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.sim.mutants import PATCHES, PlantingError, first_kill, plant, simulated_mutants
+
+FEWEST = 30
+SEEDS = 40
+
+
+def test_the_simulation_is_asked_for_enough_faults() -> None:
+    """Each has a patch, and none is taken off the list without notice."""
+    names = simulated_mutants()
+    assert len(names) >= FEWEST
+    assert [name for name in names if not (PATCHES / f"{name}.patch").exists()] == []
+
+
+@pytest.mark.slow
+def test_a_planted_fault_is_found() -> None:
+    """A fault that most runs show is found by one of the first seeds."""
+    patch = PATCHES / "departure_07_gate_stops_the_node.patch"
+    assert first_kill(patch, SEEDS).startswith("seed")
+
+
+@pytest.mark.slow
+def test_without_its_invariants_a_planted_fault_lives() -> None:
+    """The two that see it are left out, and so nothing is found."""
+    patch = PATCHES / "departure_07_gate_stops_the_node.patch"
+    without = ["I12", "Q1", "I8", "Q2", "Q4", "I7", "I1"]
+    assert not first_kill(patch, 2, without)
+
+
+def test_a_patch_that_does_not_fit_is_an_error(tmp_path: Path) -> None:
+    """Nothing is called found that was never planted."""
+    patch = tmp_path / "bad.patch"
+    patch.write_text(
+        "--- a/kprod/errors.py\n+++ b/kprod/errors.py\n@@ -1,1 +1,1 @@\n-not there\n+neither\n"
+    )
+    with pytest.raises(PlantingError, match=r"bad\.patch does not fit"):
+        plant(patch, tmp_path / "tree")
