@@ -14,7 +14,7 @@ MODULES := $(subst /,.,$(basename $(shell find kprod -name '*.pyx' | sort)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo spark-test spark-demo chaos test lint format docs lock test-quick test-pythons kafka kafka-fetch fuzz long mutants sim \
+.PHONY: help setup demo spark-test spark-demo chaos test lint format docs lock test-quick test-pythons kafka kafka-fetch fuzz long mutants sim soak \
   timer-stress bench race old-and-new clean
 
 help:  ## list the commands
@@ -100,6 +100,10 @@ timer-stress: $(VENV)/.built  ## eight threads at one timer for 20 s, threads sw
 
 chaos: $(VENV)/.built  ## kill brokers of an Apache Kafka for ten minutes, then check every record
 	$(PY) -m tests.chaos $(CHAOS)
+
+soak: $(VENV)/.built  ## load a producer through proxies for MINUTES=10, with faults; nothing may grow
+	$(PY) -m tests.soak --minutes $(MINUTES)
+MINUTES ?= 10
 
 bench: $(VENV)/.built  ## run the benchmarks, small sizes (BENCH= for the full ones)
 	@for program in $$(grep -l '__main__' benchmarks/[a-z]*.py | grep -v old_and_new); do \

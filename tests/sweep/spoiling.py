@@ -2,6 +2,8 @@
 
 import enum
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 
 from kprod.protocol.api import ApiKey
 from tests.sim.link import Link
@@ -20,67 +22,119 @@ class Ending(enum.Enum):
     STALL = "silent for a while, then reset"
 
 
-class Spoiler:
-    """Spoils one frame of a run: the n-th request of an API, or its response.
+class ByteCut:
+    """Where a connection is lost: at a byte of the n-th request of an API, or of its response.
 
     Args:
         api: Of the request.
-        occurrence: Which of its requests, from 0, over all links.
+        occurrence: Which of its requests, from 0, over all connections.
         at_byte: So many bytes of the frame leave, its size field included.
-        ending: What happens then.
-        is_response: The response is spoiled, not the request.
+        is_response: The response is cut, not the request.
 
     Attributes:
         frame_bytes: Length of the frame, once it was written; −1 before.
-        has_acted: The connection was ended.
+        has_acted: The connection was lost.
     """
 
-    def __init__(
-        self, api: ApiKey, occurrence: int, at_byte: int, ending: Ending, *, is_response: bool
-    ) -> None:
+    def __init__(self, api: ApiKey, occurrence: int, at_byte: int, *, is_response: bool) -> None:
         self.frame_bytes = -1
         self.has_acted = False
+        self.is_response = is_response
         self._api = api
         self._left = occurrence
         self._at_byte = at_byte
-        self._ending = ending
-        self._is_response = is_response
 
-    def watch(self, link: Link) -> None:
-        """Look at what is written on a new link."""
-        asked: deque[bool] = deque()  # for each request, whether it is the one
-        up = _Frames()
-        down = _Frames()
+    def new_connection(self) -> "ConnectionCut":
+        """Watch one more connection."""
+        return ConnectionCut(self)
 
-        def request(data: bytes) -> int:
-            for frame, before in up.feed(data):
-                is_it = self._is_target(frame)
-                asked.append(is_it)
-                if is_it and not self._is_response:
-                    return self._spoil(link, frame, before)
-            return len(data)
-
-        def response(data: bytes) -> int:
-            for frame, before in down.feed(data):
-                if asked.popleft() and self._is_response:
-                    return self._spoil(link, frame, before)
-            return len(data)
-
-        link.up.spoiler = request
-        link.down.spoiler = response
-
-    def _is_target(self, frame: bytes) -> bool:
+    def is_target(self, frame: bytes) -> bool:
+        """Return whether a request is the one; asked once for each."""
         if int.from_bytes(frame[_SIZE_BYTES:_API_KEY_END], "big") != self._api:
             return False
         self._left -= 1
         return self._left == -1
 
-    def _spoil(self, link: Link, frame: bytes, before: int) -> int:
-        """End the connection; return how many of the bytes that are being written leave."""
+    def leaving(self, frame: bytes) -> int | None:
+        """Return how many bytes of the frame leave; None if the cut is behind its end."""
         self.frame_bytes = len(frame)
         if self._at_byte > len(frame):
-            return before + len(frame)
+            return None
         self.has_acted = True
+        return self._at_byte
+
+
+class ConnectionCut:
+    """What is written on one connection, in both directions.
+
+    Args:
+        cut: Where connections are lost.
+
+    Attributes:
+        is_over: This is the connection that was lost: nothing leaves it any more.
+    """
+
+    def __init__(self, cut: ByteCut) -> None:
+        self.is_over = False
+        self._cut = cut
+        self._asked: deque[bool] = deque()  # for each request, whether it is the one
+        self._up = _Frames()
+        self._down = _Frames()
+
+    def request(self, data: bytes) -> int:
+        """Take bytes of the client; return how many of them leave."""
+        if self.is_over:
+            return 0
+        for frame, before in self._up.feed(data):
+            is_it = self._cut.is_target(frame)
+            self._asked.append(is_it)
+            if is_it and not self._cut.is_response and self._loses(frame):
+                return before + self._left
+        return len(data)
+
+    def response(self, data: bytes) -> int:
+        """Take bytes of the broker; return how many of them leave."""
+        if self.is_over:
+            return 0
+        for frame, before in self._down.feed(data):
+            if self._asked.popleft() and self._cut.is_response and self._loses(frame):
+                return before + self._left
+        return len(data)
+
+    def _loses(self, frame: bytes) -> bool:
+        leaving = self._cut.leaving(frame)
+        self._left = leaving or 0
+        self.is_over = leaving is not None
+        return self.is_over
+
+
+class Spoiler:
+    """Loses a connection of a simulated network.
+
+    Args:
+        cut: Where.
+        ending: How.
+    """
+
+    def __init__(self, cut: ByteCut, ending: Ending) -> None:
+        self._cut = cut
+        self._ending = ending
+
+    def watch(self, link: Link) -> None:
+        """Look at what is written on a new link."""
+        connection = self._cut.new_connection()
+
+        def spoil(side: Callable[[bytes], int], data: bytes) -> int:
+            was_over = connection.is_over
+            leaving = side(data)
+            if connection.is_over and not was_over:
+                self._end(link)
+            return leaving
+
+        link.up.spoiler = partial(spoil, connection.request)
+        link.down.spoiler = partial(spoil, connection.response)
+
+    def _end(self, link: Link) -> None:
         scheduler = link.transport.network.scheduler
         match self._ending:
             case Ending.RESET:
@@ -89,12 +143,10 @@ class Spoiler:
                 scheduler.after(0, link.stream.close)
             case Ending.STALL:
                 scheduler.after(STALL_MS * MS, lambda: link.cut(loses=False))
-        link.up.spoiler = link.down.spoiler = lambda _: 0  # nothing else leaves
-        return before + self._at_byte
 
 
 class _Frames:
-    """Finds the frames in what is written; a frame is written in one piece here."""
+    """Finds the frames in what is written, each with the bytes of the last piece before it."""
 
     def __init__(self) -> None:
         self._open = b""

@@ -13,7 +13,7 @@ import pytest
 from kprod.protocol.api import ApiKey
 from tests.sim.plan import Plan
 from tests.sim.world import Verdict, World
-from tests.sweep.spoiling import Ending, Spoiler
+from tests.sweep.spoiling import ByteCut, Ending, Spoiler
 
 TARGETS = {
     ApiKey.API_VERSIONS: 0,
@@ -58,21 +58,21 @@ def _plan() -> Plan:
     )
 
 
-def _run(spoiler: Spoiler) -> Verdict:
+def _run(cut: ByteCut, ending: Ending) -> Verdict:
     world = World(_plan())
-    world.network.on_link = spoiler.watch
+    world.network.on_link = Spoiler(cut, ending).watch
     world.happened("cut")
     return world.run()
 
 
-def _spoilers(api: ApiKey, ending: Ending, *, is_response: bool) -> Iterator[Spoiler]:
-    """Yield a spoiler for each byte of the frame, whose length the first run shows."""
+def _cuts(api: ApiKey, *, is_response: bool) -> Iterator[ByteCut]:
+    """Yield a cut for each byte of the frame, whose length the first run shows."""
     frame_bytes = OFFSETS_MAX
     at_byte = 0
     while at_byte <= frame_bytes:
-        spoiler = Spoiler(api, TARGETS[api], at_byte, ending, is_response=is_response)
-        yield spoiler
-        frame_bytes = spoiler.frame_bytes
+        cut = ByteCut(api, TARGETS[api], at_byte, is_response=is_response)
+        yield cut
+        frame_bytes = cut.frame_bytes
         at_byte += 1
 
 
@@ -86,10 +86,10 @@ def test_no_byte_is_a_bad_place_to_lose_a_connection(
     """Every record arrives, every invariant holds, and the connection was really lost."""
     bad = {}
     count = 0
-    for spoiler in _spoilers(api, ending, is_response=is_response):
-        verdict = _run(spoiler)
+    for cut in _cuts(api, is_response=is_response):
+        verdict = _run(cut, ending)
         count += 1
-        assert spoiler.has_acted
+        assert cut.has_acted
         if verdict.findings or verdict.counts["failed"]:
             bad[count - 1] = verdict.findings, verdict.counts["failed"]
         assert verdict.counts["acknowledged"] >= RECORDS
