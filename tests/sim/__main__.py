@@ -131,9 +131,11 @@ def _print_failure(failure: Failure) -> None:
     print(f"  python -m tests.sim replay {failure.seed} --trace", flush=True)
 
 
-def replay(name: str, *, trace: bool, partition: str | None) -> int:
+def replay(name: str, *, trace: bool, partition: str | None, picture: str | None) -> int:
     """Run one plan and print its findings; 0 if there is none."""
     plan = plan_of(name)
+    if picture is not None:
+        return _draw(plan, picture)
     if trace:
         verdict, lines = traced(plan, partition)
         print("\n".join(lines))
@@ -143,6 +145,20 @@ def replay(name: str, *, trace: bool, partition: str | None) -> int:
     for finding in verdict.findings:
         print(f"{finding.invariant}: {finding.text}")
     return 1 if verdict.findings else 0
+
+
+def _draw(plan: Plan, target: str) -> int:
+    """Print a run in columns, or write it as SVG."""
+    from tests.sim.picture import as_drawing, as_text, pictured  # noqa: PLC0415 - needs `docs`
+
+    rows, findings = pictured(plan)
+    if target == "-":
+        print(as_text(rows))
+    else:
+        Path(target).write_text(as_drawing(rows, f"Seed {plan.seed}").svg(), encoding="utf-8")
+    for finding in findings:
+        print(f"{finding.invariant}: {finding.text}")
+    return 1 if findings else 0
 
 
 def first(seeds: int, without: Sequence[str]) -> int:
@@ -198,6 +214,7 @@ def main() -> int:
     again.add_argument("plan", help="a seed, or a plan's file")
     again.add_argument("--trace", action="store_true", help="print what happened")
     again.add_argument("--partition", help="trace only this one, such as orders-0")
+    again.add_argument("--picture", metavar="FILE", help="draw it as SVG; - prints columns")
     small = commands.add_parser("shrink", help="make a failing plan smaller")
     small.add_argument("plan", help="a seed, or a plan's file")
     small.add_argument("--to", metavar="FILE", help="write the plan there")
@@ -220,7 +237,7 @@ def main() -> int:
         return run_mutants(given.names, given.seeds, given.without, given.processes)
     if given.command == "run":
         return run(given.seeds, base_of(given.base), given.processes, given.always)
-    return replay(given.plan, trace=given.trace, partition=given.partition)
+    return replay(given.plan, trace=given.trace, partition=given.partition, picture=given.picture)
 
 
 if __name__ == "__main__":

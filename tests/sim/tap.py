@@ -87,7 +87,7 @@ class Request:
     attempts: list[Attempt] = field(default_factory=list)
 
 
-class _Stream:
+class FrameStream:
     """Cuts a stream into frames."""
 
     def __init__(self) -> None:
@@ -139,8 +139,8 @@ class ClientTap:
         self._count = count
         self._config = config
         self._now_ns = now_ns
-        self._up: dict[int, _Stream] = defaultdict(_Stream)
-        self._down: dict[int, _Stream] = defaultdict(_Stream)
+        self._up: dict[int, FrameStream] = defaultdict(FrameStream)
+        self._down: dict[int, FrameStream] = defaultdict(FrameStream)
         self._waiting: dict[int, list[Request]] = defaultdict(list)  # by link
         self._seen: dict[tuple[tuple[str, int], Identity], list[Attempt]] = defaultdict(list)
         self._sent_records: dict[tuple[tuple[str, int], int], list[Attempt]] = defaultdict(list)
@@ -193,7 +193,7 @@ class ClientTap:
         waiting = self._waiting[link.number]
         if header.api_key == ApiKey.PRODUCE:
             body = request_codec(header.api_key, header.api_version).decode(frame[offset:])
-            request.attempts = list(_attempts(body, link))
+            request.attempts = list(attempts_in(body, link))
             for attempt in request.attempts:
                 self._check_deadline(attempt)
                 self._begin(attempt)
@@ -300,7 +300,8 @@ class ClientTap:
             self._stopped[attempt.partition] = self._responses
 
 
-def _attempts(body: Mapping[str, Any], link: Link) -> Iterator[Attempt]:
+def attempts_in(body: Mapping[str, Any], link: Link) -> Iterator[Attempt]:
+    """Yield the batches of a Produce request."""
     for topic in body["topic_data"]:
         for part in topic["partition_data"]:
             batch = bytes(part["records"])

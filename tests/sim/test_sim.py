@@ -7,6 +7,7 @@ import pytest
 from tests.sim.__main__ import verdict_of
 from tests.sim.faults import FAULTS
 from tests.sim.oracle import Finding
+from tests.sim.picture import as_drawing, as_text, pictured
 from tests.sim.plan import Plan, make_plan
 
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
@@ -39,6 +40,17 @@ def test_a_plan_is_data() -> None:
     again = Plan.from_json(plan.to_json())
     assert again == plan
     assert verdict_of(again).digest == verdict_of(plan).digest
+
+
+def test_a_picture_shows_what_was_sent_again() -> None:
+    """The frames of one batch, in columns and as a drawing."""
+    path = Path(__file__).parent / "plans" / "hanging_broker.json"
+    rows, findings = pictured(Plan.from_json(path.read_text(encoding="utf-8")))
+    assert findings == []
+    batch = "[0] e0 s1 (1)"
+    assert [row.kind for row in rows if batch in row.text] == ["request", "request"]
+    assert as_text(rows).count(batch) == 2
+    assert "no_response" in as_drawing(rows, "a title").svg()
 
 
 def test_a_run_without_faults_only_succeeds() -> None:
