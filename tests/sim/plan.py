@@ -122,7 +122,8 @@ def make_plan(seed: int, fault_kinds: Sequence[str], always: Sequence[str] = ())
         plan.ending = "partial"
         for settings in plan.producers:  # else what waits for the dead broker may fill it
             settings["buffer_memory"] = 32 << 20
-    is_short = plan.mode == "threads" and not is_direct and draw.chance(0.1)
+    may_be_short = plan.mode == "threads" and plan.ending == "calm" and not is_direct
+    is_short = may_be_short and draw.chance(0.1)
     if is_short:
         plan.producers = [
             settings | _SHORT_OF_MEMORY | {"delivery_timeout_ms": 30_000}
