@@ -31,6 +31,11 @@ _logger = guarded_logger(__name__)
 class AsyncProducer(AsyncSendMethod):
     """Sends records to Kafka from asyncio, and says of each what became of it.
 
+    Example:
+        async with AsyncProducer(bootstrap_servers="localhost:9092") as producer:
+            future = await producer.send("orders", b"an order", key=b"customer")
+            print(await future)
+
     Args:
         settings: Settings by their Kafka names, such as `{"linger.ms": 5}`.
         engine: A producer to share instead of having one of its own; then there are no settings,

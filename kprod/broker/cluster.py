@@ -40,6 +40,11 @@ BROKERS_MAX = 100
 class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test may do to it
     """Brokers, their topics, and the means to misbehave.
 
+    Example:
+        with EmbeddedCluster(brokers=3, topics={"orders": 6}) as cluster:
+            print(cluster.bootstrap_servers)
+            print(cluster.records("orders"))
+
     Attributes:
         faults: Arms faults.
     """

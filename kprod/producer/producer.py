@@ -45,6 +45,11 @@ class _ClientId:
 class Producer(SendMethod):
     """Sends records to Kafka in the background, and says of each what became of it.
 
+    Example:
+        with Producer(bootstrap_servers="localhost:9092") as producer:
+            future = producer.send("orders", b"an order", key=b"customer")
+            print(future.result(10))
+
     Args:
         settings: Settings by their Kafka names, such as `{"linger.ms": 5}`.
         environment: For tests and simulations.

@@ -43,6 +43,7 @@ class Client:
         in_calls: Records in calls that have not returned.
         answers: Records that callbacks have sent.
         is_over: It was closed.
+        is_replaced: Another is in its place, or soon will be.
     """
 
     answers_max = 20
@@ -57,6 +58,7 @@ class Client:
         self.in_calls = 0
         self.answers = 0
         self.is_over = False
+        self.is_replaced = False
         self.is_threaded = world.plan.mode != "engine"
         self.has_failed = False  # an error that no record can be sent after
         self.told_last = Outcome(-1, -1)

@@ -134,9 +134,11 @@ class World:
 
     def replace(self, client: Client, timeout_s: float = 0) -> None:
         """Close a producer and make another in its place."""
-        if client in self.clients:  # another thread may have replaced it
+        if client in self.clients and not client.is_replaced:  # another thread may do it as well
+            client.is_replaced = True
             self.happened("close")
-            self.clients[self.clients.index(client)] = self._new_client(client.settings)
+            place = self.clients.index(client)
+            self.clients[place] = self._new_client(client.settings)
         client.end(timeout_s)
 
     def closed(self, client: Client, covered: Covered, undelivered: int) -> None:
