@@ -1,131 +1,176 @@
-"""Rows that can never be records: told from other failures, and sent to a topic of their own.
+"""Rows that can never be records, sent to a topic of their own.
 
-What counts. The row itself is at fault, whatever is tried: too large, no such partition, refused by
-the broker for what it holds, no topic. An error that may have left the record in the log, or that
-another row would meet too (no broker, no permission), is never one. Nor is that of a sound row
-whose batch was refused for others: it is sent again.
+A dead letter has the row's key, value, headers and timestamp, and headers that say more:
+`kprod.reason` (a value of `RowFault`), `kprod.error` (one sentence), `kprod.topic`,
+`kprod.partition` and `kprod.timestamp` (milliseconds) as the row had them. A timestamp that no
+record can have, or that the broker refused, is in the header alone. Of a row that is too large, the
+largest of key, value and headers is left out, and its size said: `kprod.value.bytes` and the like.
 
-A dead letter has the row's key, headers and value, and three headers more: where it should have
-gone, why it could not, and, in place of a value that was too large, how long that was.
+Invariants.
+    At most `LETTERS_MAX` dead letters and about `LETTER_BYTES_MAX` bytes of them are unsettled.
+    A dead letter that is too large for its topic loses its largest field, at most three times.
 
 Thread-safety: one task's.
 """
 
-from typing import Any, TypeGuard
+from collections import deque
+from typing import Any, NamedTuple
 
 from kprod import Producer, RecordFuture
-from kprod.errors import (
-    BrokerError,
-    KprodError,
-    Persistence,
-    RecordTooLarge,
-    SerializationError,
-    UnknownPartition,
-)
+from kprod.errors import BrokerError, KprodError, RecordTooLarge
 from kprod.protocol.error_table import ErrorCode
+from kprod.spark.row_faults import RowFault
+from kprod.spark.task_failure import TaskFailed
 
-__all__ = ["DeadLetters", "is_row_at_fault"]
+__all__ = ["LETTERS_MAX", "LETTER_BYTES_MAX", "DeadLetters"]
 
-TOPIC_HEADER = "kprod.topic"
+REASON_HEADER = "kprod.reason"
 ERROR_HEADER = "kprod.error"
-VALUE_BYTES_HEADER = "kprod.value.bytes"
+TOPIC_HEADER = "kprod.topic"
+PARTITION_HEADER = "kprod.partition"
+TIMESTAMP_HEADER = "kprod.timestamp"
 ERROR_CHARACTERS_MAX = 500
+TOPIC_BYTES_MAX = 500  # twice a legal name
 
-_LOCAL_FAULTS = (RecordTooLarge, SerializationError, UnknownPartition)
+LETTERS_MAX = 1_000
+LETTER_BYTES_MAX = 8 << 20
+
 _TOO_LARGE_CODES = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
-_FAULT_CODES = _TOO_LARGE_CODES | {ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP}
+
+_Headers = list[tuple[str, bytes | None]]
 
 
-def is_row_at_fault(error: Exception) -> bool:
-    """Tell a fault of the row from any other.
+class _Letter(NamedTuple):
+    key: bytes | None
+    value: bytes | None
+    headers: _Headers
+    reasons: _Headers
+    timestamp_ms: int | None
 
-    Args:
-        error: Of its receipt.
+    @property
+    def size_bytes(self) -> int:
+        return sum(self._sizes().values())
 
-    Returns:
-        Whether the record could never have been delivered, and is in no log.
-    """
-    if isinstance(error, _LOCAL_FAULTS):
-        return error.persistence is not Persistence.POSSIBLY_PERSISTED
-    return _is_rejected(error) and not error.retriable
+    def without_largest(self) -> "_Letter":
+        """Leave out the largest of key, value and own headers, and say its size instead."""
+        sizes = self._sizes()
+        field = max(sizes, key=sizes.__getitem__)
+        size = (f"kprod.{field}.bytes", str(sizes[field]).encode())
+        empty: dict[str, Any] = {field: [] if field == "headers" else None}
+        return self._replace(reasons=[*self.reasons, size], **empty)
 
-
-def is_companion(error: Exception) -> bool:
-    """Tell a sound row from those for which its batch was refused.
-
-    Args:
-        error: Of its receipt.
-
-    Returns:
-        Whether the record is in no log, and may be taken when it is sent again.
-    """
-    return _is_rejected(error) and error.retriable
+    def _sizes(self) -> dict[str, int]:
+        own = sum(len(name) + len(value or b"") for name, value in self.headers)
+        return {"value": len(self.value or b""), "key": len(self.key or b""), "headers": own}
 
 
 class DeadLetters:
-    """Sends dead letters, and waits for them with the task's other records.
+    """Sends dead letters, and waits where too many are unsettled.
 
     Args:
         producer: The task's.
         topic: Where they go.
+        timeout_ms: Longest wait for one of them; None waits as long as `delivery_timeout_ms`.
     """
 
-    __slots__ = ("_futures", "_producer", "topic")
+    __slots__ = ("_producer", "_timeout_s", "_unsettled", "_unsettled_bytes", "topic")
 
-    def __init__(self, producer: Producer, topic: str) -> None:
+    def __init__(self, producer: Producer, topic: str, timeout_ms: int | None) -> None:
         self._producer = producer
-        self._futures: list[RecordFuture] = []
+        self._timeout_s = None if timeout_ms is None else timeout_ms / 1_000
+        self._unsettled: deque[tuple[RecordFuture, _Letter]] = deque()
+        self._unsettled_bytes = 0
         self.topic = topic
 
-    def send(self, row: dict[str, Any], topic: str | None, error: Exception) -> None:
-        """Send one.
+    def __len__(self) -> int:
+        return len(self._unsettled)
+
+    def send(self, row: dict[str, Any], topic: str | None, fault: RowFault, error: str) -> None:
+        """Send one; wait for older ones where too many are unsettled.
 
         Args:
-            row: The record's columns by role.
-            topic: Where it should have gone; None where the row said nothing.
-            error: Why it could not.
+            row: The record's fields by role, as `as_rows` gives them.
+            topic: Where it should have gone; None where the row says it.
+            fault: Why it could not.
+            error: The same in a sentence.
 
         Raises:
+            TaskFailed: An older one is not delivered.
             KprodError: It cannot be a record here either.
         """
-        headers = [(entry["key"], entry["value"]) for entry in row.get("headers") or ()]
-        text = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS_MAX]
-        headers += [(TOPIC_HEADER, (topic or "").encode()), (ERROR_HEADER, text.encode())]
-        value = _bytes(row["value"])
-        if _is_too_large(error) and value is not None:
-            headers.append((VALUE_BYTES_HEADER, str(len(value)).encode()))
-            value = None
-        future = self._producer.send(self.topic, value, key=_bytes(row.get("key")), headers=headers)
-        self._futures.append(future)
+        letter = _letter(row, topic, fault, error)
+        if fault is RowFault.TOO_LARGE:
+            letter = letter.without_largest()
+        self._send(letter)
+        while len(self) > LETTERS_MAX or self._unsettled_bytes > LETTER_BYTES_MAX:
+            self._settle_oldest()
 
     def settle(self) -> None:
-        """See that every one arrived; called after a flush.
+        """Wait until every one has arrived.
 
         Raises:
-            KprodError: One did not.
+            TaskFailed: One did not.
         """
-        for future in self._futures:
-            error = future.exception(0)
-            if error is not None:
-                raise KprodError(
-                    f"a dead letter for {self.topic!r} is not delivered:"
-                    f" {type(error).__name__}: {error}"
-                ) from error
-        self._futures.clear()
+        while self._unsettled:
+            self._settle_oldest()
+
+    def _send(self, letter: _Letter) -> None:
+        try:
+            future = self._append(letter)
+        except RecordTooLarge:
+            if not letter.size_bytes:
+                raise
+            self._send(letter.without_largest())
+            return
+        self._unsettled.append((future, letter))
+        self._unsettled_bytes += letter.size_bytes
+
+    def _append(self, letter: _Letter) -> RecordFuture:
+        return self._producer.send(
+            self.topic,
+            letter.value,
+            key=letter.key,
+            headers=letter.headers + letter.reasons,
+            timestamp_ms=letter.timestamp_ms,
+        )
+
+    def _settle_oldest(self) -> None:
+        future, letter = self._unsettled.popleft()
+        self._unsettled_bytes -= letter.size_bytes
+        error = future.exception(self._timeout_s)
+        if error is None:
+            return
+        if letter.size_bytes and _is_too_large(error):
+            self._send(letter.without_largest())
+            return
+        raise TaskFailed(
+            f"a dead letter for {self.topic!r} is not delivered: {type(error).__name__}: {error}"
+        ) from error
 
 
-def _is_rejected(error: Exception) -> TypeGuard[BrokerError]:
-    return (
-        isinstance(error, BrokerError)
-        and error.code in _FAULT_CODES
-        and error.persistence is not Persistence.POSSIBLY_PERSISTED
-    )
+def _letter(row: dict[str, Any], topic: str | None, fault: RowFault, error: str) -> _Letter:
+    meant = row.get("topic") or b"" if topic is None else topic.encode()
+    reasons: _Headers = [
+        (REASON_HEADER, fault.value.encode()),
+        (ERROR_HEADER, error[:ERROR_CHARACTERS_MAX].encode()),
+        (TOPIC_HEADER, meant[:TOPIC_BYTES_MAX]),
+    ]
+    partition, timestamp_ms = row.get("partition"), row.get("timestamp")
+    if partition is not None:
+        reasons.append((PARTITION_HEADER, str(partition).encode()))
+    if timestamp_ms is not None:
+        reasons.append((TIMESTAMP_HEADER, str(timestamp_ms).encode()))
+        if timestamp_ms < 0 or fault is RowFault.REFUSED:
+            timestamp_ms = None
+    headers: _Headers = [
+        ((entry["key"] or b"").decode(errors="replace"), entry["value"])
+        for entry in row.get("headers") or ()
+        if entry is not None
+    ]
+    return _Letter(row.get("key"), row["value"], headers, reasons, timestamp_ms)
 
 
-def _is_too_large(error: Exception) -> bool:
-    is_rejected = isinstance(error, BrokerError) and error.code in _TOO_LARGE_CODES
-    return is_rejected or isinstance(error, RecordTooLarge)
-
-
-def _bytes(value: bytes | str | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
+def _is_too_large(error: KprodError) -> bool:
+    if isinstance(error, BrokerError):
+        return error.code in _TOO_LARGE_CODES
+    return isinstance(error, RecordTooLarge)

@@ -23,6 +23,7 @@ from kprod.spark.options import SinkOptions
 from kprod.spark.producers import ProducerCache
 from kprod.spark.references import resolve, scrub, secrets_in
 from kprod.spark.reports import append_report
+from kprod.spark.task_failure import TaskFailed
 from kprod.spark.task_messages import TaskMessage, WriteReport
 
 if TYPE_CHECKING:
@@ -97,8 +98,14 @@ class AtLeastOnce:
         Args:
             messages: One per task.
             batch_id: Of the micro-batch; None for a batch job.
+
+        Raises:
+            TooManyBadRows: All tasks together left out more rows than allowed.
         """
         report = WriteReport.of(_ours(messages), batch_id)
+        bad_count = report.skipped_count + report.dead_letter_count
+        faults = ", ".join(f"{count} × {reason}" for reason, count in report.bad_rows.items())
+        self._options.bad_row_limits.check(bad_count, bad_count + report.record_count, faults)
         if _logger.target.level == logging.NOTSET:
             # Nobody can configure logging in this process. Where Spark collects its workers' lines
             # it adds a handler, and this one must not be lost for the root's level; else nothing
@@ -129,8 +136,6 @@ def _raise_without(secrets: Sequence[str], error: Exception) -> NoReturn:
     full = "".join(traceback.format_exception(error))
     if scrub(full, secrets) == full:
         raise error
-    from kprod.spark.task import TaskFailed  # noqa: PLC0415 - as above
-
     raise TaskFailed(scrub(f"{type(error).__name__}: {error}", secrets)) from None
 
 

@@ -20,6 +20,7 @@ from kprod.config.foreign import advice_for
 from kprod.config.quoting import shown
 from kprod.config.setting import Setting, rows
 from kprod.errors import ConfigError
+from kprod.spark.bad_row_limits import BadRowLimits
 from kprod.spark.references import is_reference
 from kprod.topic_name import name_fault
 
@@ -32,6 +33,8 @@ OWN_OPTIONS: tuple[str, ...] = (
     "topic",
     "value.format",
     "on_record_error",
+    "max_bad_rows",
+    "max_bad_ratio",
     "flush.timeout.ms",
     "report.path",
     "delivery",
@@ -47,6 +50,7 @@ _FUNCTIONS = frozenset({"key_serializer", "value_serializer", "interceptors"})
 
 CLIENT_ID = "kprod-spark"
 _TIMEOUT_MS_MAX = 2**31 - 1
+_COUNT_DIGITS_MAX = 18  # below 2**63
 _DLQ = "dlq:"
 _UNRESOLVED_ADDRESS = "unresolved.invalid:1"
 
@@ -80,6 +84,7 @@ class SinkOptions:
         value_format: How a row becomes a value.
         on_record_error: What happens to a row that can never be a record.
         dead_letter_topic: Where such rows go; None in the other modes.
+        bad_row_limits: How many such rows may be left out.
         flush_timeout_ms: How long a task waits for its last records; None for as long as
             `delivery_timeout_ms` lets them live.
         report_path: File on the driver's machine that gets a line for each committed write.
@@ -93,6 +98,7 @@ class SinkOptions:
     value_format: ValueFormat
     on_record_error: RecordErrorMode
     dead_letter_topic: str | None
+    bad_row_limits: BadRowLimits
     flush_timeout_ms: int | None
     report_path: str | None
 
@@ -134,6 +140,7 @@ def read_options(options: Mapping[str, str]) -> SinkOptions:
         ),
         on_record_error=mode,
         dead_letter_topic=dead_letter_topic,
+        bad_row_limits=_bad_row_limits(own, mode),
         flush_timeout_ms=_milliseconds("flush.timeout.ms", own.get("flush.timeout.ms")),
         report_path=_report_path(own.get("report.path")),
     )
@@ -218,6 +225,37 @@ def _record_error_rule(text: str) -> tuple[RecordErrorMode, str | None]:
     if text.lower() in {"fail", "skip"}:
         return RecordErrorMode(text.lower()), None
     raise ConfigError(f"on_record_error must be fail, skip or dlq:<topic>, not {shown(text)}")
+
+
+def _bad_row_limits(own: Mapping[str, str], mode: RecordErrorMode) -> BadRowLimits:
+    count, ratio = own.get("max_bad_rows"), own.get("max_bad_ratio")
+    if mode is RecordErrorMode.FAIL and (count is not None or ratio is not None):
+        raise ConfigError(
+            "max_bad_rows and max_bad_ratio limit the rows that are left out, and"
+            " on_record_error=fail leaves out none; set it to skip or dlq:<topic>"
+        )
+    return BadRowLimits(max_bad_rows=_count(count), max_bad_ratio=_ratio(ratio))
+
+
+def _count(text: str | None) -> int | None:
+    if text is None:
+        return None
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _COUNT_DIGITS_MAX):
+        raise ConfigError(f"max_bad_rows must be a whole number from 0, not {shown(text)}")
+    return int(digits)
+
+
+def _ratio(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        ratio = float(text)
+    except ValueError:
+        ratio = -1.0
+    if not 0.0 <= ratio <= 1.0:
+        raise ConfigError(f"max_bad_ratio must be a number from 0 to 1, not {shown(text)}")
+    return ratio
 
 
 def _topic(option: str, name: str) -> str:

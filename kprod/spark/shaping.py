@@ -23,12 +23,12 @@ class TopicRows(NamedTuple):
     """Rows for one topic.
 
     Attributes:
-        topic: Its name; None for rows that have none.
+        topic: Its name.
         rows: A pyarrow record batch with the columns `value` and, where the query has them, `key`,
             `headers`, `partition`, `timestamp`.
     """
 
-    topic: str | None
+    topic: str
     rows: Any
 
 
@@ -61,7 +61,7 @@ def split_by_topic(rows: Any, topic: str | None) -> Iterator[TopicRows]:
     """Split rows by their topic.
 
     Args:
-        rows: A record batch of `shape`.
+        rows: A record batch of `shape`, whose topics are all names.
         topic: The topic of all of them; None takes the column `topic`.
 
     Yields:
@@ -74,13 +74,11 @@ def split_by_topic(rows: Any, topic: str | None) -> Iterator[TopicRows]:
     rows = rows.drop_columns([_TOPIC])
     encoded = topics.dictionary_encode()
     names = encoded.dictionary.to_pylist()
-    if len(names) == 1 and not encoded.null_count:
+    if len(names) == 1:
         yield TopicRows(names[0], rows)
         return
     indices = encoded.indices
-    if encoded.null_count:
-        yield TopicRows(None, rows.filter(indices.is_null()))
-    # Stable, so that rows of one topic keep their order; nulls go to the end.
+    # Stable, so that rows of one topic keep their order.
     ordered = rows.take(pc.sort_indices(indices))
     counts = {entry["values"]: entry["counts"] for entry in pc.value_counts(indices).to_pylist()}
     begin = 0

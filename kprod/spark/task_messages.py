@@ -6,17 +6,22 @@ Thread-safety: immutable values; `TaskReport` belongs to one task.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import starmap
 from typing import Any, NamedTuple, Self
 
 from pyspark.sql.datasource import WriterCommitMessage
 
 from kprod.wording import counted
 
-__all__ = ["OffsetSpan", "TaskMessage", "TaskReport", "WriteReport"]
+__all__ = ["BadRow", "OffsetSpan", "TaskMessage", "TaskReport", "WriteReport"]
 
 OFFSET_UNKNOWN = -1
+SAMPLES_MAX = 3  # of each reason
+SAMPLE_KEY_BYTES = 100
+SAMPLE_ERROR_CHARACTERS = 500
 
 
 class OffsetSpan(NamedTuple):
@@ -42,6 +47,20 @@ class OffsetSpan(NamedTuple):
         )
 
 
+class BadRow(NamedTuple):
+    """A sample of the rows that were left out.
+
+    Attributes:
+        reason: A value of `kprod.spark.row_faults.RowFault`.
+        error: What is wrong with this row, in a sentence.
+        key: The start of its key; None where it has none.
+    """
+
+    reason: str
+    error: str
+    key: str | None
+
+
 Spans = dict[str, dict[int, OffsetSpan]]
 
 
@@ -55,6 +74,8 @@ class TaskMessage(WriterCommitMessage):
         spans: By topic and partition.
         skipped_count: Rows that can never be records and were left out.
         dead_letter_count: Such rows that went to the dead letter topic.
+        bad_rows: Their count by reason.
+        samples: Some of them.
     """
 
     partition_id: int
@@ -62,6 +83,8 @@ class TaskMessage(WriterCommitMessage):
     spans: Mapping[str, Mapping[int, OffsetSpan]]
     skipped_count: int = 0
     dead_letter_count: int = 0
+    bad_rows: Mapping[str, int] = field(default_factory=dict)
+    samples: tuple[BadRow, ...] = ()
 
     @property
     def record_count(self) -> int:
@@ -74,8 +97,44 @@ class TaskReport:
     """Adds up a task's deliveries."""
 
     spans: Spans = field(default_factory=dict)
+    row_count: int = 0
     skipped_count: int = 0
     dead_letter_count: int = 0
+    bad_rows: Counter[str] = field(default_factory=Counter)
+    samples: list[BadRow] = field(default_factory=list)
+
+    @property
+    def bad_count(self) -> int:
+        """Rows that were left out."""
+        return self.skipped_count + self.dead_letter_count
+
+    def add_bad_row(
+        self, reason: str, error: str, key: bytes | None, *, is_dead_letter: bool
+    ) -> None:
+        """Count a row that was left out, and keep it as a sample while there are few."""
+        if is_dead_letter:
+            self.dead_letter_count += 1
+        else:
+            self.skipped_count += 1
+        self.bad_rows[reason] += 1
+        if self.bad_rows[reason] <= SAMPLES_MAX:
+            shown = None if key is None else key[:SAMPLE_KEY_BYTES].decode(errors="replace")
+            self.samples.append(BadRow(reason, error[:SAMPLE_ERROR_CHARACTERS], shown))
+
+    def add_bad_rows(self, bad_rows: Mapping[str, int], samples: Iterable[BadRow]) -> None:
+        """Add what another task left out."""
+        self.bad_rows.update(bad_rows)
+        for sample in samples:
+            if sum(sample.reason == kept.reason for kept in self.samples) < SAMPLES_MAX:
+                self.samples.append(sample)
+
+    def faults_text(self) -> str:
+        """Name the reasons, the most frequent first, each with one error."""
+        first = {sample.reason: sample.error for sample in reversed(self.samples)}
+        return "; ".join(
+            f"{count} × {reason}, such as: {first[reason]}"
+            for reason, count in self.bad_rows.most_common()
+        )
 
     def add(self, topic: str, partition: int, span: OffsetSpan) -> None:
         """Count records of one partition."""
@@ -90,6 +149,8 @@ class TaskReport:
             spans=self.spans,
             skipped_count=self.skipped_count,
             dead_letter_count=self.dead_letter_count,
+            bad_rows=dict(self.bad_rows),
+            samples=tuple(self.samples),
         )
 
 
@@ -105,6 +166,8 @@ class WriteReport:
         record_count: Rows that are in their topics.
         skipped_count: Rows that can never be records and were left out.
         dead_letter_count: Such rows that went to the dead letter topic.
+        bad_rows: Both kinds' count by reason.
+        samples: At most `SAMPLES_MAX` of them for each reason.
         spans: Where the rows are, by topic and partition.
 
     Thread-safety: immutable.
@@ -115,6 +178,8 @@ class WriteReport:
     record_count: int
     skipped_count: int
     dead_letter_count: int
+    bad_rows: Mapping[str, int] = field(default_factory=dict)
+    samples: tuple[BadRow, ...] = ()
     spans: Mapping[str, Mapping[int, OffsetSpan]]
 
     @classmethod
@@ -133,6 +198,7 @@ class WriteReport:
         for message in told:
             total.skipped_count += message.skipped_count
             total.dead_letter_count += message.dead_letter_count
+            total.add_bad_rows(message.bad_rows, message.samples)
             for topic, spans in message.spans.items():
                 for partition, span in spans.items():
                     total.add(topic, partition, span)
@@ -142,6 +208,8 @@ class WriteReport:
             record_count=sum(message.record_count for message in told),
             skipped_count=total.skipped_count,
             dead_letter_count=total.dead_letter_count,
+            bad_rows=dict(total.bad_rows),
+            samples=tuple(total.samples),
             spans={topic: dict(sorted(spans.items())) for topic, spans in total.spans.items()},
         )
 
@@ -154,6 +222,8 @@ class WriteReport:
                 "record_count": self.record_count,
                 "skipped_count": self.skipped_count,
                 "dead_letter_count": self.dead_letter_count,
+                "bad_rows": self.bad_rows,
+                "samples": self.samples,
                 "spans": self.spans,
             }
         )
@@ -177,7 +247,8 @@ class WriteReport:
                 topic: {int(partition): OffsetSpan(*span) for partition, span in spans.items()}
                 for topic, spans in content.pop("spans").items()
             }
-            return cls(**content, spans=spans)
+            samples = tuple(starmap(BadRow, content.pop("samples", ())))
+            return cls(**content, samples=samples, spans=spans)
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"no line of a write report: {line[:80]!r}") from error
 
@@ -192,5 +263,11 @@ class WriteReport:
         return (
             f"{which}{counted(self.record_count, 'record')} of {counted(self.task_count, 'task')},"
             f" {self.skipped_count} skipped,"
-            f" {counted(self.dead_letter_count, 'dead letter')}; {places}"
+            f" {counted(self.dead_letter_count, 'dead letter')}{self._reasons()}; {places}"
         )
+
+    def _reasons(self) -> str:
+        if not self.bad_rows:
+            return ""
+        reasons = ", ".join(f"{count} × {reason}" for reason, count in self.bad_rows.items())
+        return f" ({reasons})"

@@ -9,6 +9,7 @@ from kprod.errors import ConfigError
 from kprod.spark.options import RecordErrorMode, ValueFormat, read_options
 
 ADDRESS = {"bootstrap.servers": "one:9092"}
+SKIP = {**ADDRESS, "on_record_error": "skip"}
 
 
 def test_the_least_that_is_needed() -> None:
@@ -88,6 +89,11 @@ def test_references_are_left_to_the_executors() -> None:
         ({**ADDRESS, "flush.timeout.ms": "0"}, "must be from 1 to"),
         ({**ADDRESS, "flush.timeout.ms": "9" * 30}, "must be a whole number"),
         ({**ADDRESS, "kafka.security.protocol": "SASL_SSL"}, "without TLS and SASL only"),
+        ({**ADDRESS, "max_bad_rows": "5"}, "on_record_error=fail leaves out none"),
+        ({**SKIP, "max_bad_rows": "-1"}, "max_bad_rows must be a whole number from 0, not '-1'"),
+        ({**SKIP, "max_bad_ratio": "5"}, "max_bad_ratio must be a number from 0 to 1, not '5'"),
+        ({**SKIP, "max_bad_ratio": "nan"}, "max_bad_ratio must be a number from 0 to 1"),
+        ({**SKIP, "max_bad_ratio": "few"}, "max_bad_ratio must be a number from 0 to 1"),
         ({**ADDRESS, "report.path": "/no/such/place/file"}, "there is no directory"),
     ],
 )

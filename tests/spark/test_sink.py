@@ -82,7 +82,7 @@ def test_rows_choose_their_topic(run: Run) -> None:
     assert counts == run.found["topics"]
     assert sum(counts.values()) == ROWS - 1
     (dead,) = [r for records in run.cluster.records("dead").values() for r in records]
-    assert (dict(dead.headers)["kprod.error"] or b"").startswith(b"NullTopic: 1 row has")
+    assert dict(dead.headers)["kprod.reason"] == b"null topic"
 
 
 def test_json_is_what_spark_writes(run: Run) -> None:
@@ -122,7 +122,7 @@ def test_a_killed_worker_loses_no_row(run: Run) -> None:
         ("overwrite", "AnalysisException", "a topic cannot be overwritten"),
         ("mode", "AnalysisException", 'use either the "Append"'),
         ("read", "AnalysisException", "kprod only writes"),
-        ("null topic", "PythonException", "a null topic: name one for all"),
+        ("null topic", "PythonException", "the topic is null: name one for all"),
         ("too large", "PythonException", "max_request_size=1048576"),
         ("unreachable", "PythonException", "127.0.0.1:1"),
         ("no variable", "PythonException", "no environment variable KPROD_NOT_SET"),

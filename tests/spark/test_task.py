@@ -14,9 +14,10 @@ from kprod.producer.produce_response import companions_error
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode, error_for
 from kprod.spark.columns import Columns
-from kprod.spark.dead_letters import is_row_at_fault
 from kprod.spark.options import SinkOptions, read_options
-from kprod.spark.task import NullTopic, TaskFailed, TaskWriter
+from kprod.spark.row_states import Outcome, outcome_of
+from kprod.spark.task import TaskWriter
+from kprod.spark.task_failure import TaskFailed
 from kprod.spark.task_messages import OffsetSpan
 
 ROLES = ("value", "key", "headers", "topic", "partition", "timestamp")
@@ -99,7 +100,7 @@ def test_no_rows_at_all(cluster: EmbeddedCluster) -> None:
 def test_a_null_topic_fails_the_task(cluster: EmbeddedCluster) -> None:
     """Unless the rows may be left out; then they are counted."""
     batch = pa.record_batch({"value": ["x", "y", "z"], "topic": [None, "b", None]})
-    with pytest.raises(NullTopic, match="2 rows have a null topic"):
+    with pytest.raises(TaskFailed, match=r"2 rows of a batch .*null topic.*filter such rows"):
         write(options_of(cluster), batch)
     task = write(options_of(cluster, on_record_error="skip"), batch)
     assert task.report.skipped_count == 2
@@ -322,4 +323,5 @@ def test_many_batches_arrive_in_order(cluster: EmbeddedCluster) -> None:
 
 def test_an_error_without_an_outcome_is_nobodys_fault() -> None:
     """Only what is known to be the row's is taken for it."""
-    assert not is_row_at_fault(KprodError("?"))
+    outcome = outcome_of(KprodError("?"), names_partition=True, is_shared=False)
+    assert outcome is Outcome.ELSE

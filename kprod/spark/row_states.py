@@ -1,0 +1,104 @@
+"""What becomes of a row that was sent: a table from the receipt's outcome to the row's next state.
+
+Only an error that the row itself causes makes it a bad row: too large, no such partition, refused
+by the broker for what it holds. An error that may have left the record in the log, or that another
+row would meet too (no broker, no permission), fails the task. A sound row whose batch was refused
+for others is sent again.
+
+Thread-safety: functions of their arguments.
+"""
+
+import enum
+
+from kprod.errors import (
+    BrokerError,
+    Persistence,
+    RecordTooLarge,
+    SerializationError,
+    UnknownPartition,
+)
+from kprod.protocol.error_table import ErrorCode
+from kprod.spark.row_faults import RowFault
+
+__all__ = ["NEXT_STATE", "Outcome", "RowState", "fault_of", "outcome_of"]
+
+_LOCAL_FAULTS = (RecordTooLarge, SerializationError, UnknownPartition)
+_TOO_LARGE_CODES = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+_FAULT_CODES = _TOO_LARGE_CODES | {ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP}
+
+
+class RowState(enum.Enum):
+    """Where a row that was sent goes next."""
+
+    SENT_AGAIN = enum.auto()
+    """Sent with the other sound rows of its refused batch."""
+    SENT_IN_HALVES = enum.auto()
+    """Sent with one half of its refused batch, until a batch is a single row."""
+    BAD = enum.auto()
+    """Left out: counted, and a dead letter where that is asked for."""
+    FAILED = enum.auto()
+    """The task fails with the row's error."""
+
+
+class Outcome(enum.Enum):
+    """How the receipt ended for a row that is not acknowledged."""
+
+    UNFIT = enum.auto()
+    """The producer refused the record."""
+    REFUSED = enum.auto()
+    """The broker refused this record, or a batch of this record alone."""
+    REFUSED_WITH_OTHERS = enum.auto()
+    """The broker refused the batch and named no record."""
+    REFUSED_FOR_OTHERS = enum.auto()
+    """The broker refused the batch and named other records."""
+    ELSE = enum.auto()
+    """Any other error."""
+
+
+NEXT_STATE = {
+    Outcome.UNFIT: RowState.BAD,
+    Outcome.REFUSED: RowState.BAD,
+    Outcome.REFUSED_WITH_OTHERS: RowState.SENT_IN_HALVES,
+    Outcome.REFUSED_FOR_OTHERS: RowState.SENT_AGAIN,
+    Outcome.ELSE: RowState.FAILED,
+}
+
+
+def outcome_of(error: Exception, *, names_partition: bool, is_shared: bool) -> Outcome:
+    """Tell a fault of the row from any other error.
+
+    Args:
+        error: The row's, from its receipt.
+        names_partition: Whether the row itself names its partition. Where a key chose it, the
+            partition was there: the topic was deleted and created again meanwhile.
+        is_shared: Whether other rows of the receipt have the same error object.
+
+    Returns:
+        The outcome.
+    """
+    if getattr(error, "persistence", None) is Persistence.POSSIBLY_PERSISTED:
+        return Outcome.ELSE
+    if isinstance(error, _LOCAL_FAULTS):
+        is_fault = names_partition or not isinstance(error, UnknownPartition)
+        return Outcome.UNFIT if is_fault else Outcome.ELSE
+    if not isinstance(error, BrokerError) or error.code not in _FAULT_CODES:
+        return Outcome.ELSE
+    if error.retriable:
+        return Outcome.REFUSED_FOR_OTHERS
+    return Outcome.REFUSED_WITH_OTHERS if is_shared else Outcome.REFUSED
+
+
+def fault_of(error: Exception) -> RowFault:
+    """Name the fault of a bad row.
+
+    Args:
+        error: Of an outcome that makes the row a bad one.
+
+    Returns:
+        The fault.
+    """
+    if isinstance(error, UnknownPartition):
+        return RowFault.UNKNOWN_PARTITION
+    if isinstance(error, BrokerError):
+        return RowFault.TOO_LARGE if error.code in _TOO_LARGE_CODES else RowFault.REFUSED
+    return RowFault.TOO_LARGE if isinstance(error, RecordTooLarge) else RowFault.REFUSED
