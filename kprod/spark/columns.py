@@ -197,5 +197,9 @@ def _check_json(path: str, given: DataType) -> None:
 
 
 def _nearest(wanted: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(wanted, [name.lower() for name in names], n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    written = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(wanted, list(written), n=1)
+    if not close:
+        return ""
+    name = written[close[0]]
+    return f" (did you mean {name!r}? .option('{wanted}.column', {name!r}) takes it)"

@@ -11,7 +11,7 @@ hold nothing but checked options and columns.
 
 import logging
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from pyspark import TaskContext
@@ -19,12 +19,13 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from kprod.guarded_log import guarded_logger
 from kprod.spark.columns import Columns
+from kprod.spark.first_look import FirstLook, can_resolve_here
 from kprod.spark.options import SinkOptions
 from kprod.spark.producers import ProducerCache
 from kprod.spark.references import resolve, scrub, secrets_in
 from kprod.spark.reports import append_report
 from kprod.spark.task_failure import TaskFailed
-from kprod.spark.task_messages import TaskMessage, WriteReport
+from kprod.spark.task_messages import TaskMessage, TaskReport, WriteReport
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -35,6 +36,7 @@ Messages = Sequence[WriterCommitMessage | None]
 
 _logger = guarded_logger("kprod.spark")
 _producers = ProducerCache()
+_first_look = FirstLook()
 
 
 class Delivery(Protocol):
@@ -58,11 +60,32 @@ class AtLeastOnce:
         columns: Of its rows.
     """
 
-    __slots__ = ("_columns", "_options")
+    __slots__ = ("_columns", "_looks_in_task", "_options")
 
     def __init__(self, options: SinkOptions, columns: Columns) -> None:
         self._options = options
         self._columns = columns
+        self._looks_in_task = False
+
+    def prepare(self) -> None:
+        """Look at brokers and topics where Spark plans the write, before any task.
+
+        Where a reference can only be read on executors, each task's first attempt looks instead;
+        further attempts are as patient as the producer's settings.
+
+        Raises:
+            KprodError: No broker answers, or a topic is missing; no secret is in its text.
+        """
+        if not self._options.checks_cluster:
+            return
+        self._looks_in_task = not can_resolve_here(self._options.settings)
+        if self._looks_in_task:
+            return
+        settings = resolve(self._options.settings)
+        try:
+            _first_look.once(settings, self._options.topics)
+        except Exception as error:  # noqa: BLE001 - raised again, without secrets
+            _raise_without(secrets_in(self._options.settings, settings), error)
 
     def write(self, batches: Iterator["RecordBatch"]) -> TaskMessage:
         """Write one task's rows; return when all are acknowledged.
@@ -76,8 +99,6 @@ class AtLeastOnce:
         Raises:
             KprodError: Not all could be written; no secret is in its text.
         """
-        from kprod.spark.task import TaskWriter  # noqa: PLC0415 - pyarrow is for executors alone
-
         context = TaskContext.get()
         partition_id = context.partitionId() if context is not None else 0
         attempt_number = context.attemptNumber() if context is not None else 0
@@ -85,12 +106,25 @@ class AtLeastOnce:
         try:
             settings = resolve(self._options.settings)
             secrets = secrets_in(self._options.settings, settings)
-            with _producers.lend(settings) as producer:
-                task = TaskWriter(producer, self._options, self._columns)
-                task.write(batches)
+            self._look_in_task(settings, attempt_number)
+            report = self._write_with(settings, batches)
         except Exception as error:  # noqa: BLE001 - raised again, without secrets
             _raise_without(secrets, error)
-        return task.report.message(partition_id, attempt_number)
+        return report.message(partition_id, attempt_number)
+
+    def _look_in_task(self, settings: Mapping[str, str], attempt_number: int) -> None:
+        if self._looks_in_task and attempt_number == 0:
+            _first_look.once(settings, self._options.topics)
+
+    def _write_with(
+        self, settings: Mapping[str, str], batches: Iterator["RecordBatch"]
+    ) -> TaskReport:
+        from kprod.spark.task import TaskWriter  # noqa: PLC0415 - pyarrow is for executors alone
+
+        with _producers.lend(settings) as producer:
+            task = TaskWriter(producer, self._options, self._columns)
+            task.write(batches)
+        return task.report
 
     def commit(self, messages: Messages, batch_id: int | None) -> None:
         """Report.
@@ -136,7 +170,8 @@ def _raise_without(secrets: Sequence[str], error: Exception) -> NoReturn:
     full = "".join(traceback.format_exception(error))
     if scrub(full, secrets) == full:
         raise error
-    raise TaskFailed(scrub(f"{type(error).__name__}: {error}", secrets)) from None
+    text = f"{type(error).__name__}: {error}\n\nWithout secrets, the error came by:\n{full}"
+    raise TaskFailed(scrub(text, secrets)) from None
 
 
 def _ours(messages: Messages) -> list[TaskMessage | None]:

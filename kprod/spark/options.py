@@ -18,10 +18,9 @@ from typing import Any, NoReturn
 from kprod.config import ProducerConfig
 from kprod.config.foreign import advice_for
 from kprod.config.quoting import shown
-from kprod.config.setting import Setting, rows
 from kprod.errors import ConfigError
 from kprod.spark.bad_row_limits import BadRowLimits
-from kprod.spark.references import is_reference
+from kprod.spark.references import ANY_TEXT, FUNCTIONS, is_reference, setting_table, takes
 from kprod.topic_name import name_fault
 
 __all__ = ["COLUMN_ROLES", "RecordErrorMode", "SinkOptions", "ValueFormat", "read_options"]
@@ -36,6 +35,7 @@ OWN_OPTIONS: tuple[str, ...] = (
     "max_bad_rows",
     "max_bad_ratio",
     "flush.timeout.ms",
+    "check.cluster",
     "report.path",
     "delivery",
     *(f"{role}.column" for role in COLUMN_ROLES),
@@ -44,9 +44,6 @@ OWN_OPTIONS: tuple[str, ...] = (
 # Spark writes these into the options itself, or a job written for Spark's sink has them; the writer
 # has nothing to do for them.
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "includeheaders"})
-
-# What no text can give; the columns' types say how they are sent.
-_FUNCTIONS = frozenset({"key_serializer", "value_serializer", "interceptors"})
 
 CLIENT_ID = "kprod-spark"
 _TIMEOUT_MS_MAX = 2**31 - 1
@@ -87,6 +84,7 @@ class SinkOptions:
         bad_row_limits: How many such rows may be left out.
         flush_timeout_ms: How long a task waits for its last records; None for as long as
             `delivery_timeout_ms` lets them live.
+        checks_cluster: Whether brokers and topics are looked at when a query starts.
         report_path: File on the driver's machine that gets a line for each committed write.
 
     Thread-safety: immutable.
@@ -100,7 +98,13 @@ class SinkOptions:
     dead_letter_topic: str | None
     bad_row_limits: BadRowLimits
     flush_timeout_ms: int | None
+    checks_cluster: bool
     report_path: str | None
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that options name; a topic column may name others."""
+        return tuple(name for name in (self.topic, self.dead_letter_topic) if name is not None)
 
 
 def read_options(options: Mapping[str, str]) -> SinkOptions:
@@ -122,7 +126,7 @@ def read_options(options: Mapping[str, str]) -> SinkOptions:
         bare = name.removeprefix(KAFKA_PREFIX)
         if name in OWN_OPTIONS:
             own[name] = value
-        elif bare in _settings():
+        elif bare in setting_table():
             _put_setting(settings, bare, value)
         elif name not in _OF_SPARK:
             _reject_name(written, bare)
@@ -142,18 +146,10 @@ def read_options(options: Mapping[str, str]) -> SinkOptions:
         dead_letter_topic=dead_letter_topic,
         bad_row_limits=_bad_row_limits(own, mode),
         flush_timeout_ms=_milliseconds("flush.timeout.ms", own.get("flush.timeout.ms")),
+        checks_cluster=_choice("check.cluster", own.get("check.cluster"), ("true", "false"))
+        == "true",
         report_path=_report_path(own.get("report.path")),
     )
-
-
-def _settings() -> dict[str, Setting]:
-    """Every spelling of every setting that a text can give, lower-cased as Spark does it."""
-    return {
-        spelling.lower(): setting
-        for name, setting, _ in rows(ProducerConfig)
-        if name not in _FUNCTIONS
-        for spelling in setting.spellings(name)
-    }
 
 
 def _put_setting(settings: dict[str, str], name: str, value: str) -> None:
@@ -167,13 +163,13 @@ def _put_setting(settings: dict[str, str], name: str, value: str) -> None:
 
 def _reject_name(written: str, bare: str) -> NoReturn:
     text = f"unknown option {shown(written)}"
-    if bare.replace(".", "_") in _FUNCTIONS:
+    if bare.replace(".", "_") in FUNCTIONS:
         raise ConfigError(f"{text}: columns are sent as the bytes they are; remove it")
     if bare == "path":
         raise ConfigError(f"{text}: a topic is no path; use .option('topic', …).save()")
     if advice := advice_for(bare):
         raise ConfigError(f"{text}: {advice}")
-    names = [*OWN_OPTIONS, *(name for name in _settings() if "." in name)]
+    names = [*OWN_OPTIONS, *(name for name in setting_table() if "." in name)]
     nearest = difflib.get_close_matches(bare, names, n=1, cutoff=0.5)
     if nearest:
         text += f"; did you mean {nearest[0]}?"
@@ -189,22 +185,14 @@ def _check_settings(settings: Mapping[str, str]) -> None:
 
 def _known_here(settings: Mapping[str, str]) -> Iterable[tuple[str, Any]]:
     """What can be judged before references are resolved, which only executors can."""
-    table = _settings()
+    table = setting_table()
     for name, value in settings.items():
         if not is_reference(value):
             yield name, value
         elif name in {"bootstrap.servers", "bootstrap_servers"}:
             yield name, _UNRESOLVED_ADDRESS
-        elif _takes_any_text(table[name]):
+        elif takes(table[name], ANY_TEXT):
             yield name, value
-
-
-def _takes_any_text(setting: Setting) -> bool:
-    try:
-        setting.kind.convert("env:ANY_TEXT")
-    except ValueError:
-        return False
-    return True
 
 
 def _choice(name: str, given: str | None, choices: Iterable[str]) -> str:

@@ -15,16 +15,60 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from kprod.config import ProducerConfig
+from kprod.config.setting import Setting, rows
 from kprod.errors import ConfigError
 
-__all__ = ["REDACTED", "is_reference", "resolve", "scrub", "secrets_in"]
+__all__ = [
+    "ANY_TEXT",
+    "FUNCTIONS",
+    "REDACTED",
+    "is_reference",
+    "resolve",
+    "scrub",
+    "secrets_in",
+    "setting_table",
+    "takes",
+]
 
 REDACTED = "***"
 FILE_BYTES_MAX = 1 << 20  # a key or a token is small; a slip of the pen may name a log file
 
+ANY_TEXT = "env:ANY_TEXT"  # what only a setting of free text takes
+
+# What no text can give; the columns' types say how they are sent.
+FUNCTIONS = frozenset({"key_serializer", "value_serializer", "interceptors"})
+
 _ENVIRONMENT = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
 _FILE = re.compile(r"file:(/.+)")
 _SENSITIVE = re.compile(r"password|secret|token|jaas|credential|private|key\.pem|ssl_key|ssl\.key")
+
+
+def setting_table() -> dict[str, Setting]:
+    """Return every spelling of every setting that a text can give, lower-cased as Spark does it."""
+    return {
+        spelling.lower(): setting
+        for name, setting, _ in rows(ProducerConfig)
+        if name not in FUNCTIONS
+        for spelling in setting.spellings(name)
+    }
+
+
+def takes(setting: Setting, text: str) -> bool:
+    """Tell whether a text is a value of a setting.
+
+    Args:
+        setting: Of the producer.
+        text: As an option has it, references resolved.
+
+    Returns:
+        Whether it is of the setting's kind.
+    """
+    try:
+        setting.kind.convert(text)
+    except ValueError:
+        return False
+    return True
 
 
 def is_reference(text: str) -> bool:
@@ -63,14 +107,28 @@ def secrets_in(settings: Mapping[str, str], resolved: Mapping[str, str]) -> tupl
         resolved: The same, after `resolve`.
 
     Returns:
-        What was read from elsewhere, and what a sensitive name stands before, longest first.
+        The values of settings with sensitive names, and those that were read from elsewhere, unless
+        they are a number, a choice or addresses of a setting that takes nothing else. Longest
+        first.
     """
+    table = setting_table()
     found = {
         value
         for name, value in resolved.items()
-        if value and (is_reference(settings[name]) or _SENSITIVE.search(name))
+        if value and _is_secret(name, settings[name], value, table.get(name))
     }
     return tuple(sorted(found, key=len, reverse=True))
+
+
+def _is_secret(name: str, given: str, value: str, setting: Setting | None) -> bool:
+    if _SENSITIVE.search(name) or setting is None:
+        return True
+    return is_reference(given) and not _is_plain(value, setting)
+
+
+def _is_plain(value: str, setting: Setting) -> bool:
+    """Tell a number, a choice or addresses from text, where the setting takes no other text."""
+    return not takes(setting, ANY_TEXT) and takes(setting, value)
 
 
 def scrub(text: str, secrets: Iterable[str]) -> str:

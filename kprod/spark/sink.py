@@ -12,6 +12,7 @@ Thread-safety: one thread in each process.
 Source: Spark 4.1, Python Data Source API.
 """
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["BatchWriter", "KprodFormat", "StreamWriter", "register"]
+
+# Spark asks for a stream's writer again where it commits, after the rows were written.
+_COMMIT_RUNNER = "pyspark.sql.worker.python_streaming_sink_runner"
 
 
 class KprodFormat(DataSource):
@@ -72,6 +76,7 @@ class KprodFormat(DataSource):
 
         Raises:
             ConfigError: Something is wrong with the options or the columns.
+            KprodError: No broker answers, or a topic is missing.
         """
         if overwrite:
             raise ConfigError(
@@ -92,10 +97,12 @@ class KprodFormat(DataSource):
 
         Raises:
             ConfigError: Something is wrong with the options or the columns.
+            KprodError: No broker answers, or a topic is missing.
         """
         if overwrite:
             raise ConfigError(
-                'a topic cannot hold a complete result: use .outputMode("append") or "update"'
+                'a topic cannot hold a complete result: use .outputMode("append"), or write by'
+                " foreachBatch, which has update mode"
             )
         return StreamWriter(_checked(self._options, schema))
 
@@ -199,4 +206,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 def _checked(options: Mapping[str, str], schema: StructType) -> Delivery:
     checked = read_options(options)
-    return AtLeastOnce(checked, read_columns(schema, checked))
+    delivery = AtLeastOnce(checked, read_columns(schema, checked))
+    if _COMMIT_RUNNER not in sys.modules:
+        delivery.prepare()
+    return delivery

@@ -153,6 +153,10 @@ def bad_input(spark: SparkSession, given: Namespace) -> Any:
     attempt("too large", lambda: write(large, good))
     unreachable = {"bootstrap.servers": "127.0.0.1:1", "max.block.ms": "500"}
     attempt("unreachable", lambda: write(rows, {**good, **unreachable}))
+    missing = {"topic": "missing", "allow.auto.create.topics": "false"}
+    attempt("missing topic", lambda: write(rows, {**good, **missing}))
+    variable = {"bootstrap.servers": "env:KPROD_NOWHERE", "acks": "env:KPROD_ACKS"}
+    attempt("nowhere", lambda: write(rows, {**good, **variable}))
     attempt("no variable", lambda: write(rows, {**good, "client.id": "env:KPROD_NOT_SET"}))
     attempt("secret", lambda: write(rows, {**good, "linger.ms": "env:KPROD_CANARY"}))
     credentials = {"kafka.sasl.username": "me", "kafka.sasl.password": "env:KPROD_CANARY"}

@@ -102,7 +102,11 @@ def test_json_takes_all_other_columns() -> None:
     [
         (struct(value=TEXT), {}, "no topic"),
         (struct(body=TEXT), TO_T, "no column 'value' among ['body']"),
-        (struct(Value=TEXT), TO_T, "did you mean 'value'"),
+        (
+            struct(VALUE=TEXT),
+            TO_T,
+            "did you mean 'VALUE'? .option('value.column', 'VALUE') takes it",
+        ),
         (struct(value=INT), TO_T, "column 'value' is int, and the value must be string or bin"),
         (struct(value=struct(a=INT)), TO_T, "to_json"),
         (struct(value=TEXT, key=LONG), TO_T, "the key must be string or binary"),

@@ -68,6 +68,24 @@ def test_secrets_are_what_was_read_and_what_a_sensitive_name_has() -> None:
     assert secrets_in(settings, resolved) == ("hunter2", "from A")
 
 
+def test_numbers_choices_and_addresses_are_no_secrets(tmp_path: Path) -> None:
+    """Where a setting takes nothing else; text that it does not take may be anything."""
+    settings = {
+        "bootstrap.servers": "env:BROKERS",
+        "acks": "env:ACKS",
+        "linger.ms": f"file:{tmp_path}/linger",
+        "client.id": "env:NAME",
+    }
+    plain = {"bootstrap.servers": "one:9092,two:9093", "acks": "all", "linger.ms": "20"}
+    assert secrets_in(settings, {**plain, "client.id": "me"}) == ("me",)
+    slips = {"bootstrap.servers": "hunter2", "acks": "hunter3", "linger.ms": "hunter4"}
+    assert set(secrets_in(settings, {**slips, "client.id": ""})) == {
+        "hunter2",
+        "hunter3",
+        "hunter4",
+    }
+
+
 @given(st.text(min_size=4), st.text(), st.text())
 def test_no_secret_is_left(secret: str, before: str, after: str) -> None:
     """Neither as it is nor as a repr writes it."""

@@ -55,7 +55,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Generator[Run]:
             *(f"--conf=spark.{each}" for each in logged),
             *("--fault", "kill_worker", "--input", str(directory / "input")),
             *("save", "topics", "as_json", "files", "stream", "fault", "bad_input", "logs"),
-            more={"KPROD_CANARY": CANARY},
+            more={"KPROD_CANARY": CANARY, "KPROD_NOWHERE": "127.0.0.1:1", "KPROD_ACKS": "all"},
         )
         log = (directory / "run" / "log").read_text("utf-8")
         written = [path.read_text("utf-8") for path in events.rglob("events*")]
@@ -124,11 +124,13 @@ def test_a_killed_worker_loses_no_row(run: Run) -> None:
         ("read", "AnalysisException", "kprod only writes"),
         ("null topic", "PythonException", "the topic is null: name one for all"),
         ("too large", "PythonException", "max_request_size=1048576"),
-        ("unreachable", "PythonException", "127.0.0.1:1"),
+        ("unreachable", "AnalysisException", "127.0.0.1:1"),
+        ("missing topic", "AnalysisException", "the cluster has no topic 'missing'"),
+        ("nowhere", "AnalysisException", "no broker answered within 8000 ms"),
         ("no variable", "PythonException", "no environment variable KPROD_NOT_SET"),
-        ("secret", "PythonException", "must be a whole number, not '***'"),
+        ("secret", "AnalysisException", "must be a whole number, not '***'"),
         ("credentials", "AnalysisException", "connects without TLS and SASL only"),
-        ("complete", "StreamingQueryException", "a topic cannot hold a complete result"),
+        ("complete", "StreamingQueryException", "write by foreachBatch, which has update mode"),
     ],
 )
 def test_bad_input_is_explained(run: Run, case: str, kind: str, text: str) -> None:

@@ -1,0 +1,160 @@
+"""A look at brokers and topics when a query starts, so that a wrong address or topic costs seconds.
+
+A task waits as long as `max_block_ms` allows, in each of its attempts: right for a broker that
+restarts under a running query, minutes too long for a mistake in the options.
+
+Invariants.
+    A look ends within `LOOK_TIMEOUT_MS`, whatever the brokers do.
+    A process does not look again while the same write is used at least once in `LOOK_VALID_MS`: the
+    next micro-batches of a query do not pay for it.
+
+Thread-safety: one thread in each process.
+"""
+
+import random
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+
+from kprod.clock import SystemClock
+from kprod.cluster.metadata import Metadata
+from kprod.config import ProducerConfig
+from kprod.errors import ConfigError, MetadataTimeout, UnknownTopic
+from kprod.network.client import NetworkClient
+from kprod.network.connection_context import system_io
+from kprod.protocol.error_table import ErrorCode
+from kprod.spark.references import resolve
+from kprod.timer.timer import Timer
+
+__all__ = ["LOOK_TIMEOUT_MS", "FirstLook", "can_resolve_here", "look"]
+
+LOOK_TIMEOUT_MS = 8_000
+TOPIC_WAIT_MS = 3_000  # a topic that a broker has just made is not known to all at once
+LOOK_VALID_MS = 60_000  # Spark ends a worker process that was idle for so long
+LOOKS_MAX = 100
+TURN_MS = 100
+
+_Key = tuple[frozenset[tuple[str, str]], frozenset[str]]
+
+
+class FirstLook:
+    """Looks once for each write, in one process.
+
+    Args:
+        look_at: Looks at brokers and topics; `look` of this module by default.
+        now_ms: Monotonic time; the system's by default.
+    """
+
+    __slots__ = ("_look", "_now_ms", "_used_ms")
+
+    def __init__(
+        self,
+        look_at: Callable[[Mapping[str, str], Iterable[str]], object] | None = None,
+        now_ms: Callable[[], int] | None = None,
+    ) -> None:
+        self._look = look_at or look
+        self._now_ms = now_ms or SystemClock().now_ms
+        self._used_ms: OrderedDict[_Key, int] = OrderedDict()
+
+    def once(self, settings: Mapping[str, str], topics: Iterable[str]) -> None:
+        """Look, unless this process did so for the same write, and uses it since.
+
+        Args:
+            settings: The producer's, resolved.
+            topics: Those that the options name.
+
+        Raises:
+            KprodError: As of `look`; the next call looks again.
+        """
+        key = (frozenset(settings.items()), frozenset(topics))
+        used_ms = self._used_ms.pop(key, None)
+        if used_ms is None or self._now_ms() - used_ms >= LOOK_VALID_MS:
+            self._look(settings, key[1])
+        self._used_ms[key] = self._now_ms()
+        while len(self._used_ms) > LOOKS_MAX:
+            self._used_ms.popitem(last=False)
+
+
+def can_resolve_here(settings: Mapping[str, str]) -> bool:
+    """Tell whether every reference can be read on this machine.
+
+    Args:
+        settings: As the options have them.
+
+    Returns:
+        False where only executors can.
+    """
+    try:
+        resolve(settings)
+    except ConfigError:
+        return False
+    return True
+
+
+def look(settings: Mapping[str, str], topics: Iterable[str]) -> None:
+    """Ask the brokers for the topics; let them make one where they and the settings allow that.
+
+    Args:
+        settings: The producer's, resolved.
+        topics: May be none; then some broker must answer.
+
+    Raises:
+        MetadataTimeout: No broker answered within `LOOK_TIMEOUT_MS`; the text says why.
+        UnknownTopic: There is no such topic, or it may not be used.
+        ConfigError: A setting is malformed.
+    """
+    config = ProducerConfig.parse(dict(settings))
+    clock = SystemClock()
+    rng = random.Random()  # noqa: S311 - spreads retries, guards nothing
+    metadata = Metadata(config.metadata_settings(), rng=rng)
+    network = config.network_settings()
+    client = NetworkClient(
+        network,
+        metadata,
+        system_io(network),
+        clock=clock,
+        timer=Timer(clock.now_ms()),
+        rng=rng,
+    )
+    try:
+        _await(client, metadata, clock, frozenset(topics))
+    finally:
+        metadata.close()
+        client.close()
+
+
+def _await(
+    client: NetworkClient, metadata: Metadata, clock: SystemClock, topics: frozenset[str]
+) -> None:
+    begin_ms = clock.now_ms()
+    while True:
+        now_ms = clock.now_ms()
+        waited_ms = now_ms - begin_ms
+        for topic in topics:
+            metadata.add_topic(topic, now_ms)
+        snapshot = metadata.snapshot
+        missing = [topic for topic in sorted(topics) if not snapshot.partition_count(topic)]
+        if not snapshot.is_bootstrap and not missing:
+            return
+        for topic in missing:
+            _raise_if_unusable(metadata, topic, waited_ms)
+        if waited_ms >= LOOK_TIMEOUT_MS:
+            raise MetadataTimeout(
+                f"no broker answered within {LOOK_TIMEOUT_MS} ms, asked when the query started:"
+                f" {metadata.trouble(*missing[:1])}; correct bootstrap.servers, or set"
+                " check.cluster=false to start without brokers"
+            )
+        client.poll(TURN_MS, now_ms)
+
+
+def _raise_if_unusable(metadata: Metadata, topic: str, waited_ms: int) -> None:
+    error = metadata.error_of(topic)
+    if error is None:
+        return
+    if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        if waited_ms >= TOPIC_WAIT_MS:
+            raise UnknownTopic(
+                f"the cluster has no topic {topic!r}, and does not make it by itself; create it,"
+                " correct its name, or set check.cluster=false to start without it"
+            )
+    elif not error.retriable or waited_ms >= LOOK_TIMEOUT_MS:
+        raise UnknownTopic(f"topic {topic!r} cannot be used: {error}") from error
