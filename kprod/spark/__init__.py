@@ -6,6 +6,16 @@ name. `register` is for sessions that do not look.
 
 from kprod.spark.reports import last_write, writes
 from kprod.spark.sink import KprodFormat, register
-from kprod.spark.task_messages import OffsetSpan, WriteReport
+from kprod.spark.task_messages import BadRow, OffsetSpan, WriteReport
+from kprod.spark.traffic import Traffic
 
-__all__ = ["KprodFormat", "OffsetSpan", "WriteReport", "last_write", "register", "writes"]
+__all__ = [
+    "BadRow",
+    "KprodFormat",
+    "OffsetSpan",
+    "Traffic",
+    "WriteReport",
+    "last_write",
+    "register",
+    "writes",
+]

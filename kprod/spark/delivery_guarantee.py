@@ -26,6 +26,7 @@ from kprod.spark.references import resolve, scrub, secrets_in
 from kprod.spark.reports import append_report
 from kprod.spark.task_failure import TaskFailed
 from kprod.spark.task_messages import TaskMessage, TaskReport, WriteReport
+from kprod.spark.traffic import TrafficMeter
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -35,6 +36,8 @@ __all__ = ["AtLeastOnce", "Delivery"]
 Messages = Sequence[WriterCommitMessage | None]
 
 _logger = guarded_logger("kprod.spark")
+_BATCH_ID_PROPERTY = "streaming.sql.batchId"  # internal to Spark: a test per version
+
 _producers = ProducerCache()
 _first_look = FirstLook()
 
@@ -110,7 +113,7 @@ class AtLeastOnce:
             report = self._write_with(settings, batches)
         except Exception as error:  # noqa: BLE001 - raised again, without secrets
             _raise_without(secrets, error)
-        return report.message(partition_id, attempt_number)
+        return report.message(partition_id, attempt_number, _batch_id(context))
 
     def _look_in_task(self, settings: Mapping[str, str], attempt_number: int) -> None:
         if self._looks_in_task and attempt_number == 0:
@@ -122,8 +125,10 @@ class AtLeastOnce:
         from kprod.spark.task import TaskWriter  # noqa: PLC0415 - pyarrow is for executors alone
 
         with _producers.lend(settings) as producer:
+            meter = TrafficMeter(producer)
             task = TaskWriter(producer, self._options, self._columns)
             task.write(batches)
+            task.report.traffic = meter.measured()
         return task.report
 
     def commit(self, messages: Messages, batch_id: int | None) -> None:
@@ -172,6 +177,12 @@ def _raise_without(secrets: Sequence[str], error: Exception) -> NoReturn:
         raise error
     text = f"{type(error).__name__}: {error}\n\nWithout secrets, the error came by:\n{full}"
     raise TaskFailed(scrub(text, secrets)) from None
+
+
+def _batch_id(context: TaskContext | None) -> int | None:
+    """Return the micro-batch that a task belongs to; Spark sets it in `foreachBatch` as well."""
+    text = None if context is None else context.getLocalProperty(_BATCH_ID_PROPERTY)
+    return int(text) if text is not None and text.isdecimal() else None
 
 
 def _ours(messages: Messages) -> list[TaskMessage | None]:

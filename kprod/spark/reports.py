@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kprod.spark.task_messages import WriteReport
 
-__all__ = ["append_report", "last_write", "writes"]
+__all__ = ["ReportTail", "append_report", "last_write", "writes"]
 
 
 def append_report(path: str | os.PathLike[str], report: WriteReport) -> None:
@@ -46,6 +46,40 @@ def writes(path: str | os.PathLike[str]) -> Iterator[WriteReport]:
     with Path(path).open(encoding="utf-8") as file:
         for line in file:
             yield WriteReport.from_json(line)
+
+
+class ReportTail:
+    """Reads what was added to a file of reports since it was last asked.
+
+    Args:
+        path: What the option `report.path` named; it need not be there yet.
+
+    Thread-safety: one thread at a time.
+    """
+
+    __slots__ = ("_offset", "_path")
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._offset = 0
+
+    def new(self) -> list[WriteReport]:
+        """Return the reports that are new, oldest first.
+
+        Raises:
+            ValueError: The file holds something else.
+        """
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            if self._offset > file.seek(0, os.SEEK_END):
+                self._offset = 0  # the file was replaced by a new one
+            file.seek(self._offset)
+            whole, _, _ = file.read().rpartition(b"\n")  # the last line may be half written
+        lines = whole.decode().splitlines()
+        reports = [WriteReport.from_json(line) for line in lines]
+        self._offset += len(whole) + bool(lines)
+        return reports
 
 
 def last_write(path: str | os.PathLike[str]) -> WriteReport | None:

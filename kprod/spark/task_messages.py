@@ -8,12 +8,13 @@ Thread-safety: immutable values; `TaskReport` belongs to one task.
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import starmap
 from typing import Any, NamedTuple, Self
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from kprod.spark.traffic import Traffic
 from kprod.wording import counted
 
 __all__ = ["BadRow", "OffsetSpan", "TaskMessage", "TaskReport", "WriteReport"]
@@ -76,6 +77,8 @@ class TaskMessage(WriterCommitMessage):
         dead_letter_count: Such rows that went to the dead letter topic.
         bad_rows: Their count by reason.
         samples: Some of them.
+        traffic: What the task cost on the wire.
+        batch_id: The micro-batch's, where Spark tells tasks; None in a batch job.
     """
 
     partition_id: int
@@ -85,11 +88,18 @@ class TaskMessage(WriterCommitMessage):
     dead_letter_count: int = 0
     bad_rows: Mapping[str, int] = field(default_factory=dict)
     samples: tuple[BadRow, ...] = ()
+    traffic: Traffic = field(default_factory=Traffic)
+    batch_id: int | None = None
 
     @property
     def record_count(self) -> int:
         """Rows that are in their topics."""
         return sum(span.record_count for spans in self.spans.values() for span in spans.values())
+
+    @property
+    def repeated_count_max(self) -> int:
+        """Rows that failed attempts before this one may have written, too."""
+        return self.record_count * self.attempt_number
 
 
 @dataclass(slots=True)
@@ -102,6 +112,7 @@ class TaskReport:
     dead_letter_count: int = 0
     bad_rows: Counter[str] = field(default_factory=Counter)
     samples: list[BadRow] = field(default_factory=list)
+    traffic: Traffic = field(default_factory=Traffic)
 
     @property
     def bad_count(self) -> int:
@@ -141,7 +152,9 @@ class TaskReport:
         spans = self.spans.setdefault(topic, {})
         spans[partition] = spans[partition].merged(span) if partition in spans else span
 
-    def message(self, partition_id: int, attempt_number: int) -> TaskMessage:
+    def message(
+        self, partition_id: int, attempt_number: int, batch_id: int | None = None
+    ) -> TaskMessage:
         """Return what the driver is told."""
         return TaskMessage(
             partition_id=partition_id,
@@ -151,6 +164,8 @@ class TaskReport:
             dead_letter_count=self.dead_letter_count,
             bad_rows=dict(self.bad_rows),
             samples=tuple(self.samples),
+            traffic=self.traffic,
+            batch_id=batch_id,
         )
 
 
@@ -158,16 +173,20 @@ class TaskReport:
 class WriteReport:
     """One committed write: a batch job's, or a micro-batch's.
 
-    Rows of attempts that failed are in the topics too, and not counted here.
+    Rows of attempts that failed are in the topics too; they are not in `record_count`.
 
     Attributes:
-        batch_id: The micro-batch's; None for a batch job.
+        batch_id: The micro-batch's, also where `foreachBatch` writes; None for a batch job.
         task_count: Tasks that wrote.
         record_count: Rows that are in their topics.
         skipped_count: Rows that can never be records and were left out.
         dead_letter_count: Such rows that went to the dead letter topic.
         bad_rows: Both kinds' count by reason.
         samples: At most `SAMPLES_MAX` of them for each reason.
+        attempt_count: Attempts of all tasks, as far as Spark numbers them: a task that was run
+            again for another stage attempt begins with 0.
+        repeated_count_max: Most rows that may be in the topics more than once for failed attempts.
+        traffic: What the successful attempts cost on the wire.
         spans: Where the rows are, by topic and partition.
 
     Thread-safety: immutable.
@@ -180,6 +199,9 @@ class WriteReport:
     dead_letter_count: int
     bad_rows: Mapping[str, int] = field(default_factory=dict)
     samples: tuple[BadRow, ...] = ()
+    attempt_count: int = 0
+    repeated_count_max: int = 0
+    traffic: Traffic = field(default_factory=Traffic)
     spans: Mapping[str, Mapping[int, OffsetSpan]]
 
     @classmethod
@@ -199,6 +221,8 @@ class WriteReport:
             total.skipped_count += message.skipped_count
             total.dead_letter_count += message.dead_letter_count
             total.add_bad_rows(message.bad_rows, message.samples)
+            total.traffic = total.traffic.merged(message.traffic)
+            batch_id = message.batch_id if batch_id is None else batch_id
             for topic, spans in message.spans.items():
                 for partition, span in spans.items():
                     total.add(topic, partition, span)
@@ -210,6 +234,9 @@ class WriteReport:
             dead_letter_count=total.dead_letter_count,
             bad_rows=dict(total.bad_rows),
             samples=tuple(total.samples),
+            attempt_count=sum(message.attempt_number + 1 for message in told),
+            repeated_count_max=sum(message.repeated_count_max for message in told),
+            traffic=total.traffic,
             spans={topic: dict(sorted(spans.items())) for topic, spans in total.spans.items()},
         )
 
@@ -224,6 +251,9 @@ class WriteReport:
                 "dead_letter_count": self.dead_letter_count,
                 "bad_rows": self.bad_rows,
                 "samples": self.samples,
+                "attempt_count": self.attempt_count,
+                "repeated_count_max": self.repeated_count_max,
+                "traffic": asdict(self.traffic),
                 "spans": self.spans,
             }
         )
@@ -248,8 +278,9 @@ class WriteReport:
                 for topic, spans in content.pop("spans").items()
             }
             samples = tuple(starmap(BadRow, content.pop("samples", ())))
-            return cls(**content, samples=samples, spans=spans)
-        except (TypeError, KeyError, AttributeError) as error:
+            traffic = Traffic(**content.pop("traffic", {}))
+            return cls(**content, samples=samples, traffic=traffic, spans=spans)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"no line of a write report: {line[:80]!r}") from error
 
     def summary(self) -> str:
@@ -263,7 +294,9 @@ class WriteReport:
         return (
             f"{which}{counted(self.record_count, 'record')} of {counted(self.task_count, 'task')},"
             f" {self.skipped_count} skipped,"
-            f" {counted(self.dead_letter_count, 'dead letter')}{self._reasons()}; {places}"
+            f" {counted(self.dead_letter_count, 'dead letter')}{self._reasons()},"
+            f" {counted(self.attempt_count, 'attempt')}, at most"
+            f" {counted(self.repeated_count_max, 'row')} repeated; {places}"
         )
 
     def _reasons(self) -> str:

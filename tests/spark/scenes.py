@@ -109,6 +109,23 @@ def stream(spark: SparkSession, given: Namespace) -> Any:
     return [report.to_json() for report in kprod.spark.writes(home / "batches")]
 
 
+def for_each_batch(spark: SparkSession, given: Namespace) -> Any:
+    """The same, each micro-batch by a batch write."""
+    report = given.out.parent / "each"
+    options = options_of(given, "each", **{"report.path": str(report)})
+    rows = (
+        spark.readStream.schema("id bigint").option("maxFilesPerTrigger", 1).parquet(given.input)
+    ).selectExpr("id", *COLUMNS)
+    query = (
+        rows.writeStream.foreachBatch(lambda batch, _: write(batch, options))
+        .option("checkpointLocation", str(given.out.parent / "each-checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return [each.to_json() for each in kprod.spark.writes(report)]
+
+
 def files(spark: SparkSession, given: Namespace) -> Any:
     """Make the stream's input: 8 files, and the sums of their rows."""
     spark.range(0, given.rows, 1, 8).write.mode("overwrite").parquet(given.input)
@@ -207,6 +224,7 @@ SCENES: dict[str, Callable[[SparkSession, Namespace], Any]] = {
         as_json,
         stream,
         files,
+        for_each_batch,
         fault,
         bad_input,
         logs,

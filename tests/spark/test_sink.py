@@ -17,7 +17,7 @@ from tests.spark.running import ROOT, environment, run_job
 
 ROWS = 1_000
 CANARY = "canary-2f9c1b"
-TOPICS = dict.fromkeys(("save", "stream", "fault", "logs"), 3)
+TOPICS = dict.fromkeys(("save", "stream", "each", "fault", "logs"), 3)
 TOPICS |= dict.fromkeys(("odd", "even", "dead", "json", "bad"), 3)
 
 
@@ -54,7 +54,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Generator[Run]:
             *("--servers", cluster.bootstrap_servers, "--rows", str(ROWS)),
             *(f"--conf=spark.{each}" for each in logged),
             *("--fault", "kill_worker", "--input", str(directory / "input")),
-            *("save", "topics", "as_json", "files", "stream", "fault", "bad_input", "logs"),
+            *(
+                "save",
+                "topics",
+                "as_json",
+                "files",
+                "stream",
+                "for_each_batch",
+                "fault",
+                "bad_input",
+                "logs",
+            ),
             more={"KPROD_CANARY": CANARY, "KPROD_NOWHERE": "127.0.0.1:1", "KPROD_ACKS": "all"},
         )
         log = (directory / "run" / "log").read_text("utf-8")
@@ -71,6 +81,8 @@ def test_a_batch_arrives(run: Run) -> None:
     report = WriteReport.from_json(run.found["save"]["report"])
     ends = {p: len(records) for p, records in run.cluster.records("save").items()}
     assert report.record_count == ROWS
+    assert report.batch_id is None
+    assert report.traffic.sent_bytes > ROWS
     assert {p: span.record_count for p, span in report.spans["save"].items()} == ends
 
 
@@ -83,6 +95,13 @@ def test_rows_choose_their_topic(run: Run) -> None:
     assert sum(counts.values()) == ROWS - 1
     (dead,) = [r for records in run.cluster.records("dead").values() for r in records]
     assert dict(dead.headers)["kprod.reason"] == b"null topic"
+
+
+def test_for_each_batch_knows_its_batch(run: Run) -> None:
+    """The report of a batch write in `foreachBatch` has the micro-batch's number."""
+    reports = [WriteReport.from_json(line) for line in run.found["for_each_batch"]]
+    assert [report.batch_id for report in reports] == list(range(8))
+    assert sum(report.record_count for report in reports) == ROWS
 
 
 def test_json_is_what_spark_writes(run: Run) -> None:
@@ -150,7 +169,10 @@ def test_no_secret_is_anywhere(run: Run) -> None:
 def test_commits_are_logged(run: Run) -> None:
     """Where Spark collects its workers' lines, a line tells where the rows went."""
     (line,) = run.found["logs"]
-    assert line.startswith(f"Committed {ROWS} records of 8 tasks, 0 skipped, 0 dead letters; logs[")
+    assert line.startswith(
+        f"Committed {ROWS} records of 8 tasks, 0 skipped, 0 dead letters, 8 attempts,"
+        " at most 0 rows repeated; logs["
+    )
 
 
 @pytest.mark.long

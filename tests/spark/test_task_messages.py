@@ -7,6 +7,7 @@ import pytest
 
 from kprod.spark.reports import append_report, last_write, writes
 from kprod.spark.task_messages import OffsetSpan, TaskMessage, TaskReport, WriteReport
+from kprod.spark.traffic import Traffic
 
 
 def message(partition_id: int, first: int) -> TaskMessage:
@@ -35,6 +36,27 @@ def test_a_report_adds_up_its_tasks() -> None:
     assert report.spans == {"a": {0: OffsetSpan(30, 50, 124)}, "b": {3: OffsetSpan(2, -1, -1)}}
     assert "batch 7: 32 records of 2 tasks, 2 skipped" in report.summary()
     assert WriteReport.from_json(report.to_json()) == report
+
+
+def test_failed_attempts_bound_the_repeated_rows() -> None:
+    """A task's third attempt succeeded: its rows may be in the topics three times."""
+    report = TaskReport()
+    report.add("a", 0, OffsetSpan(10, 0, 9))
+    told = [report.message(0, 2, 7), report.message(1, 0, 7), None]
+    whole = WriteReport.of(told)
+    assert (whole.batch_id, whole.attempt_count, whole.repeated_count_max) == (7, 4, 20)
+    assert "4 attempts, at most 20 rows repeated" in whole.summary()
+    assert WriteReport.from_json(whole.to_json()) == whole
+
+
+def test_traffic_adds_up() -> None:
+    """Counts are sums, times are those of the slowest."""
+    one = Traffic(sent_bytes=5, retried_count=1, acknowledgement_ms_max=2.0, duration_ms=30)
+    two = Traffic(sent_bytes=7, retried_count=2, acknowledgement_ms_max=9.5, duration_ms=10)
+    messages = [TaskReport(traffic=each).message(0, 0) for each in (one, two)]
+    assert WriteReport.of(messages).traffic == Traffic(
+        sent_bytes=12, retried_count=3, acknowledgement_ms_max=9.5, duration_ms=30
+    )
 
 
 def test_reports_of_a_file(tmp_path: Path) -> None:
