@@ -195,6 +195,51 @@ def _complete(spark: SparkSession, given: Namespace) -> None:
     query.awaitTermination(60)
 
 
+POISON = {
+    # A row in 1,000 of each kind; together 1 %.
+    7: ("topic", "cast(null as string)"),
+    107: ("topic", "''"),
+    207: ("topic", "'no topic'"),
+    307: ("partition", "-1"),
+    407: ("partition", "99"),
+    507: ("timestamp", "timestamp_millis(-1)"),
+    607: (
+        "headers",
+        "array(named_struct('key', cast(null as string), 'value', cast('h' as binary)))",
+    ),
+    707: ("headers", "array(cast(null as struct<key:string,value:binary>))"),
+    807: ("value", "cast(repeat('x', 1100000) as binary)"),
+    907: ("key", "repeat('k', 1100000)"),
+}
+"""Changed columns by a row's number modulo 1,000."""
+
+
+def poison(spark: SparkSession, given: Namespace) -> Any:
+    """Every kind of bad row among good ones, into a topic for dead letters; the report."""
+    plain = {
+        "value": "cast(cast(id as string) as binary)",
+        "key": "cast(id as string)",
+        "topic": "'save'",
+        "partition": "cast(null as int)",
+        "timestamp": "cast(null as timestamp)",
+        "headers": "cast(null as array<struct<key:string,value:binary>>)",
+    }
+    columns = []
+    for role, expression in plain.items():
+        cases = "".join(
+            f" when id % 1000 = {number} then {changed}"
+            for number, (column, changed) in POISON.items()
+            if column == role
+        )
+        columns.append(f"case{cases} else {expression} end as {role}")
+    rows = spark.range(0, given.rows, 1, 8).selectExpr(*columns)
+    report = given.out.parent / "poison"
+    own = {"on_record_error": "dlq:dead", "report.path": str(report), "max_bad_ratio": "0.011"}
+    write(rows, {"bootstrap.servers": given.servers, **own})
+    last = kprod.spark.last_write(report)
+    return None if last is None else last.to_json()
+
+
 def logs(spark: SparkSession, given: Namespace) -> Any:
     """What commit logged, where Spark collects its workers' lines."""
     spark.conf.set("spark.sql.pyspark.worker.logging.enabled", "true")
@@ -227,6 +272,7 @@ SCENES: dict[str, Callable[[SparkSession, Namespace], Any]] = {
         for_each_batch,
         fault,
         bad_input,
+        poison,
         logs,
         partitions,
     )

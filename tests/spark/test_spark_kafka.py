@@ -4,6 +4,7 @@ Also: keys land where Spark's own Kafka sink puts them.
 """
 
 import shutil
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.plugins.kafka_nodes import KafkaNodes
 from tests.plugins.spark_artifacts import spark_kafka_jars
 from tests.spark.reading import read_topic, sum_up
 from tests.spark.running import SparkProgram, need_spark, run_job
+from tests.spark.scenes import POISON
 
 ROWS = 2_000_000
 TASK_ROWS = ROWS // 8
@@ -35,7 +37,7 @@ def servers(kafka: KafkaNodes) -> Generator[str]:
         The broker's address.
     """
     need_spark()
-    topics = ("save", "stream", "fault", "by-kprod", "by-spark")
+    topics = ("save", "dead", "stream", "fault", "by-kprod", "by-spark")
     for topic in topics:
         kafka.create_topic(topic, partitions=6)
     work = Path(pyspark.__file__).parent / "work"
@@ -70,6 +72,31 @@ def test_every_row_arrives(servers: str, tmp_path: Path, where: tuple[str, str])
     assert topic.duplicates == 0
     assert topic.wrong_partitions == 0
     assert WriteReport.from_json(found["report"]).record_count == ROWS
+
+
+@pytest.mark.may_leak("librdkafka ends its threads in its own time")
+def test_poison_of_every_kind_stops_nothing(servers: str, tmp_path: Path) -> None:
+    """One row in a hundred: the good ones all arrive, the bad ones all are dead letters."""
+    arguments = ("--servers", servers, "--rows", str(ROWS), "poison")
+    found = run_job(tmp_path / "run", *arguments, timeout_s=TIMEOUT_S)["poison"]
+    report = WriteReport.from_json(found)
+    each = ROWS // 1_000
+    assert report.bad_rows == {
+        "null topic": each,
+        "illegal topic": 2 * each,
+        "negative partition": each,
+        "unknown partition": each,
+        "timestamp before 1970": each,
+        "null header": each,
+        "null header key": each,
+        "too large": 2 * each,
+    }
+    assert report.record_count == ROWS - len(POISON) * each
+    numbers = {message.key() for message in read_topic(servers, "save")}
+    wanted = {b"%d" % n for n in range(ROWS) if n % 1_000 not in POISON}
+    assert numbers == wanted
+    letters = [dict(message.headers()) for message in read_topic(servers, "dead")]
+    assert Counter(letter["kprod.reason"].decode() for letter in letters) == report.bad_rows
 
 
 @pytest.mark.may_leak("librdkafka ends its threads in its own time")
