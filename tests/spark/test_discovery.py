@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 from tests.spark.running import environment
 
@@ -33,3 +34,19 @@ def test_what_is_missing_hides_no_other_source() -> None:
         "import pyspark_kprod as p; print(hasattr(p, 'DefaultSource'))"
     )
     assert run(program) == "False\n"
+
+
+def test_the_installed_package_is_found_by_its_name(tmp_path: Path) -> None:
+    """As Spark looks for it, without this tree on the path; an editable install included."""
+    program = "import pkgutil; print('pyspark_kprod' in {m.name for m in pkgutil.iter_modules()})"
+    outside = {name: text for name, text in environment().items() if name != "PYTHONPATH"}
+    found = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        cwd=tmp_path,
+        env=outside,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert found.stdout == "True\n"
