@@ -3,7 +3,7 @@
 The form is that of Spark's `to_json`: null fields are left out, nulls in arrays stay, numbers that
 JSON lacks are the texts "NaN", "Infinity" and "-Infinity". Two things differ. Points in time are in
 UTC with all six digits, whatever the session's time zone; and numbers are written as Arrow writes
-them (1e+20, 1), which read back the same.
+them (1e+20), which read back the same.
 
 Thread-safety: functions of their arguments.
 Source: RFC 8259; Spark 4.1 JacksonGenerator for which nulls are written.
@@ -99,6 +99,9 @@ def _escaped(texts: Any) -> Any:
 
 def _floats(column: Any) -> Any:
     texts = pc.cast(column, pa.string())
+    # Arrow writes 3.0 as 3, which readers take for a whole number; `to_json` writes 3.0.
+    is_whole = pc.match_substring_regex(texts, "^-?[0-9]+$")
+    texts = pc.if_else(is_whole, pc.binary_join_element_wise(texts, ".0", ""), texts)
     finite = pc.is_finite(column)
     if pc.all(finite).as_py() is not False:
         return texts

@@ -105,6 +105,10 @@ def test_what_json_has_no_number_for() -> None:
         (pa.array([[[1], None, []]]), "[[1],null,[]]"),
         (pa.array([True]), "true"),
         (pa.array([0.1], pa.float32()), "0.1"),
+        (pa.array([3.0]), "3.0"),
+        (pa.array([-3.0], pa.float32()), "-3.0"),
+        (pa.array([-0.0]), "-0.0"),
+        (pa.array([[1.0, None, 1e20]]), "[1.0,null,1e+20]"),
     ],
 )
 def test_one_of_each_type(column: Any, text: str) -> None:
