@@ -7,6 +7,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 import kprod.spark
+from kprod.spark.reports import append_report
+from kprod.spark.write_listener import WriteListener
 from tests.spark.faulty import FaultySource
 
 COLUMNS = (
@@ -95,6 +97,10 @@ def as_json(spark: SparkSession, given: Namespace) -> Any:
 def stream(spark: SparkSession, given: Namespace) -> Any:
     """Files to a topic until there are no more; the checkpoint lies beside the results."""
     home = given.out.parent
+    if not given.remote:
+        told = home / "told"
+        listener = WriteListener(home / "batches", lambda each: append_report(told, each))
+        spark.streams.addListener(listener)
     rows = (
         spark.readStream.schema("id bigint").option("maxFilesPerTrigger", 1).parquet(given.input)
     ).selectExpr("id", *COLUMNS)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kprod.broker import EmbeddedCluster
+from kprod.spark.reports import writes
 from kprod.spark.task_messages import WriteReport
 from tests.spark.reading import sum_up
 from tests.spark.running import ROOT, environment, run_job
@@ -28,6 +29,7 @@ class Run(NamedTuple):
     cluster: EmbeddedCluster
     log: str
     events: str
+    told: list[WriteReport]
 
 
 pytestmark = [
@@ -69,7 +71,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Generator[Run]:
         )
         log = (directory / "run" / "log").read_text("utf-8")
         written = [path.read_text("utf-8") for path in events.rglob("events*")]
-        yield Run(found, cluster, log, "".join(written))
+        told = list(writes(directory / "run" / "told"))
+        yield Run(found, cluster, log, "".join(written), told)
 
 
 def test_a_batch_arrives(run: Run) -> None:
@@ -123,6 +126,7 @@ def test_a_stream_arrives(run: Run) -> None:
     reports = [WriteReport.from_json(line) for line in run.found["stream"]]
     assert [report.batch_id for report in reports] == list(range(8))
     assert sum(report.record_count for report in reports) == ROWS
+    assert run.told == reports
 
 
 def test_a_killed_worker_loses_no_row(run: Run) -> None:
