@@ -19,7 +19,7 @@ Thread-safety: the broker's thread.
 
 import struct
 from collections import deque
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kprod.broker.budget import MemoryBudget
 from kprod.broker.notices import Notices
@@ -27,6 +27,11 @@ from kprod.broker.request_frames import FrameReader
 from kprod.broker.scheduler import Scheduler
 from kprod.broker.sockets import PIECES_MAX, Network, Stream
 from kprod.errors import RemoteProtocolError
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from kprod.broker.security.tls_stream import TlsStream
 
 WAITING_FRAMES_MAX = 64
 WAITING_BYTES_MAX = 16 << 20
@@ -46,6 +51,7 @@ class Host(Scheduler, Protocol):
         requests: Memory that requests hold.
         responses: Memory that responses hold until they are written.
         notices: Writes warnings about misbehaving clients.
+        tls_context: What connections are encrypted with; None for nothing.
         now_ms: Monotonic milliseconds of the current step.
     """
 
@@ -53,6 +59,7 @@ class Host(Scheduler, Protocol):
     requests: MemoryBudget
     responses: MemoryBudget
     notices: Notices
+    tls_context: "SSLContext | None"
     now_ms: int
 
     def take_request(self, frame: bytearray, connection: "Connection", node_id: int) -> None:
@@ -89,6 +96,7 @@ class Connection:
 
     __slots__ = (
         "_busy",
+        "_carrier",
         "_closing",
         "_frames",
         "_goes_on",
@@ -100,15 +108,24 @@ class Connection:
         "_pumping",
         "_reader",
         "_stream",
+        "_tls",
         "_unsent",
         "_unsent_bytes",
         "_waiting_bytes",
         "is_closed",
     )
 
-    def __init__(self, stream: Stream, owner: ConnectionOwner, reader: FrameReader) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        owner: ConnectionOwner,
+        reader: FrameReader,
+    ) -> None:
         """Serve an accepted stream."""
-        self._stream = stream
+        context = owner.host.tls_context
+        self._carrier = stream  # what the network watches
+        self._tls = None if context is None else _encrypted(stream, context)
+        self._stream: Stream = self._tls or stream
         self._owner = owner
         self._host = owner.host
         self._reader = reader
@@ -194,7 +211,7 @@ class Connection:
         self._unsent.clear()
         self._host.requests.hold(self, 0, has_progressed=False)
         self._host.responses.hold(self, 0, has_progressed=False)
-        self._owner.network.watch(self._stream, self, readable=False, writable=False)
+        self._owner.network.watch(self._carrier, self, readable=False, writable=False)
         self._stream.close()
         self._owner.forget(self, reason)
 
@@ -208,8 +225,9 @@ class Connection:
         )
         if self._frames and self._host.requests.is_tight:
             has_room = False
+        has_output = bool(self._unsent) or (self._tls is not None and self._tls.has_output)
         self._owner.network.watch(
-            self._stream, self, readable=awake and has_room, writable=awake and bool(self._unsent)
+            self._carrier, self, readable=awake and has_room, writable=awake and has_output
         )
 
     def wake_up(self) -> None:
@@ -322,6 +340,8 @@ class Connection:
             self._unsent_bytes += len(piece)
 
     def _write(self) -> None:
+        if self._tls is not None and not self._flush_tls(self._tls):
+            return
         while self._unsent and not self._owner.is_stalled:
             pieces = [piece for piece, _ in zip(self._unsent, range(PIECES_MAX), strict=False)]
             try:
@@ -335,6 +355,13 @@ class Connection:
         if self._closing and not self._unsent:
             self.abort("closed by the broker")
 
+    def _flush_tls(self, tls: "TlsStream") -> bool:
+        try:
+            return tls.flush()
+        except OSError as error:
+            self.abort(f"writing failed: {error}")
+            return False
+
     def _written(self, count: int) -> None:
         self._owner.touch(self)
         self._unsent_bytes -= count
@@ -346,3 +373,9 @@ class Connection:
                 return
             count -= len(piece)
             self._unsent.popleft()
+
+
+def _encrypted(stream: Stream, context: "SSLContext") -> "TlsStream":
+    from kprod.broker.security.tls_stream import TlsStream  # noqa: PLC0415 - loads OpenSSL
+
+    return TlsStream(stream, context)

@@ -18,13 +18,15 @@ Source: kprod's own; kfake and librdkafka's mock cluster for the idea.
 
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from kprod.broker.cluster_runner import ClusterRunner
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.faults import FaultControl
 from kprod.broker.rejection import Refused
 from kprod.broker.replication import PartitionView
+from kprod.broker.security.broker_security import BrokerSecurity
+from kprod.broker.security.client_settings import client_settings
 from kprod.broker.sockets import Network
 from kprod.clock import Clock, SystemClock
 from kprod.errors import ConfigError
@@ -32,6 +34,9 @@ from kprod.model import Record
 from kprod.protocol.error_table import ErrorCode
 from kprod.record.reader import read_records
 from kprod.wording import counted
+
+if TYPE_CHECKING:
+    from kprod.broker.security.authority import ClientCertificate
 
 T = TypeVar("T")
 BROKERS_MAX = 100
@@ -59,6 +64,7 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
         config: EmbeddedConfig | None = None,
         clock: Clock | None = None,
         network: Network | None = None,
+        security: BrokerSecurity | None = None,
     ) -> None:
         """Describe a cluster; nothing is bound yet.
 
@@ -69,6 +75,7 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
             config: Settings; the defaults are Kafka's where not said otherwise.
             clock: The system's if not given.
             network: TCP if not given.
+            security: What is demanded of clients; nothing if not given.
 
         Raises:
             ConfigError: The number of brokers or an id is out of bounds, or an id is there twice.
@@ -81,6 +88,7 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
             config=config or EmbeddedConfig(),
             clock=clock or SystemClock(),
             network=network,
+            security=security,
         )
         engine = self._kprod.engine
         self.faults = FaultControl(engine.faults, call=self._kprod.call, stall=engine.stall)
@@ -161,6 +169,40 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
     def bootstrap_servers(self) -> str:
         """Addresses of all brokers, host and port of each, with commas between."""
         return ",".join(broker.node.address for broker in self._kprod.engine.brokers.values())
+
+    @property
+    def ca_pem(self) -> str:
+        """The certificate that clients of a cluster with TLS trust, as PEM text."""
+        from kprod.broker.security.authority import authority  # noqa: PLC0415 - needs an extra
+
+        return authority().pem
+
+    def client_certificate(self, user: str) -> "ClientCertificate":
+        """Issue a certificate for a client.
+
+        Args:
+            user: Its common name.
+
+        Returns:
+            The certificate and its key, as PEM texts.
+        """
+        from kprod.broker.security.authority import authority  # noqa: PLC0415 - needs an extra
+
+        return authority().client_certificate(user)
+
+    def client_settings(self, *, names: str = "kprod") -> dict[str, Any]:
+        """Return the settings with which a client connects to this cluster.
+
+        Args:
+            names: Of which client: `kprod`, `confluent`, `kafka` (kafka-python) or `aiokafka`.
+
+        Returns:
+            Settings by name, bootstrap servers included.
+
+        Raises:
+            ConfigError: No such client is known.
+        """
+        return client_settings(self._kprod.engine.security, self.bootstrap_servers, names=names)
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function on the broker's thread.

@@ -14,6 +14,7 @@ from typing import TypeVar
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.engine import Engine
 from kprod.broker.inbox import Inbox
+from kprod.broker.security.broker_security import BrokerSecurity
 from kprod.broker.sockets import Network, SocketNetwork
 from kprod.clock import Clock
 from kprod.errors import ClosedError
@@ -50,6 +51,7 @@ class ClusterRunner:
         config: EmbeddedConfig,
         clock: Clock,
         network: Network | None,
+        security: BrokerSecurity | None = None,
     ) -> None:
         """Make the brokers; nothing is bound yet.
 
@@ -59,11 +61,12 @@ class ClusterRunner:
             config: Settings.
             clock: Both instants.
             network: TCP if not given.
+            security: What is demanded of clients; None for nothing.
         """
         self._clock = clock
         self._network = network
         self._topics = topics
-        self.engine = Engine(config, clock, node_ids)
+        self.engine = Engine(config, clock, node_ids, security)
         self._inbox = Inbox(self.engine.wake)
         self._thread: threading.Thread | None = None
         self._stopping = False

@@ -6,6 +6,7 @@ Thread-safety: the thread that steps.
 """
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kprod.broker.budget import MemoryBudget
 from kprod.broker.cluster_state import ClusterState
@@ -16,12 +17,16 @@ from kprod.broker.notices import Notices
 from kprod.broker.rejection import Refused
 from kprod.broker.replication import Partition
 from kprod.broker.request_frames import SCRATCH_BYTES
+from kprod.broker.security.broker_security import BrokerSecurity
 from kprod.broker.server import EmbeddedBroker
 from kprod.broker.sockets import Network
 from kprod.broker.topics import Topic
 from kprod.clock import Clock
 from kprod.guarded_log import guarded_logger
 from kprod.protocol.error_table import ErrorCode
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 _logger = guarded_logger(__name__)
 _FAILURES_MAX = 10
@@ -39,6 +44,8 @@ class Engine:
         requests: What all connections hold of requests.
         responses: What they hold of answers that are not written yet.
         notices: Where clients that are wrong are noted.
+        security: What is demanded of clients.
+        tls_context: What connections are encrypted with; None for nothing.
         now_ms: Of the step under way.
         failures: What went wrong inside, at most ten.
     """
@@ -55,14 +62,24 @@ class Engine:
         "now_ms",
         "requests",
         "responses",
+        "security",
         "soon",
         "state",
         "take_request",
         "throttles",
+        "tls_context",
     )
 
-    def __init__(self, config: EmbeddedConfig, clock: Clock, node_ids: list[int]) -> None:
+    def __init__(
+        self,
+        config: EmbeddedConfig,
+        clock: Clock,
+        node_ids: list[int],
+        security: BrokerSecurity | None = None,
+    ) -> None:
         """Describe the brokers; nothing is bound yet."""
+        self.security = security or BrokerSecurity()
+        self.tls_context: SSLContext | None = None
         self._config = config
         self._network: Network | None = None
         self.state = ClusterState(config, clock, node_ids)
@@ -98,6 +115,7 @@ class Engine:
         """
         self._network = network
         scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.tls_context = _context(self.security)
         try:
             for index, node_id in enumerate(self.state.topics.node_ids):
                 broker = EmbeddedBroker(
@@ -197,3 +215,11 @@ class Engine:
         _logger.error("the embedded broker failed", exc_info=error)
         if len(self.failures) < _FAILURES_MAX:
             self.failures.append(error)
+
+
+def _context(security: BrokerSecurity) -> "SSLContext | None":
+    if not security.uses_tls:
+        return None
+    from kprod.broker.security.authority import authority  # noqa: PLC0415 - needs an extra
+
+    return authority().server_context(security)

@@ -120,7 +120,8 @@ class EmbeddedBroker:
                 stream.close()
                 continue
             reader = FrameReader(self._config.frame_bytes_max, self._scratch)
-            self._connections[Connection(stream, self, reader)] = self.host.now_ms
+            connection = Connection(stream, self, reader)
+            self._connections[connection] = self.host.now_ms
             self.host.connection_count += 1
             self._watch_idle()
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kprod.broker import EmbeddedCluster, EmbeddedConfig
+from kprod.broker import BrokerSecurity, EmbeddedCluster, EmbeddedConfig
 from kprod.clock import ManualClock
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec, response_codec
@@ -139,6 +139,7 @@ class World:
         brokers: int = 3,
         topics: Mapping[str, int] | None = None,
         config: EmbeddedConfig | None = None,
+        security: BrokerSecurity | None = None,
     ) -> None:
         """Open a cluster whose topic `orders` has one partition, led by broker 0."""
         self.clock = ManualClock(timestamp_ms=TIMESTAMP_MS)
@@ -149,6 +150,7 @@ class World:
             config=config,
             clock=self.clock,
             network=self.network,
+            security=security,
         )
         self.cluster.open()
 

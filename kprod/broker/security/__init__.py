@@ -1,0 +1,1 @@
+"""TLS of the embedded broker: certificates made when it starts, and encrypted streams."""

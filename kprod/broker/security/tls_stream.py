@@ -1,0 +1,171 @@
+"""TLS over any stream of the broker: ciphertext below, the client's bytes above.
+
+OpenSSL works in memory here and the stream below stays what it is, so this runs over a socket and
+over a simulated network alike.
+
+Invariants.
+    Bytes count as sent when the last byte of their ciphertext has left.
+    All ciphertext that was received is decrypted before more is read.
+
+Thread-safety: the broker's thread.
+Source: CPython's ssl.SSLObject; RFC 8446. The client's transport is written apart from it, so that
+neither hides a mistake of the other.
+"""
+
+import contextlib
+import ssl
+from collections.abc import Sequence
+from typing import Any
+
+from kprod.broker.sockets import Stream
+from kprod.guarded_log import guarded_logger
+
+_logger = guarded_logger(__name__)
+_CIPHERTEXT_BYTES_MAX = 64 << 10  # of one read; the buffer has room for a record more
+_INTERNAL_ERROR = bytes.fromhex("15 03 03 00 02 02 50")  # Kafka's answer to what is not TLS
+_PLAINTEXT_BYTES_MAX = 256 << 10  # encrypted at a time
+
+
+class TlsStream:
+    """A `Stream` that encrypts."""
+
+    __slots__ = (
+        "_below",
+        "_ciphertext",
+        "_incoming",
+        "_is_established",
+        "_is_over",
+        "_outgoing",
+        "_ssl",
+        "_taken_bytes",
+    )
+
+    def __init__(self, below: Stream, context: ssl.SSLContext) -> None:
+        """Take over an accepted stream.
+
+        Args:
+            below: Where ciphertext comes from and goes to.
+            context: The server's.
+        """
+        self._below = below
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._ssl = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._ciphertext = memoryview(b"")  # encrypted, and not taken by the stream below yet
+        self._taken_bytes = 0  # of `send`'s pieces: what `_ciphertext` was made of
+        self._is_established = False
+        self._is_over = False
+
+    @property
+    def peer(self) -> str:
+        """The client's address."""
+        return self._below.peer
+
+    @property
+    def has_output(self) -> bool:
+        """Whether ciphertext waits for the stream below."""
+        return bool(self._ciphertext)
+
+    def receive_into(self, buffer: memoryview) -> int | None:
+        """See `Stream`; a client that breaks TLS is one that has ended."""
+        if self._is_over:
+            return 0
+        ciphertext = buffer[:_CIPHERTEXT_BYTES_MAX]
+        count = self._below.receive_into(ciphertext)
+        if count is None:
+            return None
+        if count == 0:
+            self._is_over = True
+            return 0
+        self._incoming.write(ciphertext[:count])
+        try:
+            received_bytes = self._decrypt(buffer) if self._shake_hands() else 0
+        except (ssl.SSLError, OSError) as error:
+            _logger.debug("TLS with %s failed: %s", self.peer, error)
+            if not self._is_established and not self._outgoing.pending:
+                self._ciphertext = memoryview(_INTERNAL_ERROR)
+            self._is_over = True
+            received_bytes = 0
+        self.flush()
+        return received_bytes or (0 if self._is_over else None)
+
+    def send(self, pieces: Sequence[memoryview]) -> int:
+        """See `Stream`; the same pieces come again until they were taken."""
+        if not self.flush():
+            return 0
+        if not self._taken_bytes:
+            plaintext = _joined(pieces)
+            self._taken_bytes = self._ssl.write(plaintext)
+            if not self.flush():
+                return 0
+        taken_bytes, self._taken_bytes = self._taken_bytes, 0
+        return taken_bytes
+
+    def flush(self) -> bool:
+        """Push ciphertext down.
+
+        Returns:
+            Whether all of it has left.
+
+        Raises:
+            OSError: The connection is gone.
+        """
+        if self._outgoing.pending:
+            self._ciphertext = memoryview(bytes(self._ciphertext) + self._outgoing.read())
+        while self._ciphertext:
+            try:
+                count = self._below.send([self._ciphertext])
+            except OSError:
+                if self._is_over:
+                    self._ciphertext = memoryview(b"")
+                    return True
+                raise
+            if not count:
+                return False
+            self._ciphertext = self._ciphertext[count:]
+        return True
+
+    def close(self) -> None:
+        """Tell the client that the stream ends here, if it takes that at once; then let go."""
+        if self._is_established and not self._is_over and not self._ciphertext:
+            with contextlib.suppress(OSError):
+                self._ssl.unwrap()
+            with contextlib.suppress(OSError):
+                self.flush()
+        self._below.close()
+
+    def _shake_hands(self) -> bool:
+        if not self._is_established:
+            try:
+                self._ssl.do_handshake()
+            except ssl.SSLWantReadError:
+                return False
+            self._is_established = True
+        return True
+
+    def _decrypt(self, buffer: memoryview) -> int:
+        filled_bytes = 0
+        while filled_bytes < len(buffer):
+            try:
+                target = buffer[filled_bytes:]
+                count: Any = self._ssl.read(len(target), target)  # bytes only without a target
+            except ssl.SSLWantReadError:
+                return filled_bytes
+            except ssl.SSLZeroReturnError:
+                count = 0
+            if not count:
+                self._is_over = True
+                return filled_bytes
+            filled_bytes += count
+        return filled_bytes
+
+
+def _joined(pieces: Sequence[memoryview]) -> bytes:
+    chosen: list[memoryview] = []
+    room_bytes = _PLAINTEXT_BYTES_MAX
+    for piece in pieces:
+        if not room_bytes:
+            break
+        chosen.append(piece[:room_bytes])
+        room_bytes -= len(chosen[-1])
+    return b"".join(chosen)
