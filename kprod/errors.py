@@ -167,7 +167,13 @@ class AuthenticationFailed(ConnectionFailed):
 
 
 class TlsFailed(ConnectionFailed):
-    """The TLS handshake failed."""
+    """The TLS handshake failed.
+
+    Attributes:
+        is_identity: A certificate was refused, the broker's or the client's.
+    """
+
+    is_identity: bool = False
 
 
 class LocalProtocolError(KprodError):

@@ -57,6 +57,10 @@ OWNERS: dict[str, tuple[set[str], str]] = {
     "kprod/guarded_log.py": ({"threading"}, "looks at the locks of the application's logging"),
     "kprod/producer/concurrent_view.py": ({"concurrent"}, "a view for concurrent.futures' users"),
     "kprod/producer/future.py": ({"concurrent"}, "the type of that view"),
+    "kprod/broker/security/authority.py": (
+        {"datetime", "threading"},
+        "one authority per process; OpenSSL compares its certificates with the system's clock",
+    ),
     "kprod/config/secret.py": ({"hash"}, "`Secret.__hash__`, for dicts of the application"),
 }
 

@@ -7,7 +7,7 @@ import dataclasses
 import enum
 from pathlib import Path
 
-from kprod.config import ProducerConfig
+from kprod.config import ProducerConfig, SecurityConfig
 from kprod.config.foreign import renamed
 from kprod.config.setting import Group, Setting, rows
 
@@ -44,7 +44,7 @@ def page() -> str:
         parts.append(f"\n## {group.value}\n\n{_COLUMNS}")
         parts += [
             _line(name, setting, default)
-            for name, setting, default in rows(ProducerConfig)
+            for name, setting, default in (*rows(ProducerConfig), *rows(SecurityConfig))
             if setting.group is group
         ]
     parts.append(
@@ -58,10 +58,10 @@ def page() -> str:
 def _line(name: str, setting: Setting, default: object) -> str:
     names = f"`{name}`"
     dotted = setting.kafka_name
-    if dotted is None:
+    if dotted is None and not setting.also:
         names += "<br>(not in Kafka)"
-    elif dotted != name:
-        names += f"<br>`{dotted}`"
+    for other in (dotted, *setting.also):
+        names += f"<br>`{other}`" if other not in {None, name} else ""
     unit = f" ({setting.unit})" if setting.unit else ""
     accepts = setting.kind.describe() + unit
     return f"| {names} | {default_text(default, setting)} | {accepts} | {setting.text} |\n"
@@ -76,11 +76,11 @@ def default_text(default: object, setting: Setting) -> str:
             return default.name.lower()
         case bool() | None:
             return str(default)
+        case tuple() if default:
+            return ", ".join(map(str, default))
         case int():
             return f"{default:,}{' ' + setting.unit if setting.unit else ''}"
-        case "":
-            return "empty"
-    return str(default)
+    return str(default) or "empty"
 
 
 def main() -> None:

@@ -104,7 +104,6 @@ _OTHER = (
 # For what is coming: security and transactions.
 NOT_RAISED_YET = {
     "AuthenticationFailed",
-    "TlsFailed",
     "TransactionError",
     "AbortableError",
     "FencedError",

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from kprod.config import ProducerConfig
+from kprod.config import ProducerConfig, SecurityConfig
 from kprod.config.foreign import advice_for, renamed
+from kprod.config.security_config import NO_SASL
 from kprod.config.setting import rows
 from tools.generate_configuration import default_text
 
@@ -131,6 +132,7 @@ debug
 logger
 error_cb
 throttle_cb
+security.protocol plaintext
 enabled_events 0
 background_event_cb
 oauth_cb
@@ -140,7 +142,6 @@ oauth_cb
             "transaction*",
             "statistics.interval.ms",
             "stats_cb",
-            "security.protocol",
             "ssl*",
             "sasl.*",
             "https.*",
@@ -186,6 +187,7 @@ receive_buffer_bytes None
 receive_message_max_bytes 100000000
 socket_options
 bootstrap_timeout_ms 30000
+security_protocol 'PLAINTEXT'
 api_version None
 selector
 kafka_client
@@ -193,7 +195,7 @@ proxy_url None
 socks5_proxy None
 """
         ),
-        ("transaction*", "metric*", "security_protocol", "ssl_*", "sasl_*"),
+        ("transaction*", "metric*", "ssl_*", "sasl_*"),
     ),
     Client(
         "aiokafka",
@@ -215,19 +217,23 @@ key_serializer None
 value_serializer None
 metadata_max_age_ms 300000
 connections_max_idle_ms 540000
+security_protocol 'PLAINTEXT'
+ssl_context None
 api_version None
 loop None
 """
         ),
-        ("transaction*", "security_protocol", "ssl_context", "sasl_*"),
+        ("transaction*", "sasl_*"),
     ),
 )
 
 _OWN = {
     spelling: (name, setting, default)
-    for name, setting, default in rows(ProducerConfig)
+    for name, setting, default in (*rows(ProducerConfig), *rows(SecurityConfig))
     for spelling in setting.spellings(name)
 }
+_TLS = "many have the same name: see Security in configuration.md"
+_ANSWERS = {"ssl*": _TLS, "ssl_*": _TLS, "sasl.*": NO_SASL, "sasl_*": NO_SASL}
 _OWN_WORD = re.compile(rf"\b({'|'.join(sorted((n for n in _OWN if '_' in n), key=len))})\b")
 
 
@@ -271,7 +277,7 @@ def _other_rows(client: Client) -> Iterator[str]:
     answers: dict[str, list[str]] = {}
     for written in [*client.defaults, *client.kinds]:
         if _own_name(written) is None:
-            answer = advice_for(written.replace("*", "_")) or ""
+            answer = _ANSWERS.get(written) or advice_for(written.replace("*", "_")) or ""
             answers.setdefault(answer, []).append(f"`{written}`")
     for answer, names in answers.items():
         marked = _OWN_WORD.sub(r"`\1`", answer)

@@ -6,8 +6,9 @@ Run by `make docs`; a test compares the module with what this one returns.
 import textwrap
 from pathlib import Path
 
-from kprod.config import ProducerConfig
+from kprod.config import ProducerConfig, SecurityConfig
 from kprod.config.kinds import Choice, Function, Kind
+from kprod.config.security_kinds import UpperChoice
 from kprod.config.setting import Setting, rows
 
 MODULE = Path(__file__).parent.parent / "kprod" / "config" / "producer_settings.py"
@@ -20,10 +21,14 @@ Generated from the table in `kprod/config` by `make docs`; do not edit. A progra
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from kprod.config.secret import Secret
 from kprod.interfaces import Interceptor, Partitioner
 from kprod.model import Acks, Codec
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 PartitionerName = Literal[
 {names}]
@@ -42,13 +47,18 @@ _BY_KIND = {
     "ClientId": "str",
     "AddressList": "str | Sequence[str]",
     "InterceptorList": "Sequence[Interceptor]",
+    "SecretText": "str | Secret",
+    "PlainText": "str",
+    "HostnameCheck": 'bool | Literal["https", "none", ""]',
+    "TlsVersionList": "str | Sequence[str]",
+    "TlsContextObject": '"SSLContext | None"',
 }
 _WIDTH = 96  # within the indentation
 
 
 def module() -> str:
     """Return the whole module."""
-    table = list(rows(ProducerConfig))
+    table = [*rows(ProducerConfig), *rows(SecurityConfig)]
     kinds = (setting.kind for _, setting, _ in table)
     names = next(kind.names for kind in kinds if isinstance(kind, Function) and kind.names)
     parts = [_HEAD.format(names="".join(f'    "{name}",\n' for name in names))]
@@ -64,7 +74,7 @@ def module() -> str:
 
 def _annotation(kind: Kind) -> str:
     match kind:
-        case Choice():
+        case Choice() | UpperChoice():
             return f"Literal[{', '.join(map(_quoted, kind.choices))}]"
         case Function():
             face = "PartitionerName | Partitioner" if kind.names else "Callable[..., Any]"

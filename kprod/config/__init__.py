@@ -13,6 +13,7 @@ from kprod.config.client_config import ClientConfig
 from kprod.config.producer_config import ProducerConfig
 from kprod.config.reading import given_settings
 from kprod.config.secret import Secret
+from kprod.config.security_config import SecurityConfig
 from kprod.config.settings_slices import (
     AccumulatorSettings,
     CompressionSettings,
@@ -32,6 +33,7 @@ __all__ = [
     "PartitionerSettings",
     "ProducerConfig",
     "Secret",
+    "SecurityConfig",
     "SenderSettings",
     "given_settings",
 ]

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from kprod.config.address import Address
 from kprod.config.kinds import AddressList, Choice, ClientId, Flag, Level, Whole
+from kprod.config.security_config import SecurityConfig
 from kprod.config.setting import Group, row
 from kprod.config.settings_slices import MetadataSettings, NetworkSettings
 
@@ -226,6 +227,8 @@ class ClientConfig:
             unit="bytes",
         ),
     )
+
+    security: SecurityConfig = field(default_factory=SecurityConfig)
 
     def network_settings(self) -> NetworkSettings:
         """Return what connections use."""

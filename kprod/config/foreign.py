@@ -37,6 +37,7 @@ _ON_DELIVERY = "pass on_delivery to send, for each record where it is wanted"
 _LOGGING = "kprod writes to the standard library's logger 'kprod'; configure that"
 _SOCKETS = "kprod makes its own sockets, with TCP_NODELAY and SO_KEEPALIVE; "
 _NO_PROXY = "this version of kprod connects to brokers directly, through no proxy"
+# For whoever takes the settings of security from elsewhere, or does not take them.
 _NO_SECURITY = "this version of kprod connects without TLS and SASL only"
 _METRICS = "metrics are always counted and read by producer.metrics() (docs/metrics.md); remove it"
 _NO_TRANSACTIONS = "this version of kprod has no transactions"

@@ -27,6 +27,7 @@ from kprod.config.kinds import (
 )
 from kprod.config.reading import read_settings
 from kprod.config.rules import settle
+from kprod.config.security_config import SecurityConfig, is_security_name
 from kprod.config.setting import Group, row, rows
 from kprod.config.settings_slices import (
     AccumulatorSettings,
@@ -301,11 +302,13 @@ class ProducerConfig(ClientConfig):
             ConfigError: A setting is unknown, wrong, out of bounds, given twice with different
                 values, missing, or contradicts another; the text says which and what to do.
         """
-        given = read_settings(cls, settings)
+        plain = {name: value for name, value in settings.items() if not is_security_name(name)}
+        secured = {name: value for name, value in settings.items() if is_security_name(name)}
+        given = read_settings(cls, plain)
         defaults: dict[str, Any] = {
             name: default for name, _, default in rows(cls) if default is not MISSING
         }
-        return cls(**settle(given, defaults))
+        return cls(**settle(given, defaults), security=SecurityConfig.parse(secured))
 
     def accumulator_settings(self) -> AccumulatorSettings:
         """Return what the accumulator uses."""

@@ -5,10 +5,14 @@ Generated from the table in `kprod/config` by `make docs`; do not edit. A progra
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from kprod.config.secret import Secret
 from kprod.interfaces import Interceptor, Partitioner
 from kprod.model import Acks, Codec
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 PartitionerName = Literal[
     "murmur2",
@@ -182,3 +186,91 @@ class ProducerSettings(TypedDict, total=False):
 
     interceptor_classes: Sequence[Interceptor]
     """Objects that see every record on its way in and every outcome on its way out."""
+
+    security_protocol: Literal["PLAINTEXT", "SSL"]
+    """How to talk to brokers: in the clear, or over TLS (`SSL`). It must be the listener's."""
+
+    ssl_context: "SSLContext | None"
+    """A context of the application's own, used as it is and never changed; no other setting of TLS
+    goes with it."""
+
+    ssl_cafile: str
+    """The certificate authorities to trust, instead of the system's."""
+
+    ssl_truststore_location: str
+    """The certificate authorities to trust, instead of the system's."""
+
+    ssl_ca_location: str
+    """The certificate authorities to trust, instead of the system's."""
+
+    ssl_cadata: str
+    """The certificate authorities to trust, instead of the system's, as text."""
+
+    ssl_truststore_certificates: str
+    """The certificate authorities to trust, instead of the system's, as text."""
+
+    ssl_ca_pem: str
+    """The certificate authorities to trust, instead of the system's, as text."""
+
+    ssl_certfile: str
+    """The client's own certificate and its chain; its key too, where `ssl_keyfile` is not given."""
+
+    ssl_keystore_location: str
+    """The client's own certificate and its chain; its key too, where `ssl_keyfile` is not given."""
+
+    ssl_certificate_location: str
+    """The client's own certificate and its chain; its key too, where `ssl_keyfile` is not given."""
+
+    ssl_keyfile: str
+    """The key of `ssl_certfile`."""
+
+    ssl_key_location: str
+    """The key of `ssl_certfile`."""
+
+    ssl_certdata: str
+    """As `ssl_certfile`, as text."""
+
+    ssl_keystore_certificate_chain: str
+    """As `ssl_certfile`, as text."""
+
+    ssl_certificate_pem: str
+    """As `ssl_certfile`, as text."""
+
+    ssl_keydata: str | Secret
+    """The key of `ssl_certdata`, as PEM text."""
+
+    ssl_keystore_key: str | Secret
+    """The key of `ssl_certdata`, as PEM text."""
+
+    ssl_key_pem: str | Secret
+    """The key of `ssl_certdata`, as PEM text."""
+
+    ssl_password: str | Secret
+    """What the client's key is encrypted with."""
+
+    ssl_key_password: str | Secret
+    """What the client's key is encrypted with."""
+
+    ssl_keystore_password: str | Secret
+    """What the client's key is encrypted with."""
+
+    ssl_check_hostname: bool | Literal["https", "none", ""]
+    """Whether a broker's certificate must be for the name that it was asked by."""
+
+    ssl_endpoint_identification_algorithm: bool | Literal["https", "none", ""]
+    """Whether a broker's certificate must be for the name that it was asked by."""
+
+    ssl_enabled_protocols: str | Sequence[str]
+    """The versions of TLS to speak."""
+
+    ssl_ciphers: str
+    """The ciphers of TLS 1.2 to offer, instead of OpenSSL's choice."""
+
+    ssl_cipher_suites: str
+    """The ciphers of TLS 1.2 to offer, instead of OpenSSL's choice."""
+
+    ssl_crlfile: str
+    """Certificates that were revoked; a broker's must not be among them."""
+
+    ssl_crl_location: str
+    """Certificates that were revoked; a broker's must not be among them."""

@@ -4,7 +4,7 @@ Thread-safety: functions of their arguments.
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kprod.config.foreign import advice_for
@@ -48,13 +48,16 @@ def given_settings(
 
 
 def read_settings(
-    table: "type[DataclassInstance]", settings: Mapping[str, object]
+    table: "type[DataclassInstance]",
+    settings: Mapping[str, object],
+    advice: Callable[[str], str | None] = advice_for,
 ) -> dict[str, object]:
     """Read settings by the table.
 
     Args:
         table: A dataclass whose fields carry a `Setting`.
         settings: Names in any spelling, and values as written.
+        advice: What to do about a name that the table lacks; None where it has nothing to say.
 
     Returns:
         Converted values by field name, only of what was given.
@@ -71,7 +74,7 @@ def read_settings(
     spelled: dict[str, str] = {}
     for written, value in settings.items():
         if written not in known:
-            raise ConfigError(_unknown(written, known))
+            raise ConfigError(_unknown(written, known, advice))
         name, setting = known[written]
         converted = _convert(written, setting, value)
         if name in given and given[name] != converted:
@@ -92,10 +95,12 @@ def _convert(written: str, setting: Setting, value: object) -> object:
         raise ConfigError(f"{written}{unit} {error}") from None
 
 
-def _unknown(written: object, known: Mapping[str, object]) -> str:
+def _unknown(
+    written: object, known: Mapping[str, object], advice_of: Callable[[str], str | None]
+) -> str:
     if not isinstance(written, str):
         return f"the name of a setting is a text, not {shown(written)}"
-    advice = advice_for(written)
+    advice = advice_of(written)
     if advice is not None:
         return f"unknown setting {shown(written)}: {advice}"
     text = f"unknown setting {shown(written)}"

@@ -25,6 +25,7 @@ class Group(enum.Enum):
     COMPRESSION = "Compression"
     PARTITIONING = "Partitions and serializers"
     NETWORK = "Network"
+    SECURITY = "Security"
 
 
 class Setting(NamedTuple):
@@ -36,6 +37,7 @@ class Setting(NamedTuple):
         group: The chapter it is described in.
         text: What it means, as sentences.
         unit: `ms` or `bytes`; empty where there is none.
+        also: Further names that are accepted: of settings that people paste from a vendor's page.
     """
 
     kafka_name: str | None
@@ -43,23 +45,33 @@ class Setting(NamedTuple):
     group: Group
     text: str
     unit: str = ""
+    also: tuple[str, ...] = ()
 
     def spellings(self, field_name: str) -> tuple[str, ...]:
         """Return every name an application may use, the field's own first."""
         names = [field_name]
         if self.kafka_name is not None:
             names += [self.kafka_name, self.kafka_name.replace(".", "_")]
+        for name in self.also:
+            names += [name, name.replace(".", "_")]
         return tuple(dict.fromkeys(names))
 
 
 def row(
-    kafka_name: str | None, kind: Kind, group: Group, text: str, *, unit: str = ""
+    kafka_name: str | None,
+    kind: Kind,
+    group: Group,
+    text: str,
+    *,
+    unit: str = "",
+    also: tuple[str, ...] = (),
 ) -> Mapping[str, Setting]:
     """Return a `Setting` as the metadata of a dataclass field."""
-    return {_KEY: Setting(kafka_name=kafka_name, kind=kind, group=group, text=text, unit=unit)}
+    return {_KEY: Setting(kafka_name, kind, group, text, unit, also)}
 
 
 def rows(table: "type[DataclassInstance]") -> Iterator[tuple[str, Setting, Any]]:
     """Return each field's name, setting and default (`dataclasses.MISSING` for none)."""
     for field in fields(table):
-        yield field.name, field.metadata[_KEY], field.default
+        if _KEY in field.metadata:
+            yield field.name, field.metadata[_KEY], field.default

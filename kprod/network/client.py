@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from kprod._core.clock import SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config import NetworkSettings
-from kprod.errors import AuthenticationFailed, ClosedError, Disconnected, KprodError
+from kprod.errors import ClosedError, Disconnected, KprodError
 from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Recorder, SilentRecorder
 from kprod.metrics.state_log import Event, StateLog
@@ -37,9 +37,11 @@ from kprod.model import Node
 from kprod.network.client_request import ClientRequest, encoding_error, unsent_outcome
 from kprod.network.connection import NodeConnection
 from kprod.network.connection_context import ConnectionContext, NetworkIO
+from kprod.network.connection_errors import is_refusal
 from kprod.network.connections import Connections
 from kprod.network.metadata_updater import MetadataUpdater
 from kprod.network.rebootstraps import Rebootstraps, all_failed
+from kprod.network.security import Security
 from kprod.network.trouble_log import TroubleLog
 from kprod.protocol.api import ApiKey
 from kprod.protocol.api_versions import choose_version
@@ -73,6 +75,7 @@ class NetworkClient:
         rng: random.Random,
         recorder: Recorder | None = None,
         state_log: StateLog | None = None,
+        security: Security | None = None,
     ) -> None:
         """Make a client without connections.
 
@@ -85,6 +88,7 @@ class NetworkClient:
             rng: For jitter, and to spread metadata questions over the nodes.
             recorder: Told what happens; None keeps nothing.
             state_log: Told of changes that an operator should know; None makes one.
+            security: Of all connections; None for none.
         """
         self._recorder = recorder or SilentRecorder()
         self._context = ConnectionContext(
@@ -95,6 +99,7 @@ class NetworkClient:
             listener=self,
             recorder=self._recorder,
             state_log=state_log,
+            security=security,
         )
         self._clock = clock
         self._trouble = TroubleLog(self._context.state_log)
@@ -326,7 +331,7 @@ class NetworkClient:
         self._seen_snapshot = None
         self._metadata.connection_failures.note(node.address, str(error))
         self._metadata.request_update()
-        if isinstance(error, AuthenticationFailed):
+        if is_refusal(error):
             self._metadata.fail_waiters(error)
 
     def _sleep(self, sleep_ms: int) -> list[tuple[Any, int]]:

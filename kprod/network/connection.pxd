@@ -18,6 +18,7 @@ cdef class NodeConnection:
     cdef public ConnectionContext _context
     cdef public object _cursor
     cdef public object _handshake
+    cdef public object _tls
     cdef public Channel channel
     cdef readonly int events
     cdef public object _on_overdue

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any
 from kprod._core.wire.frames import correlation_id_of
 from kprod.cluster.metadata_response import MetadataResponse
 from kprod.errors import (
-    AuthenticationFailed,
     ConnectionFailed,
     Disconnected,
     KprodError,
@@ -46,13 +45,13 @@ from kprod.network.connection_errors import (
     early_close_error,
     error_for_request,
     failure_error,
+    is_refusal,
     lost_error,
     reason_of,
     request_timeout_error,
     setup_timeout_error,
 )
 from kprod.network.framing import Frame, FrameReader
-from kprod.network.handshake import Handshake
 from kprod.network.in_flight import InFlightRequest, InFlightRequests
 from kprod.network.node_state import ConnectionState, NodeState
 from kprod.network.request_task import RequestTask
@@ -63,12 +62,15 @@ from kprod.protocol.headers import decode_response_header
 from kprod.timer.timer import TimerTask
 
 if TYPE_CHECKING:
+    from kprod.network.handshake import Handshake
     from kprod.network.negotiation import BrokerFeatures
+    from kprod.network.tls_transport import TlsTransport
 
 _logger = guarded_logger(__name__)
 
 # Looked up for each request, and a class of enums is slow to ask.
 _CONNECTING = ConnectionState.CONNECTING
+_TLS_HANDSHAKE = ConnectionState.TLS_HANDSHAKE
 _CHECKING_API_VERSIONS = ConnectionState.CHECKING_API_VERSIONS
 _READY = ConnectionState.READY
 _PREFIX_BYTES = 4  # a frame is told without its length
@@ -97,7 +99,8 @@ class NodeConnection:
         self._cursor = AddressCursor()
         self.channel: Channel | None = None
         self.events = 0
-        self._handshake = Handshake()
+        self._handshake: Handshake | None = None
+        self._tls: TlsTransport | None = None
         self._reasons: dict[str, str] = {}  # why each address failed in this attempt
         self._on_overdue = self._on_request_timeout  # bound once, not for each request
         self._setup_timeout: TimerTask | None = None
@@ -219,7 +222,7 @@ class NodeConnection:
             return
         was_connecting = self.state.current is _CONNECTING
         if self.state.current is _CHECKING_API_VERSIONS and type(error) is Disconnected:
-            error = early_close_error(error)
+            error = early_close_error(error, uses_tls=self._tls is not None)
         self._close_channel()
         if self.state.is_ready:
             self._context.recorder.disconnected()
@@ -227,7 +230,7 @@ class NodeConnection:
             self._cursor.advance()
         else:
             self._cursor.forget()
-        self.state.fail(now_ms, authentication=isinstance(error, AuthenticationFailed))
+        self.state.fail(now_ms, authentication=is_refusal(error))
         failures = self._context.attempts.fail(self.node, self.state.retry_at_ms, now_ms)
         if failures & (failures - 1) == 0:  # of many only the 1st, 2nd, 4th, 8th and so on
             more = {"times_in_a_row": failures} if failures > 1 else {}
@@ -240,12 +243,18 @@ class NodeConnection:
 
         The selector is not asked: what it watches it shares with the parent's.
         """
-        if self.channel is not None:
+        if self._tls is not None:
+            self._tls.close_after_fork()
+        elif self.channel is not None:
             self.channel.transport.close()
 
     def _take_events(self, channel: Channel, events: int, now_ms: int) -> None:
         if self.state.current is _CONNECTING:
             self._finish_connect(channel, now_ms)
+            return
+        if self.state.current is _TLS_HANDSHAKE:
+            assert self._tls is not None  # noqa: S101 - the state is TLS's
+            self._shake_hands(self._tls, now_ms)
             return
         if events & EVENT_WRITE:
             channel.flush()
@@ -265,7 +274,7 @@ class NodeConnection:
         if self.channel is not None:
             self._context.io.selector.unregister(self.channel.transport)
             self.channel.close()
-            self.channel = None
+            self.channel = self._tls = None
 
     def _fail_requests(self, error: KprodError, now_ms: int) -> None:
         told = [request for request, _ in self._context.completions]  # as `take_frame` was cut off
@@ -277,12 +286,14 @@ class NodeConnection:
         """Connect a socket to the current address, or to the next that does not refuse at once."""
         while (address := self._cursor.current) is not None:
             try:
-                transport = self._context.io.connect(address)
+                below = self._context.io.connect(address)
             except (OSError, OverflowError, ValueError) as error:
                 self._reasons[str(address)] = reason_of(error)
                 if self._cursor.advance():
                     continue
                 break
+            self._tls = self._context.security.encrypted(below, self.node)
+            transport = self._tls or below
             self.channel = Channel(transport, FrameReader())
             self.events = EVENT_WRITE
             self._context.io.selector.register(transport, EVENT_WRITE, self)
@@ -300,31 +311,49 @@ class NodeConnection:
             else:
                 self.drop(connect_error(self.node, self._reasons), now_ms)
             return
+        if self._tls is None:
+            self._begin_check(now_ms)
+            return
+        self.state.begin_tls()
+        self._shake_hands(self._tls, now_ms)
+
+    def _shake_hands(self, tls: "TlsTransport", now_ms: int) -> None:
+        events = tls.shake_hands(self._context.receive_buffer)
+        if events:
+            self.watch(events)
+        else:
+            self._begin_check(now_ms)
+
+    def _begin_check(self, now_ms: int) -> None:
         if self._setup_timeout is not None:
             self._setup_timeout.cancel()
         self.state.begin_check()
-        self._handshake = Handshake()
+        self._handshake = self._context.security.handshake()
         self.watch(EVENT_READ)
         self._send_step(now_ms)
 
     def _send_step(self, now_ms: int) -> None:
+        assert self._handshake is not None  # noqa: S101 - begun with the check
         request, version = self._handshake.request(self.node.node_id)
         self.send(request, version, now_ms)
 
     def _take_step(self, body: memoryview, now_ms: int) -> None:
         """Hand a response's body to the handshake; then send its next request, or become READY."""
-        is_over = self._handshake.take(body)
+        handshake = self._handshake
+        assert handshake is not None  # noqa: S101 - begun with the check
+        is_over = handshake.take(body)
         self.requests.complete_oldest()
         if not is_over:
             self._send_step(now_ms)
             return
-        self.features = self._handshake.api_versions.features
+        self.features = handshake.api_versions.features
         self.state.become_ready()
         self._context.attempts.succeed(self.node, now_ms)
-        self._throttle(self._handshake.api_versions.throttle_ms)
+        self._throttle(handshake.api_versions.throttle_ms)
         self._last_active_ms = now_ms
         self._arm_idle_timeout()
-        self._note(Event.CONNECTED, used=str(self._cursor.current))
+        tls = {} if self._tls is None else {"tls": self._tls.description}
+        self._note(Event.CONNECTED, used=str(self._cursor.current), **tls)
         self._context.listener.on_connection_ready(self.node)
 
     def _note_written(self, channel: Channel, now_ms: int) -> None:

@@ -8,6 +8,7 @@ from kprod.network.attempts cimport ConnectionAttempts
 
 cdef class ConnectionContext:
     cdef public object settings
+    cdef public object security
     cdef public Py_ssize_t in_flight_max
     cdef public int64_t request_timeout_ms
     cdef public object io

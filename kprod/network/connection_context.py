@@ -27,6 +27,7 @@ from kprod.network.channel import RECEIVE_BUFFER_BYTES
 from kprod.network.epoll_selector import EpollSelector
 from kprod.network.in_flight import CORRELATION_ID_MAX
 from kprod.network.resolver import Resolver, ThreadResolver
+from kprod.network.security import Security
 from kprod.network.selector import Selector, SystemSelector
 from kprod.network.socket_wait import EpollSocketWait, SocketWait
 from kprod.network.transport import Connect, connect_plain
@@ -99,6 +100,7 @@ class ConnectionContext:
         listener: ConnectionListener,
         recorder: Recorder,
         state_log: StateLog | None = None,
+        security: Security | None = None,
     ) -> None:
         """Gather.
 
@@ -110,7 +112,9 @@ class ConnectionContext:
             listener: The client.
             recorder: Told of requests, responses and connections.
             state_log: Told of changes that an operator should know; None makes one.
+            security: Of all connections; None for none.
         """
+        self.security = security or Security()
         self.settings = settings
         self.in_flight_max = settings.max_in_flight_requests_per_connection
         self.request_timeout_ms = settings.request_timeout_ms

@@ -13,6 +13,7 @@ from kprod.errors import (
     Disconnected,
     KprodError,
     RequestTimeout,
+    TlsFailed,
     own_copy,
 )
 from kprod.model import Node
@@ -30,11 +31,17 @@ def error_for_request(error: KprodError, node: Node) -> KprodError:
     Returns:
         A copy, or `Disconnected` because of an error that does not concern the request itself.
     """
-    if isinstance(error, Disconnected | RequestTimeout | ClosedError | AuthenticationFailed):
+    if isinstance(error, Disconnected | RequestTimeout | ClosedError) or is_refusal(error):
         return own_copy(error)
     disconnected = Disconnected(f"connection to {node.address} was given up: {error}")
     disconnected.__cause__ = error
     return disconnected
+
+
+def is_refusal(error: KprodError) -> bool:
+    """Whether the peer refused who this client is, or could not prove who it is itself."""
+    is_tls = isinstance(error, TlsFailed) and error.is_identity
+    return is_tls or isinstance(error, AuthenticationFailed)
 
 
 def lost_error(node: Node, error: OSError) -> KprodError:
@@ -51,8 +58,12 @@ def failure_error(node: Node, cause: Exception) -> KprodError:
     return lost
 
 
-def early_close_error(error: KprodError) -> KprodError:
+def early_close_error(error: KprodError, *, uses_tls: bool) -> KprodError:
     """Return the error of a peer that closed the connection before it answered ApiVersions."""
+    if uses_tls:
+        return Disconnected(
+            f"{error} before it answered ApiVersions, and after the TLS handshake; it may want SASL"
+        )
     return Disconnected(
         f"{error} before it answered ApiVersions; it may want TLS or SASL. {WITHOUT_TLS}"
     )

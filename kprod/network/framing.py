@@ -26,8 +26,8 @@ RESPONSE_BYTES_MAX_UNAUTHENTICATED = 512 * 1024  # not used yet: for connections
 RESPONSE_BYTES_MIN = 4  # a correlation id
 
 WITHOUT_TLS = (
-    "This version of kprod connects without TLS and SASL: name a port of a PLAINTEXT listener in"
-    " bootstrap_servers."
+    "This client connects without TLS (security_protocol=PLAINTEXT): set security_protocol=SSL, or"
+    " name a port of a PLAINTEXT listener in bootstrap_servers."
 )
 
 _LENGTH = struct.Struct(">i")
@@ -151,13 +151,26 @@ def guess_protocol(beginning: bytes) -> str:
     Returns:
         A sentence for an error's text.
     """
-    if beginning.startswith(b"HTTP"):
-        return "It looks like an HTTP server; check the port in bootstrap_servers."
+    service = guess_service(beginning)
+    if service:
+        return f"It looks like {service}; check the port in bootstrap_servers."
     if beginning[0] in {_TLS_ALERT, _TLS_HANDSHAKE} and beginning[1] == _TLS_MAJOR_VERSION:
         return "It looks like a TLS server. " + WITHOUT_TLS
-    if beginning.startswith(b"SSH-"):
-        return "It looks like an SSH server; check the port in bootstrap_servers."
     shown = beginning[:_SHOWN_BYTES]
     if all(byte in _PRINTABLE_ASCII for byte in beginning[:LENGTH_BYTES]):
         return f"It does not look like a Kafka broker; it began with {shown!r}."
     return f"It began with the bytes {shown.hex(' ')}."
+
+
+def guess_service(beginning: bytes) -> str:
+    """Name a service that is no broker.
+
+    Args:
+        beginning: Its first bytes.
+
+    Returns:
+        With its article; empty if it is not known.
+    """
+    if beginning.startswith(b"HTTP"):
+        return "an HTTP server"
+    return "an SSH server" if beginning.startswith(b"SSH-") else ""

@@ -25,6 +25,7 @@ class ConnectionState(enum.Enum):
 
     DISCONNECTED = "disconnected"
     CONNECTING = "connecting"
+    TLS_HANDSHAKE = "in the TLS handshake"
     CHECKING_API_VERSIONS = "checking API versions"
     READY = "ready"
     AUTHENTICATION_FAILED = "authentication failed"
@@ -37,12 +38,23 @@ TRANSITIONS = MappingProxyType(
         _State.DISCONNECTED: frozenset({_State.CONNECTING}),
         _State.CONNECTING: frozenset(
             {
+                _State.TLS_HANDSHAKE,
                 _State.CHECKING_API_VERSIONS,
                 _State.DISCONNECTED,
                 _State.AUTHENTICATION_FAILED,
             }
         ),
-        _State.CHECKING_API_VERSIONS: frozenset({_State.READY, _State.DISCONNECTED}),
+        _State.TLS_HANDSHAKE: frozenset(
+            {
+                _State.CHECKING_API_VERSIONS,
+                _State.DISCONNECTED,
+                _State.AUTHENTICATION_FAILED,
+            }
+        ),
+        # In TLS 1.3 a client's certificate is refused behind the handshake.
+        _State.CHECKING_API_VERSIONS: frozenset(
+            {_State.READY, _State.DISCONNECTED, _State.AUTHENTICATION_FAILED}
+        ),
         _State.READY: frozenset({_State.DISCONNECTED}),
         _State.AUTHENTICATION_FAILED: frozenset({_State.CONNECTING}),
     }
@@ -110,6 +122,10 @@ class NodeState:
         self.last_attempt_ms = now_ms
         return self._setup_timeout.wait_ms(self._setup_failures, self._rng)
 
+    def begin_tls(self) -> None:
+        """TCP stands; TLS is being set up within the same time."""
+        self._move(ConnectionState.TLS_HANDSHAKE)
+
     def begin_check(self) -> None:
         """The connection stands; the peer's versions are being asked for."""
         self._move(ConnectionState.CHECKING_API_VERSIONS)
@@ -127,7 +143,7 @@ class NodeState:
             now_ms: Monotonic.
             authentication: The peer refused the credentials, or was not who it should be.
         """
-        if self.current is ConnectionState.CONNECTING:
+        if self.current is _State.CONNECTING or self.current is _State.TLS_HANDSHAKE:
             self._setup_failures += 1
         self._move(
             ConnectionState.AUTHENTICATION_FAILED

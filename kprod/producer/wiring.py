@@ -22,6 +22,7 @@ from kprod.metrics.state_log import OnNote, StateLog
 from kprod.model import Acks, Codec
 from kprod.network.client import NetworkClient
 from kprod.network.connection_context import NetworkIO, system_io
+from kprod.network.security import Security
 from kprod.producer import lifetime
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.buffer_pool import BufferPool
@@ -166,6 +167,7 @@ def _send_rules(config: ProducerConfig, pool: BufferPool) -> SendRules:
 def _add_network(engine: ProducerEngine, world: Environment) -> None:
     """Add the connections."""
     network = engine.config.network_settings()._replace(client_id=engine.client_id)
+    security = Security(engine.config.security)  # before the sockets: it may raise
     engine.client = NetworkClient(
         network,
         engine.metadata,
@@ -175,6 +177,7 @@ def _add_network(engine: ProducerEngine, world: Environment) -> None:
         rng=world.rng,
         recorder=engine.recorder,
         state_log=engine.state_log,
+        security=security,
     )
     engine.path.wake = engine.client.waker
 
@@ -224,6 +227,7 @@ def _open_direct_path(engine: ProducerEngine, world: Environment) -> None:
     if (
         not needs_no_sender
         or config.acks is Acks.NONE
+        or config.security.uses_tls  # on the socket lies ciphertext
         or not engine.client.io.selector.can_pause
         or not is_compiled
     ):

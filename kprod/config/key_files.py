@@ -1,0 +1,105 @@
+"""Files of certificates and keys: what they are by their first bytes, and their text.
+
+Everything is read here, once, so that what is looked at is what is used; OpenSSL gets texts. Where
+it takes paths only it gets one that exists in memory (`in_memory`).
+
+Thread-safety: functions of their arguments.
+Source: RFC 7468 for PEM; JKS and PKCS#12 as keytool (JDK 17) writes them; memfd_create(2).
+"""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+
+from kprod.errors import ConfigError
+
+FILE_BYTES_MAX = 16 << 20  # the system's own authorities are a quarter of a megabyte
+_JKS = bytes.fromhex("fe ed fe ed")
+_DER_SEQUENCE = 0x30
+
+
+def read_pem(setting: str, path: str) -> str:
+    """Read a PEM file.
+
+    Args:
+        setting: Which setting named it, for errors.
+        path: Of the file.
+
+    Returns:
+        Its text.
+
+    Raises:
+        ConfigError: It cannot be read, or is something else.
+    """
+    text, fault = _read(path)
+    if fault is not None:
+        raise ConfigError(f"{setting}={path!r} {fault}")
+    return text
+
+
+def _read(path: str) -> tuple[str, str | None]:
+    """Read a text, or a fault: what raises an error has no key among its locals."""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        return "", f"cannot be read: {error.strerror or error}"
+    if len(content) > FILE_BYTES_MAX:
+        return "", f"has more than {FILE_BYTES_MAX} bytes"
+    fault = pem_fault(content)
+    return ("" if fault else content.decode("utf-8")), fault
+
+
+def pem_fault(content: bytes) -> str | None:
+    """Say why something is no PEM text.
+
+    Args:
+        content: Its bytes; they are never shown.
+
+    Returns:
+        What it looks like, as the rest of a sentence; None if it is PEM text.
+    """
+    if b"-----BEGIN " in content:
+        with contextlib.suppress(UnicodeDecodeError):
+            content.decode("utf-8")
+            return None
+    if content.startswith(_JKS):
+        return (
+            "is a Java keystore (JKS), which only Java reads. Convert it: keytool -importkeystore"
+            " -srckeystore OLD.jks -destkeystore NEW.p12 -deststoretype PKCS12; then openssl pkcs12"
+            " -in NEW.p12 -out NEW.pem"
+        )
+    if content[:1] == bytes([_DER_SEQUENCE]):
+        return (
+            "is no PEM text; it looks like PKCS#12 or DER. Convert it: openssl pkcs12 -in OLD.p12"
+            " -out NEW.pem, or openssl x509 -inform der -in OLD.der -out NEW.pem"
+        )
+    return "is no PEM text: it has no line '-----BEGIN …-----'"
+
+
+@contextlib.contextmanager
+def in_memory(text: str) -> Generator[str]:
+    """Show a text as a file that is on no disk.
+
+    Args:
+        text: Certificates and keys.
+
+    Yields:
+        A path, good within the context.
+    """
+    content = text.encode()
+    if not hasattr(os, "memfd_create"):  # pragma: no cover - not on Linux
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name
+        return
+    descriptor = os.memfd_create("kprod-pem", os.MFD_CLOEXEC)
+    try:
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(content)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)

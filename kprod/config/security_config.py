@@ -1,0 +1,218 @@
+"""The table's third part: whom a client trusts, and who it says it is.
+
+Kafka's names and librdkafka's are accepted here, since people paste them from a vendor's page.
+
+Thread-safety: immutable.
+Source: Kafka's CommonClientConfigs and SslConfigs (clients 4.3.1), KIP-651; librdkafka's
+CONFIGURATION.md (2.16).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from kprod.config.kinds import SecretText
+from kprod.config.reading import read_settings
+from kprod.config.secret import Secret
+from kprod.config.security_kinds import (
+    TLS_VERSIONS,
+    HostnameCheck,
+    PlainText,
+    TlsContextObject,
+    TlsVersionList,
+    UpperChoice,
+)
+from kprod.config.security_rules import TLS_PROTOCOLS, check_security
+from kprod.config.setting import Group, row, rows
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+PROTOCOLS = ("PLAINTEXT", "SSL")
+NO_SASL = "this version of kprod connects without SASL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityConfig:
+    """Settings of a client's security.
+
+    Thread-safety: immutable.
+    """
+
+    security_protocol: str = field(
+        default="PLAINTEXT",
+        metadata=row(
+            "security.protocol",
+            UpperChoice(choices=PROTOCOLS),
+            Group.SECURITY,
+            "How to talk to brokers: in the clear, or over TLS (`SSL`). It must be the listener's.",
+        ),
+    )
+    ssl_context: "SSLContext | None" = field(
+        default=None,
+        metadata=row(
+            None,
+            TlsContextObject(),
+            Group.SECURITY,
+            "A context of the application's own, used as it is and never changed; no other "
+            "setting of TLS goes with it.",
+        ),
+    )
+    ssl_cafile: str | None = field(
+        default=None,
+        metadata=row(
+            "ssl.truststore.location",
+            PlainText("path of a PEM file or of a directory that OpenSSL has hashed"),
+            Group.SECURITY,
+            "The certificate authorities to trust, instead of the system's.",
+            also=("ssl.ca.location",),
+        ),
+    )
+    ssl_cadata: str | None = field(
+        default=None,
+        metadata=row(
+            "ssl.truststore.certificates",
+            PlainText("PEM text"),
+            Group.SECURITY,
+            "The certificate authorities to trust, instead of the system's, as text.",
+            also=("ssl.ca.pem",),
+        ),
+    )
+    ssl_certfile: str | None = field(
+        default=None,
+        metadata=row(
+            "ssl.keystore.location",
+            PlainText("path of a PEM file"),
+            Group.SECURITY,
+            "The client's own certificate and its chain; its key too, where `ssl_keyfile` is not "
+            "given.",
+            also=("ssl.certificate.location",),
+        ),
+    )
+    ssl_keyfile: str | None = field(
+        default=None,
+        metadata=row(
+            None,
+            PlainText("path of a PEM file"),
+            Group.SECURITY,
+            "The key of `ssl_certfile`.",
+            also=("ssl.key.location",),
+        ),
+    )
+    ssl_certdata: str | None = field(
+        default=None,
+        metadata=row(
+            "ssl.keystore.certificate.chain",
+            PlainText("PEM text"),
+            Group.SECURITY,
+            "As `ssl_certfile`, as text.",
+            also=("ssl.certificate.pem",),
+        ),
+    )
+    ssl_keydata: Secret | None = field(
+        default=None,
+        metadata=row(
+            "ssl.keystore.key",
+            SecretText(),
+            Group.SECURITY,
+            "The key of `ssl_certdata`, as PEM text.",
+            also=("ssl.key.pem",),
+        ),
+    )
+    ssl_password: Secret | None = field(
+        default=None,
+        metadata=row(
+            "ssl.key.password",
+            SecretText(),
+            Group.SECURITY,
+            "What the client's key is encrypted with.",
+            also=("ssl.keystore.password",),
+        ),
+    )
+    ssl_check_hostname: bool = field(
+        default=True,
+        metadata=row(
+            "ssl.endpoint.identification.algorithm",
+            HostnameCheck(),
+            Group.SECURITY,
+            "Whether a broker's certificate must be for the name that it was asked by.",
+        ),
+    )
+    ssl_enabled_protocols: tuple[str, ...] = field(
+        default=TLS_VERSIONS,
+        metadata=row(
+            "ssl.enabled.protocols",
+            TlsVersionList(),
+            Group.SECURITY,
+            "The versions of TLS to speak.",
+        ),
+    )
+    ssl_ciphers: str | None = field(
+        default=None,
+        metadata=row(
+            "ssl.cipher.suites",
+            PlainText("OpenSSL's names, with colons or commas between"),
+            Group.SECURITY,
+            "The ciphers of TLS 1.2 to offer, instead of OpenSSL's choice.",
+        ),
+    )
+    ssl_crlfile: str | None = field(
+        default=None,
+        metadata=row(
+            None,
+            PlainText("path of a PEM file"),
+            Group.SECURITY,
+            "Certificates that were revoked; a broker's must not be among them.",
+            also=("ssl.crl.location",),
+        ),
+    )
+
+    @classmethod
+    def parse(cls, settings: Mapping[str, object]) -> Self:
+        """Check settings as an application wrote them.
+
+        Args:
+            settings: Those for which `is_security_name` is true.
+
+        Returns:
+            The configuration, complete and consistent.
+
+        Raises:
+            ConfigError: A setting is unknown or wrong, or contradicts another.
+        """
+        given = read_settings(cls, settings, advice=_advice)
+        values: dict[str, Any] = {name: default for name, _, default in rows(cls)} | given
+        check_security(values["security_protocol"], given)
+        return cls(**values)
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.security_protocol in TLS_PROTOCOLS
+
+
+def is_security_name(written: object) -> bool:
+    """Whether a setting is one of this part of the table, or would be if it were known.
+
+    Args:
+        written: Its name, in any spelling.
+
+    Returns:
+        True for names that begin with security, ssl or sasl.
+    """
+    return isinstance(written, str) and written.lower().startswith(("security", "ssl", "sasl"))
+
+
+_ANSWERS = {
+    "ssl_protocol": "kprod's name is ssl_enabled_protocols",
+    "ssl_truststore_type": "kprod sees what a file is by itself; remove it",
+    "ssl_keystore_type": "kprod sees what a file is by itself; remove it",
+    "ssl_truststore_password": "a PEM file of certificates has no password; remove it",
+}
+
+
+def _advice(written: str) -> str | None:
+    name = written.lower().replace(".", "_")
+    if name.startswith("sasl"):
+        return NO_SASL
+    return _ANSWERS.get(name)

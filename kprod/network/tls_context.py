@@ -1,0 +1,222 @@
+"""The TLS context of one client: made from its settings, made again when a file of them changes.
+
+A file that vanished or is half written leaves the former context in use, with a warning; the next
+attempt to connect looks again. Connections that stand keep theirs.
+
+Invariant: a context that the application gave is never changed.
+
+Thread-safety: one thread, the client's; the first context is made where the client is made.
+Source: CPython's ssl; RFC 8446; librdkafka issue 2868 for certificates that are renewed.
+"""
+
+import os
+import ssl
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kprod.config import SecurityConfig
+from kprod.config.key_files import in_memory, pem_fault, read_pem
+from kprod.errors import ConfigError
+from kprod.guarded_log import guarded_logger
+
+_logger = guarded_logger(__name__)
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
+
+_Stamp = tuple[int, int, int] | None
+
+
+class TlsContext:
+    """Gives the context for each new connection."""
+
+    __slots__ = ("_config", "_context", "_stamps")
+
+    def __init__(self, config: SecurityConfig) -> None:
+        """Make the first context.
+
+        Args:
+            config: With TLS.
+
+        Raises:
+            ConfigError: A file or text cannot be used.
+        """
+        self._config = config
+        self._stamps = self._files()
+        self._context = config.ssl_context or make_context(config)
+        if not self._context.check_hostname:
+            _logger.warning(
+                "host names in brokers' certificates are not checked (ssl_check_hostname): anybody"
+                " with a certificate of a trusted authority can pass for a broker"
+            )
+
+    def current(self) -> ssl.SSLContext:
+        """Return the context for a connection that is made now."""
+        stamps = self._files()
+        if stamps != self._stamps:
+            try:
+                self._context = make_context(self._config)
+            except ConfigError as error:
+                _logger.warning("changed certificates are not used yet: %s", error)
+            else:
+                self._stamps = stamps
+                _logger.info("changed certificates are used from now on")
+        return self._context
+
+    def _files(self) -> tuple[_Stamp, ...]:
+        return tuple(map(_stamp, _paths(self._config)))
+
+
+def make_context(config: SecurityConfig) -> ssl.SSLContext:
+    """Make a context.
+
+    Args:
+        config: With TLS, and without a context of the application's own.
+
+    Returns:
+        It verifies brokers, and their names unless told otherwise.
+
+    Raises:
+        ConfigError: A file or text cannot be used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = config.ssl_check_hostname
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.minimum_version = _VERSIONS[config.ssl_enabled_protocols[0]]
+    context.maximum_version = _VERSIONS[config.ssl_enabled_protocols[-1]]
+    if config.ssl_ciphers is not None:
+        _set_ciphers(context, config.ssl_ciphers)
+    _trust(context, config)
+    _identify(context, config)
+    return context
+
+
+def _set_ciphers(context: ssl.SSLContext, ciphers: str) -> None:
+    try:
+        context.set_ciphers(ciphers.replace(",", ":"))
+    except ssl.SSLError:
+        known = ", ".join(cipher["name"] for cipher in context.get_ciphers()[:3])
+        raise ConfigError(
+            f"ssl_ciphers={ciphers!r} names no cipher that OpenSSL has; its names look like {known}"
+        ) from None
+
+
+def _trust(context: ssl.SSLContext, config: SecurityConfig) -> None:
+    if config.ssl_cafile is not None:
+        if os.path.isdir(config.ssl_cafile):  # noqa: PTH112 - a text, as OpenSSL takes it
+            context.load_verify_locations(capath=config.ssl_cafile)
+        else:
+            pem = read_pem("ssl_cafile", config.ssl_cafile)
+            _load_authorities(context, f"ssl_cafile={config.ssl_cafile!r}", pem)
+    elif config.ssl_cadata is not None:
+        fault = pem_fault(config.ssl_cadata.encode())
+        if fault is not None:
+            raise ConfigError(f"ssl_cadata {fault}")
+        _load_authorities(context, "ssl_cadata", config.ssl_cadata)
+    else:
+        context.load_default_certs()
+    if config.ssl_crlfile is not None:
+        pem = read_pem("ssl_crlfile", config.ssl_crlfile)
+        try:
+            with in_memory(pem) as path:
+                context.load_verify_locations(path)
+        except ssl.SSLError as error:
+            raise ConfigError(
+                f"ssl_crlfile={config.ssl_crlfile!r} has no list of revoked certificates: {error}"
+            ) from None
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+
+
+def _load_authorities(context: ssl.SSLContext, source: str, pem: str) -> None:
+    try:
+        context.load_verify_locations(cadata=pem)
+    except ssl.SSLError as error:
+        raise ConfigError(f"{source} has no certificate that can be read: {error}") from None
+
+
+def _identify(context: ssl.SSLContext, config: SecurityConfig) -> None:
+    """Load the client's own certificate and key, if it has them."""
+    fault = _identity_fault(context, config)
+    if fault is not None:
+        raise ConfigError(fault)
+
+
+def _identity_fault(context: ssl.SSLContext, config: SecurityConfig) -> str | None:
+    """Load them, or say what is wrong: what raises an error has no key among its locals."""
+    if config.ssl_certfile is not None:
+        certificate = read_pem("ssl_certfile", config.ssl_certfile)
+        if config.ssl_keyfile is None:
+            return _chain_fault(context, config, _Chain("ssl_certfile", certificate))
+        key = read_pem("ssl_keyfile", config.ssl_keyfile)
+        chain = _Chain("ssl_certfile", certificate, "ssl_keyfile", key)
+    elif config.ssl_certdata is not None and config.ssl_keydata is not None:
+        for name, text in (
+            ("ssl_certdata", config.ssl_certdata),
+            ("ssl_keydata", config.ssl_keydata.reveal()),
+        ):
+            fault = pem_fault(text.encode())
+            if fault is not None:
+                return f"{name} {fault}"
+        key = config.ssl_keydata.reveal()
+        chain = _Chain("ssl_certdata", config.ssl_certdata, "ssl_keydata", key)
+    else:
+        return None
+    return _chain_fault(context, config, chain)
+
+
+class _Chain(NamedTuple):
+    """A certificate, its key, and the settings that gave them."""
+
+    certificate_setting: str
+    certificate: str
+    key_setting: str = ""
+    key: str = ""
+
+
+def _chain_fault(context: ssl.SSLContext, config: SecurityConfig, chain: _Chain) -> str | None:
+    key_setting = chain.key_setting or chain.certificate_setting
+    keys = chain.key or chain.certificate
+    if "-----BEGIN CERTIFICATE-----" not in chain.certificate:
+        return f"{chain.certificate_setting} has no certificate"
+    if "PRIVATE KEY-----" not in keys:
+        hint = "" if chain.key_setting else "; name its file in ssl_keyfile"
+        return f"{key_setting} has no private key{hint}"
+    is_encrypted = "ENCRYPTED" in keys
+    if is_encrypted and config.ssl_password is None:
+        return f"the key in {key_setting} is encrypted, and there is no ssl_password"
+    error = _load_chain(context, config, chain)
+    if error is None:
+        return None
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return f"{key_setting} is not the key of {chain.certificate_setting}"
+    unusable = f"{chain.certificate_setting} and {key_setting} cannot be used: {error.reason}"
+    return f"{key_setting} cannot be decrypted with ssl_password" if is_encrypted else unusable
+
+
+def _load_chain(
+    context: ssl.SSLContext, config: SecurityConfig, chain: _Chain
+) -> ssl.SSLError | None:
+    def password() -> str:
+        # Always given: OpenSSL would else ask on the terminal.
+        return config.ssl_password.reveal() if config.ssl_password is not None else ""
+
+    try:
+        with in_memory(f"{chain.key}\n{chain.certificate}") as path:
+            context.load_cert_chain(path, password=password)
+    except ssl.SSLError as error:
+        return error
+    return None
+
+
+def _paths(config: SecurityConfig) -> Iterator[str]:
+    for name in _FILES:
+        path = getattr(config, name)
+        if path is not None:
+            yield path
+
+
+def _stamp(path: str) -> _Stamp:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a text, as the setting has it
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,0 +1,121 @@
+"""Settings of security: every spelling, what contradicts what, and that secrets stay secret."""
+
+import ssl
+from typing import Any
+
+import pytest
+
+from kprod.config import ProducerConfig, Secret, SecurityConfig
+from kprod.config.setting import rows
+from kprod.errors import ConfigError
+
+SAMPLES: dict[str, Any] = {
+    "security_protocol": "SSL",
+    "ssl_context": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+    "ssl_cafile": "/ca.pem",
+    "ssl_cadata": "-----BEGIN …",
+    "ssl_certfile": "/cert.pem",
+    "ssl_keyfile": "/key.pem",
+    "ssl_certdata": "-----BEGIN …",
+    "ssl_keydata": "-----BEGIN …",
+    "ssl_password": "canary",
+    "ssl_check_hostname": False,
+    "ssl_enabled_protocols": "TLSv1.3",
+    "ssl_ciphers": "ECDHE+AESGCM",
+    "ssl_crlfile": "/crl.pem",
+}
+NEEDS = {
+    "ssl_keyfile": "ssl_certfile",
+    "ssl_certdata": "ssl_keydata",
+    "ssl_keydata": "ssl_certdata",
+    "ssl_password": "ssl_certfile",
+}
+SPELLINGS = [
+    (name, spelling)
+    for name, setting, _ in rows(SecurityConfig)
+    for spelling in setting.spellings(name)
+]
+
+
+def parsed(settings: dict[str, Any]) -> SecurityConfig:
+    """As a producer reads them."""
+    return ProducerConfig.parse({"bootstrap_servers": "a:1", **settings}).security
+
+
+def refusal(settings: dict[str, Any]) -> str:
+    """Why they are refused."""
+    with pytest.raises(ConfigError) as caught:
+        parsed(settings)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "spelling"), SPELLINGS)
+def test_every_spelling_is_taken(name: str, spelling: str) -> None:
+    """Kprod's, Java's and librdkafka's, with dots and with underscores."""
+    settings = {"security.protocol": "ssl", spelling: SAMPLES[name]}
+    if name in NEEDS:
+        settings[NEEDS[name]] = SAMPLES[NEEDS[name]]
+    value = getattr(parsed(settings), name)
+    shown = value.reveal() if isinstance(value, Secret) else value
+    assert shown == (("TLSv1.3",) if name == "ssl_enabled_protocols" else SAMPLES[name])
+
+
+def test_nothing_is_the_default() -> None:
+    """In the clear, as in Kafka; and with TLS everything is checked."""
+    assert parsed({}).security_protocol == "PLAINTEXT"
+    assert not parsed({}).uses_tls
+    assert parsed({"security_protocol": "SSL"}).ssl_check_hostname
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("https", True), ("", False), ("none", False), ("True", True), (False, False)],
+)
+def test_the_name_check_in_each_words(written: object, meant: object) -> None:
+    """Java's empty text, librdkafka's none."""
+    settings = {"security_protocol": "SSL", "ssl.endpoint.identification.algorithm": written}
+    assert parsed(settings).ssl_check_hostname is meant
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"ssl_cafile": "/a"}, "ssl_cafile is of no use with security_protocol=PLAINTEXT"),
+        ({"security_protocol": "TLS"}, "must be one of PLAINTEXT, SSL, not 'TLS'"),
+        (
+            {"security_protocol": "SSL", "ssl_context": SAMPLES["ssl_context"], "ssl_cafile": "a"},
+            "ssl_context and ssl_cafile contradict each other",
+        ),
+        ({"security_protocol": "SSL", "ssl_context": "x"}, "must be an ssl.SSLContext or None"),
+        ({"security_protocol": "SSL", "ssl_cafile": "a", "ssl_cadata": "b"}, "say the same"),
+        ({"security_protocol": "SSL", "ssl_keyfile": "a"}, "ssl_keyfile needs ssl_certfile"),
+        ({"security_protocol": "SSL", "ssl_certdata": "a"}, "ssl_certdata needs ssl_keydata"),
+        ({"security_protocol": "SSL", "ssl_password": "a"}, "ssl_password needs ssl_certfile"),
+        ({"security_protocol": "SSL", "ssl_cafile": ""}, "ssl_cafile is empty"),
+        ({"security_protocol": "SSL", "ssl_cafile": "a\0b"}, "character NUL"),
+        (
+            {"security_protocol": "SSL", "ssl_enabled_protocols": "TLSv1.1"},
+            "not 'TLSv1.1': older versions are broken",
+        ),
+        ({"security_protocol": "SSL", "ssl_cafle": "a"}, "did you mean ssl_cafile?"),
+        ({"ssl.truststore.type": "JKS"}, "kprod sees what a file is by itself"),
+        ({"sasl_mechanism": "PLAIN"}, "this version of kprod connects without SASL"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(settings: dict[str, Any], text: str) -> None:
+    """Each text says what to change."""
+    assert text in refusal(settings)
+
+
+@pytest.mark.parametrize("name", ["ssl_password", "ssl_keydata", "ssl.key.password", "sasl_x"])
+def test_secrets_are_in_no_error(name: str) -> None:
+    """Neither of one that is taken nor of one that is not."""
+    assert "canary" not in refusal({name: "canary"})
+
+
+def test_secrets_are_in_no_repr() -> None:
+    """Of the whole configuration."""
+    settings = {"security_protocol": "SSL", "ssl_certdata": "c", "ssl_keydata": "canary"}
+    config = ProducerConfig.parse({"bootstrap_servers": "a:1", **settings})
+    assert "canary" not in repr(config)
+    assert "canary" not in repr(config.security)

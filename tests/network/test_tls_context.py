@@ -1,0 +1,163 @@
+"""Certificates from files and texts, and files that change."""
+
+import ssl
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from kprod import Producer
+from kprod.broker.security.authority import Authority
+from kprod.config import SecurityConfig
+from kprod.errors import ConfigError
+from kprod.network.tls_context import TlsContext, make_context
+
+CA = Authority()
+ALICE = CA.client_certificate("alice")
+BOB = CA.client_certificate("bob")
+PASSWORD = "correct horse"  # noqa: S105 - of a key made above
+KEY = load_pem_private_key(ALICE.key_pem.encode(), password=None)
+ENCRYPTED = KEY.private_bytes(
+    Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(PASSWORD.encode())
+).decode()
+
+
+def parsed(**settings: Any) -> SecurityConfig:
+    """A configuration with TLS."""
+    return SecurityConfig.parse({"security_protocol": "SSL", **settings})
+
+
+def written(tmp_path: Path, **texts: str) -> dict[str, str]:
+    """Files with these texts, by the settings that name them."""
+    for name, text in texts.items():
+        (tmp_path / f"{name}.pem").write_text(text)
+    return {name: str(tmp_path / f"{name}.pem") for name in texts}
+
+
+def test_defaults_are_strict() -> None:
+    """Brokers and their names are checked, in TLS 1.2 and 1.3."""
+    context = make_context(parsed())
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.check_hostname
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert context.maximum_version is ssl.TLSVersion.TLSv1_3
+    assert context.options & ssl.OP_NO_COMPRESSION
+    assert context.options & ssl.OP_NO_RENEGOTIATION
+
+
+@pytest.mark.parametrize("form", ["one file", "two files", "encrypted", "texts"])
+def test_a_key_in_every_form(tmp_path: Path, form: str) -> None:
+    """All are taken."""
+    chain = ALICE.certificate_pem
+    files = {
+        "one file": {"ssl_certfile": ALICE.key_pem + chain},
+        "two files": {"ssl_certfile": chain, "ssl_keyfile": ALICE.key_pem},
+        "encrypted": {"ssl_certfile": chain, "ssl_keyfile": ENCRYPTED},
+    }.get(form, {})
+    settings = {"ssl_password": PASSWORD} if form in {"encrypted", "texts"} else {}
+    if form == "texts":
+        settings |= {"ssl_certdata": chain, "ssl_keydata": ENCRYPTED}
+    context = make_context(parsed(**settings, **written(tmp_path, ssl_cafile=CA.pem, **files)))
+    assert context.cert_store_stats()["x509_ca"] == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "settings", "refusal"),
+    [
+        (
+            {"ssl_certfile": ALICE.certificate_pem, "ssl_keyfile": BOB.key_pem},
+            {},
+            "ssl_keyfile is not the key of ssl_certfile",
+        ),
+        (
+            {"ssl_certfile": ALICE.certificate_pem, "ssl_keyfile": ENCRYPTED},
+            {},
+            "the key in ssl_keyfile is encrypted, and there is no ssl_password",
+        ),
+        (
+            {"ssl_certfile": ALICE.certificate_pem, "ssl_keyfile": ENCRYPTED},
+            {"ssl_password": "wrong"},
+            "ssl_keyfile cannot be decrypted with ssl_password",
+        ),
+        ({"ssl_certfile": ALICE.certificate_pem}, {}, "has no private key; name its file"),
+        ({"ssl_certfile": ALICE.key_pem}, {}, "ssl_certfile has no certificate"),
+        ({"ssl_cafile": "hello"}, {}, "is no PEM text"),
+        ({"ssl_cafile": "-----BEGIN CERTIFICATE-----\nx\n"}, {}, "has no certificate that can"),
+        ({"ssl_crlfile": ALICE.key_pem}, {}, "has no list of revoked certificates"),
+        ({}, {"ssl_cafile": "/no/such/file"}, "cannot be read: No such file or directory"),
+        ({}, {"ssl_ciphers": "TLS_RSA_NOTHING"}, "names no cipher that OpenSSL has"),
+    ],
+)
+def test_a_mistake_is_told_where_the_producer_is_made(
+    tmp_path: Path, texts: dict[str, str], settings: dict[str, str], refusal: str
+) -> None:
+    """The text names the setting, and never shows a key or a password."""
+    security: dict[str, Any] = {"security_protocol": "SSL", **settings}
+    security |= written(tmp_path, **texts)
+    with pytest.raises(ConfigError, match=refusal) as caught:
+        Producer(bootstrap_servers="127.0.0.1:1", **security).close()
+    assert "PRIVATE KEY-----\n" not in str(caught.value)
+    assert "wrong" not in str(caught.value)
+
+
+def test_no_key_is_in_a_traceback_with_locals() -> None:
+    """Whatever is wrong with it: it is in no frame of the error."""
+    for key in ("no PEM: canary", f"{ALICE.key_pem}canary", f"{ENCRYPTED}canary"):
+        config = parsed(ssl_certdata=BOB.certificate_pem, ssl_keydata=key)
+        with pytest.raises(ConfigError, match="ssl_keydata") as caught:
+            make_context(config)
+        assert caught.value.__traceback__ is not None
+        below = caught.value.with_traceback(caught.value.__traceback__.tb_next)
+        shown = traceback.TracebackException.from_exception(below, capture_locals=True)
+        text = "".join(shown.format())
+        assert "SecurityConfig(" in text  # locals are shown
+        assert "canary" not in text
+        assert key[-100:] not in text
+
+
+@pytest.mark.parametrize(
+    ("content", "way_out"),
+    [(b"\xfe\xed\xfe\xed\0\0\0\2", "keytool -importkeystore"), (b"0\x82\x09", "openssl pkcs12")],
+)
+def test_a_keystore_of_javas_is_named(tmp_path: Path, content: bytes, way_out: str) -> None:
+    """By its first bytes; the text has the command that converts it."""
+    path = tmp_path / "store"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=way_out):
+        make_context(parsed(ssl_cafile=str(path)))
+
+
+def test_a_file_that_changes_is_read_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For the next connection; while it is half written or gone, the old one stays in use."""
+    files = written(tmp_path, ssl_cafile=CA.pem, ssl_certfile=ALICE.key_pem + ALICE.certificate_pem)
+    source = TlsContext(parsed(**files))
+    first = source.current()
+    assert source.current() is first
+
+    path = Path(files["ssl_certfile"])
+    path.write_text(ALICE.key_pem, encoding="utf-8")
+    assert source.current() is first
+    path.unlink()
+    assert source.current() is first
+    assert caplog.text.count("changed certificates are not used yet") == 2
+    path.write_text(BOB.key_pem + BOB.certificate_pem, encoding="utf-8")
+    second = source.current()
+    assert second is not first
+    assert source.current() is second
+
+
+def test_the_applications_own_context_is_left_alone() -> None:
+    """It is used as it is."""
+    own = ssl.create_default_context(cadata=CA.pem)
+    before = (own.verify_mode, own.check_hostname, own.options, own.minimum_version)
+    assert TlsContext(parsed(ssl_context=own)).current() is own
+    assert (own.verify_mode, own.check_hostname, own.options, own.minimum_version) == before
