@@ -61,6 +61,8 @@ OWNERS: dict[str, tuple[set[str], str]] = {
         {"datetime", "threading"},
         "one authority per process; OpenSSL compares its certificates with the system's clock",
     ),
+    "kprod/broker/sasl/credentials.py": ({"secrets"}, "salts, which no order depends on"),
+    "kprod/broker/sasl/verifiers.py": ({"secrets"}, "the server's nonce, as for the salts"),
     "kprod/config/secret.py": ({"hash"}, "`Secret.__hash__`, for dicts of the application"),
 }
 

@@ -25,6 +25,7 @@ from kprod.broker.budget import MemoryBudget
 from kprod.broker.notices import Notices
 from kprod.broker.request_frames import FrameReader
 from kprod.broker.scheduler import Scheduler
+from kprod.broker.security.session import LoginHost, Session
 from kprod.broker.sockets import PIECES_MAX, Network, Stream
 from kprod.errors import RemoteProtocolError
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 WAITING_FRAMES_MAX = 64
 WAITING_BYTES_MAX = 16 << 20
 UNSENT_BYTES_MAX = 1 << 20
+UNAUTHENTICATED_FRAME_BYTES_MAX = 512 << 10  # Kafka's: of whoever has not logged in
 REQUESTS_PER_TURN = 16
 RESPONSE_BYTES_PER_TURN = 256 << 10
 # How much one connection may read in a turn before others come by.
@@ -43,7 +45,7 @@ _READS_PER_TURN = 8
 _SIZE = struct.Struct(">i")
 
 
-class Host(Scheduler, Protocol):
+class Host(Scheduler, LoginHost, Protocol):
     """What a broker and its connections need of the cluster that they run in.
 
     Attributes:
@@ -52,7 +54,6 @@ class Host(Scheduler, Protocol):
         responses: Memory that responses hold until they are written.
         notices: Writes warnings about misbehaving clients.
         tls_context: What connections are encrypted with; None for nothing.
-        now_ms: Monotonic milliseconds of the current step.
     """
 
     connection_count: int
@@ -60,7 +61,6 @@ class Host(Scheduler, Protocol):
     responses: MemoryBudget
     notices: Notices
     tls_context: "SSLContext | None"
-    now_ms: int
 
     def take_request(self, frame: bytearray, connection: "Connection", node_id: int) -> None:
         """Handle one request; the connection is told when it is done."""
@@ -113,6 +113,7 @@ class Connection:
         "_unsent_bytes",
         "_waiting_bytes",
         "is_closed",
+        "session",
     )
 
     def __init__(
@@ -141,6 +142,9 @@ class Connection:
         self._pumping = False
         self._goes_on = False
         self.is_closed = False
+        self.session = Session(self._host, reader.lift)
+        if self._host.security.uses_sasl:
+            reader.limit(UNAUTHENTICATED_FRAME_BYTES_MAX)
         self.watch()
 
     @property

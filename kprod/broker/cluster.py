@@ -6,7 +6,7 @@ its result or exception back. Or without a thread: `open`, then `step(now_ms)` a
 that is how tests and the simulation drive it, with a clock and a network of their own.
 
 It is strict, so that a client that is wrong fails here as it would fail against Kafka. It is no
-production broker: nothing is kept on disk and nobody has to log in.
+production broker: nothing is kept on disk, and nobody has to log in unless `security` says so.
 
 Invariants.
     All state is touched by the one thread that steps.
@@ -190,19 +190,29 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
 
         return authority().client_certificate(user)
 
-    def client_settings(self, *, names: str = "kprod") -> dict[str, Any]:
+    def client_settings(
+        self, *, user: str | None = None, mechanism: str | None = None, names: str = "kprod"
+    ) -> dict[str, Any]:
         """Return the settings with which a client connects to this cluster.
 
         Args:
+            user: Who logs in, where a login is wanted; None for the first that there is.
+            mechanism: How; None for the first that there is.
             names: Of which client: `kprod`, `confluent`, `kafka` (kafka-python) or `aiokafka`.
 
         Returns:
             Settings by name, bootstrap servers included.
 
         Raises:
-            ConfigError: No such client is known.
+            ConfigError: No such client, user or mechanism is known.
         """
-        return client_settings(self._kprod.engine.security, self.bootstrap_servers, names=names)
+        return client_settings(
+            self._kprod.engine.security,
+            self.bootstrap_servers,
+            names=names,
+            user=user,
+            mechanism=mechanism,
+        )
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function on the broker's thread.

@@ -15,6 +15,7 @@ from kprod.broker.config import EmbeddedConfig, TopicConfig
 from kprod.broker.delayed.delayed_fetch import DelayedFetch
 from kprod.broker.delayed.delayed_produce import DelayedProduce
 from kprod.broker.replication import NO_LEADER, Partition
+from kprod.broker.security.broker_security import BrokerSecurity
 from kprod.broker.topics import Topic, TopicRegistry
 from kprod.clock import Clock
 from kprod.model import Node, TopicPartition
@@ -39,6 +40,7 @@ class ClusterState:
         forgotten_topics: Names that Metadata denies.
         log_bytes: Size of all logs.
         soon_actions: What is to be run in the next step.
+        security: What is demanded of clients.
     """
 
     __slots__ = (
@@ -49,6 +51,7 @@ class ClusterState:
         "forgotten_topics",
         "log_bytes",
         "nodes",
+        "security",
         "soon_actions",
         "timer",
         "topics",
@@ -59,6 +62,7 @@ class ClusterState:
     def __init__(self, config: EmbeddedConfig, clock: Clock, node_ids: list[int]) -> None:
         """Make a cluster without topics, all brokers alive."""
         self.config = config
+        self.security = BrokerSecurity()
         self.clock = clock
         self.timer = Timer(clock.now_ms())
         self.nodes: dict[int, Node] = {}

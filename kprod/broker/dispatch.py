@@ -10,6 +10,8 @@ Behaviour.
        where there is no answer, and the failure is reported; see `request`.
     E. A request whose fields would take more than `decoded_request_bytes_max` beyond its own bytes
        closes the connection: decoded, a list of small elements takes a hundred times its bytes.
+    F. A request that the connection's session does not allow closes the connection, and nothing is
+       said, as in Kafka.
 
 Thread-safety: the broker's thread.
 Source: Kafka RequestContext.parseRequest.
@@ -85,6 +87,9 @@ class Dispatcher:
     def _dispatch(self, frame: bytearray, connection: Connection, node_id: int) -> None:
         if len(frame) < _API_KEY.size:
             raise RemoteProtocolError(f"a request of {len(frame)} bytes")
+        if not connection.session.allows(_API_KEY.unpack_from(frame)[0]):
+            connection.close()  # case F
+            return
         faults = self._faults.take(_API_KEY.unpack_from(frame)[0], node_id)
         if faults:
             frame = rewritten(frame, faults)
@@ -122,6 +127,7 @@ class Dispatcher:
             correlation_id=header.correlation_id,
             client_id=header.client_id,
         )
+        request.session = connection.session
         return request, body_offset
 
     def _reject_version(self, request: Request) -> None:

@@ -17,6 +17,7 @@ from kprod.broker.notices import Notices
 from kprod.broker.rejection import Refused
 from kprod.broker.replication import Partition
 from kprod.broker.request_frames import SCRATCH_BYTES
+from kprod.broker.sasl.credentials import Credentials
 from kprod.broker.security.broker_security import BrokerSecurity
 from kprod.broker.server import EmbeddedBroker
 from kprod.broker.sockets import Network
@@ -45,6 +46,7 @@ class Engine:
         responses: What they hold of answers that are not written yet.
         notices: Where clients that are wrong are noted.
         security: What is demanded of clients.
+        credentials: Users and passwords.
         tls_context: What connections are encrypted with; None for nothing.
         now_ms: Of the step under way.
         failures: What went wrong inside, at most ten.
@@ -56,6 +58,7 @@ class Engine:
         "after",
         "brokers",
         "connection_count",
+        "credentials",
         "failures",
         "faults",
         "notices",
@@ -83,6 +86,8 @@ class Engine:
         self._config = config
         self._network: Network | None = None
         self.state = ClusterState(config, clock, node_ids)
+        self.state.security = self.security
+        self.credentials = Credentials(self.security.users)
         self.faults = FaultBook()
         # What brokers call, besides `report`.
         self.after = self.state.after

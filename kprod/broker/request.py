@@ -13,12 +13,15 @@ Source: Kafka SocketServer (a channel is muted while its request is in hand).
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kprod.errors import KprodError
 from kprod.protocol.codec import response_codec
 from kprod.protocol.error_table import ErrorCode
 from kprod.protocol.headers import encode_response_header
+
+if TYPE_CHECKING:
+    from kprod.broker.security.session import Session
 
 Body = Mapping[str, Any]
 
@@ -61,6 +64,7 @@ class Request:
         is_done: It was answered, or will not be.
         throttle_time_ms: How long the client is told to wait.
         wants_response: False for a produce request with acks=0, which gets none.
+        session: The login of its connection; None before the dispatcher has set it.
         rejection: Makes the answer that has an error code in every place for one; None before the
             handler is known.
     """
@@ -75,6 +79,7 @@ class Request:
         "is_done",
         "node_id",
         "rejection",
+        "session",
         "throttle_time_ms",
         "wants_response",
     )
@@ -101,6 +106,7 @@ class Request:
         self.throttle_time_ms = 0
         self.wants_response = True
         self.rejection: Callable[[Request, int], Body] | None = None
+        self.session: Session | None = None
 
     def answer(self, body: Body) -> None:
         """Encode and send the answer; nothing when the request is done."""
@@ -147,6 +153,12 @@ class Request:
         self._reply.report(error)
         self._send(frame)
 
+    def answer_and_close(self, body: Body) -> None:
+        """Encode and send the answer, then close the connection."""
+        if not self.is_done:
+            self.answer(body)
+            self._reply.close()
+
     def respond_nothing(self) -> None:
         """End a request that gets no answer (acks=0)."""
         if not self.is_done:
@@ -189,4 +201,5 @@ class Request:
         )
         twin.body = body
         twin.rejection = self.rejection
+        twin.session = self.session
         return twin

@@ -22,7 +22,7 @@ class FrameReader:
     Use `target` to receive into, then `received` with the count.
     """
 
-    __slots__ = ("_body", "_frame_bytes_max", "_head", "_scratch", "_size")
+    __slots__ = ("_body", "_frame_bytes_max", "_head", "_limit_bytes", "_scratch", "_size")
 
     def __init__(self, frame_bytes_max: int, scratch: memoryview) -> None:
         """Start at a frame's border.
@@ -32,6 +32,7 @@ class FrameReader:
             scratch: Shared by every reader of one thread; its contents live until `received`.
         """
         self._frame_bytes_max = frame_bytes_max
+        self._limit_bytes = frame_bytes_max
         self._scratch = scratch
         self._head = b""
         self._body: bytearray | None = None
@@ -46,6 +47,14 @@ class FrameReader:
     def held_bytes(self) -> int:
         """Bytes of an unfinished frame."""
         return 0 if self._body is None else len(self._body)
+
+    def limit(self, frame_bytes_max: int) -> None:
+        """Take only smaller frames, until `lift`."""
+        self._limit_bytes = min(self._frame_bytes_max, frame_bytes_max)
+
+    def lift(self) -> None:
+        """Take frames of any length again, from the next one on."""
+        self._limit_bytes = self._frame_bytes_max
 
     def target(self) -> memoryview:
         """Where the next bytes go; release it before `received`."""
@@ -88,10 +97,10 @@ class FrameReader:
 
     def _checked_size(self) -> int:
         size = int.from_bytes(self._head, "big", signed=True)
-        if not 0 < size <= self._frame_bytes_max:
+        if not 0 < size <= self._limit_bytes:
             raise RemoteProtocolError(
                 f"a frame of {size} bytes was announced (first bytes {self._head!r}); "
-                f"the limit is {self._frame_bytes_max} (frame_bytes_max)"
+                f"the limit is {self._limit_bytes} (frame_bytes_max; less before a login)"
             )
         self._head = b""
         return size

@@ -14,6 +14,8 @@ from kprod.broker.handlers.list_offsets_handler import ListOffsetsHandler
 from kprod.broker.handlers.metadata_handler import MetadataHandler
 from kprod.broker.handlers.produce_handler import ProduceHandler
 from kprod.broker.handlers.request_handler import Handler
+from kprod.broker.handlers.sasl_authenticate_handler import SaslAuthenticateHandler
+from kprod.broker.handlers.sasl_handshake_handler import SaslHandshakeHandler
 
 HANDLERS: tuple[type[Handler], ...] = (
     ProduceHandler,
@@ -21,11 +23,13 @@ HANDLERS: tuple[type[Handler], ...] = (
     ListOffsetsHandler,
     MetadataHandler,
     FindCoordinatorHandler,
+    SaslHandshakeHandler,
     ApiVersionsHandler,
     CreateTopicsHandler,
     DeleteTopicsHandler,
     InitProducerIdHandler,
     DescribeConfigsHandler,
+    SaslAuthenticateHandler,
     CreatePartitionsHandler,
     DescribeClusterHandler,
 )

@@ -1,1 +1,1 @@
-"""TLS of the embedded broker: certificates made when it starts, and encrypted streams."""
+"""Security of the embedded broker: TLS with certificates made when it starts, and logins."""

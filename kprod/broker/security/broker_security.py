@@ -4,13 +4,16 @@ Thread-safety: immutable.
 Source: Kafka broker configuration reference (4.3): listener.security.protocol.map, ssl.client.auth.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from kprod.errors import ConfigError
 
-BROKER_PROTOCOLS = ("PLAINTEXT", "SSL")
+BROKER_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 CLIENT_CERTIFICATES = ("none", "optional", "required")
 VALIDITIES = ("now", "expired", "not yet")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_INT32_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +21,13 @@ class BrokerSecurity:
     """How clients connect to an embedded cluster, all brokers alike.
 
     Attributes:
-        protocol: `PLAINTEXT`, or `SSL` for TLS.
+        protocol: `PLAINTEXT`, `SSL` for TLS, `SASL_PLAINTEXT` or `SASL_SSL` for a login.
+        mechanisms: By which a login is possible: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.
+        users: Passwords by name; never shown.
+        session_lifetime_ms: How long a login lasts, as of Kafka's connections.max.reauth.ms; 0 for
+            as long as the connection.
+        failure_delay_ms: How long the answer to a login that fails is held back; Kafka takes some
+            300 ms.
         client_certificates: Whether a client shows a certificate of the cluster's own authority:
             `none`, `optional` or `required`, as of Kafka's ssl.client.auth.
         certificate_hosts: The names and addresses in the brokers' certificate; others than the
@@ -27,6 +36,10 @@ class BrokerSecurity:
     """
 
     protocol: str = "PLAINTEXT"
+    mechanisms: tuple[str, ...] = MECHANISMS
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    session_lifetime_ms: int = 0
+    failure_delay_ms: int = 0
     client_certificates: str = "none"
     certificate_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "::1")
     certificate_valid: str = "now"
@@ -44,6 +57,23 @@ class BrokerSecurity:
             raise ConfigError(
                 f"certificate_hosts={self.certificate_hosts!r} is not a tuple of at least one name"
             )
+        for name in self.mechanisms:
+            _check("mechanisms", name, MECHANISMS)
+        for name in ("session_lifetime_ms", "failure_delay_ms"):
+            if not 0 <= getattr(self, name) <= _INT32_MAX:
+                raise ConfigError(
+                    f"{name}={getattr(self, name)!r} is not within 0 and {_INT32_MAX}"
+                )
+        if self.uses_sasl and not (self.users and self.mechanisms):
+            raise ConfigError(
+                f"protocol={self.protocol!r} needs users and mechanisms: nobody could log in;"
+                " set users={'alice': 'a password'}"
+            )
+        if self.users and not self.uses_sasl:
+            raise ConfigError(
+                f"users need a login: protocol={self.protocol!r} has none; set"
+                " protocol='SASL_PLAINTEXT' or 'SASL_SSL'"
+            )
         if self.client_certificates != "none" and not self.uses_tls:
             raise ConfigError(
                 f"client_certificates={self.client_certificates!r} needs TLS:"
@@ -53,7 +83,12 @@ class BrokerSecurity:
     @property
     def uses_tls(self) -> bool:
         """Whether connections are encrypted."""
-        return self.protocol == "SSL"
+        return self.protocol in {"SSL", "SASL_SSL"}
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether clients log in."""
+        return self.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}
 
 
 def _check(name: str, value: object, allowed: tuple[str, ...]) -> None:

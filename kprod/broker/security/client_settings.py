@@ -13,7 +13,12 @@ _CLIENTS = ("kprod", "confluent", "kafka", "aiokafka")
 
 
 def client_settings(
-    security: BrokerSecurity, bootstrap_servers: str, *, names: str
+    security: BrokerSecurity,
+    bootstrap_servers: str,
+    *,
+    names: str,
+    user: str | None,
+    mechanism: str | None,
 ) -> dict[str, Any]:
     """Return a client's settings; see `EmbeddedCluster.client_settings`."""
     if names not in _CLIENTS:
@@ -24,7 +29,28 @@ def client_settings(
         settings[f"security{dot}protocol"] = security.protocol
     if security.uses_tls:
         settings.update(_trust(names))
+    if security.uses_sasl:
+        settings.update(_login(security, names, user, mechanism))
     return settings
+
+
+def _login(
+    security: BrokerSecurity, names: str, user: str | None, mechanism: str | None
+) -> dict[str, str]:
+    user = next(iter(security.users)) if user is None else user
+    mechanism = security.mechanisms[0] if mechanism is None else mechanism
+    if user not in security.users:
+        raise ConfigError(f"user={user!r} is not one of {', '.join(security.users)}")
+    if mechanism not in security.mechanisms:
+        raise ConfigError(f"mechanism={mechanism!r} is not one of {', '.join(security.mechanisms)}")
+    password = security.users[user]
+    if names == "confluent":
+        return {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password}
+    return {
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": user,
+        "sasl_plain_password": password,
+    }
 
 
 def _trust(names: str) -> dict[str, Any]:

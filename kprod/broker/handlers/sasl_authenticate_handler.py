@@ -1,0 +1,56 @@
+"""SaslAuthenticate: one message of a login.
+
+Behaviour.
+    A. A login that fails is answered with its error code and a text that tells neither whether the
+       user is known nor what was wrong; `failure_delay_ms` later, so that guessing takes time; then
+       the connection is closed.
+    B. From version 1 the last answer says how long the session lasts.
+Versions: 0 to 2.
+Source: Kafka's SaslServerAuthenticator (4.3), KIP-152, KIP-368.
+"""
+
+from kprod.broker.cluster_state import ClusterState
+from kprod.broker.handlers.request_handler import Handler
+from kprod.broker.rejection import Refused
+from kprod.broker.request import Body, Request
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+
+
+class SaslAuthenticateHandler(Handler):
+    """Takes a login further."""
+
+    api_key = ApiKey.SASL_AUTHENTICATE
+    versions = (0, 2)
+    advertised = versions
+
+    def __init__(self, state: ClusterState) -> None:
+        """Serve a cluster."""
+        self._state = state
+
+    def handle(self, request: Request) -> None:
+        """Answer at once, or late when the login fails."""
+        session = request.session
+        assert session is not None  # noqa: S101 - the dispatcher gives it
+        try:
+            verdict = session.authenticate(bytes(request.body["auth_bytes"]))
+        except Refused as refused:
+            body = {**self.reject(request, refused.code), "error_message": refused.text}
+            delay_ms = self._state.security.failure_delay_ms
+            if delay_ms:
+                self._state.after(delay_ms, lambda: request.answer_and_close(body))
+            else:
+                request.answer_and_close(body)  # case A
+            return
+        request.answer(
+            {
+                "error_code": ErrorCode.NONE,
+                "error_message": None,
+                "auth_bytes": verdict.message,
+                "session_lifetime_ms": 0 if verdict.user is None else session.lifetime_ms,
+            }
+        )
+
+    def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
+        """An answer without a message."""
+        return {"error_code": code, "error_message": None, "auth_bytes": b""}

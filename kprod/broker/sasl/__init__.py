@@ -1,0 +1,1 @@
+"""The server's side of SASL mechanisms: bytes in, bytes out, and who it was."""
