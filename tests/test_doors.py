@@ -63,6 +63,7 @@ OWNERS: dict[str, tuple[set[str], str]] = {
     ),
     "kprod/broker/sasl/credentials.py": ({"secrets"}, "salts, which no order depends on"),
     "kprod/broker/sasl/verifiers.py": ({"secrets"}, "the server's nonce, as for the salts"),
+    "kprod/network/security.py": ({"secrets"}, "a login's nonce, which no order depends on"),
     "kprod/config/secret.py": ({"hash"}, "`Secret.__hash__`, for dicts of the application"),
 }
 

@@ -103,7 +103,6 @@ _OTHER = (
 
 # For what is coming: security and transactions.
 NOT_RAISED_YET = {
-    "AuthenticationFailed",
     "TransactionError",
     "AbortableError",
     "FencedError",

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from kprod.config import ProducerConfig, SecurityConfig
 from kprod.config.foreign import advice_for, renamed
-from kprod.config.security_config import NO_SASL
 from kprod.config.setting import rows
 from tools.generate_configuration import default_text
 
@@ -232,8 +231,8 @@ _OWN = {
     for name, setting, default in (*rows(ProducerConfig), *rows(SecurityConfig))
     for spelling in setting.spellings(name)
 }
-_TLS = "many have the same name: see Security in configuration.md"
-_ANSWERS = {"ssl*": _TLS, "ssl_*": _TLS, "sasl.*": NO_SASL, "sasl_*": NO_SASL}
+_SECURITY = "many have the same name: see Security in configuration.md"
+_ANSWERS = {"ssl*": _SECURITY, "ssl_*": _SECURITY, "sasl.*": _SECURITY, "sasl_*": _SECURITY}
 _OWN_WORD = re.compile(rf"\b({'|'.join(sorted((n for n in _OWN if '_' in n), key=len))})\b")
 
 

@@ -187,8 +187,9 @@ class ProducerSettings(TypedDict, total=False):
     interceptor_classes: Sequence[Interceptor]
     """Objects that see every record on its way in and every outcome on its way out."""
 
-    security_protocol: Literal["PLAINTEXT", "SSL"]
-    """How to talk to brokers: in the clear, or over TLS (`SSL`). It must be the listener's."""
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    """How to talk to brokers: over TLS (`SSL`, `SASL_SSL`) or not, and with a login (`SASL_…`) or
+    without. It must be the listener's."""
 
     ssl_context: "SSLContext | None"
     """A context of the application's own, used as it is and never changed; no other setting of TLS
@@ -274,3 +275,27 @@ class ProducerSettings(TypedDict, total=False):
 
     ssl_crl_location: str
     """Certificates that were revoked; a broker's must not be among them."""
+
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+    """How to log in; it must be one that the listener has."""
+
+    sasl_mechanisms: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+    """How to log in; it must be one that the listener has."""
+
+    sasl_plain_username: str
+    """Who logs in, by any mechanism."""
+
+    sasl_username: str
+    """Who logs in, by any mechanism."""
+
+    sasl_plain_password: str | Secret
+    """The user's password, by any mechanism. SCRAM never sends it."""
+
+    sasl_password: str | Secret
+    """The user's password, by any mechanism. SCRAM never sends it."""
+
+    sasl_jaas_config: str | Secret
+    """Name and password in Java's form, instead of the two settings before."""
+
+    sasl_allow_cleartext: bool
+    """Let PLAIN send the password without TLS to other addresses than loopback ones."""

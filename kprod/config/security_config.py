@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from kprod.config.kinds import SecretText
+from kprod.config.jaas import login_of
+from kprod.config.kinds import Flag, SecretText
 from kprod.config.reading import read_settings
 from kprod.config.secret import Secret
 from kprod.config.security_kinds import (
@@ -22,14 +23,14 @@ from kprod.config.security_kinds import (
     TlsVersionList,
     UpperChoice,
 )
-from kprod.config.security_rules import TLS_PROTOCOLS, check_security
+from kprod.config.security_rules import SASL_PROTOCOLS, TLS_PROTOCOLS, check_login, check_security
 from kprod.config.setting import Group, row, rows
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-PROTOCOLS = ("PLAINTEXT", "SSL")
-NO_SASL = "this version of kprod connects without SASL"
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,8 @@ class SecurityConfig:
             "security.protocol",
             UpperChoice(choices=PROTOCOLS),
             Group.SECURITY,
-            "How to talk to brokers: in the clear, or over TLS (`SSL`). It must be the listener's.",
+            "How to talk to brokers: over TLS (`SSL`, `SASL_SSL`) or not, and with a login "
+            "(`SASL_…`) or without. It must be the listener's.",
         ),
     )
     ssl_context: "SSLContext | None" = field(
@@ -167,6 +169,55 @@ class SecurityConfig:
         ),
     )
 
+    sasl_mechanism: str | None = field(
+        default=None,
+        metadata=row(
+            "sasl.mechanism",
+            UpperChoice(choices=MECHANISMS),
+            Group.SECURITY,
+            "How to log in; it must be one that the listener has.",
+            also=("sasl.mechanisms",),
+        ),
+    )
+    sasl_plain_username: str | None = field(
+        default=None,
+        metadata=row(
+            None,
+            PlainText("a name"),
+            Group.SECURITY,
+            "Who logs in, by any mechanism.",
+            also=("sasl.username",),
+        ),
+    )
+    sasl_plain_password: Secret | None = field(
+        default=None,
+        metadata=row(
+            None,
+            SecretText(),
+            Group.SECURITY,
+            "The user's password, by any mechanism. SCRAM never sends it.",
+            also=("sasl.password",),
+        ),
+    )
+    sasl_jaas_config: Secret | None = field(
+        default=None,
+        metadata=row(
+            "sasl.jaas.config",
+            SecretText(),
+            Group.SECURITY,
+            "Name and password in Java's form, instead of the two settings before.",
+        ),
+    )
+    sasl_allow_cleartext: bool = field(
+        default=False,
+        metadata=row(
+            None,
+            Flag(),
+            Group.SECURITY,
+            "Let PLAIN send the password without TLS to other addresses than loopback ones.",
+        ),
+    )
+
     @classmethod
     def parse(cls, settings: Mapping[str, object]) -> Self:
         """Check settings as an application wrote them.
@@ -183,12 +234,22 @@ class SecurityConfig:
         given = read_settings(cls, settings, advice=_advice)
         values: dict[str, Any] = {name: default for name, _, default in rows(cls)} | given
         check_security(values["security_protocol"], given)
+        if values["sasl_jaas_config"] is not None:
+            login = login_of(values["sasl_jaas_config"].reveal())
+            values["sasl_plain_username"] = login["username"]
+            values["sasl_plain_password"] = Secret(login["password"])
+        check_login(values["security_protocol"], values)
         return cls(**values)
 
     @property
     def uses_tls(self) -> bool:
         """Whether connections are encrypted."""
         return self.security_protocol in TLS_PROTOCOLS
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether the client logs in."""
+        return self.security_protocol in SASL_PROTOCOLS
 
 
 def is_security_name(written: object) -> bool:
@@ -214,5 +275,5 @@ _ANSWERS = {
 def _advice(written: str) -> str | None:
     name = written.lower().replace(".", "_")
     if name.startswith("sasl"):
-        return NO_SASL
+        return f"this version of kprod logs in by {', '.join(MECHANISMS)} only"
     return _ANSWERS.get(name)

@@ -41,6 +41,7 @@ from kprod.network.channel import Channel
 from kprod.network.client_request import ClientRequest, Outcome
 from kprod.network.connection_context import ConnectionContext
 from kprod.network.connection_errors import (
+    closed_login_error,
     connect_error,
     early_close_error,
     error_for_request,
@@ -51,7 +52,7 @@ from kprod.network.connection_errors import (
     request_timeout_error,
     setup_timeout_error,
 )
-from kprod.network.framing import Frame, FrameReader
+from kprod.network.framing import RESPONSE_BYTES_MAX, Frame
 from kprod.network.in_flight import InFlightRequest, InFlightRequests
 from kprod.network.node_state import ConnectionState, NodeState
 from kprod.network.request_task import RequestTask
@@ -71,6 +72,7 @@ _logger = guarded_logger(__name__)
 # Looked up for each request, and a class of enums is slow to ask.
 _CONNECTING = ConnectionState.CONNECTING
 _TLS_HANDSHAKE = ConnectionState.TLS_HANDSHAKE
+_AUTHENTICATING = ConnectionState.AUTHENTICATING
 _CHECKING_API_VERSIONS = ConnectionState.CHECKING_API_VERSIONS
 _READY = ConnectionState.READY
 _PREFIX_BYTES = 4  # a frame is told without its length
@@ -223,6 +225,8 @@ class NodeConnection:
         was_connecting = self.state.current is _CONNECTING
         if self.state.current is _CHECKING_API_VERSIONS and type(error) is Disconnected:
             error = early_close_error(error, uses_tls=self._tls is not None)
+        elif self.state.current is _AUTHENTICATING and type(error) is Disconnected:
+            error = closed_login_error(error)
         self._close_channel()
         if self.state.is_ready:
             self._context.recorder.disconnected()
@@ -294,7 +298,7 @@ class NodeConnection:
                 break
             self._tls = self._context.security.encrypted(below, self.node)
             transport = self._tls or below
-            self.channel = Channel(transport, FrameReader())
+            self.channel = Channel(transport, self._context.security.frame_reader())
             self.events = EVENT_WRITE
             self._context.io.selector.register(transport, EVENT_WRITE, self)
             return
@@ -328,13 +332,13 @@ class NodeConnection:
         if self._setup_timeout is not None:
             self._setup_timeout.cancel()
         self.state.begin_check()
-        self._handshake = self._context.security.handshake()
+        self._handshake = self._context.security.handshake(self.node, self._cursor.current)
         self.watch(EVENT_READ)
         self._send_step(now_ms)
 
     def _send_step(self, now_ms: int) -> None:
         assert self._handshake is not None  # noqa: S101 - begun with the check
-        request, version = self._handshake.request(self.node.node_id)
+        request, version = self._handshake.request(self.node.node_id, now_ms)
         self.send(request, version, now_ms)
 
     def _take_step(self, body: memoryview, now_ms: int) -> None:
@@ -344,10 +348,15 @@ class NodeConnection:
         is_over = handshake.take(body)
         self.requests.complete_oldest()
         if not is_over:
+            if handshake.is_logging_in and self.state.current is _CHECKING_API_VERSIONS:
+                self.state.begin_login()
+                handshake.begin_login(now_ms + self._context.request_timeout_ms)
             self._send_step(now_ms)
             return
         self.features = handshake.api_versions.features
         self.state.become_ready()
+        if self.channel is not None:
+            self.channel.reader.bytes_max = RESPONSE_BYTES_MAX
         self._context.attempts.succeed(self.node, now_ms)
         self._throttle(handshake.api_versions.throttle_ms)
         self._last_active_ms = now_ms
@@ -385,7 +394,7 @@ class NodeConnection:
         self._context.recorder.responded(self.node.node_id, len(frame) + _PREFIX_BYTES)
         in_flight = self.requests.oldest(correlation_id_of(frame))
         api_key, version = in_flight.request.api_key, in_flight.version
-        if self.state.current is _CHECKING_API_VERSIONS:
+        if self.state.current is not _READY:
             _, body_offset = decode_response_header(api_key, version, frame)
             self._take_step(memoryview(frame)[body_offset:], now_ms)
             return

@@ -69,6 +69,14 @@ def early_close_error(error: KprodError, *, uses_tls: bool) -> KprodError:
     )
 
 
+def closed_login_error(error: KprodError) -> KprodError:
+    """Return the error of a peer that closed the connection in the middle of a login."""
+    return Disconnected(
+        f"{error} in the middle of the login; a proxy may have closed it, or a broker that is"
+        " shutting down"
+    )
+
+
 def connect_error(node: Node, reasons: Mapping[str, str]) -> KprodError:
     """Return the error of an attempt that no address took; the reasons are by address."""
     told = "; ".join(f"{address}: {reason}" for address, reason in reasons.items())

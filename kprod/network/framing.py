@@ -22,7 +22,7 @@ from kprod.errors import RemoteProtocolError
 
 LENGTH_BYTES = 4
 RESPONSE_BYTES_MAX = 100_000_000  # librdkafka's and kafka-python's default; ample for a fetch
-RESPONSE_BYTES_MAX_UNAUTHENTICATED = 512 * 1024  # not used yet: for connections that log in
+RESPONSE_BYTES_MAX_UNAUTHENTICATED = 512 * 1024  # of a broker that has not let us in yet
 RESPONSE_BYTES_MIN = 4  # a correlation id
 
 WITHOUT_TLS = (

@@ -1,14 +1,14 @@
 """What client and broker tell each other on a new connection before the first request.
 
 A handshake is a list of steps. A step makes a request and reads the body of its response; then it
-asks again, or the next step begins. There is one step so far, ApiVersions. No socket here: the
-connection sends what `request` makes, and hands over each response's body.
+asks again, or the next step begins. ApiVersions is the first; a login may follow. No socket here:
+the connection sends what `request` makes, and hands over each response's body.
 
 Thread-safety: one thread.
 Source: Kafka's NetworkClient.handleInitiateApiVersionRequests (clients 4.3.1); KIP-35, KIP-511.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from kprod.network.client_request import ClientRequest, Outcome
@@ -88,28 +88,51 @@ class Handshake:
         api_versions: The step that every handshake has.
     """
 
-    __slots__ = ("_steps", "api_versions")
+    __slots__ = ("_login_deadline_ms", "_steps", "api_versions")
 
-    def __init__(self) -> None:
-        """Make a handshake that begins with its first step."""
-        self.api_versions = ApiVersionsStep()
-        self._steps: list[Step] = [self.api_versions]
+    def __init__(self, api_versions: ApiVersionsStep, login: Sequence[Step] = ()) -> None:
+        """Make a handshake that begins with its first step.
 
-    def request(self, node_id: int) -> tuple[ClientRequest, int]:
+        Args:
+            api_versions: The first step.
+            login: The steps behind it; none where nobody logs in.
+        """
+        self.api_versions = api_versions
+        self._steps: list[Step] = [api_versions, *login]
+        self._login_deadline_ms: int | None = None
+
+    @property
+    def is_logging_in(self) -> bool:
+        """Whether ApiVersions is over, and a step is left."""
+        return bool(self._steps) and self._steps[0] is not self.api_versions
+
+    def begin_login(self, deadline_ms: int) -> None:
+        """Let all requests of the login end by one instant.
+
+        Args:
+            deadline_ms: Monotonic.
+        """
+        self._login_deadline_ms = deadline_ms
+
+    def request(self, node_id: int, now_ms: int) -> tuple[ClientRequest, int]:
         """Make the present step's next request.
 
         Args:
             node_id: Where to.
+            now_ms: Monotonic.
 
         Returns:
             The request, and the version to write it in.
         """
         step = self._steps[0]
+        deadline_ms = self._login_deadline_ms
+        timeout_ms = None if deadline_ms is None else max(deadline_ms - now_ms, 1)
         request = ClientRequest(
             node_id=node_id,
             api_key=step.api_key,
             body=step.request_body(),
             on_complete=_ignore,
+            timeout_ms=timeout_ms,
         )
         return request, step.version
 

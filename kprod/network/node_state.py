@@ -27,6 +27,7 @@ class ConnectionState(enum.Enum):
     CONNECTING = "connecting"
     TLS_HANDSHAKE = "in the TLS handshake"
     CHECKING_API_VERSIONS = "checking API versions"
+    AUTHENTICATING = "logging in"
     READY = "ready"
     AUTHENTICATION_FAILED = "authentication failed"
 
@@ -53,6 +54,14 @@ TRANSITIONS = MappingProxyType(
         ),
         # In TLS 1.3 a client's certificate is refused behind the handshake.
         _State.CHECKING_API_VERSIONS: frozenset(
+            {
+                _State.AUTHENTICATING,
+                _State.READY,
+                _State.DISCONNECTED,
+                _State.AUTHENTICATION_FAILED,
+            }
+        ),
+        _State.AUTHENTICATING: frozenset(
             {_State.READY, _State.DISCONNECTED, _State.AUTHENTICATION_FAILED}
         ),
         _State.READY: frozenset({_State.DISCONNECTED}),
@@ -82,6 +91,8 @@ class NodeState:
         self._reconnect_backoff = ExponentialBackoff(
             initial_ms=settings.reconnect_backoff_ms, max_ms=settings.reconnect_backoff_max_ms
         )
+        # Accounts are locked after a few wrong passwords.
+        self._refusal_backoff = ExponentialBackoff(initial_ms=1_000, max_ms=30_000)
         self._setup_timeout = ExponentialBackoff(
             initial_ms=settings.socket_connection_setup_timeout_ms,
             max_ms=settings.socket_connection_setup_timeout_max_ms,
@@ -131,8 +142,12 @@ class NodeState:
         self._move(ConnectionState.CHECKING_API_VERSIONS)
         self._setup_failures = 0
 
+    def begin_login(self) -> None:
+        """The peer's versions are known; this client logs in."""
+        self._move(ConnectionState.AUTHENTICATING)
+
     def become_ready(self) -> None:
-        """The peer's versions are known."""
+        """The peer's versions are known, and it has let this client in."""
         self._move(ConnectionState.READY)
         self.failures = 0
 
@@ -150,7 +165,8 @@ class NodeState:
             if authentication
             else ConnectionState.DISCONNECTED
         )
-        self.retry_at_ms = now_ms + self._reconnect_backoff.wait_ms(self.failures, self._rng)
+        backoff = self._refusal_backoff if authentication else self._reconnect_backoff
+        self.retry_at_ms = now_ms + backoff.wait_ms(self.failures, self._rng)
         self.failures += 1
         self.throttled_until_ms = 0
 

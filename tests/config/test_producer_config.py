@@ -213,7 +213,7 @@ def test_unknown_setting_with_no_neighbour() -> None:
         ("metadata.broker.list", "kprod's name is bootstrap_servers"),
         ("max_batch_size", "kprod's name is batch_size"),
         ("api_version", "versions are agreed with each broker"),
-        ("sasl_plain_password", "without SASL"),
+        ("sasl_plain_password", "is of no use with security_protocol=PLAINTEXT"),
         ("group.id", "belongs to a consumer"),
     ],
 )

@@ -23,12 +23,21 @@ SAMPLES: dict[str, Any] = {
     "ssl_enabled_protocols": "TLSv1.3",
     "ssl_ciphers": "ECDHE+AESGCM",
     "ssl_crlfile": "/crl.pem",
+    "sasl_mechanism": "PLAIN",
+    "sasl_plain_username": "alice",
+    "sasl_plain_password": "canary",
+    "sasl_jaas_config": "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    ' username="alice" password="canary";',
+    "sasl_allow_cleartext": True,
 }
 NEEDS = {
     "ssl_keyfile": "ssl_certfile",
     "ssl_certdata": "ssl_keydata",
     "ssl_keydata": "ssl_certdata",
     "ssl_password": "ssl_certfile",
+}
+LOGIN = {
+    name: SAMPLES[name] for name in ("sasl_mechanism", "sasl_plain_username", "sasl_plain_password")
 }
 SPELLINGS = [
     (name, spelling)
@@ -53,6 +62,12 @@ def refusal(settings: dict[str, Any]) -> str:
 def test_every_spelling_is_taken(name: str, spelling: str) -> None:
     """Kprod's, Java's and librdkafka's, with dots and with underscores."""
     settings = {"security.protocol": "ssl", spelling: SAMPLES[name]}
+    if name.startswith("sasl"):
+        given = {other for other, it in SPELLINGS if it == spelling}
+        settings = {it: value for it, value in LOGIN.items() if it not in given} | settings
+        settings["security.protocol"] = "sasl_ssl"
+        if name == "sasl_jaas_config":
+            del settings["sasl_plain_username"], settings["sasl_plain_password"]
     if name in NEEDS:
         settings[NEEDS[name]] = SAMPLES[NEEDS[name]]
     value = getattr(parsed(settings), name)
@@ -81,7 +96,10 @@ def test_the_name_check_in_each_words(written: object, meant: object) -> None:
     ("settings", "text"),
     [
         ({"ssl_cafile": "/a"}, "ssl_cafile is of no use with security_protocol=PLAINTEXT"),
-        ({"security_protocol": "TLS"}, "must be one of PLAINTEXT, SSL, not 'TLS'"),
+        (
+            {"security_protocol": "TLS"},
+            "must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, not 'TLS'",
+        ),
         (
             {"security_protocol": "SSL", "ssl_context": SAMPLES["ssl_context"], "ssl_cafile": "a"},
             "ssl_context and ssl_cafile contradict each other",
@@ -99,15 +117,42 @@ def test_the_name_check_in_each_words(written: object, meant: object) -> None:
         ),
         ({"security_protocol": "SSL", "ssl_cafle": "a"}, "did you mean ssl_cafile?"),
         ({"ssl.truststore.type": "JKS"}, "kprod sees what a file is by itself"),
-        ({"sasl_mechanism": "PLAIN"}, "this version of kprod connects without SASL"),
+        ({"sasl_mechanism": "PLAIN"}, "sasl_mechanism is of no use with security_protocol=PLAIN"),
+        ({"security_protocol": "SASL_SSL"}, "sasl_mechanism is missing"),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"},
+            "sasl_plain_username is missing",
+        ),
+        (
+            {"security_protocol": "SASL_SSL", **LOGIN, "sasl_mechanism": "GSSAPI"},
+            "must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, not 'GSSAPI'",
+        ),
+        ({"security_protocol": "SASL_SSL", **LOGIN, "sasl_plain_password": ""}, "is empty"),
+        (
+            {"security_protocol": "SASL_SSL", **LOGIN, "sasl_plain_password": "canary\0"},
+            "sasl_plain_password has a character NUL",
+        ),
+        (
+            {"security_protocol": "SASL_SSL", **LOGIN, "sasl_plain_password": "canary\udc80"},
+            "sasl_plain_password cannot be written in UTF-8",
+        ),
+        (
+            {"security_protocol": "SASL_SSL", **LOGIN, "sasl_jaas_config": "x"},
+            "sasl_jaas_config and sasl_plain_username say the same",
+        ),
+        ({"sasl_oauth_token_provider": 1}, "kprod logs in by PLAIN, SCRAM-SHA-256"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(settings: dict[str, Any], text: str) -> None:
     """Each text says what to change."""
-    assert text in refusal(settings)
+    found = refusal(settings)
+    assert text in found
+    assert "canary" not in found
 
 
-@pytest.mark.parametrize("name", ["ssl_password", "ssl_keydata", "ssl.key.password", "sasl_x"])
+@pytest.mark.parametrize(
+    "name", ["ssl_password", "ssl_keydata", "ssl.key.password", "sasl.password"]
+)
 def test_secrets_are_in_no_error(name: str) -> None:
     """Neither of one that is taken nor of one that is not."""
     assert "canary" not in refusal({name: "canary"})

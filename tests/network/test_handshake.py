@@ -1,6 +1,6 @@
 """The steps of a new connection, without a socket."""
 
-from kprod.network.handshake import Handshake
+from kprod.network.handshake import ApiVersionsStep, Handshake
 from kprod.protocol.api import ApiKey
 from kprod.protocol.api_versions import SUPPORTED
 from kprod.protocol.codec import response_codec
@@ -10,8 +10,8 @@ NEWEST = SUPPORTED[ApiKey.API_VERSIONS][1]
 
 def test_versions_are_asked_for_and_end_the_handshake() -> None:
     """In the newest version; the step keeps what the broker said."""
-    handshake = Handshake()
-    request, version = handshake.request(7)
+    handshake = Handshake(ApiVersionsStep())
+    request, version = handshake.request(7, 0)
     body = {"api_keys": [{"api_key": 0, "min_version": 3, "max_version": 13}]}
 
     is_over = handshake.take(memoryview(response_codec(request.api_key, version).encode(body)))
@@ -24,8 +24,8 @@ def test_versions_are_asked_for_and_end_the_handshake() -> None:
 
 def test_a_step_may_ask_again() -> None:
     """A broker that is older is asked in its own version; the handshake is not over."""
-    handshake = Handshake()
-    handshake.request(7)
+    handshake = Handshake(ApiVersionsStep())
+    handshake.request(7, 0)
     rejection = {
         "error_code": 35,
         "api_keys": [{"api_key": 18, "min_version": 0, "max_version": 2}],
@@ -34,4 +34,4 @@ def test_a_step_may_ask_again() -> None:
     is_over = handshake.take(memoryview(response_codec(ApiKey.API_VERSIONS, 0).encode(rejection)))
 
     assert not is_over
-    assert handshake.request(7)[1] == 2
+    assert handshake.request(7, 0)[1] == 2

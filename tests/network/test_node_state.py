@@ -43,6 +43,7 @@ def test_only_moves_of_the_table_are_possible(
         ConnectionState.CONNECTING: lambda state: state.begin_connect(0),
         ConnectionState.TLS_HANDSHAKE: lambda state: state.begin_tls(),
         ConnectionState.CHECKING_API_VERSIONS: lambda state: state.begin_check(),
+        ConnectionState.AUTHENTICATING: lambda state: state.begin_login(),
         ConnectionState.READY: lambda state: state.become_ready(),
         ConnectionState.AUTHENTICATION_FAILED: lambda state: state.fail(0, authentication=True),
     }

@@ -1,0 +1,137 @@
+"""A producer that logs in at an embedded broker, or is told why not."""
+
+from typing import Any
+
+import pytest
+
+from kprod import Producer
+from kprod.broker import BrokerSecurity, EmbeddedCluster
+from kprod.config import SecurityConfig
+from kprod.errors import AuthenticationFailed, KprodError, MetadataTimeout
+from kprod.model import Node
+from kprod.network.address_cursor import SocketAddress
+from kprod.network.framing import RESPONSE_BYTES_MAX_UNAUTHENTICATED
+from kprod.network.security import Security
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+USERS = {"alice": "canary-1", "a=b,c": "pa①ss wörd"}
+
+
+def served(protocol: str = "SASL_PLAINTEXT", **security: Any) -> EmbeddedCluster:
+    """One broker that wants a login."""
+    wanted = BrokerSecurity(protocol=protocol, users=USERS, **security)
+    return EmbeddedCluster(1, {"orders": 1}, security=wanted)
+
+
+def refusal(settings: dict[str, Any]) -> KprodError:
+    """The error of a record that cannot be sent."""
+    with Producer(settings, max_block_ms=2_000) as producer:
+        with pytest.raises((AuthenticationFailed, MetadataTimeout)) as caught:
+            producer.send("orders", b"one")
+        return caught.value
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("linger_ms", [0, 5])
+def test_a_record_is_delivered(protocol: str, mechanism: str, linger_ms: int) -> None:
+    """By each mechanism, with and without TLS, on the direct path and by the sender."""
+    with served(protocol) as cluster:
+        for user in USERS:
+            settings = cluster.client_settings(user=user, mechanism=mechanism)
+            with Producer(settings, linger_ms=linger_ms) as producer:
+                producer.send("orders", user.encode()).result(30)
+        assert [it.value for it in cluster.records("orders")[0]] == [it.encode() for it in USERS]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize(
+    "wrong", [{"sasl_plain_password": "canary-2"}, {"sasl_plain_username": "nobody"}]
+)
+def test_a_wrong_login_is_told_at_once(
+    mechanism: str, wrong: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """By the broker's text and the user's name; the password is nowhere."""
+    caplog.set_level(1)
+    with served() as cluster:
+        error = refusal(cluster.client_settings(mechanism=mechanism) | wrong)
+    assert isinstance(error, AuthenticationFailed)
+    user = wrong.get("sasl_plain_username", "alice")
+    assert f"the broker refused user {user!r} ({mechanism}): Authentication failed" in str(error)
+    assert "canary" not in str(error) + caplog.text
+
+
+def test_a_mechanism_that_the_broker_lacks() -> None:
+    """Nothing else is tried, least of all a weaker one."""
+    with served(mechanisms=("PLAIN",)) as cluster:
+        settings = cluster.client_settings() | {"sasl_mechanism": "SCRAM-SHA-256"}
+        error = refusal(settings)
+    assert "the broker offers PLAIN, not SCRAM-SHA-256 (sasl_mechanism)" in str(error)
+
+
+def test_a_listener_without_a_login() -> None:
+    """It is named as what it is."""
+    with EmbeddedCluster(1) as cluster:
+        error = refusal(
+            {
+                "bootstrap_servers": cluster.bootstrap_servers,
+                "security_protocol": "SASL_PLAINTEXT",
+                "sasl_mechanism": "PLAIN",
+                "sasl_plain_username": "alice",
+                "sasl_plain_password": "canary",
+            }
+        )
+    assert "the listener takes no login: set security_protocol=PLAINTEXT or SSL" in str(error)
+
+
+def test_java_s_form_of_a_login() -> None:
+    """Name and password out of `sasl.jaas.config`."""
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    with served() as cluster:
+        settings = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.jaas.config": f'{module} required username="alice" password="canary-1";',
+        }
+        with Producer(settings) as producer:
+            assert producer.send("orders", b"one").result(30).offset == 0
+
+
+def security(**settings: Any) -> Security:
+    """Of a client that logs in by PLAIN."""
+    return Security(
+        SecurityConfig.parse(
+            {
+                "security_protocol": "SASL_PLAINTEXT",
+                "sasl_mechanism": "PLAIN",
+                "sasl_plain_username": "alice",
+                "sasl_plain_password": "canary",
+                **settings,
+            }
+        )
+    )
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "2001:db8::1"])
+def test_a_password_is_not_sent_in_the_clear(host: str) -> None:
+    """To an address that is not loopback, wherever it came from; unless that is asked for."""
+    node, address = Node(1, "kafka.example.org", 9092), SocketAddress(2, host, 9092)
+    with pytest.raises(AuthenticationFailed, match="sasl_allow_cleartext=True") as caught:
+        security().handshake(node, address)
+    assert "canary" not in str(caught.value)
+    assert security(sasl_allow_cleartext=True).handshake(node, address)
+    assert security(sasl_mechanism="SCRAM-SHA-256").handshake(node, address)
+    assert security(security_protocol="SASL_SSL").handshake(node, address)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1"])
+def test_a_password_may_be_sent_to_this_machine(host: str) -> None:
+    """Nobody else hears it."""
+    assert security().handshake(Node(1, "localhost", 9092), SocketAddress(2, host, 9092))
+
+
+def test_answers_are_small_before_a_login() -> None:
+    """512 KiB, from a broker that has not let us in."""
+    assert security().frame_reader().bytes_max == RESPONSE_BYTES_MAX_UNAUTHENTICATED
+    assert Security().frame_reader().bytes_max > RESPONSE_BYTES_MAX_UNAUTHENTICATED
