@@ -4,6 +4,7 @@ pytest_plugins: list[str] = [
     "pytester",
     "tests.plugins.fresh_build",
     "tests.plugins.kafka",
+    "tests.plugins.kafka_secured",
     "tests.plugins.leaks",
     "tests.plugins.properties",
     "tests.plugins.sides",

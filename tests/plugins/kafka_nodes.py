@@ -359,7 +359,7 @@ class KafkaNodes:
             node_id, ports=self._ports, controller_port=self._controller_port, directory=directory
         )
         path = directory / "node.properties"
-        path.write_text(properties(self._settings | own), "utf-8")
+        path.write_text(properties(own | self._settings), "utf-8")
         command = [*self.tools.java(log=directory / "node.log"), "kafka.Kafka", str(path)]
         self._nodes[node_id] = KafkaNode(node_id, directory, command)
 
