@@ -1,5 +1,6 @@
 """A producer that logs in at an embedded broker, or is told why not."""
 
+import threading
 from typing import Any
 
 import pytest
@@ -59,6 +60,25 @@ def test_a_wrong_login_is_told_at_once(
     user = wrong.get("sasl_plain_username", "alice")
     assert f"the broker refused user {user!r} ({mechanism}): Authentication failed" in str(error)
     assert "canary" not in str(error) + caplog.text
+
+
+@pytest.mark.slow
+def test_records_outlive_sessions() -> None:
+    """A login that is over is made again on another connection: no gap, nothing twice, in order."""
+    futures = []
+    with (
+        served(session_lifetime_ms=250) as cluster,
+        Producer(cluster.client_settings(mechanism="SCRAM-SHA-256"), linger_ms=0) as producer,
+    ):
+        for number in range(200):
+            futures.append(producer.send("orders", b"%d" % number))
+            if not number % 10:
+                futures[-1].result(30)
+                threading.Event().wait(0.05)  # so that sessions end between records
+        offsets = [future.result(30).offset for future in futures]
+        found = [record.value for record in cluster.records("orders")[0]]
+    assert offsets == list(range(200))
+    assert found == [b"%d" % number for number in range(200)]
 
 
 def test_a_mechanism_that_the_broker_lacks() -> None:
