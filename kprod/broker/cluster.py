@@ -279,7 +279,7 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
         """The batches of a topic as they are stored, by partition."""
         return self._kprod.call(
             lambda: {
-                partition.name.partition: [bytes(it.encoded) for it in partition.log.batches()]
+                partition.name.partition: [bytes(it.view) for it in partition.log.batches()]
                 for partition in self._kprod.engine.topic(topic).partitions
             }
         )

@@ -44,7 +44,8 @@ class EmbeddedConfig:
         default_replication_factor: Copies of each partition, at most the number of brokers.
         min_insync_replicas: In-sync replicas that acks=all needs, the leader included.
         message_max_bytes: Largest record batch.
-        retention_bytes: Size of one partition past which its oldest batches go; −1 keeps all.
+        retention_bytes: Least size of one partition that stays when its oldest segments go; −1
+            keeps all. A segment has an eighth of it, 1 MiB at least.
         message_timestamp_type: `CreateTime` or `LogAppendTime`.
         message_timestamp_after_max_ms: How far in the future a record may be stamped.
         replica_lag_time_max_ms: How long a follower may lag before it leaves the in-sync set.

@@ -22,11 +22,11 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from kprod._core.record.batch_reader import RecordBatch
-from kprod._core.record.batch_rewrite import rewrite_log_append_time, rewrite_offsets
+from kprod._core.record.batch_rewrite import rewrite_log_append_time
 from kprod.broker.config import TopicConfig
+from kprod.broker.log.memory_store import MemoryStore
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.log.producer_state import ProducerStates
-from kprod.broker.log.stored_batch import StoredBatch
 from kprod.broker.rejection import Refused, RejectedByLog
 from kprod.broker.scheduler import Scheduler
 from kprod.model import TopicPartition
@@ -34,6 +34,9 @@ from kprod.protocol.error_table import ErrorCode
 from kprod.record.reader import read_batches
 
 NO_LEADER = -1
+_SEGMENT_BYTES = 1 << 30
+_SEGMENT_BYTES_MIN = 1 << 20
+_SEGMENTS_RETAINED = 8
 
 
 class PartitionContext(Scheduler, Protocol):
@@ -105,7 +108,7 @@ class Partition:
         self.name = name
         self.config = config
         self.replicas = {node_id: Replica(node_id) for node_id in nodes}
-        self.log = PartitionLog()
+        self.log = PartitionLog(MemoryStore())
         self.producers = ProducerStates()
         self.high_watermark = 0
         self.leader_epoch = 0
@@ -156,8 +159,8 @@ class Partition:
             rewrite_log_append_time(encoded, timestamp_ms)
             batch = next(read_batches(encoded, check_crc=False))
             log_append_time_ms = timestamp_ms
-        stored = self._store(batch, encoded)
-        return Appended(stored.base_offset, stored.last_offset, log_append_time_ms)
+        base_offset = self._store(batch, encoded)
+        return Appended(base_offset, base_offset + batch.last_offset_delta, log_append_time_ms)
 
     def set_lag(self, node_id: int, lag_ms: int | None) -> None:
         """Hold a follower back, or let it go on.
@@ -243,21 +246,21 @@ class Partition:
         elif node_id in self.isr:
             self.lead(node_id)
 
-    def _store(self, batch: RecordBatch, encoded: memoryview) -> StoredBatch:
-        base_offset = self.log.log_end_offset
-        rewrite_offsets(encoded, base_offset, self.leader_epoch)
-        stored = StoredBatch(
-            batch, encoded, base_offset=base_offset, leader_epoch=self.leader_epoch
+    def _store(self, batch: RecordBatch, encoded: memoryview) -> int:
+        base_offset = self.log.append(
+            batch,
+            encoded,
+            leader_epoch=self.leader_epoch,
+            segment_bytes=_segment_bytes(self.config.retention_bytes),
         )
-        self.log.append(stored)
-        self.producers.remember(stored)
+        self.producers.remember(batch, base_offset)
         self.replicas[self.leader_id].log_end_offset = self.log.log_end_offset
         for follower in self._followers():
             self._copy_later(follower)
         self._move_high_watermark()
         self.log.retain(self.config.retention_bytes, limit_offset=self.high_watermark)
         self._context.announce(self.name)
-        return stored
+        return base_offset
 
     def _followers(self) -> list[Replica]:
         return [replica for node_id, replica in self.replicas.items() if node_id != self.leader_id]
@@ -326,6 +329,13 @@ class Partition:
         if self.leader_id != NO_LEADER:
             self.replicas[self.leader_id].log_end_offset = end
         self.high_watermark = min(self.high_watermark, end)
+
+
+def _segment_bytes(retention_bytes: int) -> int:
+    """Size of a segment in memory: retention drops whole ones, and must stay close to its limit."""
+    if retention_bytes < 0:
+        return _SEGMENT_BYTES
+    return min(_SEGMENT_BYTES, max(_SEGMENT_BYTES_MIN, retention_bytes // _SEGMENTS_RETAINED))
 
 
 class PartitionView(NamedTuple):

@@ -5,7 +5,8 @@ Behaviour.
        answer at once.
     B. Over all partitions the bytes below the high watermark reach `min_bytes`: answer.
     C. Neither within `max_wait_ms`: answer with what there is.
-Kafka also answers when the offset left the log's last segment; a log in memory has one segment.
+A partition whose offset is in an older segment than the high watermark counts with all that the
+fetch wants of it; Kafka answers such a fetch at once.
 
 Thread-safety: the broker's thread.
 Source: Kafka DelayedFetch.

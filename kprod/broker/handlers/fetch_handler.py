@@ -1,4 +1,4 @@
-"""Fetch: whole batches of some partitions, below the high watermark.
+"""Fetch: batches of some partitions, below the high watermark.
 
 Behaviour.
     A. An unknown partition: UNKNOWN_TOPIC_OR_PARTITION; an unknown id: UNKNOWN_TOPIC_ID.
@@ -6,8 +6,9 @@ Behaviour.
        its address.
     C. The client's leader epoch is older: FENCED_LEADER_EPOCH; newer: UNKNOWN_LEADER_EPOCH.
     D. The offset is below the log's start or above its end: OFFSET_OUT_OF_RANGE.
-    E. The first batch of the answer comes whatever its size; after it `max_bytes` and
-       `partition_max_bytes` hold, for whole batches: Kafka fills them up with a cut-off one.
+    E. The first batch of the answer comes whole whatever its size (KIP-74); after it `max_bytes`
+       and `partition_max_bytes` hold, and the last batch of a partition may be cut off. Another
+       partition whose first batch does not fit gives nothing.
     F. Fewer than `min_bytes` and no error: it waits, as `delayed.fetch` says.
     G. A batch of zstd goes to version 10 and above; an older one gets the batches before it, and
        UNSUPPORTED_COMPRESSION_TYPE when it comes first, as Kafka 3.9 answered where it converted.
@@ -25,7 +26,6 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kprod._core.layout import BatchAttributes, BatchLayout
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.delayed.delayed_fetch import DelayedFetch, WaitingRead, is_readable
 from kprod.broker.handlers.request_handler import Handler
@@ -36,6 +36,7 @@ from kprod.broker.request import Body, Request
 from kprod.model import CODECS
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
+from kprod.record.reader import read_batches
 
 _FIRST_VERSION_WITH_BATCHES = 4
 _FIRST_VERSION_WITH_ALL_CODECS = max(it.first_fetch_version for it in CODECS.values())
@@ -44,8 +45,6 @@ _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _FIRST_VERSION_WITH_ENDPOINTS = 16
 _NO_EPOCH = -1
 _FULL_FETCH_EPOCHS = (0, -1)  # a session begins, or ends
-# The low byte of a batch's attributes, where the codec is.
-_CODEC_AT = BatchLayout.ATTRIBUTES_OFFSET + 1
 _MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -210,34 +209,32 @@ def _judged(request: Request, partition: Partition, entry: Mapping[str, Any]) ->
 def _pieces(wanted: _Wanted, left: int, *, is_first: bool) -> list[memoryview]:
     if wanted.partition is None or (left <= 0 and not is_first):
         return []
-    pieces = wanted.partition.log.read(
+    return wanted.partition.log.read(
         wanted.entry["fetch_offset"],
         limit_offset=wanted.partition.high_watermark,
         max_bytes=min(left, wanted.entry["partition_max_bytes"]),
+        whole_first=is_first,  # case E
     )
-    if pieces and not is_first and len(pieces[0]) > left:
-        return []  # case E: only the answer's first batch may pass the limit
-    return pieces
 
 
 def _give(request: Request, answer: dict[str, Any], pieces: list[memoryview]) -> None:
     """Cases G and H: put the batches into the answer, in the format that the client knows."""
+    encoded = b"".join(pieces)
     if request.api_version < _FIRST_VERSION_WITH_ALL_CODECS:
-        readable = list(
-            itertools.takewhile(lambda it: _first_version(it) <= request.api_version, pieces)
-        )
-        if pieces and not readable:
+        batches = read_batches(encoded, check_crc=False)  # without the one that is cut off
+        readable = [
+            it.view
+            for it in itertools.takewhile(
+                lambda it: CODECS[it.codec].first_fetch_version <= request.api_version, batches
+            )
+        ]
+        if encoded and not readable:
             answer["error_code"] = int(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
             return
-        pieces = readable
-    encoded = b"".join(pieces)
+        encoded = b"".join(readable)
     if request.api_version < _FIRST_VERSION_WITH_BATCHES:
         encoded = lowered(encoded, api_version=request.api_version)
     answer["records"] = encoded
-
-
-def _first_version(batch: memoryview) -> int:
-    return CODECS[batch[_CODEC_AT] & BatchAttributes.CODEC_MASK].first_fetch_version
 
 
 def _partition_response(request: Request, wanted: _Wanted) -> dict[str, Any]:

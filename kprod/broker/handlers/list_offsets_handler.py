@@ -18,16 +18,15 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from kprod._core.record.batch_reader import RecordBatch
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.handlers.fetch_handler import check_leader_epoch
 from kprod.broker.handlers.request_handler import Handler
-from kprod.broker.log.stored_batch import StoredBatch
 from kprod.broker.rejection import Refused
 from kprod.broker.replication import Partition
 from kprod.broker.request import Body, Request
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
-from kprod.record.reader import read_batches
 
 _LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL = -1, -2, -3, -4
 _LATEST_TIERED, _EARLIEST_TO_BE_TIERED = -5, -6
@@ -133,8 +132,9 @@ def _found(partition: Partition, timestamp: int) -> _Found:
     if timestamp == _LATEST:
         return _Found(partition.high_watermark, -1, partition.leader_epoch)
     if timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
-        first = log.batches()[0].leader_epoch if log.batches() else partition.leader_epoch
-        return _Found(log.log_start_offset, -1, first)
+        first = next(log.batches(), None)
+        epoch = partition.leader_epoch if first is None else first.partition_leader_epoch
+        return _Found(log.log_start_offset, -1, epoch)
     if timestamp in {_LATEST_TIERED, _EARLIEST_TO_BE_TIERED}:
         return _Found()
     if timestamp == _MAX_TIMESTAMP:
@@ -146,9 +146,8 @@ def _found(partition: Partition, timestamp: int) -> _Found:
     return _Found() if batch is None else _first_record(batch, timestamp)
 
 
-def _first_record(stored: StoredBatch, timestamp_ms: int) -> _Found:
-    batch = next(read_batches(stored.encoded, check_crc=False))
+def _first_record(batch: RecordBatch, timestamp_ms: int) -> _Found:
     for record in batch:
         if record.timestamp_ms >= timestamp_ms:
-            return _Found(record.offset, record.timestamp_ms, stored.leader_epoch)
+            return _Found(record.offset, record.timestamp_ms, batch.partition_leader_epoch)
     return _Found()

@@ -1,132 +1,247 @@
-"""One partition's batches in the order of their offsets, held in memory.
+"""One partition's log: segments in the order of their offsets.
 
-Batches are kept as they were sent, compressed bytes included; the log reads only headers. All that
-others see is this class's public face (append, read, truncate, retain, look-ups), so that a log of
-segments in a directory can stand in its place.
+Batches are kept as they were sent, compressed bytes included; the log reads only headers. The last
+segment is the active one: appends go there, and it is never dropped.
 
 Invariants.
-    Offsets never change and never repeat; batches follow each other without a gap.
-    log_start_offset <= every batch's base offset < log_end_offset.
-    size_bytes is the sum of the batches' sizes.
+    Offsets never change and never repeat.
+    Segments do not overlap, and the first base <= log_start_offset. The first segment is made by
+    the first append: a cluster may have 100,000 partitions that nobody writes to.
+    log_start_offset <= log_end_offset; size_bytes is the sum of the segments' sizes.
 
 Thread-safety: the broker's thread.
-Source: Kafka UnifiedLog for the words and for what retention may delete.
+Source: Kafka UnifiedLog and LocalLog (4.3).
 """
 
 import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from operator import attrgetter
 
-from kprod.broker.log.stored_batch import StoredBatch
+from kprod._core.record.batch_reader import RecordBatch
+from kprod._core.record.batch_rewrite import rewrite_offsets
+from kprod.broker.log.file_names import log_file_name
+from kprod.broker.log.segment import Segment
+from kprod.broker.log.store import Store
+
+_RELATIVE_OFFSET_MAX = 2**31 - 1
+_BASE_OFFSET = attrgetter("base_offset")
 
 
 class PartitionLog:
-    """The batches of one partition."""
+    """The batches of one partition.
 
-    __slots__ = ("_base_offsets", "_batches", "log_end_offset", "log_start_offset", "size_bytes")
+    Attributes:
+        log_start_offset: First offset that can be read.
+        log_end_offset: Offset of the next record.
+        size_bytes: Of all segments.
+    """
 
-    def __init__(self) -> None:
-        """Make an empty log that starts at offset 0."""
-        self._batches: list[StoredBatch] = []
-        self._base_offsets: list[int] = []
+    __slots__ = (
+        "_index_interval_bytes",
+        "_segments",
+        "_store",
+        "log_end_offset",
+        "log_start_offset",
+        "size_bytes",
+    )
+
+    def __init__(self, store: Store, *, index_interval_bytes: int = 0) -> None:
+        """Make an empty log that starts at offset 0.
+
+        Args:
+            store: For this log's segments alone.
+            index_interval_bytes: Bytes between two entries of a segment's index; 0 makes an entry
+                for each batch.
+        """
+        self._store = store
+        self._index_interval_bytes = index_interval_bytes
+        self._segments: list[Segment] = []
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.size_bytes = 0
 
-    def __len__(self) -> int:
-        """Number of batches."""
-        return len(self._batches)
+    @property
+    def segment_count(self) -> int:
+        """Number of segments, the active one included."""
+        return len(self._segments)
 
-    def append(self, batch: StoredBatch) -> None:
-        """Put a batch at the end; its base offset must be `log_end_offset`."""
-        self._batches.append(batch)
-        self._base_offsets.append(batch.base_offset)
-        self.log_end_offset = batch.last_offset + 1
-        self.size_bytes += len(batch.encoded)
+    def append(
+        self, batch: RecordBatch, encoded: memoryview, *, leader_epoch: int, segment_bytes: int
+    ) -> int:
+        """Give a batch its offsets and put it at the end.
 
-    def read(self, offset: int, *, limit_offset: int, max_bytes: int) -> list[memoryview]:
-        """Whole batches from the one that holds an offset.
+        Args:
+            batch: A validated batch; its own offset and epoch do not matter.
+            encoded: The same bytes, writable; the log may keep them.
+            leader_epoch: Of the leader that appends.
+            segment_bytes: Size past which the active segment is closed first.
+
+        Returns:
+            The batch's base offset.
+        """
+        base_offset = self.log_end_offset
+        last_offset = base_offset + batch.last_offset_delta
+        if self._needs_roll(last_offset, segment_bytes - len(encoded)):
+            self._segments.append(self._new_segment(base_offset))
+        rewrite_offsets(encoded, base_offset, leader_epoch)
+        self._segments[-1].append(encoded, last_offset, batch.max_timestamp_ms)
+        self.log_end_offset = last_offset + 1
+        self.size_bytes += len(encoded)
+        return base_offset
+
+    def read(
+        self, offset: int, *, limit_offset: int, max_bytes: int, whole_first: bool = True
+    ) -> list[memoryview]:
+        """Read bytes from the batch that holds an offset, the last batch perhaps cut off.
 
         Args:
             offset: First offset wanted, within the log.
-            limit_offset: Batches that begin at or beyond it are not given.
-            max_bytes: Most bytes; the first batch comes whatever its size.
+            limit_offset: Nothing is given from the batch on that holds it.
+            max_bytes: Most bytes, but for the first batch.
+            whole_first: Whether the first batch comes whatever its size; otherwise nothing is
+                given when it does not fit.
 
         Returns:
-            Views of the stored bytes, not copies.
+            The bytes in pieces, all of one segment, each beginning at a batch; views, not copies,
+            when the log is in memory.
         """
-        pieces: list[memoryview] = []
-        left = max_bytes
-        for batch in self._from(offset):
-            if batch.base_offset >= limit_offset or (pieces and len(batch.encoded) > left):
-                break
-            pieces.append(batch.encoded)
-            left -= len(batch.encoded)
-            if left <= 0:
-                break
-        return pieces
+        if offset >= limit_offset:
+            return []
+        for index in range(self._index_of(offset), len(self._segments)):
+            segment = self._segments[index]
+            place = segment.place_of(offset)
+            if place is None:
+                continue  # the offset lies behind the segment's last batch
+            position, first_bytes = place
+            readable_bytes = _limit_position(segment, limit_offset) - position
+            if first_bytes > max_bytes:
+                if not whole_first:
+                    return []
+                max_bytes = first_bytes
+            return segment.read(position, min(max_bytes, readable_bytes))
+        return []
 
     def bytes_between(self, offset: int, limit_offset: int, *, enough: int) -> int:
-        """Bytes readable from an offset to a limit, counted no further than `enough`."""
-        total = 0
-        for batch in self._from(offset):
-            if batch.base_offset >= limit_offset or total >= enough:
-                break
-            total += len(batch.encoded)
-        return total
-
-    def batches(self) -> Sequence[StoredBatch]:
-        """All batches, oldest first; valid until the next change."""
-        return self._batches
-
-    def first_batch_at(self, timestamp_ms: int, limit_offset: int) -> StoredBatch | None:
-        """The first batch that has a record of that time or later, before a limit."""
-        for batch in self._batches:
-            if batch.base_offset >= limit_offset:
-                return None
-            if batch.max_timestamp_ms >= timestamp_ms:
-                return batch
-        return None
-
-    def latest_batch(self, limit_offset: int) -> StoredBatch | None:
-        """The first batch with the largest timestamp, before a limit."""
-        chosen: StoredBatch | None = None
-        for batch in self._batches:
-            if batch.base_offset >= limit_offset:
-                break
-            if chosen is None or batch.max_timestamp_ms > chosen.max_timestamp_ms:
-                chosen = batch
-        return chosen
-
-    def truncate_to(self, offset: int) -> None:
-        """Drop every batch that holds an offset at or beyond this one."""
-        while self._batches and self._batches[-1].last_offset >= offset:
-            batch = self._batches.pop()
-            self._base_offsets.pop()
-            self.log_end_offset = batch.base_offset
-            self.size_bytes -= len(batch.encoded)
-
-    def retain(self, retention_bytes: int, *, limit_offset: int) -> None:
-        """Drop oldest batches until the rest fits.
+        """Count the readable bytes from an offset to a limit.
 
         Args:
-            retention_bytes: Size to come down to; negative keeps all. The newest batch stays.
-            limit_offset: Batches that reach it stay: they are not replicated yet.
-        """
-        if retention_bytes < 0 or self.size_bytes <= retention_bytes:
-            return
-        dropped = 0
-        for batch in self._batches[:-1]:
-            if self.size_bytes <= retention_bytes or batch.last_offset >= limit_offset:
-                break
-            self.size_bytes -= len(batch.encoded)
-            self.log_start_offset = batch.last_offset + 1
-            dropped += 1
-        del self._batches[:dropped]
-        del self._base_offsets[:dropped]
+            offset: Within the log.
+            limit_offset: Exclusive.
+            enough: Most that the caller counts; the answer where the two lie in different
+                segments.
 
-    def _from(self, offset: int) -> Iterator[StoredBatch]:
-        first = max(bisect.bisect_right(self._base_offsets, offset) - 1, 0)
-        if self._batches and self._batches[first].last_offset < offset:
-            first += 1  # the offset is the log's end
-        for index in range(first, len(self._batches)):
-            yield self._batches[index]
+        Returns:
+            At most `enough`.
+        """
+        if offset >= limit_offset or not self._segments:
+            return 0
+        first, last = self._index_of(offset), self._index_of(limit_offset - 1)
+        if first != last:
+            return enough
+        segment = self._segments[first]
+        place = segment.place_of(offset)
+        if place is None:
+            return 0
+        return min(_limit_position(segment, limit_offset) - place[0], enough)
+
+    def batches(self) -> Iterator[RecordBatch]:
+        """Read all batches, oldest first; the log must not change meanwhile."""
+        for segment in self._segments:
+            for header in segment.headers():
+                yield segment.batch(header)
+
+    def first_batch_at(self, timestamp_ms: int, limit_offset: int) -> RecordBatch | None:
+        """Find the first batch that has a record of that time or later, before a limit."""
+        for segment in self._segments:
+            if segment.largest.timestamp_ms < timestamp_ms:
+                continue
+            for header in segment.headers_at(timestamp_ms):
+                if header.base_offset >= limit_offset:
+                    return None
+                if header.max_timestamp_ms >= timestamp_ms:
+                    return segment.batch(header)
+        return None
+
+    def latest_batch(self, limit_offset: int) -> RecordBatch | None:
+        """Find the first batch with the largest timestamp, before a limit."""
+        latest_ms = -1
+        found = None
+        for segment in self._segments:
+            if segment.base_offset >= limit_offset:
+                break
+            if found is not None and segment.largest.timestamp_ms <= latest_ms:
+                continue
+            # A limit within the segment may exclude the batch that its largest timestamp is of.
+            whole = segment.next_offset <= limit_offset
+            headers = segment.headers_at(segment.largest.timestamp_ms if whole else -1)
+            for header in headers:
+                if header.base_offset >= limit_offset:
+                    break
+                if found is None or header.max_timestamp_ms > latest_ms:
+                    latest_ms = header.max_timestamp_ms
+                    found = (segment, header)
+        return None if found is None else found[0].batch(found[1])
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop every batch that holds an offset at or beyond this one.
+
+        Args:
+            offset: At least `log_start_offset`.
+        """
+        if not self._segments:
+            return
+        while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
+            self._drop(len(self._segments) - 1)
+        active = self._segments[-1]
+        before = active.size_bytes
+        active.truncate_to(offset)
+        self.size_bytes -= before - active.size_bytes
+        self.log_end_offset = active.next_offset
+
+    def retain(self, retention_bytes: int, *, limit_offset: int) -> None:
+        """Drop the oldest segments while the rest is at least as large as asked for.
+
+        Args:
+            retention_bytes: Size that must be left; negative keeps all. The active segment stays.
+            limit_offset: A segment that reaches it stays: its records are not replicated yet.
+        """
+        if retention_bytes < 0:
+            return
+        while len(self._segments) > 1:
+            oldest = self._segments[0]
+            too_small = self.size_bytes - retention_bytes < oldest.size_bytes
+            if too_small or oldest.next_offset > limit_offset:
+                return
+            # The start moves before the file goes: no reader may be sent to a missing file.
+            self.log_start_offset = max(self.log_start_offset, self._segments[1].base_offset)
+            self._drop(0)
+
+    def _needs_roll(self, last_offset: int, size_bytes_max: int) -> bool:
+        if not self._segments:
+            return True
+        active = self._segments[-1]
+        if not active.size_bytes:
+            return False
+        overflows = last_offset - active.base_offset > _RELATIVE_OFFSET_MAX
+        return overflows or active.size_bytes > size_bytes_max
+
+    def _drop(self, index: int) -> None:
+        segment = self._segments.pop(index)
+        self.size_bytes -= segment.size_bytes
+        self._store.remove(log_file_name(segment.base_offset))
+
+    def _index_of(self, offset: int) -> int:
+        if len(self._segments) < 2:  # noqa: PLR2004 - nothing to choose from
+            return 0
+        return max(bisect.bisect_right(self._segments, offset, key=_BASE_OFFSET) - 1, 0)
+
+    def _new_segment(self, base_offset: int) -> Segment:
+        file = self._store.create(log_file_name(base_offset))
+        return Segment(file, base_offset, index_interval_bytes=self._index_interval_bytes)
+
+
+def _limit_position(segment: Segment, limit_offset: int) -> int:
+    if limit_offset >= segment.next_offset:
+        return segment.size_bytes
+    place = segment.place_of(limit_offset)
+    return segment.size_bytes if place is None else place[0]

@@ -19,7 +19,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kprod._core.record.batch_reader import RecordBatch
-from kprod.broker.log.stored_batch import StoredBatch
 from kprod.protocol.error_table import ErrorCode
 
 BATCHES_KEPT = 5
@@ -98,8 +97,13 @@ class ProducerStates:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message
         return ErrorCode.NONE, ""
 
-    def remember(self, batch: StoredBatch) -> None:
-        """Take note of a batch that was appended; one without a producer id is nothing."""
+    def remember(self, batch: RecordBatch, base_offset: int) -> None:
+        """Take note of a batch that was appended; one without a producer id is nothing.
+
+        Args:
+            batch: Its own base offset does not matter.
+            base_offset: Its place in the log.
+        """
         if batch.producer_id < 0:
             return
         entry = self._entries.get(batch.producer_id)
@@ -110,14 +114,14 @@ class ProducerStates:
         known = KnownBatch(
             batch.base_sequence,
             batch.last_sequence,
-            batch.base_offset,
-            batch.last_offset,
+            base_offset,
+            base_offset + batch.last_offset_delta,
             batch.max_timestamp_ms,
         )
         entry.batches.append(known)
 
-    def rebuild(self, batches: Iterable[StoredBatch]) -> None:
+    def rebuild(self, batches: Iterable[RecordBatch]) -> None:
         """Forget all and learn from a log's batches, oldest first."""
         self._entries.clear()
         for batch in batches:
-            self.remember(batch)
+            self.remember(batch, batch.base_offset)

@@ -287,12 +287,12 @@ def test_full_logs_refuse() -> None:
 
 
 def test_retention_drops_the_oldest() -> None:
-    """The log keeps its newest batches, and says where it begins."""
-    size = len(batch())
-    world = World(config=EmbeddedConfig(retention_bytes=3 * size))
+    """The log keeps at least what is asked for, drops whole segments, and says where it begins."""
+    records = encode_batch([(TIMESTAMP_MS, b"k", b"v" * 600_000, ())])
+    world = World(config=EmbeddedConfig(retention_bytes=3 * len(records)))
     client = world.client()
 
-    answers = [client.produced(batch()) for _ in range(10)]
+    answers = [client.produced(records) for _ in range(10)]
 
     assert [answer["base_offset"] for answer in answers] == list(range(10))
     assert world.cluster.describe("orders", 0).log_start_offset == 7

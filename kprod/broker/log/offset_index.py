@@ -1,0 +1,79 @@
+"""A segment's sparse index from offsets to positions.
+
+An entry is the offset of a batch's last record, relative to the segment's base, and the batch's
+position. A look-up gives the newest entry at or below an offset; the scan of headers begins there.
+
+Complexity: O(log n) for a look-up, amortized O(1) for an append.
+
+Invariants.
+    Offsets and positions rise strictly.
+
+Thread-safety: the broker's thread.
+Source: Kafka OffsetIndex (4.3).
+"""
+
+import bisect
+from array import array
+
+
+class OffsetIndex:
+    """Relative offsets and positions."""
+
+    __slots__ = ("_offsets", "_positions")
+
+    def __init__(self) -> None:
+        """Make an empty index."""
+        self._offsets = array("I")
+        self._positions = array("Q")
+
+    def __len__(self) -> int:
+        """Number of entries."""
+        return len(self._offsets)
+
+    def append(self, relative_offset: int, position: int) -> None:
+        """Add an entry.
+
+        Args:
+            relative_offset: Of the batch's last record less the base offset, above the last entry.
+            position: Of the batch in the segment, in bytes.
+        """
+        self._offsets.append(relative_offset)
+        self._positions.append(position)
+
+    def floor_position(self, relative_offset: int) -> int:
+        """Look an offset up.
+
+        Args:
+            relative_offset: Less the base offset; a negative one is below every entry.
+
+        Returns:
+            Position of the newest entry at or below the offset, 0 when there is none.
+        """
+        if relative_offset < 0:
+            return 0
+        index = bisect.bisect_right(self._offsets, relative_offset) - 1
+        return self._positions[index] if index >= 0 else 0
+
+    def ceiling(self, relative_offset: int, size_bytes: int) -> tuple[int, int] | None:
+        """Look an offset up in an index that has an entry for each batch.
+
+        Args:
+            relative_offset: Less the base offset.
+            size_bytes: Of the segment, where the last batch ends.
+
+        Returns:
+            Position and size of the first batch that ends at or beyond the offset, if any.
+        """
+        index = bisect.bisect_left(self._offsets, relative_offset)
+        positions = self._positions
+        if index == len(positions):
+            return None
+        position = positions[index]
+        end = positions[index + 1] if index + 1 < len(positions) else size_bytes
+        return position, end - position
+
+    def truncate(self, size_bytes: int) -> None:
+        """Drop the entries of batches at or beyond a position."""
+        kept = bisect.bisect_left(self._positions, size_bytes)
+        del self._offsets[kept:]
+        del self._positions[kept:]

@@ -1,0 +1,54 @@
+"""Where a log's bytes are kept: named files that grow at the end, in memory or elsewhere.
+
+A `Store` belongs to one partition. Everything above it (segments, look-up, retention) works on
+these two protocols and does not know the kind of store.
+
+Thread-safety: the broker's thread.
+Source: Kafka FileRecords and LogSegment for what a log needs of a file.
+"""
+
+from typing import Protocol
+
+
+class RecordFile(Protocol):
+    """One segment's batches, one after another."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in the file; the position of the next append."""
+
+    def append(self, encoded: memoryview) -> None:
+        """Write one whole batch at the end.
+
+        Args:
+            encoded: The batch; a store in memory keeps this buffer, and nobody may change it.
+        """
+
+    def read(self, position: int, count_bytes: int) -> list[memoryview]:
+        """Read a range of bytes.
+
+        Args:
+            position: The first byte of a batch, or the end of the file.
+            count_bytes: At least 0; less is returned only at the end of the file.
+
+        Returns:
+            The bytes in order, in pieces of the store's choice; none of them is empty. The first
+            piece holds the first batch's header, as far as it is within `count_bytes`.
+        """
+
+    def truncate(self, size_bytes: int) -> None:
+        """Drop all bytes from a batch's first byte on.
+
+        Args:
+            size_bytes: The new size, at most the present one.
+        """
+
+
+class Store(Protocol):
+    """The files of one partition."""
+
+    def create(self, name: str) -> RecordFile:
+        """Make an empty file; one of that name is replaced."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file that `create` made."""

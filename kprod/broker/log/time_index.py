@@ -1,0 +1,65 @@
+"""A segment's sparse index from timestamps to offsets.
+
+An entry is the largest timestamp so far and the relative offset of the last record of the first
+batch that has it: no record before that batch is as late.
+
+Complexity: O(log n) for a look-up, amortized O(1) for an append.
+
+Invariants.
+    Timestamps and offsets rise strictly.
+
+Thread-safety: the broker's thread.
+Source: Kafka TimeIndex (4.3).
+"""
+
+import bisect
+from array import array
+from typing import NamedTuple
+
+
+class TimeEntry(NamedTuple):
+    """A timestamp and the batch that has it first.
+
+    Attributes:
+        timestamp_ms: The largest so far, −1 when no batch has one.
+        relative_offset: Of the batch's last record less the segment's base offset.
+    """
+
+    timestamp_ms: int
+    relative_offset: int
+
+
+NO_TIME = TimeEntry(-1, 0)
+
+
+class TimeIndex:
+    """Timestamps and relative offsets."""
+
+    __slots__ = ("_offsets", "_timestamps")
+
+    def __init__(self) -> None:
+        """Make an empty index."""
+        self._timestamps = array("q")
+        self._offsets = array("I")
+
+    def __len__(self) -> int:
+        """Number of entries."""
+        return len(self._timestamps)
+
+    def maybe_append(self, entry: TimeEntry) -> None:
+        """Add an entry, unless its timestamp is not above the newest one's."""
+        timestamps = self._timestamps
+        if entry.timestamp_ms > (timestamps[-1] if timestamps else NO_TIME.timestamp_ms):
+            timestamps.append(entry.timestamp_ms)
+            self._offsets.append(entry.relative_offset)
+
+    def floor(self, timestamp_ms: int) -> TimeEntry:
+        """The newest entry at or below a timestamp; `NO_TIME` when there is none."""
+        index = bisect.bisect_right(self._timestamps, timestamp_ms) - 1
+        return TimeEntry(self._timestamps[index], self._offsets[index]) if index >= 0 else NO_TIME
+
+    def truncate(self, next_relative_offset: int) -> None:
+        """Drop the entries at or beyond an offset."""
+        kept = bisect.bisect_left(self._offsets, next_relative_offset)
+        del self._timestamps[kept:]
+        del self._offsets[kept:]

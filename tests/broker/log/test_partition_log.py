@@ -1,0 +1,177 @@
+"""A partition's log beside a list of batches: the same answers after any history."""
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from kprod.broker.log.memory_store import MemoryStore
+from kprod.broker.log.partition_log import PartitionLog
+from kprod.record.reader import read_batches, read_records
+from tests.oracle.record_v2 import encode_batch
+
+TIMES_MS = st.integers(0, 20)
+OFFSETS = st.integers(0, 200)
+
+
+class Stored(NamedTuple):
+    """What the model knows of a batch."""
+
+    base_offset: int
+    last_offset: int
+    max_timestamp_ms: int
+    size_bytes: int
+
+
+def append(log: PartitionLog, *timestamps_ms: int, segment_bytes: int = 1 << 30) -> Stored:
+    """Append a batch with a record for each timestamp."""
+    rows = [(timestamp_ms, b"k", b"value", ()) for timestamp_ms in timestamps_ms]
+    encoded = memoryview(bytearray(encode_batch(rows)))
+    batch = next(read_batches(encoded))
+    base_offset = log.append(batch, encoded, leader_epoch=3, segment_bytes=segment_bytes)
+    last_offset = base_offset + len(timestamps_ms) - 1
+    return Stored(base_offset, last_offset, max(timestamps_ms), len(encoded))
+
+
+class LogBesideModel(RuleBasedStateMachine):
+    """Appends, truncation and retention in any order; after each step the log says the same."""
+
+    @initialize(interval=st.sampled_from([0, 1, 300]))
+    def begin(self, interval: int) -> None:
+        """Make a log whose segments hold a few batches."""
+        self.log = PartitionLog(MemoryStore(), index_interval_bytes=interval)
+        self.model: list[Stored] = []
+        self.start = 0
+
+    @rule(times=st.lists(TIMES_MS, min_size=1, max_size=4), segment_bytes=st.integers(1, 1_000))
+    def append(self, times: list[int], segment_bytes: int) -> None:
+        """Append a batch, in a new segment where the old one is full."""
+        self.model.append(append(self.log, *times, segment_bytes=segment_bytes))
+
+    @rule(back=st.integers(0, 8))
+    def truncate(self, back: int) -> None:
+        """Cut a suffix off; a batch that holds the offset goes whole."""
+        offset = max(self.log.log_end_offset - back, self.start)
+        self.log.truncate_to(offset)
+        while self.model and self.model[-1].last_offset >= offset:
+            self.model.pop()
+
+    @rule(retention_bytes=st.integers(0, 1_000), back=st.integers(0, 8))
+    def retain(self, retention_bytes: int, back: int) -> None:
+        """Drop old segments; at least what was asked for stays, and all that is not replicated."""
+        limit = max(self.log.log_end_offset - back, self.start)
+        before = self.log.size_bytes
+        self.log.retain(retention_bytes, limit_offset=limit)
+        assert self.log.size_bytes >= min(before, retention_bytes)
+        dropped = [it for it in self.model if it.last_offset < self.log.log_start_offset]
+        assert all(it.last_offset < limit for it in dropped)
+        self.start = self.log.log_start_offset
+        self.model = self.model[len(dropped) :]
+
+    @rule(offset=OFFSETS, limit=OFFSETS, max_bytes=st.integers(1, 600))
+    def read(self, offset: int, limit: int, max_bytes: int) -> None:
+        """Bytes from the batch that holds the offset, none of the batch that holds the limit."""
+        if not self.start <= offset <= self.log.log_end_offset:
+            return
+        pieces = self.log.read(offset, limit_offset=limit, max_bytes=max_bytes)
+        wanted = [it for it in self.model if it.last_offset >= offset and it.last_offset < limit]
+        got = b"".join(pieces)
+        if not wanted:
+            assert not got
+            return
+        assert 0 < len(got) <= max(max_bytes, wanted[0].size_bytes)
+        batches = list(read_batches(got))
+        assert [it.base_offset for it in batches] == [
+            it.base_offset for it in wanted[: len(batches)]
+        ]
+        assert batches
+
+    @rule(offset=OFFSETS, limit=OFFSETS)
+    def count(self, offset: int, limit: int) -> None:
+        """Readable bytes are counted exactly within a segment, and never too few beyond it."""
+        if not self.start <= offset <= self.log.log_end_offset:
+            return
+        wanted = sum(it.size_bytes for it in self.model if offset <= it.last_offset < limit)
+        counted = self.log.bytes_between(offset, limit, enough=100_000)
+        assert counted == wanted or (counted == 100_000 and self.log.segment_count > 1)
+
+    @rule(timestamp_ms=TIMES_MS, back=st.integers(0, 8))
+    def look_up_by_time(self, timestamp_ms: int, back: int) -> None:
+        """The first batch as late as a time, before a limit."""
+        limit = max(self.log.log_end_offset - back, self.start)
+        found = self.log.first_batch_at(timestamp_ms, limit)
+        wanted = [
+            it.base_offset
+            for it in self.model
+            if it.max_timestamp_ms >= timestamp_ms and it.base_offset < limit
+        ]
+        assert (None if found is None else found.base_offset) == next(iter(wanted), None)
+
+    @rule(back=st.integers(0, 8))
+    def look_up_largest(self, back: int) -> None:
+        """The first batch that has the largest timestamp, before a limit."""
+        limit = max(self.log.log_end_offset - back, self.start)
+        found = self.log.latest_batch(limit)
+        within = [it for it in self.model if it.base_offset < limit]
+        wanted = max(within, key=lambda it: it.max_timestamp_ms, default=None)
+        assert (found is None) == (wanted is None)
+        assert found is None or wanted is None or found.base_offset == wanted.base_offset
+
+    @invariant()
+    def holds_what_was_appended(self) -> None:
+        """Size, end, and each batch with its offsets and its leader's epoch."""
+        assert self.log.size_bytes == sum(it.size_bytes for it in self.model)
+        if self.model:
+            assert self.log.log_end_offset == self.model[-1].last_offset + 1
+        stored = [
+            (it.base_offset, it.last_offset, it.max_timestamp_ms, it.size_bytes)
+            for it in self.log.batches()
+        ]
+        assert stored == [tuple(it) for it in self.model]
+        assert {it.partition_leader_epoch for it in self.log.batches()} <= {3}
+
+
+TestLogBesideModel = LogBesideModel.TestCase
+TestLogBesideModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_the_last_batch_is_cut_off_at_the_limit_of_bytes() -> None:
+    """As in Kafka: every client must bear it. The first batch comes whole (KIP-74)."""
+    log = PartitionLog(MemoryStore())
+    sizes = [append(log, 1, 2).size_bytes for _ in range(3)]
+
+    cut = b"".join(log.read(0, limit_offset=6, max_bytes=sizes[0] + 10))
+    whole = b"".join(log.read(2, limit_offset=6, max_bytes=1))
+
+    assert len(cut) == sizes[0] + 10
+    assert [it.offset for it in read_records(cut)] == [0, 1]
+    assert [it.offset for it in read_records(whole)] == [2, 3]
+    assert log.read(2, limit_offset=6, max_bytes=1, whole_first=False) == []
+
+
+def test_a_batch_that_holds_the_limit_is_not_read() -> None:
+    """A high watermark within a batch, as a follower held in the middle makes it."""
+    log = PartitionLog(MemoryStore())
+    append(log, 1, 2, 3)
+
+    assert log.read(0, limit_offset=2, max_bytes=1 << 20) == []
+    assert log.bytes_between(0, 2, enough=1 << 20) == 0
+
+
+@pytest.mark.parametrize("interval", [0, 4_096])
+def test_relative_offsets_do_not_overflow(interval: int) -> None:
+    """A segment ends before an offset that is 2³¹ above its base (KAFKA-6530)."""
+    log = PartitionLog(MemoryStore(), index_interval_bytes=interval)
+    append(log, 1)
+    log.log_end_offset = 2**31 - 2
+    append(log, 5, 6)  # its last offset is 2³¹−1
+    assert log.segment_count == 1
+    append(log, 7)
+
+    assert log.segment_count == 2
+    assert [it.base_offset for it in log.batches()] == [0, 2**31 - 2, 2**31]
+    found = log.first_batch_at(7, 2**31 + 1)
+    assert found is not None
+    assert found.base_offset == 2**31
