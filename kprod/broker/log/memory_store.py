@@ -5,6 +5,8 @@ Thread-safety: the broker's thread.
 
 import bisect
 
+from kprod.broker.log.store import Table
+
 
 class MemoryRecordFile:
     """Batches and their positions.
@@ -47,13 +49,30 @@ class MemoryRecordFile:
 
 
 class MemoryStore:
-    """Files that only their segments refer to."""
+    """Files of batches by name; tables are not kept, since their indexes are in memory anyway."""
 
-    __slots__ = ()
+    __slots__ = ("_files",)
 
-    def create(self, name: str) -> MemoryRecordFile:  # noqa: ARG002 - a store's; memory has no names
+    def __init__(self) -> None:
+        """Make an empty store."""
+        self._files: dict[str, MemoryRecordFile] = {}
+
+    def create(self, name: str) -> MemoryRecordFile:
         """Make an empty file."""
-        return MemoryRecordFile()
+        file = self._files[name] = MemoryRecordFile()
+        return file
+
+    def open(self, name: str) -> MemoryRecordFile:
+        """Give a file that exists."""
+        return self._files[name]
+
+    def save(self, name: str, table: Table) -> None:
+        """Do nothing."""
 
     def remove(self, name: str) -> None:
-        """Do nothing: the segment that is dropped held the only reference."""
+        """Forget a file, if it exists."""
+        self._files.pop(name, None)
+
+    def names(self) -> list[str]:
+        """Names of all files, in order."""
+        return sorted(self._files)

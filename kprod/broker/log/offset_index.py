@@ -13,6 +13,7 @@ Source: Kafka OffsetIndex (4.3).
 """
 
 import bisect
+import sys
 from array import array
 
 
@@ -24,11 +25,20 @@ class OffsetIndex:
     def __init__(self) -> None:
         """Make an empty index."""
         self._offsets = array("I")
-        self._positions = array("Q")
+        self._positions = array("I")
 
     def __len__(self) -> int:
         """Number of entries."""
         return len(self._offsets)
+
+    def encoded(self) -> bytes:
+        """The content of an `.index` file: pairs of relative offset and position, 8 bytes each."""
+        pairs = array("I", bytes(8 * len(self._offsets)))
+        pairs[0::2] = self._offsets
+        pairs[1::2] = self._positions
+        if sys.byteorder == "little":
+            pairs.byteswap()
+        return pairs.tobytes()
 
     def append(self, relative_offset: int, position: int) -> None:
         """Add an entry.

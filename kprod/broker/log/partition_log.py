@@ -19,7 +19,12 @@ from operator import attrgetter
 
 from kprod._core.record.batch_reader import RecordBatch
 from kprod._core.record.batch_rewrite import rewrite_offsets
-from kprod.broker.log.file_names import log_file_name
+from kprod.broker.log.file_names import (
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    segment_file_name,
+)
 from kprod.broker.log.segment import Segment
 from kprod.broker.log.store import Store
 
@@ -82,7 +87,7 @@ class PartitionLog:
         base_offset = self.log_end_offset
         last_offset = base_offset + batch.last_offset_delta
         if self._needs_roll(last_offset, segment_bytes - len(encoded)):
-            self._segments.append(self._new_segment(base_offset))
+            self._roll(base_offset)
         rewrite_offsets(encoded, base_offset, leader_epoch)
         self._segments[-1].append(encoded, last_offset, batch.max_timestamp_ms)
         self.log_end_offset = last_offset + 1
@@ -216,6 +221,11 @@ class PartitionLog:
             self.log_start_offset = max(self.log_start_offset, self._segments[1].base_offset)
             self._drop(0)
 
+    def save_indexes(self) -> None:
+        """Write the active segment's indexes; those of the others were written when it was made."""
+        if self._segments:
+            self._segments[-1].save_indexes(self._store)
+
     def _needs_roll(self, last_offset: int, size_bytes_max: int) -> bool:
         if not self._segments:
             return True
@@ -228,16 +238,21 @@ class PartitionLog:
     def _drop(self, index: int) -> None:
         segment = self._segments.pop(index)
         self.size_bytes -= segment.size_bytes
-        self._store.remove(log_file_name(segment.base_offset))
+        for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            self._store.remove(segment_file_name(segment.base_offset, suffix))
 
     def _index_of(self, offset: int) -> int:
         if len(self._segments) < 2:  # noqa: PLR2004 - nothing to choose from
             return 0
         return max(bisect.bisect_right(self._segments, offset, key=_BASE_OFFSET) - 1, 0)
 
-    def _new_segment(self, base_offset: int) -> Segment:
-        file = self._store.create(log_file_name(base_offset))
-        return Segment(file, base_offset, index_interval_bytes=self._index_interval_bytes)
+    def _roll(self, base_offset: int) -> None:
+        if self._segments:
+            self._segments[-1].save_indexes(self._store)
+        file = self._store.create(segment_file_name(base_offset, LOG_SUFFIX))
+        self._segments.append(
+            Segment(file, base_offset, index_interval_bytes=self._index_interval_bytes)
+        )
 
 
 def _limit_position(segment: Segment, limit_offset: int) -> int:

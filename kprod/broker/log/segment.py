@@ -14,8 +14,13 @@ Source: Kafka LogSegment (4.3).
 from collections.abc import Iterator
 
 from kprod._core.record.batch_reader import RecordBatch
+from kprod.broker.log.file_names import (
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    segment_file_name,
+)
 from kprod.broker.log.offset_index import OffsetIndex
-from kprod.broker.log.store import RecordFile
+from kprod.broker.log.store import RecordFile, Store
 from kprod.broker.log.stored_header import HEADER_BYTES, BatchHeader, read_header
 from kprod.broker.log.time_index import NO_TIME, TimeEntry, TimeIndex
 from kprod.record.reader import read_batches
@@ -145,6 +150,12 @@ class Segment:
         entry = self._times.floor(timestamp_ms)
         first = None if entry is NO_TIME else self.locate(self.base_offset + entry.relative_offset)
         return self.headers(0 if first is None else first.position)
+
+    def save_indexes(self, store: Store) -> None:
+        """Write both indexes, the largest timestamp as the last entry by time."""
+        self._times.maybe_append(self.largest)
+        store.save(segment_file_name(self.base_offset, OFFSET_INDEX_SUFFIX), self._offsets)
+        store.save(segment_file_name(self.base_offset, TIME_INDEX_SUFFIX), self._times)
 
     def truncate_to(self, offset: int) -> None:
         """Drop every batch that holds an offset at or beyond this one."""

@@ -44,11 +44,27 @@ class RecordFile(Protocol):
         """
 
 
+class Table(Protocol):
+    """What a store can save beside the batches: an index."""
+
+    def encoded(self) -> bytes:
+        """The content of its file."""
+
+
 class Store(Protocol):
     """The files of one partition."""
 
     def create(self, name: str) -> RecordFile:
         """Make an empty file; one of that name is replaced."""
 
+    def open(self, name: str) -> RecordFile:
+        """Open a file that exists."""
+
+    def save(self, name: str, table: Table) -> None:
+        """Write a table whole; a store in memory does nothing."""
+
     def remove(self, name: str) -> None:
-        """Remove a file that `create` made."""
+        """Remove a file, if it exists."""
+
+    def names(self) -> list[str]:
+        """Names of all files, in order."""

@@ -13,8 +13,11 @@ Source: Kafka TimeIndex (4.3).
 """
 
 import bisect
+import struct
 from array import array
 from typing import NamedTuple
+
+_ENTRY = struct.Struct(">qI")
 
 
 class TimeEntry(NamedTuple):
@@ -45,6 +48,10 @@ class TimeIndex:
     def __len__(self) -> int:
         """Number of entries."""
         return len(self._timestamps)
+
+    def encoded(self) -> bytes:
+        """The content of a `.timeindex` file: pairs of timestamp and offset, 12 bytes each."""
+        return b"".join(map(_ENTRY.pack, self._timestamps, self._offsets))
 
     def maybe_append(self, entry: TimeEntry) -> None:
         """Add an entry, unless its timestamp is not above the newest one's."""

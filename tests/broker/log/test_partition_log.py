@@ -1,5 +1,7 @@
 """A partition's log beside a list of batches: the same answers after any history."""
 
+import tempfile
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -7,6 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from kprod.broker.log.directory_store import DirectoryStore
+from kprod.broker.log.file_pool import FilePool
 from kprod.broker.log.memory_store import MemoryStore
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.record.reader import read_batches, read_records
@@ -38,10 +42,14 @@ def append(log: PartitionLog, *timestamps_ms: int, segment_bytes: int = 1 << 30)
 class LogBesideModel(RuleBasedStateMachine):
     """Appends, truncation and retention in any order; after each step the log says the same."""
 
-    @initialize(interval=st.sampled_from([0, 1, 300]))
-    def begin(self, interval: int) -> None:
+    @initialize(interval=st.sampled_from([0, 1, 300]), in_memory=st.booleans())
+    def begin(self, interval: int, in_memory: bool) -> None:
         """Make a log whose segments hold a few batches."""
-        self.log = PartitionLog(MemoryStore(), index_interval_bytes=interval)
+        self.pool = FilePool(descriptors_max=2)
+        self.directory = tempfile.TemporaryDirectory()
+        on_disk = DirectoryStore(Path(self.directory.name) / "orders-0", self.pool)
+        store = MemoryStore() if in_memory else on_disk
+        self.log = PartitionLog(store, index_interval_bytes=interval)
         self.model: list[Stored] = []
         self.start = 0
 
@@ -118,6 +126,13 @@ class LogBesideModel(RuleBasedStateMachine):
         wanted = max(within, key=lambda it: it.max_timestamp_ms, default=None)
         assert (found is None) == (wanted is None)
         assert found is None or wanted is None or found.base_offset == wanted.base_offset
+
+    def teardown(self) -> None:
+        """Close the files and remove them."""
+        if hasattr(self, "pool"):
+            assert len(self.pool) <= 2
+            self.pool.close()
+            self.directory.cleanup()
 
     @invariant()
     def holds_what_was_appended(self) -> None:
