@@ -68,6 +68,10 @@ class DirectoryRecordFile:
         os.ftruncate(self._pool.descriptor(self._path), size_bytes)
         self.size_bytes = size_bytes
 
+    def sync(self) -> None:
+        """Sync the file's bytes, and its size."""
+        os.fsync(self._pool.descriptor(self._path))
+
 
 class DirectoryStore:
     """The files of one partition, in a directory of their own."""
@@ -99,6 +103,8 @@ class DirectoryStore:
 
     def save(self, name: str, table: Table) -> None:
         """Write a table whole; one of that name is replaced."""
+        # ext4 writes a file out at once when it is emptied and filled again, which takes 1 ms.
+        self.remove(name)
         (self._directory / name).write_bytes(table.encoded())
 
     def remove(self, name: str) -> None:
@@ -106,6 +112,20 @@ class DirectoryStore:
         self._pool.forget(self._path(name))
         with contextlib.suppress(FileNotFoundError):
             (self._directory / name).unlink()
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Rename a file; one of the new name is replaced."""
+        for path in (self._path(name), self._path(new_name)):
+            self._pool.forget(path)
+        (self._directory / name).replace(self._directory / new_name)
+
+    def sync(self) -> None:
+        """Sync the directory itself."""
+        descriptor = os.open(self._directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def names(self) -> list[str]:
         """Names of all files, in order."""

@@ -9,6 +9,8 @@ import re
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+DELETED_SUFFIX = ".deleted"
 _LOG_FILE = re.compile(r"(\d{20})\.log", re.ASCII)
 
 

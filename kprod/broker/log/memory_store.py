@@ -47,6 +47,9 @@ class MemoryRecordFile:
         del self._positions[kept:]
         self.size_bytes = size_bytes
 
+    def sync(self) -> None:
+        """Do nothing: memory does not survive the process."""
+
 
 class MemoryStore:
     """Files of batches by name; tables are not kept, since their indexes are in memory anyway."""
@@ -72,6 +75,13 @@ class MemoryStore:
     def remove(self, name: str) -> None:
         """Forget a file, if it exists."""
         self._files.pop(name, None)
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Give a file another name."""
+        self._files[new_name] = self._files.pop(name)
+
+    def sync(self) -> None:
+        """Do nothing: memory does not survive the process."""
 
     def names(self) -> list[str]:
         """Names of all files, in order."""

@@ -14,21 +14,19 @@ Source: Kafka UnifiedLog and LocalLog (4.3).
 """
 
 import bisect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from kprod._core.record.batch_reader import RecordBatch
 from kprod._core.record.batch_rewrite import rewrite_offsets
 from kprod.broker.log.file_names import (
     LOG_SUFFIX,
-    OFFSET_INDEX_SUFFIX,
-    TIME_INDEX_SUFFIX,
+    SEGMENT_SUFFIXES,
     segment_file_name,
 )
-from kprod.broker.log.segment import Segment
+from kprod.broker.log.segment import RELATIVE_OFFSET_MAX, Segment
 from kprod.broker.log.store import Store
 
-_RELATIVE_OFFSET_MAX = 2**31 - 1
 _BASE_OFFSET = attrgetter("base_offset")
 
 
@@ -50,20 +48,23 @@ class PartitionLog:
         "size_bytes",
     )
 
-    def __init__(self, store: Store, *, index_interval_bytes: int = 0) -> None:
-        """Make an empty log that starts at offset 0.
+    def __init__(
+        self, store: Store, *, index_interval_bytes: int = 0, segments: Sequence[Segment] = ()
+    ) -> None:
+        """Make a log; without segments it is empty and starts at offset 0.
 
         Args:
             store: For this log's segments alone.
             index_interval_bytes: Bytes between two entries of a segment's index; 0 makes an entry
                 for each batch.
+            segments: What the store holds, oldest first, without overlap.
         """
         self._store = store
         self._index_interval_bytes = index_interval_bytes
-        self._segments: list[Segment] = []
-        self.log_start_offset = 0
-        self.log_end_offset = 0
-        self.size_bytes = 0
+        self._segments = list(segments)
+        self.log_start_offset = segments[0].base_offset if segments else 0
+        self.log_end_offset = segments[-1].next_offset if segments else 0
+        self.size_bytes = sum(it.size_bytes for it in segments)
 
     @property
     def segment_count(self) -> int:
@@ -232,13 +233,13 @@ class PartitionLog:
         active = self._segments[-1]
         if not active.size_bytes:
             return False
-        overflows = last_offset - active.base_offset > _RELATIVE_OFFSET_MAX
+        overflows = last_offset - active.base_offset > RELATIVE_OFFSET_MAX
         return overflows or active.size_bytes > size_bytes_max
 
     def _drop(self, index: int) -> None:
         segment = self._segments.pop(index)
         self.size_bytes -= segment.size_bytes
-        for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for suffix in SEGMENT_SUFFIXES:
             self._store.remove(segment_file_name(segment.base_offset, suffix))
 
     def _index_of(self, offset: int) -> int:

@@ -23,7 +23,13 @@ from kprod.broker.log.offset_index import OffsetIndex
 from kprod.broker.log.store import RecordFile, Store
 from kprod.broker.log.stored_header import HEADER_BYTES, BatchHeader, read_header
 from kprod.broker.log.time_index import NO_TIME, TimeEntry, TimeIndex
+from kprod.errors import CorruptRecord
 from kprod.record.reader import read_batches
+
+RELATIVE_OFFSET_MAX = 2**31 - 1
+"""Both indexes hold offsets relative to the segment's base as signed 32-bit integers."""
+
+_WINDOW_BYTES = 1 << 20
 
 
 class Segment:
@@ -50,7 +56,7 @@ class Segment:
         """Make an empty segment.
 
         Args:
-            file: Empty.
+            file: Empty, or to be read by `recover` at once.
             base_offset: 0 or more.
             index_interval_bytes: Bytes between two entries of an index, 0 or more.
         """
@@ -73,11 +79,35 @@ class Segment:
 
         Args:
             encoded: The batch, with its final offsets in it.
-            last_offset: Of its last record; at most 2³¹−1 above `base_offset`.
+            last_offset: Of its last record; at most `RELATIVE_OFFSET_MAX` above `base_offset`.
             max_timestamp_ms: Its largest timestamp.
         """
         position = self._file.size_bytes
         self._file.append(encoded)
+        self._note(position, len(encoded), last_offset, max_timestamp_ms)
+
+    def recover(self) -> int:
+        """Check every batch of a file that another process wrote, and index it.
+
+        Returns:
+            Bytes that were cut off from the first unsound batch on.
+        """
+        position = 0
+        for batch in self._sound_batches():
+            last_offset = batch.last_offset
+            rises = self.next_offset <= batch.base_offset <= last_offset
+            if not rises or last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+                break
+            self._note(position, batch.size_bytes, last_offset, batch.max_timestamp_ms)
+            position += batch.size_bytes
+        cut_bytes = self._file.size_bytes - position
+        if cut_bytes:
+            self._file.truncate(position)
+        return cut_bytes
+
+    def _note(
+        self, position: int, size_bytes: int, last_offset: int, max_timestamp_ms: int
+    ) -> None:
         relative_offset = last_offset - self.base_offset
         if max_timestamp_ms > self.largest.timestamp_ms:
             self.largest = TimeEntry(max_timestamp_ms, relative_offset)
@@ -85,7 +115,7 @@ class Segment:
             self._offsets.append(relative_offset, position)
             self._times.maybe_append(self.largest)
             self._unindexed_bytes = 0
-        self._unindexed_bytes += len(encoded)
+        self._unindexed_bytes += size_bytes
         self.next_offset = last_offset + 1
 
     def locate(self, offset: int) -> BatchHeader | None:
@@ -120,8 +150,7 @@ class Segment:
 
     def batch(self, header: BatchHeader) -> RecordBatch:
         """Read one whole batch."""
-        pieces = self._file.read(header.position, header.size_bytes)
-        encoded = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        encoded = _joined(self._file.read(header.position, header.size_bytes))
         return next(read_batches(encoded, check_crc=False))
 
     def headers(self, position: int = 0) -> Iterator[BatchHeader]:
@@ -172,8 +201,31 @@ class Segment:
         for kept in self.headers():
             self._learn(kept)
 
+    def _sound_batches(self) -> Iterator[RecordBatch]:
+        position, window_bytes = 0, _WINDOW_BYTES
+        while position < self._file.size_bytes:
+            left_bytes = self._file.size_bytes - position
+            window = _joined(self._file.read(position, min(window_bytes, left_bytes)))
+            reader = read_batches(window, check_crc=True)
+            consumed_bytes = 0
+            try:
+                for batch in reader:
+                    consumed_bytes += batch.size_bytes
+                    yield batch
+            except CorruptRecord:
+                return
+            position += consumed_bytes
+            if not consumed_bytes:
+                if len(window) == left_bytes or reader.needed_bytes > left_bytes:
+                    return  # the last batch is cut off
+                window_bytes = max(window_bytes, reader.needed_bytes)
+
     def _learn(self, header: BatchHeader) -> None:
         self.next_offset = header.last_offset + 1
         if header.max_timestamp_ms > self.largest.timestamp_ms:
             relative_offset = header.last_offset - self.base_offset
             self.largest = TimeEntry(header.max_timestamp_ms, relative_offset)
+
+
+def _joined(pieces: list[memoryview]) -> bytes | memoryview:
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -43,6 +43,9 @@ class RecordFile(Protocol):
             size_bytes: The new size, at most the present one.
         """
 
+    def sync(self) -> None:
+        """Make the bytes survive a crash of the operating system."""
+
 
 class Table(Protocol):
     """What a store can save beside the batches: an index."""
@@ -65,6 +68,12 @@ class Store(Protocol):
 
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Rename a file that exists; its open `RecordFile` must not be used any more."""
+
+    def sync(self) -> None:
+        """Make creations, renames and removals survive a crash of the operating system."""
 
     def names(self) -> list[str]:
         """Names of all files, in order."""

@@ -1,0 +1,219 @@
+"""Logs made from files: what was whole is there, what is torn is gone, indexes are as before."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kprod.broker.log.directory_store import DirectoryStore
+from kprod.broker.log.file_pool import FilePool
+from kprod.broker.log.loading import Loaded, load_log
+from kprod.broker.log.memory_store import MemoryStore
+from kprod.broker.log.partition_log import PartitionLog
+from kprod.record.reader import read_batches
+from tests.oracle.record_v2 import encode_batch
+
+INTERVAL_BYTES = 200
+BATCHES = 84
+SEGMENT_BYTES = 3_000
+CRC_COVERS_FROM = 16  # magic, checksum and all that it covers
+
+
+class Place:
+    """A partition's directory."""
+
+    def __init__(self, directory: Path) -> None:
+        """Use a directory."""
+        self.directory = directory
+        self.pool = FilePool()
+        self.store = DirectoryStore(directory, self.pool)
+
+    def load(self) -> Loaded:
+        """Load what is there."""
+        return load_log(self.store, index_interval_bytes=INTERVAL_BYTES)
+
+    def contents(self) -> dict[str, bytes]:
+        """All files."""
+        return {path.name: path.read_bytes() for path in self.directory.iterdir()}
+
+    def put(self, contents: dict[str, bytes]) -> None:
+        """Replace all files."""
+        self.pool.close()
+        for path in self.directory.iterdir():
+            path.unlink()
+        for name, content in contents.items():
+            (self.directory / name).write_bytes(content)
+
+
+def append(log: PartitionLog, number: int) -> None:
+    """Append a batch of two records; timestamps go up and down."""
+    rows = [((number * 7) % 50, b"k%d" % number, b"v" * 20, ()), (number, None, b"w", ())]
+    encoded = memoryview(bytearray(encode_batch(rows)))
+    batch = next(read_batches(encoded))
+    log.append(batch, encoded, leader_epoch=1, segment_bytes=SEGMENT_BYTES)
+
+
+def stored(log: PartitionLog) -> list[bytes]:
+    """All batches' bytes."""
+    return [bytes(it.view) for it in log.batches()]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    """A directory with three segments, the last of at least 20 batches; syncs cost nothing."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    place = Place(tmp_path / "orders-0")
+    log = place.load().log
+    for number in range(BATCHES):
+        append(log, number)
+    log.save_indexes()
+    assert log.segment_count == 3
+    yield place
+    place.pool.close()
+
+
+def test_a_log_is_the_same_after_a_restart(place: Place) -> None:
+    """Batches, offsets, sizes and the files of indexes; nothing is cut."""
+    before = place.contents()
+
+    loaded = place.load()
+    loaded.log.save_indexes()
+
+    assert (loaded.cut_bytes, loaded.cut_offset, loaded.deleted) == (0, -1, ())
+    assert place.contents() == before
+    assert (loaded.log.log_start_offset, loaded.log.log_end_offset) == (0, 2 * BATCHES)
+    assert loaded.log.size_bytes == sum(len(it) for it in stored(loaded.log))
+    append(loaded.log, 99)
+    assert loaded.log.log_end_offset == 2 * BATCHES + 2
+
+
+def test_the_last_segment_is_cut_at_every_byte(place: Place) -> None:
+    """All whole batches below the cut are there, bit for bit, and nothing else; appends go on."""
+    before = place.contents()
+    whole = stored(place.load().log)
+    last = max(name for name in before if name.endswith(".log"))
+    ends = _ends(before[last])
+    assert len(ends) >= 20
+    count_before = len(whole) - len(ends)
+
+    for size in range(len(before[last])):
+        place.store.remove(last)
+        (place.directory / last).write_bytes(before[last][:size])
+        loaded = place.load()
+
+        kept = sum(end <= size for end in ends)
+        assert stored(loaded.log) == whole[: count_before + kept]
+        assert loaded.cut_bytes == size - (ends[kept - 1] if kept else 0)
+        assert loaded.log.log_end_offset == 2 * (count_before + kept)
+        append(loaded.log, count_before + kept)
+        assert stored(loaded.log)[-1] == whole[count_before + kept]
+
+
+def test_recovered_indexes_equal_those_of_an_untouched_log(place: Place) -> None:
+    """After a cut, the rest appended again: each file is as if nothing had happened."""
+    before = place.contents()
+    last = max(name for name in before if name.endswith(".log"))
+    damaged = {name: it for name, it in before.items() if not name.endswith("index")}
+    place.put({**damaged, last: before[last][:1_000]})
+
+    log = place.load().log
+    for number in range(log.log_end_offset // 2, BATCHES):
+        append(log, number)
+    log.save_indexes()
+
+    assert place.contents() == before
+
+
+@pytest.mark.parametrize("flipped_bit", [0, 7])
+def test_a_changed_byte_cuts_the_log_there(place: Place, flipped_bit: int) -> None:
+    """Whatever the checksum covers: the batches before are served, later segments put aside."""
+    before = place.contents()
+    whole = stored(place.load().log)
+    first = min(name for name in before if name.endswith(".log"))
+    ends = _ends(before[first])
+    index = 3
+    start, end = ends[index - 1], ends[index]
+    later = {name + ".deleted" for name in before if not name.startswith(first[:20])}
+
+    for at in range(start + CRC_COVERS_FROM, end):
+        content = bytearray(before[first])
+        content[at] ^= 1 << flipped_bit
+        place.put({**before, first: bytes(content)})
+        loaded = place.load()
+
+        assert stored(loaded.log) == whole[:index]
+        assert loaded.cut_bytes == len(content) - start
+        assert loaded.cut_offset == 2 * index
+        assert set(loaded.deleted) == later
+        assert later <= set(place.store.names())
+
+
+def test_an_offset_that_does_not_rise_cuts_the_log(place: Place) -> None:
+    """No checksum covers a batch's offset: the same batch twice is found by its order."""
+    before = place.contents()
+    last = max(name for name in before if name.endswith(".log"))
+    ends = _ends(before[last])
+    repeated = before[last] + before[last][: ends[0]]
+    place.put({**before, last: repeated})
+
+    loaded = place.load()
+
+    assert loaded.cut_bytes == ends[0]
+    assert loaded.log.log_end_offset == 2 * BATCHES
+
+
+def test_what_was_recovered_is_synced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each segment's batches, and the directory last (KAFKA-10101)."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda it: synced.append(os.fstat(it).st_ino))
+
+    place.load()
+
+    logs = sorted(place.directory.glob("*.log"))
+    assert synced == [path.stat().st_ino for path in (*logs, place.directory)]
+
+
+def test_other_files_are_left_alone(place: Place) -> None:
+    """An index without a segment goes; what has another name is not ours."""
+    before = place.contents()
+    others = {"notes.txt": b"mine", "1.log": b"mine", "partition.metadata": b"version: 0\n"}
+    orphan = "00000000000000009999.timeindex"
+    place.put({**before, **others, orphan: b""})
+
+    loaded = place.load()
+    loaded.log.save_indexes()
+
+    assert place.contents() == {**before, **others}
+
+
+def test_a_batch_larger_than_the_window_is_read(tmp_path: Path) -> None:
+    """Recovery reads a megabyte at a time, and more where one batch is larger."""
+    place = Place(tmp_path / "orders-0")
+    encoded = memoryview(bytearray(encode_batch([(1, None, b"v" * 3_000_000, ())])))
+    log = place.load().log
+    append(log, 1)
+    log.append(next(read_batches(encoded)), encoded, leader_epoch=1, segment_bytes=1 << 30)
+    append(log, 2)
+    whole = stored(log)
+
+    assert stored(place.load().log) == whole
+    place.pool.close()
+
+
+def test_a_store_in_memory_is_loaded_alike() -> None:
+    """The same code over both stores."""
+    store = MemoryStore()
+    log = PartitionLog(store)
+    for number in range(40):
+        append(log, number)
+
+    loaded = load_log(store, index_interval_bytes=0)
+
+    assert stored(loaded.log) == stored(log)
+    assert loaded.log.segment_count == log.segment_count > 1
+
+
+def _ends(content: bytes) -> list[int]:
+    sizes = [batch.size_bytes for batch in read_batches(content)]
+    return [sum(sizes[: index + 1]) for index in range(len(sizes))]
