@@ -8,6 +8,7 @@ Thread-safety: immutable.
 from dataclasses import dataclass
 
 from kprod.spark.task_failure import TooManyBadRows
+from kprod.wording import counted
 
 __all__ = ["RATIO_ROWS_MIN", "BadRowLimits"]
 
@@ -45,8 +46,8 @@ class BadRowLimits:
         else:
             return
         raise TooManyBadRows(
-            f"{bad_count} of {row_count} rows can never be records, and {limit}: {faults};"
-            " correct the query, or raise the limit"
+            f"{bad_count} of {counted(row_count, 'row')} can never be records, and {limit}:"
+            f" {faults}; correct the query, or raise the limit"
         )
 
     def _exceeds_ratio(self, bad_count: int, row_count: int) -> bool:
