@@ -161,16 +161,25 @@ def _draw(plan: Plan, target: str) -> int:
     return 1 if findings else 0
 
 
-def first(seeds: int, without: Sequence[str]) -> int:
+def first(seeds: int, without: Sequence[str], *, shrinks: bool) -> int:
     """Simulate from seed 0 until one fails, and print it; 0 if none did."""
     for seed in range(seeds):
-        verdict = simulate(make_plan(seed, list(FAULTS)))
+        plan = make_plan(seed, list(FAULTS))
+        verdict = simulate(plan)
         findings = [each for each in verdict.findings if each.invariant not in without]
         if findings:
             finding = findings[0]
-            print(f"seed {seed:4}  {finding.invariant:4} {finding.text[:120]}")
+            size = f" {_size_of(plan)}" if shrinks else ""
+            print(f"seed {seed:4}  {finding.invariant:4}{size} {finding.text[:120]}")
             return 1
     return 0
+
+
+def _size_of(plan: Plan) -> str:
+    """Make a failing plan smaller and say how small."""
+    shrinker = Shrinker(plan)
+    plan = shrinker.shrink()
+    return f"{len(plan.operations) + len(plan.faults)} entries ({shrinker.runs} runs)"
 
 
 def shrink(name: str, target: str | None) -> int:
@@ -221,20 +230,24 @@ def main() -> int:
     one = commands.add_parser("first", help="simulate from seed 0 to the first failure")
     one.add_argument("--seeds", type=int, default=2_000)
     one.add_argument("--without", action="append", default=[], help="an invariant not to check")
+    one.add_argument("--shrink", action="store_true", help="say how small its plan can be made")
     planted = commands.add_parser("mutants", help="plant faults, and see which seed finds each")
     planted.add_argument("names", nargs="*")
     planted.add_argument("--seeds", type=int, default=2_000)
     planted.add_argument("--without", action="append", default=[], help="see first")
+    planted.add_argument("--shrink", action="store_true", help="see first")
     planted.add_argument("-j", "--processes", type=int, default=1)
     given = parser.parse_args()
     if given.command == "shrink":
         return shrink(given.plan, given.to)
     if given.command == "first":
-        return first(given.seeds, given.without)
+        return first(given.seeds, given.without, shrinks=given.shrink)
     if given.command == "mutants":
         from tests.sim.mutants import run_mutants  # noqa: PLC0415 - not in a planted copy
 
-        return run_mutants(given.names, given.seeds, given.without, given.processes)
+        options = [f"--without={each}" for each in given.without]
+        options += ["--shrink"] * given.shrink
+        return run_mutants(given.names, given.seeds, options, given.processes)
     if given.command == "run":
         return run(given.seeds, base_of(given.base), given.processes, given.always)
     return replay(given.plan, trace=given.trace, partition=given.partition, picture=given.picture)

@@ -92,13 +92,13 @@ def plant(patch: Path, target: Path) -> None:
             raise PlantingError(f"{patch.name}: {error}") from error
 
 
-def first_kill(patch: Path, seeds: int, without: Sequence[str] = ()) -> str:
+def first_kill(patch: Path, seeds: int, options: Sequence[str] = ()) -> str:
     """Plant one patch and simulate until a seed finds it.
 
     Args:
         patch: To plant.
         seeds: How many to try, from 0.
-        without: Invariants that are not checked.
+        options: More of `tests.sim first`.
 
     Returns:
         Seed and invariant as text; empty if no seed found it.
@@ -109,9 +109,7 @@ def first_kill(patch: Path, seeds: int, without: Sequence[str] = ()) -> str:
     with tempfile.TemporaryDirectory(prefix="kprod-sim-") as place:
         target = Path(place, "tree")
         plant(patch, target)
-        command = [sys.executable, "-m", "tests.sim", "first", "--seeds", str(seeds)]
-        for invariant in without:
-            command += ["--without", invariant]
+        command = [sys.executable, "-m", "tests.sim", "first", "--seeds", str(seeds), *options]
         try:
             done = subprocess.run(
                 command, cwd=target, capture_output=True, text=True, timeout=LIMIT_S, check=False
@@ -124,14 +122,14 @@ def first_kill(patch: Path, seeds: int, without: Sequence[str] = ()) -> str:
 
 
 def run_mutants(
-    names: Sequence[str], seeds: int, without: Sequence[str] = (), processes: int = 1
+    names: Sequence[str], seeds: int, options: Sequence[str] = (), processes: int = 1
 ) -> int:
     """Plant faults and print a table.
 
     Args:
         names: Of patches; none takes those that `mutants.toml` marks with `sim = true`.
         seeds: How many to try for each.
-        without: Invariants that are not checked.
+        options: More of `tests.sim first`.
         processes: Copies at work at once.
 
     Returns:
@@ -141,7 +139,7 @@ def run_mutants(
     missed = []
     with ThreadPoolExecutor(processes) as pool:
         for name, found in zip(
-            chosen, pool.map(partial(_told, seeds=seeds, without=without), chosen), strict=True
+            chosen, pool.map(partial(_told, seeds=seeds, options=options), chosen), strict=True
         ):
             print(f"{name:45} {found or 'not found'}", flush=True)
             if not found.startswith("seed"):
@@ -150,8 +148,8 @@ def run_mutants(
     return 1 if missed else 0
 
 
-def _told(name: str, seeds: int, without: Sequence[str]) -> str:
+def _told(name: str, seeds: int, options: Sequence[str]) -> str:
     try:
-        return first_kill(PATCHES / f"{name}.patch", seeds, without)
+        return first_kill(PATCHES / f"{name}.patch", seeds, options)
     except PlantingError as error:
         return f"error: {error}"
