@@ -171,6 +171,7 @@ class Link:
         transport: The client's end.
         stream: The broker's end.
         is_blocked: The client has more to write than there was room for.
+        is_lost: Its first packet met a black hole.
     """
 
     def __init__(self, network: "SimNetwork", number: int, client: int, port: int) -> None:
@@ -184,6 +185,7 @@ class Link:
         self.transport: SimTransport
         self.stream: SimStream
         self.is_blocked = False
+        self.is_lost = False
         self.up.on_room = self._tell_client
         self.down.on_room = network.broker_has_work
         self.is_cut = False

@@ -123,7 +123,8 @@ class SimNetwork:
         self.links.append(link)
         self.on_link(link)
         self.tap.connected(link)
-        if not self.conditions.is_black_hole:
+        link.is_lost = self.conditions.is_black_hole
+        if not link.is_lost:
             self.scheduler.after(self.conditions.delay_ns, lambda: self._arrive(link))
         return link.transport
 
@@ -146,7 +147,7 @@ class SimNetwork:
                 link.cut(loses=False)
             link.up.thaw()
             link.down.thaw()
-            if not link.transport.is_connected:  # a packet that met a black hole
+            if link.is_lost:
                 link.cut(loses=True)
 
     def _arrive(self, link: Link) -> None:
