@@ -16,14 +16,11 @@ cdef class NodeConnection:
     cdef public InFlightRequests requests
     cdef public object features
     cdef public ConnectionContext _context
-    cdef public object _cursor
+    cdef public object _setup
     cdef public object _handshake
-    cdef public object _tls
     cdef public Channel channel
     cdef readonly int events
     cdef public object _on_overdue
-    cdef public dict _reasons
-    cdef public object _setup_timeout
     cdef public object _idle_timeout
     cdef public int64_t _last_active_ms
 

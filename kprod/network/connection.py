@@ -1,12 +1,11 @@
 # cython: annotation_typing=False, nonecheck=True
-"""One node's connection from name to READY and back: the steps, driven by the client's loop.
+"""One node's connection: its state, its requests in flight, and how it ends.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-    connect → resolve → socket → handshake → READY → requests and responses → lost → back-off
+    set-up → handshake → READY → requests and responses → lost → back-off
 
-A name's addresses are walked within one attempt while they refuse at once; one that is silent ends
-the attempt at the set-up deadline, and the next attempt goes on behind it.
+Names, sockets and TLS are `ConnectionSetup`'s.
 
 Whatever goes wrong ends in `drop`: the socket closed, every request in flight completed with an
 error that says whether it was written, the next attempt held back. There is no other way out, so
@@ -18,40 +17,30 @@ Invariants.
     Every deadline is on the timer and is cancelled with its cause.
 
 Thread-safety: one thread.
-Source: Kafka's NetworkClient and ClusterConnectionStates (clients 4.3.1); KIP-219,
-KIP-302, KIP-601.
+Source: Kafka's NetworkClient and ClusterConnectionStates (clients 4.3.1); KIP-219.
 """
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 from kprod._core.wire.frames import correlation_id_of
 from kprod.cluster.metadata_response import MetadataResponse
-from kprod.errors import (
-    ConnectionFailed,
-    Disconnected,
-    KprodError,
-    without_frames,
-)
+from kprod.errors import Disconnected, KprodError, without_frames
 from kprod.guarded_log import guarded_logger
 from kprod.metrics.state_log import Event
 from kprod.model import Node
-from kprod.network.address_cursor import AddressCursor, literal_address
 from kprod.network.channel import Channel
 from kprod.network.client_request import ClientRequest, Outcome
 from kprod.network.connection_context import ConnectionContext
 from kprod.network.connection_errors import (
     closed_login_error,
-    connect_error,
     early_close_error,
     error_for_request,
     failure_error,
     is_refusal,
     lost_error,
-    reason_of,
     request_timeout_error,
-    setup_timeout_error,
 )
+from kprod.network.connection_setup import ConnectionSetup
 from kprod.network.framing import RESPONSE_BYTES_MAX, Frame
 from kprod.network.in_flight import InFlightRequest, InFlightRequests
 from kprod.network.node_state import ConnectionState, NodeState
@@ -65,7 +54,6 @@ from kprod.timer.timer import TimerTask
 if TYPE_CHECKING:
     from kprod.network.handshake import Handshake
     from kprod.network.negotiation import BrokerFeatures
-    from kprod.network.tls_transport import TlsTransport
 
 _logger = guarded_logger(__name__)
 
@@ -98,14 +86,11 @@ class NodeConnection:
         self.requests = InFlightRequests()
         self.features: BrokerFeatures | None = None
         self._context = context
-        self._cursor = AddressCursor()
+        self._setup = ConnectionSetup(self, context)
         self.channel: Channel | None = None
         self.events = 0
         self._handshake: Handshake | None = None
-        self._tls: TlsTransport | None = None
-        self._reasons: dict[str, str] = {}  # why each address failed in this attempt
         self._on_overdue = self._on_request_timeout  # bound once, not for each request
-        self._setup_timeout: TimerTask | None = None
         self._idle_timeout: TimerTask | None = None
         self._last_active_ms = 0
 
@@ -133,18 +118,7 @@ class NodeConnection:
         """
         allowed_ms = self.state.begin_connect(now_ms)
         self._context.attempts.begin(self.node, now_ms)
-        self._reasons.clear()
-        self._setup_timeout = TimerTask(functools.partial(self._on_setup_timeout, allowed_ms))
-        self._context.timer.add_at(now_ms + allowed_ms, self._setup_timeout)
-        if self._cursor.current is not None:
-            self._open(now_ms)
-            return
-        literal = literal_address(self.node.host, self.node.port)
-        if literal is None:
-            self._context.io.resolver.request(self.node.host, self.node.port)
-            return
-        self._cursor.accept([literal])
-        self._open(now_ms)
+        self._setup.begin(allowed_ms, now_ms)
 
     def on_resolution(self, resolution: Resolution, now_ms: int) -> None:
         """Go on with the addresses of the node's name, if they are awaited.
@@ -153,17 +127,7 @@ class NodeConnection:
             resolution: For this node's host and port.
             now_ms: Monotonic.
         """
-        if (
-            self.state.current is not ConnectionState.CONNECTING
-            or self.channel is not None
-            or self._cursor.current is not None
-        ):
-            return
-        if resolution.error is not None:
-            self.drop(ConnectionFailed(resolution.error), now_ms)
-            return
-        self._cursor.accept(resolution.addresses)
-        self._open(now_ms)
+        self._setup.on_resolution(resolution, now_ms)
 
     def serve(self, events: int, now_ms: int) -> None:
         """Take in what the selector reported.
@@ -224,16 +188,13 @@ class NodeConnection:
             return
         was_connecting = self.state.current is _CONNECTING
         if self.state.current is _CHECKING_API_VERSIONS and type(error) is Disconnected:
-            error = early_close_error(error, uses_tls=self._tls is not None)
+            error = early_close_error(error, uses_tls=self._setup.tls is not None)
         elif self.state.current is _AUTHENTICATING and type(error) is Disconnected:
             error = closed_login_error(error)
         self._close_channel()
         if self.state.is_ready:
             self._context.recorder.disconnected()
-        if was_connecting:
-            self._cursor.advance()
-        else:
-            self._cursor.forget()
+        self._setup.end(tries_next=was_connecting)
         self.state.fail(now_ms, authentication=is_refusal(error))
         failures = self._context.attempts.fail(self.node, self.state.retry_at_ms, now_ms)
         if failures & (failures - 1) == 0:  # of many only the 1st, 2nd, 4th, 8th and so on
@@ -247,18 +208,14 @@ class NodeConnection:
 
         The selector is not asked: what it watches it shares with the parent's.
         """
-        if self._tls is not None:
-            self._tls.close_after_fork()
+        if self._setup.tls is not None:
+            self._setup.tls.close_after_fork()
         elif self.channel is not None:
             self.channel.transport.close()
 
     def _take_events(self, channel: Channel, events: int, now_ms: int) -> None:
-        if self.state.current is _CONNECTING:
-            self._finish_connect(channel, now_ms)
-            return
-        if self.state.current is _TLS_HANDSHAKE:
-            assert self._tls is not None  # noqa: S101 - the state is TLS's
-            self._shake_hands(self._tls, now_ms)
+        if self.state.current is _CONNECTING or self.state.current is _TLS_HANDSHAKE:
+            self._setup.go_on(channel, now_ms)
             return
         if events & EVENT_WRITE:
             channel.flush()
@@ -267,18 +224,25 @@ class NodeConnection:
             self._receive(channel, now_ms)
 
     def _close_channel(self) -> None:
-        for task in (self._setup_timeout, self._idle_timeout):
-            if task is not None:
-                task.cancel()
-        self._setup_timeout = self._idle_timeout = None
-        self._release_channel()
+        self._setup.stop_clock()
+        if self._idle_timeout is not None:
+            self._idle_timeout.cancel()
+            self._idle_timeout = None
+        self.release_channel()
         self.features = None
 
-    def _release_channel(self) -> None:
+    def attach(self, channel: Channel) -> None:
+        """See `ConnectionOwner`."""
+        self.channel = channel
+        self.events = EVENT_WRITE
+        self._context.io.selector.register(channel.transport, EVENT_WRITE, self)
+
+    def release_channel(self) -> None:
+        """See `ConnectionOwner`."""
         if self.channel is not None:
             self._context.io.selector.unregister(self.channel.transport)
             self.channel.close()
-            self.channel = self._tls = None
+            self.channel = self._setup.tls = None
 
     def _fail_requests(self, error: KprodError, now_ms: int) -> None:
         told = [request for request, _ in self._context.completions]  # as `take_frame` was cut off
@@ -286,53 +250,11 @@ class NodeConnection:
             if in_flight.request not in told:
                 self._complete(in_flight, now_ms, error=error_for_request(error, self.node))
 
-    def _open(self, now_ms: int) -> None:
-        """Connect a socket to the current address, or to the next that does not refuse at once."""
-        while (address := self._cursor.current) is not None:
-            try:
-                below = self._context.io.connect(address)
-            except (OSError, OverflowError, ValueError) as error:
-                self._reasons[str(address)] = reason_of(error)
-                if self._cursor.advance():
-                    continue
-                break
-            self._tls = self._context.security.encrypted(below, self.node)
-            transport = self._tls or below
-            self.channel = Channel(transport, self._context.security.frame_reader())
-            self.events = EVENT_WRITE
-            self._context.io.selector.register(transport, EVENT_WRITE, self)
-            return
-        self.drop(connect_error(self.node, self._reasons), now_ms)
-
-    def _finish_connect(self, channel: Channel, now_ms: int) -> None:
-        try:
-            channel.transport.finish_connect()
-        except OSError as error:
-            self._reasons[str(self._cursor.current)] = reason_of(error)
-            self._release_channel()
-            if self._cursor.advance():
-                self._open(now_ms)
-            else:
-                self.drop(connect_error(self.node, self._reasons), now_ms)
-            return
-        if self._tls is None:
-            self._begin_check(now_ms)
-            return
-        self.state.begin_tls()
-        self._shake_hands(self._tls, now_ms)
-
-    def _shake_hands(self, tls: "TlsTransport", now_ms: int) -> None:
-        events = tls.shake_hands(self._context.receive_buffer)
-        if events:
-            self.watch(events)
-        else:
-            self._begin_check(now_ms)
-
-    def _begin_check(self, now_ms: int) -> None:
-        if self._setup_timeout is not None:
-            self._setup_timeout.cancel()
+    def begin_check(self, now_ms: int) -> None:
+        """See `ConnectionOwner`."""
+        self._setup.stop_clock()
         self.state.begin_check()
-        self._handshake = self._context.security.handshake(self.node, self._cursor.current)
+        self._handshake = self._context.security.handshake(self.node, self._setup.address)
         self.watch(EVENT_READ)
         self._send_step(now_ms)
 
@@ -361,8 +283,8 @@ class NodeConnection:
         self._throttle(handshake.api_versions.throttle_ms)
         self._last_active_ms = now_ms
         self._arm_idle_timeout()
-        tls = {} if self._tls is None else {"tls": self._tls.description}
-        self._note(Event.CONNECTED, used=str(self._cursor.current), **tls)
+        tls = {} if self._setup.tls is None else {"tls": self._setup.tls.description}
+        self._note(Event.CONNECTED, used=str(self._setup.address), **tls)
         self._context.listener.on_connection_ready(self.node)
 
     def _note_written(self, channel: Channel, now_ms: int) -> None:
@@ -447,10 +369,6 @@ class NodeConnection:
 
     def _on_request_timeout(self, in_flight: InFlightRequest) -> None:
         self.drop(request_timeout_error(self.node, in_flight), self._context.timer.now_ms)
-
-    def _on_setup_timeout(self, allowed_ms: int) -> None:
-        error = setup_timeout_error(self.node, self._cursor.current, allowed_ms)
-        self.drop(error, self._context.timer.now_ms)
 
     def _arm_idle_timeout(self) -> None:
         idle_max_ms = self._context.settings.connections_max_idle_ms

@@ -1,0 +1,205 @@
+"""Setting up a connection: the node's name, its addresses, the socket and the TLS handshake.
+
+    resolve → connect a socket → TLS handshake, if there is TLS → the owner goes on
+
+A name's addresses are walked within one attempt while they refuse at once; one that is silent ends
+the attempt at the set-up deadline, and the next attempt goes on behind it. The deadline covers all
+steps together.
+
+Not on the direct path: a record is sent when a connection is ready.
+
+Thread-safety: one thread.
+Source: Kafka's NetworkClient and ClusterConnectionStates (clients 4.3.1); KIP-302, KIP-601.
+"""
+
+import functools
+from typing import TYPE_CHECKING, Protocol
+
+from kprod.errors import ConnectionFailed, KprodError
+from kprod.model import Node
+from kprod.network.address_cursor import AddressCursor, SocketAddress, literal_address
+from kprod.network.channel import Channel
+from kprod.network.connection_context import ConnectionContext
+from kprod.network.connection_errors import connect_error, reason_of, setup_timeout_error
+from kprod.network.node_state import ConnectionState, NodeState
+from kprod.network.resolver import Resolution
+from kprod.timer.timer import TimerTask
+
+if TYPE_CHECKING:
+    from kprod.network.tls_transport import TlsTransport
+
+
+class ConnectionOwner(Protocol):
+    """The connection that is set up.
+
+    Attributes:
+        node: Where to.
+        state: Where the connection stands.
+        channel: Of the present socket; None while there is none.
+    """
+
+    node: Node
+    state: NodeState
+    channel: Channel | None
+
+    def attach(self, channel: Channel) -> None:
+        """Take a connecting socket, and watch it."""
+
+    def release_channel(self) -> None:
+        """Close the socket, if there is one."""
+
+    def watch(self, events: int) -> None:
+        """Let the selector report these events."""
+
+    def begin_check(self, now_ms: int) -> None:
+        """Go on: the connection stands."""
+
+    def drop(self, error: KprodError, now_ms: int) -> None:
+        """Give up the attempt because of an error."""
+
+
+class ConnectionSetup:
+    """Sets up one node's connection, as often as it is lost.
+
+    Attributes:
+        tls: Over the present socket; None without TLS.
+    """
+
+    __slots__ = ("_context", "_cursor", "_owner", "_reasons", "_timeout", "tls")
+
+    def __init__(self, owner: ConnectionOwner, context: ConnectionContext) -> None:
+        """Begin without addresses.
+
+        Args:
+            owner: Told how it goes.
+            context: What the client's connections share.
+        """
+        self._owner = owner
+        self._context = context
+        self._cursor = AddressCursor()
+        self._reasons: dict[str, str] = {}  # why each address failed in this attempt
+        self._timeout: TimerTask | None = None
+        self.tls: TlsTransport | None = None
+
+    @property
+    def address(self) -> SocketAddress | None:
+        """The address in use, or the next to try; None while no name is resolved."""
+        return self._cursor.current
+
+    def begin(self, allowed_ms: int, now_ms: int) -> None:
+        """Begin an attempt.
+
+        Args:
+            allowed_ms: Within which the connection must stand.
+            now_ms: Monotonic.
+        """
+        self._reasons.clear()
+        self._timeout = TimerTask(functools.partial(self._on_timeout, allowed_ms))
+        self._context.timer.add_at(now_ms + allowed_ms, self._timeout)
+        if self._cursor.current is not None:
+            self._open(now_ms)
+            return
+        node = self._owner.node
+        literal = literal_address(node.host, node.port)
+        if literal is None:
+            self._context.io.resolver.request(node.host, node.port)
+            return
+        self._cursor.accept([literal])
+        self._open(now_ms)
+
+    def on_resolution(self, resolution: Resolution, now_ms: int) -> None:
+        """Go on with the addresses of the node's name, if they are awaited.
+
+        Args:
+            resolution: For this node's host and port.
+            now_ms: Monotonic.
+        """
+        if (
+            self._owner.state.current is not ConnectionState.CONNECTING
+            or self._owner.channel is not None
+            or self._cursor.current is not None
+        ):
+            return
+        if resolution.error is not None:
+            self._owner.drop(ConnectionFailed(resolution.error), now_ms)
+            return
+        self._cursor.accept(resolution.addresses)
+        self._open(now_ms)
+
+    def go_on(self, channel: Channel, now_ms: int) -> None:
+        """Take in that the socket can be used.
+
+        Args:
+            channel: The owner's.
+            now_ms: Monotonic.
+
+        Raises:
+            KprodError: The TLS handshake failed.
+            OSError: The connection is gone.
+        """
+        if self._owner.state.current is ConnectionState.CONNECTING:
+            self._finish_connect(channel, now_ms)
+            return
+        assert self.tls is not None  # noqa: S101 - the state is TLS's
+        self._shake_hands(self.tls, now_ms)
+
+    def stop_clock(self) -> None:
+        """Forget the deadline: the connection stands, or is given up."""
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
+
+    def end(self, *, tries_next: bool) -> None:
+        """Note that an attempt or a connection is over.
+
+        Args:
+            tries_next: Whether the next attempt goes on with the name's next address.
+        """
+        if tries_next:
+            self._cursor.advance()
+        else:
+            self._cursor.forget()
+
+    def _open(self, now_ms: int) -> None:
+        """Connect a socket to the current address, or to the next that does not refuse at once."""
+        node = self._owner.node
+        while (address := self._cursor.current) is not None:
+            try:
+                below = self._context.io.connect(address)
+            except (OSError, OverflowError, ValueError) as error:
+                self._reasons[str(address)] = reason_of(error)
+                if self._cursor.advance():
+                    continue
+                break
+            self.tls = self._context.security.encrypted(below, node)
+            self._owner.attach(Channel(self.tls or below, self._context.security.frame_reader()))
+            return
+        self._owner.drop(connect_error(node, self._reasons), now_ms)
+
+    def _finish_connect(self, channel: Channel, now_ms: int) -> None:
+        try:
+            channel.transport.finish_connect()
+        except OSError as error:
+            self._reasons[str(self._cursor.current)] = reason_of(error)
+            self._owner.release_channel()
+            if self._cursor.advance():
+                self._open(now_ms)
+            else:
+                self._owner.drop(connect_error(self._owner.node, self._reasons), now_ms)
+            return
+        if self.tls is None:
+            self._owner.begin_check(now_ms)
+            return
+        self._owner.state.begin_tls()
+        self._shake_hands(self.tls, now_ms)
+
+    def _shake_hands(self, tls: "TlsTransport", now_ms: int) -> None:
+        events = tls.shake_hands(self._context.receive_buffer)
+        if events:
+            self._owner.watch(events)
+        else:
+            self._owner.begin_check(now_ms)
+
+    def _on_timeout(self, allowed_ms: int) -> None:
+        error = setup_timeout_error(self._owner.node, self._cursor.current, allowed_ms)
+        self._owner.drop(error, self._context.timer.now_ms)
