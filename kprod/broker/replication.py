@@ -112,6 +112,7 @@ class Partition:
         self.producers = ProducerStates()
         self.high_watermark = 0
         self.leader_epoch = 0
+        self.log.begin_epoch(0)
         self._context = context
         self._replica_lag_time_max_ms = replica_lag_time_max_ms
         self._lag_checks: set[int] = set()
@@ -204,6 +205,7 @@ class Partition:
         if node_id not in self.isr:
             self.isr = [node_id]
         self._cut(replica.log_end_offset)
+        self.log.begin_epoch(self.leader_epoch)
         for follower in self._followers():
             self._copy_later(follower)
         self._move_high_watermark()
@@ -217,6 +219,7 @@ class Partition:
         """
         self.leader_epoch += 1
         self._cut(offset)
+        self.log.begin_epoch(self.leader_epoch)
         self._context.announce(self.name)
 
     def broker_stopped(self, node_id: int) -> None:

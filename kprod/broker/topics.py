@@ -168,6 +168,31 @@ class TopicRegistry:
             return None
         return topic.partitions[index]
 
+    def led_partition(self, name: str, index: int, node_id: int) -> Partition:
+        """Look up a partition that one broker must lead.
+
+        Args:
+            name: Of the topic.
+            index: Of the partition.
+            node_id: The broker that is asked.
+
+        Returns:
+            The partition.
+
+        Raises:
+            Refused: It is unknown, or another broker leads it.
+        """
+        partition = self.partition(name, index)
+        if partition is None:
+            raise Refused(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{index}"
+            )
+        if partition.leader_id != node_id:
+            raise Refused(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {node_id} does not lead {partition.name}"
+            )
+        return partition
+
     def partitions(self) -> Iterator[Partition]:
         """Every partition of every topic."""
         for topic in self._by_name.values():

@@ -83,6 +83,7 @@ class Side:
             "partition": target.partition,
             "fetch_offset": offset,
             "current_leader_epoch": fields.pop("current_leader_epoch", -1),
+            "last_fetched_epoch": fields.pop("last_fetched_epoch", -1),
             "partition_max_bytes": fields.pop("partition_max_bytes", 1 << 20),
         }
         topic = {"topic": target.topic, "topic_id": target.topic_id, "partitions": [partition]}

@@ -5,7 +5,11 @@ Behaviour.
     B. Another broker leads: NOT_LEADER_OR_FOLLOWER; from version 12 with the leader, from 16 with
        its address.
     C. The client's leader epoch is older: FENCED_LEADER_EPOCH; newer: UNKNOWN_LEADER_EPOCH.
-    D. The offset is below the log's start or above its end: OFFSET_OUT_OF_RANGE.
+    D. The offset is below the log's start or above its end: OFFSET_OUT_OF_RANGE. From version 12 on
+       a reader says which epoch its last record has: where the log's epochs tell that the record
+       was lost since, the answer has no records but the epoch and the offset at which it must
+       go on (KIP-595), and leaves at once; an epoch of which nothing is known:
+       OFFSET_OUT_OF_RANGE.
     E. The first batch of the answer comes whole whatever its size (KIP-74); after it `max_bytes`
        and `partition_max_bytes` hold, and the last batch of a partition may be cut off. Another
        partition whose first batch does not fit gives nothing.
@@ -17,7 +21,7 @@ Behaviour.
     I. A session id of 0 is answered, so every fetch is a full one (KIP-227 allows it). To go on
        with a session is FETCH_SESSION_ID_NOT_FOUND; to begin one or to end one is answered.
 Versions: 0 to 18; 0 to 3 as Kafka 3.9 served them.
-Left out: followers of other processes, aborted transactions, diverging epochs, tiered storage.
+Left out: followers of other processes, aborted transactions, tiered storage.
 Source: Kafka KafkaApis.handleFetchRequest, ReplicaManager.readFromLog.
 """
 
@@ -29,6 +33,7 @@ from typing import Any, NamedTuple
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.delayed.delayed_fetch import DelayedFetch, WaitingRead, is_readable
 from kprod.broker.handlers.request_handler import Handler
+from kprod.broker.log.epochs import EpochEnd
 from kprod.broker.log.legacy import lowered
 from kprod.broker.rejection import Refused
 from kprod.broker.replication import Partition
@@ -54,6 +59,7 @@ class _Wanted(NamedTuple):
     entry: Mapping[str, Any]
     partition: Partition | None
     code: int
+    diverging: EpochEnd | None = None
 
 
 class _Topic(NamedTuple):
@@ -83,7 +89,7 @@ class FetchHandler(Handler):
             return
         topics = [self._looked_up(request, topic) for topic in request.body["topics"]]
         wanted = [it for topic in topics for it in topic.wanted]
-        failed = not wanted or any(it.code for it in wanted)
+        failed = not wanted or any(it.code or it.diverging for it in wanted)
         if failed or request.body["max_wait_ms"] <= 0:
             request.answer(self._read(request, topics))
             return
@@ -134,8 +140,10 @@ class FetchHandler(Handler):
         wanted = []
         for entry in topic["partitions"]:
             partition = self._state.topics.partition(name, entry["partition"])
-            code = unknown if partition is None else _judged(request, partition, entry)
-            wanted.append(_Wanted(entry, partition, int(code)))
+            if partition is None:
+                wanted.append(_Wanted(entry, None, int(unknown)))  # case A
+            else:
+                wanted.append(_judged(request, partition, entry))
         return _Topic(name, topic_id, wanted)
 
     def _read(self, request: Request, topics: list[_Topic]) -> Body:
@@ -147,7 +155,9 @@ class FetchHandler(Handler):
             answers = []
             for wanted in topic.wanted:
                 answer = _partition_response(request, wanted)
-                if not wanted.code and wanted.partition is not None:
+                if wanted.diverging is not None:
+                    answer["diverging_epoch"] = wanted.diverging._asdict()  # case D
+                elif not wanted.code and wanted.partition is not None:
                     pieces = _pieces(wanted, left, is_first=is_first)
                     _give(request, answer, pieces)
                     left -= sum(map(len, pieces))
@@ -194,16 +204,27 @@ def check_leader_epoch(partition: Partition, epoch: int) -> None:
     raise Refused(ErrorCode.UNKNOWN_LEADER_EPOCH, message)
 
 
-def _judged(request: Request, partition: Partition, entry: Mapping[str, Any]) -> int:
+def _judged(request: Request, partition: Partition, entry: Mapping[str, Any]) -> _Wanted:
     if partition.leader_id != request.node_id:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER  # case B
+        return _Wanted(entry, partition, int(ErrorCode.NOT_LEADER_OR_FOLLOWER))  # case B
     try:
         check_leader_epoch(partition, entry["current_leader_epoch"])
+        diverging = _diverging(partition, entry["last_fetched_epoch"], entry["fetch_offset"])
     except Refused as rejected:
-        return rejected.code  # case C
-    if not is_readable(partition, entry["fetch_offset"]):
-        return ErrorCode.OFFSET_OUT_OF_RANGE  # case D
-    return ErrorCode.NONE
+        return _Wanted(entry, partition, rejected.code)  # cases C and D
+    if diverging is None and not is_readable(partition, entry["fetch_offset"]):
+        return _Wanted(entry, partition, int(ErrorCode.OFFSET_OUT_OF_RANGE))  # case D
+    return _Wanted(entry, partition, int(ErrorCode.NONE), diverging)
+
+
+def _diverging(partition: Partition, last_fetched_epoch: int, offset: int) -> EpochEnd | None:
+    """Where a reader's epoch ended, if it has records of that epoch that the log has not."""
+    if last_fetched_epoch == _NO_EPOCH:
+        return None
+    end = partition.log.epochs.end_of(last_fetched_epoch, partition.log.log_end_offset)
+    if end.end_offset < 0 or offset < partition.log.log_start_offset:
+        raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+    return end if end.epoch < last_fetched_epoch or end.end_offset < offset else None
 
 
 def _pieces(wanted: _Wanted, left: int, *, is_first: bool) -> list[memoryview]:

@@ -12,6 +12,7 @@ from kprod.broker.handlers.find_coordinator_handler import FindCoordinatorHandle
 from kprod.broker.handlers.init_producer_id_handler import InitProducerIdHandler
 from kprod.broker.handlers.list_offsets_handler import ListOffsetsHandler
 from kprod.broker.handlers.metadata_handler import MetadataHandler
+from kprod.broker.handlers.offset_for_leader_epoch_handler import OffsetForLeaderEpochHandler
 from kprod.broker.handlers.produce_handler import ProduceHandler
 from kprod.broker.handlers.request_handler import Handler
 from kprod.broker.handlers.sasl_authenticate_handler import SaslAuthenticateHandler
@@ -28,6 +29,7 @@ HANDLERS: tuple[type[Handler], ...] = (
     CreateTopicsHandler,
     DeleteTopicsHandler,
     InitProducerIdHandler,
+    OffsetForLeaderEpochHandler,
     DescribeConfigsHandler,
     SaslAuthenticateHandler,
     CreatePartitionsHandler,

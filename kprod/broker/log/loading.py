@@ -16,6 +16,7 @@ Source: Kafka LogLoader and LogSegment.recover (4.3).
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from kprod.broker.log.epochs import EPOCH_FILE, LeaderEpochs
 from kprod.broker.log.file_names import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
@@ -63,6 +64,7 @@ def load_log(store: Store, *, index_interval_bytes: int) -> Loaded:
     bases = [base for name in names if (base := base_offset_of(name)) is not None]
     _remove_orphans(store, names, bases)
     segments: list[Segment] = []
+    epochs = LeaderEpochs()
     cut_bytes, cut_offset = 0, -1
     for base_offset in bases:
         if segments and segments[-1].next_offset > base_offset:
@@ -70,7 +72,7 @@ def load_log(store: Store, *, index_interval_bytes: int) -> Loaded:
             break
         file = store.open(segment_file_name(base_offset, LOG_SUFFIX))
         segment = Segment(file, base_offset, index_interval_bytes=index_interval_bytes)
-        cut_bytes = segment.recover()
+        cut_bytes = segment.recover(epochs)
         file.sync()
         segments.append(segment)
         if cut_bytes:
@@ -79,8 +81,12 @@ def load_log(store: Store, *, index_interval_bytes: int) -> Loaded:
     deleted = tuple(_delete(store, names, bases[len(segments) :]))
     for segment in segments[:-1]:
         segment.save_indexes(store)
+    if segments:
+        store.save(EPOCH_FILE, epochs)
     store.sync()
-    log = PartitionLog(store, index_interval_bytes=index_interval_bytes, segments=segments)
+    log = PartitionLog(
+        store, index_interval_bytes=index_interval_bytes, segments=segments, epochs=epochs
+    )
     return Loaded(log, cut_bytes, cut_offset, deleted)
 
 

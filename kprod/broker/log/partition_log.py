@@ -19,6 +19,7 @@ from operator import attrgetter
 
 from kprod._core.record.batch_reader import RecordBatch
 from kprod._core.record.batch_rewrite import rewrite_offsets
+from kprod.broker.log.epochs import EPOCH_FILE, LeaderEpochs
 from kprod.broker.log.file_names import (
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
@@ -34,6 +35,7 @@ class PartitionLog:
     """The batches of one partition.
 
     Attributes:
+        epochs: Where each leader epoch begins.
         log_start_offset: First offset that can be read.
         log_end_offset: Offset of the next record.
         size_bytes: Of all segments.
@@ -43,13 +45,19 @@ class PartitionLog:
         "_index_interval_bytes",
         "_segments",
         "_store",
+        "epochs",
         "log_end_offset",
         "log_start_offset",
         "size_bytes",
     )
 
     def __init__(
-        self, store: Store, *, index_interval_bytes: int = 0, segments: Sequence[Segment] = ()
+        self,
+        store: Store,
+        *,
+        index_interval_bytes: int = 0,
+        segments: Sequence[Segment] = (),
+        epochs: LeaderEpochs | None = None,
     ) -> None:
         """Make a log; without segments it is empty and starts at offset 0.
 
@@ -58,10 +66,12 @@ class PartitionLog:
             index_interval_bytes: Bytes between two entries of a segment's index; 0 makes an entry
                 for each batch.
             segments: What the store holds, oldest first, without overlap.
+            epochs: Those of the segments' batches; none of an empty log.
         """
         self._store = store
         self._index_interval_bytes = index_interval_bytes
         self._segments = list(segments)
+        self.epochs = LeaderEpochs() if epochs is None else epochs
         self.log_start_offset = segments[0].base_offset if segments else 0
         self.log_end_offset = segments[-1].next_offset if segments else 0
         self.size_bytes = sum(it.size_bytes for it in segments)
@@ -89,11 +99,17 @@ class PartitionLog:
         last_offset = base_offset + batch.last_offset_delta
         if self._needs_roll(last_offset, segment_bytes - len(encoded)):
             self._roll(base_offset)
+        if leader_epoch != self.epochs.latest_epoch:
+            self._assign_epoch(leader_epoch, base_offset)
         rewrite_offsets(encoded, base_offset, leader_epoch)
         self._segments[-1].append(encoded, last_offset, batch.max_timestamp_ms)
         self.log_end_offset = last_offset + 1
         self.size_bytes += len(encoded)
         return base_offset
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """Note that a leader begins with what it will append next, even if that never comes."""
+        self._assign_epoch(leader_epoch, self.log_end_offset)
 
     def read(
         self, offset: int, *, limit_offset: int, max_bytes: int, whole_first: bool = True
@@ -203,6 +219,8 @@ class PartitionLog:
         active.truncate_to(offset)
         self.size_bytes -= before - active.size_bytes
         self.log_end_offset = active.next_offset
+        if self.epochs.truncate_to(self.log_end_offset):
+            self._save_epochs()
 
     def retain(self, retention_bytes: int, *, limit_offset: int) -> None:
         """Drop the oldest segments while the rest is at least as large as asked for.
@@ -219,13 +237,38 @@ class PartitionLog:
             if too_small or oldest.next_offset > limit_offset:
                 return
             # The start moves before the file goes: no reader may be sent to a missing file.
-            self.log_start_offset = max(self.log_start_offset, self._segments[1].base_offset)
+            self.raise_start(self._segments[1].base_offset)
             self._drop(0)
+
+    def raise_start(self, offset: int) -> bool:
+        """Let the log begin later; the files before it are left to retention.
+
+        Args:
+            offset: The new start, at most `log_end_offset`; a lower one than now changes nothing.
+
+        Returns:
+            Whether the start moved.
+        """
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        if self.epochs.raise_start(offset):
+            self._save_epochs()
+        return True
 
     def save_indexes(self) -> None:
         """Write the active segment's indexes; those of the others were written when it was made."""
         if self._segments:
             self._segments[-1].save_indexes(self._store)
+
+    def _assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        if self.epochs.assign(leader_epoch, start_offset):
+            self._save_epochs()
+
+    def _save_epochs(self) -> None:
+        """Write the table at once: a follower must not be told of an epoch that can vanish."""
+        self._store.save(EPOCH_FILE, self.epochs)
+        self._store.sync()
 
     def _needs_roll(self, last_offset: int, size_bytes_max: int) -> bool:
         if not self._segments:

@@ -14,6 +14,7 @@ Source: Kafka LogSegment (4.3).
 from collections.abc import Iterator
 
 from kprod._core.record.batch_reader import RecordBatch
+from kprod.broker.log.epochs import LeaderEpochs
 from kprod.broker.log.file_names import (
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -86,8 +87,11 @@ class Segment:
         self._file.append(encoded)
         self._note(position, len(encoded), last_offset, max_timestamp_ms)
 
-    def recover(self) -> int:
+    def recover(self, epochs: LeaderEpochs) -> int:
         """Check every batch of a file that another process wrote, and index it.
+
+        Args:
+            epochs: Learns the leader epochs of the batches.
 
         Returns:
             Bytes that were cut off from the first unsound batch on.
@@ -99,6 +103,8 @@ class Segment:
             if not rises or last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
                 break
             self._note(position, batch.size_bytes, last_offset, batch.max_timestamp_ms)
+            if batch.partition_leader_epoch > epochs.latest_epoch:
+                epochs.assign(batch.partition_leader_epoch, batch.base_offset)
             position += batch.size_bytes
         cut_bytes = self._file.size_bytes - position
         if cut_bytes:
