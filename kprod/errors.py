@@ -67,12 +67,12 @@ def own_copy(error: _AnyKprodError) -> _AnyKprodError:
 
 
 class Persistence(enum.Enum):
-    """What is known about a record whose send failed."""
+    """Whether a record whose send failed may be in the log."""
 
     NOT_PERSISTED = "not persisted"
     """The record is not in the log and will not be."""
     POSSIBLY_PERSISTED = "possibly persisted"
-    """The record was written to a broker at least in part, and no answer settled its fate."""
+    """The record was written to a broker at least in part, and no response settled its fate."""
 
 
 class KprodError(Exception):

@@ -59,7 +59,7 @@ class GuardedLogger:
             return False
 
     def debug(self, text: str, *args: object) -> None:
-        """Write a line for those who look for a fault; `args` go into the text by `%`."""
+        """Write a line at level DEBUG; `args` go into the text by `%`."""
         self._write(logging.DEBUG, text, args)
 
     def info(self, text: str, *args: object) -> None:
@@ -79,7 +79,7 @@ class GuardedLogger:
         self._write(logging.ERROR, text, args, exc_info=True)
 
     def critical(self, text: str, *args: object, exc_info: BaseException | None = None) -> None:
-        """Write a line about a failure that nothing goes on after."""
+        """Write a line about a failure that nothing continues after."""
         self._write(logging.CRITICAL, text, args, exc_info=exc_info)
 
     def log(self, level: int, text: str, *args: object, extra: Mapping[str, object]) -> None:

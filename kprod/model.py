@@ -171,7 +171,7 @@ CODECS: Mapping[int, CodecFacts] = MappingProxyType(
 
 
 class TimestampType(enum.IntEnum):
-    """Who stamped a record; the number is the bit in the batch's attributes."""
+    """Source of a record's timestamp; the number is the bit in the batch's attributes."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1

@@ -4,7 +4,7 @@ Any callable will do. One that takes a second argument named `ctx` or `context`,
 second one, is told where its bytes go, in the shape that confluent-kafka's Schema Registry
 serializers ask for; so these are used as they are, and nothing of that package is imported here.
 
-A serializer that raises, or returns what is not bytes, ends `send` before anything is sent.
+A serializer that raises, or returns anything but bytes, ends `send` before anything is sent.
 
 Thread-safety: serializers run in every thread that sends.
 Source: confluent-kafka 2.16 `SerializationContext`; Kafka StringSerializer, IntegerSerializer,
@@ -168,7 +168,7 @@ class _Serializer:
         return made, headers
 
     def _check(self, made: Any, topic: str) -> None:  # noqa: ANN401 - anything at all
-        """Refuse what is not bytes-like, which a serializer may return by mistake."""
+        """Reject a value that is not bytes-like, which a serializer may return by mistake."""
         try:
             memoryview(made)
         except TypeError:

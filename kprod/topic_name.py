@@ -1,4 +1,4 @@
-"""Which names a topic can have, and what is wrong with one that it cannot have.
+"""Legal topic names, and the fault of an illegal one.
 
 Thread-safety: any thread; nothing is kept.
 Source: Kafka Topic.validate (clients 4.3.1).

@@ -37,7 +37,7 @@ class AsyncEngine(AsyncSendPath):
     """
 
     def __init__(self, given: Mapping[str, object], shared: Producer | None) -> None:
-        """Check what was given; nothing runs yet.
+        """Check the arguments; nothing runs yet.
 
         Args:
             given: Settings by any of their names.
@@ -48,7 +48,7 @@ class AsyncEngine(AsyncSendPath):
         """
         self._config: ProducerConfig | None = None
         if shared is None:
-            self._config = ProducerConfig.parse(given)  # what is wrong is said here, not at start
+            self._config = ProducerConfig.parse(given)  # mistakes are reported here, not at start
         elif not isinstance(shared, Producer):
             raise TypeError(f"engine must be a kprod.Producer, got {type(shared).__name__}")
         elif given:
@@ -59,7 +59,7 @@ class AsyncEngine(AsyncSendPath):
         self._is_closed = False
         self._start_lock = make_lock()  # guards: the change of `engine`, and `_is_closed`
         self.engine: ProducerEngine | None = None
-        # One per loop that has somebody waiting, kept by those who wait.
+        # One for each loop with waiting tasks; the waiting tasks keep it.
         self._lines: WeakValueDictionary[asyncio.AbstractEventLoop, MemoryWaitQueue] = (
             WeakValueDictionary()
         )

@@ -88,7 +88,7 @@ class AsyncProducer(AsyncSendMethod):
         return _engine_of(self).metrics()
 
     async def start(self) -> None:
-        """Begin; a producer that has begun goes on. Does not wait for brokers: sends do.
+        """Start; no effect on a started producer. Does not wait for brokers: sends do.
 
         Raises:
             ClosedError: It was closed.
@@ -133,7 +133,7 @@ class AsyncProducer(AsyncSendMethod):
         """Hand over many records, as `Producer.send_many`, in a thread of its own.
 
         Iterables are read, and serializers called, in that thread. Cancelled, the call stops soon,
-        at the latest when it has room for its next record; what was accepted until then is sent.
+        at the latest when it has room for its next record; records accepted until then are sent.
 
         Args:
             topic: Name of the topic.
@@ -148,7 +148,8 @@ class AsyncProducer(AsyncSendMethod):
             One receipt for all, when all are accepted; await it for their fates.
 
         Raises:
-            Exception: As `Producer.send_many`; the attribute `receipt` has what was accepted.
+            Exception: As `Producer.send_many`; the attribute `receipt` has the receipt of the
+                accepted records.
             ClosedError: It is not open.
         """
         engine = _engine_of(self)
@@ -191,7 +192,8 @@ class AsyncProducer(AsyncSendMethod):
             One receipt for all rows, when all are accepted; await it for their fates.
 
         Raises:
-            Exception: As `Producer.send_arrow`; the attribute `receipt` has what was accepted.
+            Exception: As `Producer.send_arrow`; the attribute `receipt` has the receipt of the
+                accepted records.
             ClosedError: It is not open.
         """
         engine = _engine_of(self)
@@ -222,7 +224,7 @@ class AsyncProducer(AsyncSendMethod):
     async def close(self, timeout: float | None = None) -> int:  # noqa: ASYNC109 - as Producer.close
         """Flush, then end the engine, unless it is shared. Later sends raise `ClosedError`.
 
-        Cancelled, it goes on closing in the background.
+        Cancelled, it continues closing in the background.
 
         Args:
             timeout: Seconds for the flush; None waits until all is settled.
@@ -268,7 +270,7 @@ class AsyncProducer(AsyncSendMethod):
 
 
 def _engine_of(producer: AsyncProducer) -> AsyncEngine:
-    """What is behind a producer; raises if its `__init__` has not run."""
+    """Return the engine of a producer; raises if its `__init__` has not run."""
     engine: AsyncEngine | None = producer._kprod  # noqa: SLF001 - the one way behind the face
     if engine is None:
         raise RuntimeError(

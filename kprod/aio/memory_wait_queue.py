@@ -1,8 +1,8 @@
 """One event loop's sends that wait for room in the buffer, first come, first served.
 
 Only one place in the pool's line is theirs, however many wait: a chunk of memory has room for many
-records, so it would be wrong to get one for each. Whoever is first gets the memory, tries, and
-leaves; then the next few try, who often find room in what the first one brought. A send tries in
+records, so it would be wrong to get one for each. The first task gets the memory, tries, and
+leaves; then the next few try, which often find room in the memory of the first. A send tries in
 its own task and nowhere else, so that it can be cancelled until the very moment when its record is
 appended.
 
@@ -14,8 +14,8 @@ pool until the step that makes a record of it, so whoever waits elsewhere can ha
 (`ChunkPool.pass_on`).
 
 Invariants.
-    While somebody waits, either the line's own waiter stands in the pool's line, or one of those
-    who wait has been woken and will try; `_pass_on` sees to it after every try and every leave.
+    While a task waits, either the queue's own waiter is in the pool's queue, or one of the tasks
+    that wait has been woken and will try; `_pass_on` sees to it after every try and every leave.
     Nobody holds chunks from one turn of the loop to the next.
 
 Thread-safety: the event loop's.
@@ -36,12 +36,12 @@ WOKEN_MAX = 64  # at a time; a large chunk has room for 150 records of 100 bytes
 
 
 class MemoryWaitQueue:
-    """Those who wait."""
+    """The waiting tasks."""
 
     __slots__ = ("__weakref__", "_granted", "_loop", "_places", "_pool", "_waiter", "_woken_count")
 
     def __init__(self, pool: BufferPool) -> None:
-        """Begin with nobody.
+        """Create an empty queue.
 
         Args:
             pool: Lends the memory.
@@ -95,7 +95,7 @@ class MemoryWaitQueue:
     def _attempt_with_grant(
         self, sending: Sending, reserved: ReservedChunks
     ) -> RecordFuture | None:
-        """Try with what the pool has granted; what is not used goes back."""
+        """Try with the memory that the pool has granted; unused memory goes back."""
         granted, self._granted = self._granted, None
         if granted is None:
             return None
@@ -169,7 +169,7 @@ class MemoryWaitQueue:
 
 
 class _Place:
-    """One who waits."""
+    """One waiting task."""
 
     __slots__ = ("_loop", "_timer", "_turn", "is_expired", "is_woken")
 

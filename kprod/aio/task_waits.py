@@ -62,7 +62,7 @@ async def _until_changed(result: BatchResult) -> None:
 
 
 async def in_own_thread(call: Callable[[], T], name: str) -> T:
-    """Let a thread make a call that blocks. Cancelled, the call goes on and nobody hears of it.
+    """Let a thread make a call that blocks. Cancelled, the call continues and nobody hears of it.
 
     A thread of its own, for one of the loop's pool would keep others waiting, and the loop's end.
 

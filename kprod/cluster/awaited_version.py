@@ -1,5 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
-"""A version that grows with each answer of the cluster, and the threads and tasks that wait for it.
+"""A version that grows with each metadata response, and the threads and tasks that wait for it.
 
 There is no lock: the version is published before the waiters are woken, and a waiter looks at the
 version after it has taken its place, so one of the two notices the other.
@@ -40,7 +40,7 @@ class AwaitedVersion:
         raise NotImplementedError
 
     def wait_for_update(self, version: int, timeout_ms: int) -> int:
-        """Block an application thread until there is an answer newer than `version`.
+        """Block an application thread until there is a response newer than `version`.
 
         Args:
             version: The one that was not enough.
@@ -50,7 +50,7 @@ class AwaitedVersion:
             The version that ended the wait.
 
         Raises:
-            MetadataTimeout: No answer in time.
+            MetadataTimeout: No response in time.
             ClosedError: The client was closed.
             KprodError: What `fail_waiters` was given.
         """
@@ -71,7 +71,7 @@ class AwaitedVersion:
         raise MetadataTimeout(f"no metadata within {timeout_ms} ms: {self.trouble()}")
 
     def is_newer_than(self, version: int) -> bool:
-        """Whether there is an answer newer than `version`; raises as `wait_for_update` does."""
+        """Whether there is a response newer than `version`; raises as `wait_for_update` does."""
         if self._closed:
             raise ClosedError("the client was closed while metadata was awaited")
         fatal_error = self._fatal_error
@@ -90,7 +90,7 @@ class AwaitedVersion:
             False if there is a newer one already: there is nothing to wait for.
         """
         self._waiters.add(waiter)
-        # Looked at afterwards: an answer that came before has not woken this waiter.
+        # Looked at afterwards: a response that came before has not woken this waiter.
         return not self.is_newer_than(version)
 
     def remove_waiter(self, waiter: Waiter) -> None:
@@ -103,7 +103,7 @@ class AwaitedVersion:
         self._waiters.wake_all()
 
     def publish(self) -> None:
-        """Count an answer, and end every wait."""
+        """Count a response, and end every wait."""
         self._fatal_error = None
         self._version += 1
         self._waiters.wake_all()
@@ -112,7 +112,7 @@ class AwaitedVersion:
         """End every wait with an error that time cannot mend, such as refused credentials.
 
         Args:
-            error: Raised by present and later waits, until an answer arrives.
+            error: Raised by present and later waits, until a response arrives.
         """
         self._fatal_error = error
         self._waiters.wake_all()

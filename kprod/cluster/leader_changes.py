@@ -14,8 +14,8 @@ class LeaderChange(NamedTuple):
     Attributes:
         topic: Its name.
         partitions: Ascending.
-        from_id: Who led them; −1 is nobody.
-        to_id: Who leads them.
+        from_id: The leader before; −1 if there was none.
+        to_id: The leader now.
     """
 
     topic: str

@@ -1,5 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
-"""When to ask for metadata, about which topics, and what the answer changes.
+"""When to ask for metadata, about which topics, and what the response changes.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
@@ -18,9 +18,9 @@ owns all of this. Other threads read values that are replaced as a whole, and po
 
 Invariants.
     At most one question is out.
-    `version` grows with every answer, after the snapshot was replaced and before waiters are woken.
-    A refresh that was requested while a question is out is served by a later question.
-    A topic that an answer calls unknown leaves the snapshot; nothing else changes because of it.
+    `version` grows with every response, after the snapshot was replaced and before waiters are
+    woken. A refresh that was requested while a question is out is served by a later question. A
+    topic that a response calls unknown leaves the snapshot; nothing else changes because of it.
 
 Thread-safety: the client's thread, except for the methods and attributes under "Any thread".
 Source: Metadata.java and ProducerMetadata.java (clients 4.3.1); KIP-526, KIP-580, KIP-899, KIP-951,
@@ -50,7 +50,7 @@ class Metadata(AwaitedVersion):
     """The newest snapshot, and the policy that keeps it new."""
 
     def __init__(self, settings: MetadataSettings, *, rng: random.Random) -> None:
-        """Begin with the bootstrap addresses and a wish for a first answer.
+        """Start from the bootstrap addresses, with a first refresh requested.
 
         Args:
             settings: Whom to ask and how often.
@@ -84,7 +84,7 @@ class Metadata(AwaitedVersion):
             now_ms: Monotonic.
 
         Returns:
-            At least 0; None before the first answer.
+            At least 0; None before the first response.
         """
         last_ms = self._schedule.last_success_ms
         return None if last_ms is None else max(now_ms - last_ms, 0)
@@ -118,7 +118,7 @@ class Metadata(AwaitedVersion):
         return "; ".join(parts) or "no broker has answered yet"
 
     def request_refresh(self, topic: str) -> int:
-        """Say that a topic is in use, and ask for an answer about it; wake the client afterwards.
+        """Say that a topic is in use, and ask for a response about it; wake the client afterwards.
 
         Args:
             topic: Its name.
@@ -129,7 +129,7 @@ class Metadata(AwaitedVersion):
         return self._refreshes.post(topic)
 
     def has_refreshed(self, topic: str, number: int) -> bool:
-        """Whether there is an answer to a question that was asked after a refresh was requested.
+        """Whether there is a response to a question that was asked after a refresh was requested.
 
         Args:
             topic: Its name.
@@ -198,7 +198,8 @@ class Metadata(AwaitedVersion):
             has requested a refresh and `take_refreshes` was not called.
         """
         if self._refreshes.posted:
-            return 0  # an answer is Python code, not for the direct path (`COMPILED_MODULES`)
+            # reading a response runs bytecode, not for the direct path (`COMPILED_MODULES`)
+            return 0
         due_at_ms = self._schedule.due_at_ms
         return NEVER_MS if due_at_ms == NEVER_MS else max(due_at_ms - now_ms, 0)
 
@@ -240,7 +241,7 @@ class Metadata(AwaitedVersion):
         }
 
     def handle_response(self, body: Mapping[str, Any] | MetadataResponse, now_ms: int) -> None:
-        """Take in the answer to the question that is out.
+        """Take in the response to the question that is out.
 
         Args:
             body: A Metadata response as it was read, or as the codec decoded it. One that is an
@@ -292,10 +293,10 @@ class Metadata(AwaitedVersion):
         super().fail_waiters(error)
 
     def apply_leader_hints(self, hints: Iterable[LeaderHint], nodes: Iterable[Node] = ()) -> bool:
-        """Take over leaders that an answer to another request named.
+        """Take over leaders that a response to another request named.
 
         Args:
-            hints: Who leads what; only a higher epoch of a known partition counts.
+            hints: Leaders of partitions; only a higher epoch of a known partition counts.
             nodes: Addresses that came with them.
 
         Returns:
@@ -321,7 +322,7 @@ class Metadata(AwaitedVersion):
         return now_ms >= self._schedule.rebootstrap_at_ms
 
     def rebootstrap(self, now_ms: int) -> None:
-        """Begin again from the bootstrap addresses; partition counts stay.
+        """Start again from the bootstrap addresses; partition counts stay.
 
         Args:
             now_ms: Monotonic.
@@ -341,7 +342,7 @@ class Metadata(AwaitedVersion):
     def _forget_idle_topics(self, now_ms: int) -> None:
         for topic in [name for name, until_ms in self._topics.items() if until_ms <= now_ms]:
             if topic in self._refreshes.unserved:
-                continue  # a thread waits for an answer about it
+                continue  # a thread waits for a response about it
             del self._topics[topic]
             self._unsettled.discard(topic)
             self._topic_errors.pop(topic, None)

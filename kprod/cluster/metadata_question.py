@@ -1,4 +1,4 @@
-"""One question about the cluster, and what its answer changes.
+"""One metadata request, and what its response changes.
 
 Thread-safety: immutable values; one thread makes and merges them.
 Source: Metadata.handleMetadataResponse (clients 4.3.1); KIP-526.
@@ -33,7 +33,7 @@ class Question(NamedTuple):
         older: ClusterSnapshot,
         older_errors: Mapping[str, BrokerError],
     ) -> "MergedAnswer":
-        """Take an answer over into what was known before.
+        """Merge a response into the metadata before it.
 
         Args:
             answer: To this question.
@@ -68,7 +68,7 @@ class Question(NamedTuple):
 
 
 class MergedAnswer(NamedTuple):
-    """What is known after an answer.
+    """The metadata after a response.
 
     Attributes:
         snapshot: The new one.

@@ -5,9 +5,9 @@ cannot be meant is refused here, once, so that a snapshot never holds it. A faul
 that topic's error, which is asked about again; the others are used.
 
 Bounds. Topics that were not asked for are skipped unread. Of the brokers the leaders of known
-topics are read, the controller, and a few others to put questions to. What is read is turned into
+topics are read, the controller, and a few others to put questions to. The rest is turned into
 snapshot values before the next part is read, so that a large cluster is never held twice. A
-partition that an answer leaves out (older brokers do, for a moment) is one without leader; so that
+partition that a response leaves out (older brokers do, for a moment) is one without leader; so that
 a single number cannot demand a million of them, their count is limited by that of the partitions
 that are there.
 
@@ -226,7 +226,7 @@ def _read_topics(
 
 def _malformed(topic: str, fault: RemoteProtocolError) -> BrokerError:
     """The error of a topic whose entry cannot be meant; another broker may know better."""
-    error = BrokerError(f"{_MALFORMED}: the answer about topic '{peer_text(topic)}' {fault}")
+    error = BrokerError(f"{_MALFORMED}: the response about topic '{peer_text(topic)}' {fault}")
     error.name, error.retriable = _MALFORMED, True
     return error
 

@@ -21,7 +21,7 @@ class QuestionSchedule:
 
     Attributes:
         due_at_ms: When the next question may go out; `NEVER_MS` while one is out.
-        last_success_ms: When an answer about all topics last came; None before the first.
+        last_success_ms: When a response about all topics last came; None before the first.
         rebootstrap_at_ms: When to give up the known brokers; `NEVER_MS` for not at all.
     """
 
@@ -93,7 +93,7 @@ class QuestionSchedule:
         Args:
             now_ms: Monotonic.
             is_partial: Whether it left out topics in use.
-            made_progress: Whether the answer brought anything new.
+            made_progress: Whether the response brought anything new.
         """
         if not is_partial:
             self.last_success_ms = now_ms

@@ -1,14 +1,14 @@
 """Topics that other threads ask the client's thread to refresh, without a lock between them.
 
 Each request has a number, drawn before it is posted. A question serves the requests that were
-posted before it was asked; its answer ends every request of the topic up to the highest number that
-it served. So an answer to an earlier question ends none, and no request is lost: a failed question
-leaves its requests for the next one.
+posted before it was asked; its response ends every request of the topic up to the highest number
+that it served. So a response to an earlier question ends none, and no request is lost: a failed
+question leaves its requests for the next one.
 
 Invariants.
-    A request ends only by an answer to a question that named its topic and was asked after `post`
+    A request ends only by a response to a question that named its topic and was asked after `post`
     had begun.
-    What is kept grows with the number of topics, not of requests, whenever the owner has a turn.
+    Memory grows with the number of topics, not of requests, whenever the owner has a turn.
 
 Thread-safety: `post` and `is_done` any thread, since a deque's `append` and a dict's `get` are one
 step each; the rest one thread, the client's.
@@ -20,7 +20,7 @@ from collections.abc import Mapping
 
 
 class Refreshes:
-    """Requests for an answer about a topic.
+    """Requests for a response about a topic.
 
     Attributes:
         posted: What other threads have added, and the owner has not looked at.
@@ -37,7 +37,7 @@ class Refreshes:
         self.unserved: dict[str, int] = {}
 
     def post(self, topic: str) -> int:
-        """Ask for an answer about a topic.
+        """Ask for a response about a topic.
 
         Args:
             topic: Its name.
@@ -57,12 +57,12 @@ class Refreshes:
             number: As `post` returned it for this topic.
 
         Returns:
-            False while no answer has come, also while questions fail.
+            False while no response has come, also while questions fail.
         """
         return self._done.get(topic, 0) >= number
 
     def take(self) -> list[str]:
-        """Let the next question serve what was posted.
+        """Let the next question serve the posted requests.
 
         Returns:
             The topics that were posted, some perhaps more than once.

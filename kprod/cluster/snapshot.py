@@ -1,5 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
-"""What is known of the cluster at one moment, as values that never change.
+"""Metadata of the cluster at one moment, as values that never change.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
@@ -51,7 +51,7 @@ class PartitionSnapshot(NamedTuple):
 
 
 class LeaderHint(NamedTuple):
-    """Who leads a partition, as a Produce or Fetch answer said in passing (KIP-951)."""
+    """The leader of a partition, as a Produce or Fetch response names it (KIP-951)."""
 
     topic: str
     partition: int
@@ -87,7 +87,7 @@ class TopicSnapshot:
         return len(self.leader_ids)
 
     def partition(self, partition: int) -> PartitionSnapshot:
-        """Gather what is known of one partition.
+        """Combine what metadata says of one partition.
 
         Args:
             partition: 0-based, below `partition_count`.
@@ -107,7 +107,7 @@ class TopicSnapshot:
         """Keep entries of the older snapshot that have a higher leader epoch.
 
         A broker that lags behind may answer with a leader that was replaced long ago; its epoch
-        gives it away. After a topic was made anew (another id) epochs begin again.
+        gives it away. When a topic is deleted and created again (another id), epochs start again.
 
         Args:
             older: The snapshot that this one replaces.
@@ -128,7 +128,7 @@ class TopicSnapshot:
         )
 
     def with_leaders(self, hints: Iterable[LeaderHint]) -> "TopicSnapshot":
-        """Take over leaders that are newer than what is known.
+        """Take over leaders of a newer epoch than the known ones.
 
         Args:
             hints: Of this topic; those for partitions that it lacks, or of an epoch that is not
@@ -180,12 +180,12 @@ class ClusterSnapshot:
     """The cluster: nodes by id, topics by name.
 
     Attributes:
-        nodes: Where each broker is. Before the first answer these are the bootstrap addresses,
+        nodes: Where each broker is. Before the first response these are the bootstrap addresses,
             under negative ids.
         topics: The topics asked about that exist.
         cluster_id: None where the broker is too old to say.
         controller_id: −1 when unknown.
-        is_bootstrap: True while `nodes` are addresses from the configuration, not an answer.
+        is_bootstrap: True while `nodes` are addresses from the configuration, not a response.
     """
 
     nodes: Mapping[int, Node] = field(default_factory=lambda: MappingProxyType({}))
@@ -207,7 +207,7 @@ class ClusterSnapshot:
         return None if entry is None else entry.partition_count
 
     def leader_of(self, topic: str, partition: int) -> Node | None:
-        """Who leads a partition.
+        """Return the leader of a partition.
 
         Args:
             topic: Its name.
@@ -239,7 +239,7 @@ class ClusterSnapshot:
         return entry.leader_epochs[partition]
 
     def all_leaders(self) -> set[int]:
-        """Who leads any partition of any topic here.
+        """Return the leaders of all partitions here.
 
         Returns:
             Node ids.
@@ -279,7 +279,7 @@ class ClusterSnapshot:
         """Take over newer leaders, and the addresses that came with them.
 
         Args:
-            hints: Who leads what; one whose node has no known address changes nothing.
+            hints: Leaders of partitions; one whose node has no known address changes nothing.
             nodes: Addresses from the same answer.
 
         Returns:
@@ -298,10 +298,10 @@ class ClusterSnapshot:
         return replace(self, nodes=MappingProxyType(all_nodes), topics=MappingProxyType(topics))
 
     def rebootstrapped(self, nodes: Iterable[Node]) -> "ClusterSnapshot":
-        """Begin again from configured addresses.
+        """Start again from configured addresses.
 
         Partition counts stay, so that callers who choose a partition need not wait. Leaders and
-        epochs go: the cluster behind the addresses may be another one by now.
+        epochs go: the cluster behind the addresses may be another one already.
 
         Args:
             nodes: Under negative ids.

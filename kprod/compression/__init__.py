@@ -1,7 +1,7 @@
-"""Compression of batches: the five codecs, their levels, and bounds on what is read.
+"""Compression of batches: the five codecs, their levels, and bounds on decompression.
 
 Only this package imports codec libraries. A whole batch is compressed in one call, which gives up
-the interpreter lock (snappy once per block of 256 KiB). Reading never trusts a declared length;
+the GIL (snappy once per block of 256 KiB). Reading never trusts a declared length;
 see `kprod.compression.limits`.
 
 Thread-safety: see `kprod.compression.codecs`.

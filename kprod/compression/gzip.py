@@ -4,7 +4,7 @@ Written as one member in one call. Read in slices, so that the end of a member i
 no copy of the rest of the block. A reader accepts several members after one another, as Java's
 does, up to a bound that keeps the work per byte constant.
 
-Thread-safety: any thread; the calls give up the interpreter lock.
+Thread-safety: any thread; the calls give up the GIL.
 Source: RFC 1952; Kafka GzipCompression (clients 4.3.1) for levels −1 and 1 to 9.
 """
 

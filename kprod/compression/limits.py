@@ -1,4 +1,4 @@
-"""Bounds on decompression: how large the output of a compressed block may grow, and who counts.
+"""Bounds on decompression: how large the output of a compressed block may grow.
 
 A few hundred bytes can claim to be gigabytes. Two bounds stop that: an absolute one, and a ratio
 that applies once the output is large, because small honest batches compress extremely well (a batch

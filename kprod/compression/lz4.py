@@ -8,7 +8,7 @@ library a header with the checksum put right.
 Levels are Java's: 9, its default, means the fast compressor, and any other the high compression of
 that level, which the library has from 3 to 12.
 
-Thread-safety: any thread; the calls give up the interpreter lock.
+Thread-safety: any thread; the calls give up the GIL.
 Source: lz4_Frame_format.md 1.6.1; Kafka Lz4BlockOutputStream and Lz4Compression (clients 4.3.1);
 KAFKA-3160.
 """

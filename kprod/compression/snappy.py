@@ -1,14 +1,14 @@
 """snappy: raw blocks inside the framing of Java's xerial library.
 
 A stream is a 16-byte header and blocks, each led by its compressed length. Blocks of 256 KiB are
-written rather than xerial's 32 KiB: each one gives up the interpreter lock once, and taking it back
+written rather than xerial's 32 KiB: each one gives up the GIL once, and taking it back
 behind a busy thread is what costs. Readers take any block size, and a block without framing.
 
 Bounds. A snappy element of 3 bytes yields at most 64, so a block's declared length is refused when
 its compressed bytes cannot reach it; only then does the library allocate. Those 22 : 1 lie below
 the ratio's bound, so that the absolute one alone is checked.
 
-Thread-safety: any thread; the calls give up the interpreter lock, once per block.
+Thread-safety: any thread; the calls give up the GIL, once per block.
 Source: xerial SnappyOutputStream; google/snappy format_description.txt (2011-10-05).
 """
 
@@ -90,7 +90,7 @@ def decompress(payload: Buffer, limit_bytes: int) -> bytes:
 
 
 def _block_end(view: memoryview, position: int) -> int:
-    """Where the block whose length stands at `position` ends."""
+    """Return the end of the block whose length is at `position` ends."""
     remaining_bytes = len(view) - position - _LENGTH.size
     if remaining_bytes < 0:
         raise CorruptRecord(f"snappy: the stream ends inside a block's length, at byte {position}")

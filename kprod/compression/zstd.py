@@ -9,7 +9,7 @@ Windows up to 128 MiB are accepted, which level 22 declares whatever the size of
 library allocates lazily and the output's bound comes first.
 
 Thread-safety: any thread for the functions; a `Compressor` belongs to one thread at a time. The
-calls give up the interpreter lock.
+calls give up the GIL.
 Source: RFC 8878; KIP-110; Kafka ZstdCompression (clients 4.3.1) for the levels.
 """
 
@@ -145,7 +145,7 @@ def _read_frame(
         output.add(frame.decompress(piece))
         position += len(piece) - len(frame.unused_data)
     # The library lets a wrong size pass when the last block is empty. A skippable frame, which has
-    # no window, gives the size of what is skipped.
+    # no window, gives the size of the skipped bytes.
     frame_bytes = remaining_bytes - output.remaining_bytes
     declared_bytes = parameters.content_size
     is_declared = parameters.window_size and declared_bytes != zstandard.CONTENTSIZE_UNKNOWN

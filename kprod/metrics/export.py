@@ -79,7 +79,7 @@ def samples(family: Family, client_id: str, metrics: Metrics) -> Iterator[Sample
         metrics: As `Producer.metrics` returns them.
 
     Yields:
-        One sample for the producer, or for each topic or node; none for what is NaN.
+        One sample for the producer, or for each topic or node; none for a value that is NaN.
     """
     for group, values in metrics.items():
         kind, _, member = group.partition(".")

@@ -4,11 +4,11 @@ Counters are added to where something happens (`kprod._core.metrics.counters`). 
 are made when someone asks, from the difference to a copy that was taken when a window began. So
 counting costs a few additions per batch, and one copy every 30 s.
 
-What is asked about lies between one and two windows back, as with Kafka's two samples of 30 s; up
+A rate covers between one and two windows back, as with Kafka's two samples of 30 s; up
 to three if the thread that counts slept over a window's end.
 
 Invariants.
-    Sums never fall. A peak is the greatest value of a window, and begins anew with the next.
+    Sums never fall. A peak is the greatest value of a window, and starts at nothing in the next.
     `turn` is called by the one thread that counts; `span` changes nothing.
 
 Thread-safety: one thread counts; any thread reads, and may see a batch half counted.
@@ -23,7 +23,7 @@ _SUFFIX_OF_PEAKS = "_max"
 
 
 class Span(NamedTuple):
-    """What was counted of late.
+    """Counts of the last windows.
 
     Attributes:
         elapsed_ms: How long it covers, at least 1,000: a rate of the first instant says nothing.
@@ -51,7 +51,7 @@ class MetricWindows:
     )
 
     def __init__(self, counters: object, names: Sequence[str], now_ms: int) -> None:
-        """Begin a first window.
+        """Open the first window.
 
         Args:
             counters: Has integers by these names, which others add to.
@@ -66,7 +66,7 @@ class MetricWindows:
         self._earlier_peaks = (0,) * len(self._peak_names)
 
     def turn(self, now_ms: int) -> None:
-        """Begin another window, if the present one is over; by the thread that counts.
+        """Open the next window if the present one is over; by the thread that counts.
 
         Args:
             now_ms: Monotonic.
@@ -86,7 +86,7 @@ class MetricWindows:
             setattr(self.counters, name, 0)
 
     def span(self, now_ms: int) -> Span:
-        """What was counted of late; any thread.
+        """Return the counts of the last windows; any thread.
 
         Args:
             now_ms: Monotonic.

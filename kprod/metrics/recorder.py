@@ -1,4 +1,4 @@
-"""Who is told what happened in a producer, and makes Kafka's metrics of it when asked.
+"""Records the events of a producer, and computes Kafka's metrics from them on request.
 
 Told per batch, per request, per turn and per wait, never per record. `SilentRecorder` takes the
 same calls and keeps nothing: what counting costs is the difference.
@@ -101,13 +101,13 @@ class MetricsRecorder(Counting):
     # What the compiled half asks for.
 
     def make_topic(self, name: str) -> TopicCounters:
-        """Begin to count for a topic."""
+        """Start counting for a topic."""
         counters = super().make_topic(name)
         self._topic_windows.setdefault(name, MetricWindows(counters, TOPIC_NAMES, self._now_ms))
         return counters
 
     def make_node(self, node_id: int) -> NodeCounters:
-        """Begin to count for a node, if there are not too many."""
+        """Start counting for a node, if there are not too many."""
         if len(self.nodes) >= NODES_MAX:
             return NodeCounters()
         counters = super().make_node(node_id)
@@ -115,7 +115,7 @@ class MetricsRecorder(Counting):
         return counters
 
     def turn(self, now_ms: int) -> int:
-        """Begin another window of everything."""
+        """Open the next window of every counter."""
         self._now_ms = now_ms
         self._producer_windows.turn(now_ms)
         for windows in (*self._topic_windows.values(), *self._node_windows.values()):

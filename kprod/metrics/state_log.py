@@ -1,4 +1,4 @@
-"""One line for each change of state: who is connected, who leads what, which producer id counts.
+"""One line for each change of state: connections, leaders, producer ids.
 
 Lines are for people and for programs. A line reads `producer-1 connected node=1 address=…`; the
 same is on the log record as `kprod_client`, `kprod_event` and `kprod_fields`, for formatters that
@@ -25,7 +25,7 @@ _logger = guarded_logger("kprod.state")
 
 
 class Event(enum.Enum):
-    """What has changed, and how loud that is."""
+    """A kind of change, and the level of its line."""
 
     CONNECTED = ("connected", logging.INFO, "A connection to a broker can be used.")
     DISCONNECTED = (
@@ -67,9 +67,9 @@ class Event(enum.Enum):
     EPOCH_ENDED = (
         "epoch ended",
         logging.INFO,
-        "A partition's sequences cannot go on; all begin anew in the next epoch.",
+        "A partition's sequences cannot continue; all start at 0 in the next epoch.",
     )
-    FAILED = ("cannot go on", logging.ERROR, "An error that no record can be sent after.")
+    FAILED = ("cannot continue", logging.ERROR, "An error that no record can be sent after.")
     CLOSING = ("closing", logging.INFO, "No more records are taken.")
     CLOSED = ("closed", logging.INFO, "Everything is settled, connections are closed.")
 
@@ -89,7 +89,7 @@ class StateLog:
     __slots__ = ("_client_id", "_on_note")
 
     def __init__(self, client_id: str, on_note: OnNote | None = None) -> None:
-        """Begin.
+        """Take the logger and the clock.
 
         Args:
             client_id: The first word of each line.
@@ -102,7 +102,7 @@ class StateLog:
         """Write a line.
 
         Args:
-            event: What has changed.
+            event: The kind of change.
             **fields: The particulars, in order.
         """
         if self._on_note is not None:

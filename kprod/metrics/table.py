@@ -121,7 +121,7 @@ _REQUESTS = (
     *_average_and_maximum(
         "request-latency",
         "ms",
-        "From the sending of a Produce request to its answer",
+        "From the sending of a Produce request to its response",
         ("latency_ms", "answers"),
     ),
 )
@@ -130,14 +130,14 @@ _RETRIES = (
     *_total_and_rate(
         "record-retry",
         "records",
-        "Records that had to be sent again, each time anew",
+        "Records that had to be sent again, counted at each time",
         "retried_records",
     ),
     *_total_and_rate("record-error", "records", "Records that failed for good", "failed_records"),
 )
 
 SENDER_ROWS: tuple[Row, ...] = (
-    *_total_and_rate("record-send", "records", "Records sent, each attempt anew", "records"),
+    *_total_and_rate("record-send", "records", "Records sent, counted at each attempt", "records"),
     *_RETRIES,
     *_average_and_maximum(
         "record-queue-time",
@@ -175,7 +175,7 @@ SENDER_ROWS: tuple[Row, ...] = (
     *_average_and_maximum(
         "produce-throttle-time",
         "ms",
-        "How long a broker asked for silence in an answer",
+        "How long a broker asked for silence in a response",
         ("throttled_ms", "answers"),
     ),
     *_REQUESTS,
@@ -203,7 +203,7 @@ SENDER_ROWS: tuple[Row, ...] = (
         "io-time-ns-total",
         Kind.TOTAL,
         "ns",
-        "Time that the sender read and wrote sockets and settled what came.",
+        "Time in which the sender read and wrote sockets and settled responses.",
         _total("served_ns"),
     ),
     Row(
@@ -252,7 +252,7 @@ CALLER_ROWS: tuple[Row, ...] = (
 )
 
 TOPIC_ROWS: tuple[Row, ...] = (
-    *_total_and_rate("record-send", "records", "Records sent, each attempt anew", "records"),
+    *_total_and_rate("record-send", "records", "Records sent, counted at each attempt", "records"),
     *_total_and_rate("byte", "bytes", "Bytes of batches sent", "encoded_bytes"),
     Row(
         "compression-rate",

@@ -8,10 +8,11 @@ The sender takes the inbox, arms each new batch's timer (linger, then delivery d
 queue into its leader's ready ring when a batch of it becomes sendable: full, lingered, flushed, or
 because a send waits for memory. The beginning of such a wait makes all batches due, and a batch
 that is begun during it is due at once. A queue that may not send now leaves its ring, and comes
-back with the event that ends the reason. So a turn costs what is ready, not what exists.
+back with the event that ends the reason. So the cost of a turn follows the ready partitions, not
+all that exist.
 
 Invariants.
-    A queue stands in at most one ring, or among the leaderless.
+    A queue is in at most one ring, or among the leaderless.
     One batch per partition and request; a node's partitions take turns.
 
 Thread-safety: any thread's or the sender's, as the class is divided. There is no lock that a thread
@@ -54,11 +55,11 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         sticky: StickyPartitioner,
         on_expired: Callable[[ProducerBatch], object],
     ) -> None:
-        """Begin without topics.
+        """Create it without topics.
 
         Args:
             settings: Sizes and times of batches.
-            metadata: Who leads what.
+            metadata: Leaders of partitions.
             clock: Read when a batch is opened.
             timer: The sender's.
             sticky: Draws sticky partitions.
@@ -152,7 +153,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         return [node_id for node_id, ring in self._rings.items() if ring]
 
     def is_alone(self, queue: PartitionQueue) -> bool:
-        """Whether a queue stands in a ring, and no other in any."""
+        """Whether a queue is in a ring, and no other in any."""
         return queue.ring_node_id != NO_NODE and sum(map(len, self._rings.values())) == 1
 
     def wants_routes(self) -> bool:
@@ -188,7 +189,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         """Follow new metadata, if there is any: queues of topics, rings of leaders.
 
         Returns:
-            Queues of partitions that do not exist any more; what is in them cannot be sent.
+            Queues of partitions that do not exist any more; their batches cannot be sent.
         """
         snapshot, routed = self._metadata.snapshot, self._routed_snapshot
         gone = self._follow_topics(routed, snapshot)
@@ -211,7 +212,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
     def _follow_topics(
         self, before: ClusterSnapshot, after: ClusterSnapshot
     ) -> list[PartitionQueue]:
-        """Let topics follow what is new of them; for the others two references are compared."""
+        """Update topics whose metadata changed; for the others two references are compared."""
         # In order of arrival, on which a set of texts does not agree from one process to another.
         names = dict.fromkeys(
             [self._unfollowed.popleft().name for _ in range(len(self._unfollowed))]
@@ -330,7 +331,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
                 self.forget(batch)
 
     def _sweep(self) -> None:
-        """Make everything due; an empty batch that was opened in vain gives its memory back."""
+        """Make everything due; an empty open batch gives its memory back."""
         for queue in self.queues():
             for index in range(queue.drain_index, len(queue.batches)):
                 queue.batches[index].is_due = queue.batches[index].record_count > 0

@@ -1,5 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
-"""A batch on its way: the bytes, the futures' shared result, and what has been tried.
+"""A batch on its way: the bytes, the futures' shared result, and its attempts.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
@@ -51,7 +51,7 @@ class ProducerBatch(TimerTask):
     def __init__(
         self, queue: "PartitionQueue", chain: ChunkChain, limit_bytes: int, now_ms: int
     ) -> None:
-        # Cycles through it last only while it stands in its queue: until it is done, or its
+        # Cycles through it last only while it is in its queue: until it is done, or its
         # producer ends.
         untrack(self)
         self.queue = queue
@@ -73,7 +73,7 @@ class ProducerBatch(TimerTask):
 
     def run(self) -> object:
         """An instant has come that it waited for."""
-        assert self.on_due is not None  # noqa: S101 - set by who put it into a timer
+        assert self.on_due is not None  # noqa: S101 - set by the owner of the timer
         return self.on_due(self)
 
     @property
@@ -107,7 +107,7 @@ class ProducerBatch(TimerTask):
         return self.builder.encoded_bytes or self.builder.size_bytes
 
     def assign(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Give it producer id, epoch and sequence; a closed batch's header is written anew."""
+        """Give it producer id, epoch and sequence; a closed batch's header is rewritten."""
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
@@ -143,7 +143,7 @@ class ProducerBatch(TimerTask):
         """Settle all records with an error.
 
         Args:
-            error: Gets its `persistence` here, from what was tried.
+            error: Gets its `persistence` here, from the attempts.
             record_errors: Errors of single records, by index.
 
         Returns:

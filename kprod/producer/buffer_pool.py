@@ -1,4 +1,4 @@
-"""Bounded memory for batches: who must wait for it, how long, and what they are told.
+"""Bounded memory for batches: which sends wait for it, how long, and their errors.
 
 The pool's arithmetic and its line are compiled (`kprod._core.memory.chunk_pool`); this is the
 policy above.
@@ -15,7 +15,7 @@ from kprod.config import AccumulatorSettings
 from kprod.errors import BufferTimeout, ClosedError
 from kprod.wording import counted
 
-LOOK_S = 1.0  # between two looks of one who waits whether what was granted to others is taken
+LOOK_S = 1.0  # between two checks of a waiter whether memory granted to others was taken
 
 
 class BufferPool(ChunkPool):
@@ -44,11 +44,11 @@ class BufferPool(ChunkPool):
         return self.capacity_bytes // self.large_chunk_bytes * self.large_chunk_bytes
 
     def wait_for(self, waiter: MemoryWaiter, timeout_ms: int) -> None:
-        """Wait until a waiter that stands in line is satisfied.
+        """Wait until a queued waiter is satisfied.
 
         Args:
             waiter: In line already; its owner leaves the line on every path.
-            timeout_ms: What is left of `max_block_ms`; at most 0 never waits.
+            timeout_ms: The rest of `max_block_ms`; at most 0 never waits.
 
         Raises:
             BufferTimeout: No memory in time, or `on_buffer_full` is "raise".

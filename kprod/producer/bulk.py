@@ -1,4 +1,4 @@
-"""Many records in one call: what is refused before anything is sent, and the receipt.
+"""Many records in one call: arguments rejected before anything is sent, and the receipt.
 
 The loop is compiled (`kprod._core.send.bulk_send`); every record goes the way of `send`.
 

@@ -2,7 +2,7 @@
 
 Closing has two halves. The first takes no more records and lets the sender send what there is; it
 can be left by an exception out of a signal handler and entered again, since it only waits. The
-second stops the sender, which then settles what is left.
+second stops the sender, which then settles the remaining records.
 
 Invariants.
     Nothing is given up before the second half begins, and then every record is settled.
@@ -68,7 +68,7 @@ class Closing:
         state_log: StateLog,
         last_steps: Sequence[Callable[[], object]],
     ) -> None:
-        """Begin open.
+        """Create it open.
 
         Args:
             path: Takes records until its `closed_error` is set.
@@ -108,7 +108,7 @@ class Closing:
         return "open" if self._path.closed_error is None else "closing"
 
     def start(self) -> None:
-        """Begin to take the sender's turns on a thread.
+        """Start taking the sender's turns on a thread.
 
         Raises:
             RuntimeError: There are no more threads; the producer is closed.
@@ -186,7 +186,7 @@ class Closing:
         self._engine.client.close_after_fork()
 
     def _reject_more(self) -> Covered:
-        """Take no more records; return what is to be settled."""
+        """Take no more records; return the results to settle."""
         if self._path.closed_error is None:
             self._path.closed_error = closed_error
         self._engine.metadata.close()

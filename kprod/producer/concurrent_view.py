@@ -22,7 +22,7 @@ __all__ = ["ConcurrentView"]
 class ConcurrentView(concurrent.futures.Future[RecordMetadata]):
     """The future of one record, for code that knows `concurrent.futures` only.
 
-    It is settled by a callback of the record. Whoever waits on the thread that makes those calls
+    It is settled by a callback of the record. A wait on the thread that makes those calls
     would wait for himself, so there the record is waited for, which refuses in that case.
     """
 
@@ -30,7 +30,7 @@ class ConcurrentView(concurrent.futures.Future[RecordMetadata]):
         super().__init__()
         self._record = record
         self.set_running_or_notify_cancel()
-        call_when_done(record, self._settle)  # whoever waits may keep a loop of this thread
+        call_when_done(record, self._settle)  # the waiter may keep a loop of this thread
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """As the record's."""

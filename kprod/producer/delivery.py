@@ -1,5 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
-"""What an answer to a Produce request means for each batch: done, again, or failed.
+"""What a Produce response means for each batch: done, retry, or failed.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
@@ -7,7 +7,7 @@ Persistence. A batch may be in the log if an attempt of it was written even in p
 answered, or was answered with a code that leaves it open. That never goes back: it decides whether
 a failure says POSSIBLY_PERSISTED, and whether the batch may ever get another sequence.
 
-Order. Of an idempotent partition only the oldest batch is settled. What is answered for a batch
+Order. Of an idempotent partition only the oldest batch is settled. A response for a batch
 behind one that must go again is noted in its persistence, and asked again in its turn; a failure
 that is final is noted as its verdict, and it fails in its turn. So callbacks run in the order of
 sending, and nothing behind a gap counts as sent.
@@ -64,7 +64,7 @@ _NO_ERROR = int(ErrorCode.NONE)  # looked up for each batch
 class Delivery:
     """Settles batches by what became of their requests."""
 
-    def __init__(  # noqa: PLR0913 - the collaborators of one answer
+    def __init__(  # noqa: PLR0913 - the collaborators of one response
         self,
         settings: SenderSettings,
         *,
@@ -75,7 +75,7 @@ class Delivery:
         rng: random.Random,
         recorder: Recorder,
     ) -> None:
-        """Begin.
+        """Take the parts that a response changes.
 
         Args:
             settings: Retries and back-off.
@@ -84,7 +84,7 @@ class Delivery:
             metadata: Told of new leaders.
             timer: The sender's, for back-off.
             rng: Draws each attempt's jitter, once.
-            recorder: Told of answers, retries and failures.
+            recorder: Told of responses, retries and failures.
         """
         self._accumulator = accumulator
         self._transaction_manager = transaction_manager
@@ -122,7 +122,7 @@ class Delivery:
             try:
                 self._conclude(batch, answers, outcome)
             except Exception as error:
-                _logger.exception("An answer for %s cannot be used", batch.queue.topic)
+                _logger.exception("A response for %s cannot be used", batch.queue.topic)
                 self._fail_unusable_response(batch, error)
             finally:
                 batch.builder.chain.release()
@@ -167,9 +167,9 @@ class Delivery:
         return count
 
     def fail_gone(self, queue: PartitionQueue) -> None:
-        """End what waits for a partition that does not exist any more.
+        """Fail the waiting batches of a partition that does not exist any more.
 
-        What is in flight is awaited first: its answer decides, and the others follow in order.
+        Batches in flight are awaited first: their responses decide, and the others follow in order.
         """
         if queue.in_flight_count:
             return
@@ -186,7 +186,7 @@ class Delivery:
             return
         answer = answers.get((batch.queue.topic, batch.queue.partition))
         if answer is None:
-            # A partition that the answer leaves out was neither taken nor refused.
+            # A partition that the response leaves out was neither taken nor refused.
             error = Disconnected("the broker's answer does not mention the partition")
             self._without_response(batch, error, was_written=True)
         elif isinstance(answer, tuple):
@@ -203,7 +203,7 @@ class Delivery:
             self._succeed(batch, base_offset, append_time_ms(batch, log_append_time_ms))
 
     def _fail_unusable_response(self, batch: ProducerBatch, cause: Exception) -> None:
-        """Fail a batch whose answer could not be dealt with, so that its partition goes on."""
+        """Fail a batch whose response could not be dealt with, so that its partition continues."""
         batch.maybe_persisted = True
         if batch.in_flight:
             self._end_attempt(batch)
@@ -251,7 +251,7 @@ class Delivery:
             self._fail(batch, companions_error(error, named) if named else error, named)
 
     def _note_behind(self, batch: ProducerBatch, code: int) -> None:
-        """Keep what an answer says of a batch that is not the oldest; it is asked again."""
+        """Keep what a response says of a batch that is not the oldest; it is asked again."""
         batch.maybe_persisted |= code in TAKEN_CODES or leaves_open(code)
         self._end_attempt(batch)
         batch.queue.rewind_later()
@@ -326,7 +326,7 @@ class Delivery:
         if batch.is_behind:
             batch.verdict = error
             batch.queue.rewind_later()
-            self._accumulator.mark_ready(batch.queue)  # this answer may be the last one awaited
+            self._accumulator.mark_ready(batch.queue)  # this response may be the last one awaited
         else:
             self._fail(batch, error)
 
@@ -343,7 +343,7 @@ class Delivery:
         error: KprodError,
         record_errors: dict[int, KprodError] | None = None,
     ) -> None:
-        """End a batch for good; the sequences of those behind it cannot go on."""
+        """End a batch for good; the sequences of those behind it cannot continue."""
         if batch.is_done:
             return  # it had a verdict and was settled together with the batch before it
         queue = batch.queue

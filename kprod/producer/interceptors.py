@@ -53,7 +53,7 @@ class Interceptors:
             try:
                 shown = OutgoingRecord(*interceptor.on_send(shown))
             except Exception:
-                _logger.exception("%r failed in on_send; the record goes on", interceptor)
+                _logger.exception("%r failed in on_send; the record continues", interceptor)
         return shown
 
     def watching(self, on_delivery: OnDelivery | None) -> OnDelivery:

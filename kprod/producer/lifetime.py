@@ -92,7 +92,7 @@ def _close_at_exit() -> None:
                 interruption = again
         try:
             _tell_undelivered(producer, count())
-        except BaseException as error:  # noqa: BLE001 - Ctrl-C during the line; the others go on
+        except BaseException as error:  # noqa: BLE001 - Ctrl-C during the line; the others continue
             interruption = error
             deadline = Deadline(0)
     if interruption is not None:

@@ -6,8 +6,8 @@ No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 Sent batches stay at the head until they are answered. A retry rewinds the index: nothing is taken
 out and put back, so there is no order to get wrong.
 
-A queue whose sent batch failed sends nothing new until all its answers are in; then it rewinds and
-sends the rest again in order, each with the bytes and the sequence it had.
+A queue whose sent batch failed sends nothing new until all its responses are in; then it rewinds
+and sends the rest again in order, each with the bytes and the sequence it had.
 
 Invariants.
     batches[:drain_index] are sent, batches[drain_index:] are not.
@@ -45,7 +45,7 @@ class PartitionQueue(PartitionAppender):
         must_rewind: A sent batch failed; send nothing until the rest is answered.
         backoff_count: Back-offs that run; it waits for the longest.
         backoff_round: Counts up when back-offs end early; timers of an older round do nothing.
-        is_gone: The topic was made anew without this partition.
+        is_gone: The topic was deleted and created again without this partition.
         next_sequence: For the next batch without one.
     """
 
@@ -164,7 +164,7 @@ class PartitionQueue(PartitionAppender):
             self.drain_index = 0
 
     def rewind_later(self) -> None:
-        """Send the batches that are sent and not done again, once all their answers are in."""
+        """Send the batches that are sent and not done again, once all their responses are in."""
         self.may_pipeline = False
         if self.in_flight_count == 0:
             self.drain_index = 0

@@ -11,7 +11,7 @@ Left out of the draw, unless that leaves nobody, in this order: partitions whose
 known; those whose leader has taken nothing for `partitioner_availability_timeout_ms` while it had
 something to take; with `partitioner_rack_aware`, those led from another rack than `client_rack`.
 
-Thread-safety: `roll` any thread, under the interpreter lock; what notes nodes the sender.
+Thread-safety: `roll` any thread, under the GIL; the methods that note nodes the sender.
 Source: KIP-480 for the moment of change, KIP-794 for weights and availability, KIP-1123 for racks;
 kprod's departure 13.
 """
@@ -77,7 +77,7 @@ def key_rule(settings: PartitionerSettings) -> KeyRule:
 
 
 class Weights:  # noqa: B903 - those would be made by Python code
-    """What is drawn from, and when it was weighed.
+    """Weights of the partitions, and when they were computed.
 
     Attributes:
         candidates: Partitions, ascending.
@@ -102,11 +102,11 @@ class StickyPartitioner:
         clock: Clock,
         rng: random.Random,
     ) -> None:
-        """Begin.
+        """Take metadata and settings.
 
         Args:
             settings: Of partitioning.
-            metadata: Who leads what, from which rack.
+            metadata: Leaders of partitions and their racks.
             clock: Weights are kept for a while.
             rng: Of randomness.
         """

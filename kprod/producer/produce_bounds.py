@@ -1,6 +1,6 @@
-"""How much the answer to a Produce request may hold, and which numbers in it a broker can mean.
+"""How much the response to a Produce request may hold, and which numbers in it a broker can mean.
 
-Asked only for an answer that says more than yes.
+Asked only for a response that says more than yes.
 
 Thread-safety: functions of their arguments.
 Source: Kafka's ProduceResponse definition (kafka-clients 4.3.1), KIP-467 for records at fault.
@@ -20,13 +20,13 @@ _RECORD_ERROR_BYTES = 512
 
 
 def response_bounds(batches: Sequence[ProducerBatch]) -> Bounds:
-    """How much the answer to a request may hold.
+    """How much the response to a request may hold.
 
     Args:
         batches: What the request carries, at most one of a partition.
 
     Returns:
-        One answer for each partition, one error for each record.
+        One response for each partition, one error for each record.
     """
     count = len(batches)
     record_count = sum(batch.record_count for batch in batches)

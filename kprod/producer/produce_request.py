@@ -1,10 +1,10 @@
 # cython: annotation_typing=False, nonecheck=True
-"""A Produce request as the client takes it: it knows its batches, and settles them with its answer.
+"""A Produce request for the client: it knows its batches, and settles them with its response.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-Its bytes lie in the batches and are sent from there; its answer is read without tables when it only
-says yes.
+Its bytes lie in the batches and are sent from there; its response is read without tables when it
+only says yes.
 
 Thread-safety: the sender's.
 """
@@ -82,7 +82,7 @@ class ProduceRequest(ClientRequest):
         self.batches = batches
         self.topics = topics
         self._terms = terms
-        # As they are now: a topic may be made anew while the request is out.
+        # As they are now: a topic may be deleted and created again while the request is out.
         self.names_by_id = {topic.topic_id.int: topic.name for topic in topics}
         self.versions = terms.versions_by_name if 0 in self.names_by_id else terms.versions
         self.expects_response = terms.expects_response
@@ -100,7 +100,7 @@ class ProduceRequest(ClientRequest):
         return OutgoingFrame(pieces)
 
     def decode(self, version: int, frame: Frame) -> Any:  # noqa: ANN401 - one of two
-        """Read an answer: acknowledgements in a list if that is all it says, else its fields."""
+        """Read a response: acknowledgements in a list if that is all it says, else its fields."""
         said = read_acknowledgements(frame, version, len(self.batches))
         if said is not None:
             return said

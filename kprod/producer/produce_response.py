@@ -1,9 +1,9 @@
 # cython: annotation_typing=False, nonecheck=True
-"""What brokers say in answer to a Produce request, and what each answer says of a batch's fate.
+"""The contents of a Produce response, and what each error code says of a batch's fate.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-An answer is paired with a batch by the names in it, topic and partition, never by its position.
+A response is paired with a batch by the names in it, topic and partition, never by its position.
 
 Thread-safety: functions of their arguments.
 Source: Kafka's ProduceResponse definition (kafka-clients 4.3.1), KIP-467 for records at fault,
@@ -42,18 +42,18 @@ FATAL_CODES = frozenset(
         ErrorCode.PRODUCER_FENCED,
     }
 )
-"""Answers after which an idempotent producer cannot go on."""
+"""Error codes after which an idempotent producer cannot continue."""
 
 SEQUENCE_CODES = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 KNOWN_CODES = frozenset(ErrorCode)
 PRODUCE_VERSION_BY_ID = 13  # the first that names topics by id (KIP-516)
 
 Answers = Mapping[tuple[str | None, int], Mapping[str, Any]]
-"""A partition's part of an answer, by topic and partition."""
+"""A partition's part of a response, by topic and partition."""
 
 
 Acknowledgements = Mapping[tuple[str | None, int], tuple[int, int]]
-"""Base offset and log append time, by topic and partition, of an answer that takes every batch."""
+"""Base offset and log append time, by topic and partition, of a response that takes every batch."""
 
 Replies = Answers | Acknowledgements
 
@@ -63,7 +63,7 @@ def named_acknowledgements(
     topic_names: Mapping[int, str],
     version: int,
 ) -> Acknowledgements:
-    """Sort an answer that takes every batch by topic and partition.
+    """Sort a response that takes every batch by topic and partition.
 
     Args:
         listed: As `read_acknowledgements` read it.
@@ -81,7 +81,7 @@ def named_acknowledgements(
 def read_responses(
     body: Mapping[str, Any], topic_names: Mapping[int, str], version: int
 ) -> tuple[Answers, bool]:
-    """Sort an answer by topic and partition.
+    """Sort a response by topic and partition.
 
     Args:
         body: A Produce response as the codec decoded it.
@@ -89,7 +89,7 @@ def read_responses(
         version: Of the response; from `PRODUCE_VERSION_BY_ID` on it names topics by id.
 
     Returns:
-        The answers, and whether any of them is an error.
+        The responses, and whether any of them is an error.
     """
     by_id = version >= PRODUCE_VERSION_BY_ID
     answers: dict[tuple[str | None, int], Mapping[str, Any]] = {}
@@ -104,7 +104,7 @@ def read_responses(
 
 
 def leader_hints(answers: Answers) -> list[LeaderHint]:
-    """Who leads the partitions that a broker refused, as far as it says so.
+    """Leaders of the partitions that a broker rejected, as far as it names them.
 
     Args:
         answers: By topic and partition.
@@ -124,7 +124,7 @@ def leader_hints(answers: Answers) -> list[LeaderHint]:
 
 
 def nodes_named(body: Mapping[str, Any]) -> list[Node]:
-    """Where the leaders are that an answer hints at.
+    """Where the leaders are that a response hints at.
 
     Args:
         body: A Produce response.
@@ -143,7 +143,7 @@ def leaves_open(code: int) -> bool:
     Nothing is known of a code that only a newer broker has; it counts as UNKNOWN_SERVER_ERROR.
 
     Args:
-        code: Of the answer.
+        code: Of the response.
 
     Returns:
         True if the batch may be there.
@@ -161,7 +161,7 @@ def record_errors(
     Args:
         error: The batch's.
         answer: For its partition.
-        record_count: Of the batch; what is said of other records is ignored.
+        record_count: Of the batch; errors of other indexes are ignored.
 
     Returns:
         Errors by the record's index; None when the broker names none.
@@ -202,7 +202,7 @@ def append_time_ms(batch: ProducerBatch, log_append_time_ms: int) -> int:
     """When the broker stamped a batch.
 
     Args:
-        batch: That the answer is for.
+        batch: That the response is for.
         log_append_time_ms: The log append time in it.
 
     Returns:

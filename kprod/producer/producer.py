@@ -104,7 +104,7 @@ class Producer(SendMethod):
         Waits as `send` does: at most `max_block_ms` for each record.
 
         A record that `send` would refuse (a wrong type, a partition that does not exist, too large)
-        is counted with its error in the receipt's `failures`, and the others go on.
+        is counted with its error in the receipt's `failures`, and the others continue.
 
         Args:
             topic: Name of the topic.
@@ -129,8 +129,8 @@ class Producer(SendMethod):
             BufferTimeout: No memory came free within `max_block_ms`.
             ClosedError: The producer is closed, or was made in a parent process.
 
-        Whatever ends the call early, an iterable's own exceptions too, has the receipt of what was
-        accepted until then in its attribute `receipt`.
+        Whatever ends the call early, an iterable's own exceptions too, has the receipt of the
+        records accepted until then in its attribute `receipt`.
 
         Thread-safety: any thread.
         """
@@ -166,7 +166,7 @@ class Producer(SendMethod):
         `send_many`'s speed.
 
         A row that `send` would refuse is counted with its error in the receipt's `failures`, and
-        the others go on.
+        the others continue.
 
         Args:
             topic: Name of the topic.
@@ -191,8 +191,8 @@ class Producer(SendMethod):
             BufferTimeout: No memory came free within `max_block_ms`.
             ClosedError: The producer is closed, or was made in a parent process.
 
-        What is wrong with the schema is raised before anything is sent. Whatever ends the call
-        later has the receipt of what was accepted until then in its attribute `receipt`.
+        A mistake in the schema is raised before anything is sent. Whatever ends the call
+        later has the receipt of the records accepted until then in its attribute `receipt`.
 
         Thread-safety: any thread.
         """
@@ -225,9 +225,9 @@ class Producer(SendMethod):
     def purge(self) -> int:
         """Drop every record that is certainly not in the log and not on its way there.
 
-        Their futures fail with `Purged`, as not persisted. What is in flight, or may be in the log,
-        goes on, and is settled later: so of one partition a dropped record's callback may run
-        before that of a record sent earlier.
+        Their futures fail with `Purged`, as not persisted. A record in flight, or possibly in the
+        log, continues, and is settled later: so of one partition a dropped record's callback may
+        run before that of a record sent earlier.
 
         Returns:
             How many records were dropped.
@@ -240,14 +240,14 @@ class Producer(SendMethod):
     def close(self, timeout: float | None = None) -> int:
         """Flush, then end the sender and all connections. Later sends raise `ClosedError`.
 
-        A signal handler that raises into it (Ctrl-C) ends the waiting, not the records: they go on,
-        and `close` may be called again, as the end of the interpreter does.
+        A signal handler that raises into it (Ctrl-C) ends the waiting, not the records: they
+        continue, and `close` may be called again, as the end of the interpreter does.
 
         Inside a delivery callback it waits for nothing: the sender ends when the callbacks at hand
-        have run, and what is not settled then fails.
+        have run; records not settled by then fail.
 
         Args:
-            timeout: Seconds for the flush; what is not settled then fails, and `close` returns
+            timeout: Seconds for the flush; records not settled by then fail, and `close` returns
                 within another half second even if a callback does not. None waits until all is
                 settled and every callback has returned.
 
@@ -307,7 +307,7 @@ class Producer(SendMethod):
 
 
 def engine_of(producer: Producer) -> ProducerEngine:
-    """Return what is behind a producer.
+    """Return the engine of a producer.
 
     Args:
         producer: Of this class or a subclass.

@@ -56,7 +56,7 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
         state_log: Told of changes that an operator should know.
         recorder: Counts.
         timer: All deadlines.
-        metadata: What is known of the cluster.
+        metadata: Of the cluster.
         pool: The memory of batches.
         accumulator: Holds the batches.
         opener: Finds topics and partitions.

@@ -103,7 +103,7 @@ class ReceiptAccount:
         if not settled_or_forked:
             raise KprodTimeout(
                 f"not all of {self.records_text()} for {self._topic!r} settled within"
-                f" {timeout} s; they go on until delivery_timeout_ms ends them"
+                f" {timeout} s; they continue until delivery_timeout_ms ends them"
             )
 
     def reject_in_child(self) -> None:
@@ -155,7 +155,7 @@ class SendReceipt:
                 the others.
             KprodError: Not settled, and asked inside a delivery callback, which would wait for
                 itself.
-            KprodTimeout: Not settled in time; the records go on.
+            KprodTimeout: Not settled in time; the records continue.
             ProducerForked: Waited for in a forked child, where nothing is settled any more.
             ValueError: Not settled, and the timeout is NaN.
         """
@@ -176,7 +176,7 @@ class SendReceipt:
         Raises:
             KprodError: Not settled, and asked inside a delivery callback, which would wait for
                 itself.
-            KprodTimeout: Not settled in time; the records go on.
+            KprodTimeout: Not settled in time; the records continue.
             ProducerForked: Waited for in a forked child, where nothing is settled any more.
             ValueError: Not settled, and the timeout is NaN.
         """
@@ -200,7 +200,7 @@ class SendReceipt:
         return error
 
     def delivered(self) -> dict[int, PartitionOffsets]:
-        """What is acknowledged so far, by partition; does not wait."""
+        """Offsets acknowledged so far, by partition; does not wait."""
         return {
             partition: PartitionOffsets(count, tuple(starmap(OffsetRange, ranges)))
             for partition, (count, ranges) in sorted(self._kprod.account.delivered().items())
@@ -237,7 +237,7 @@ class SendReceipt:
         """Take back a callback: in an event loop one that was added there, else one of no loop.
 
         Args:
-            callback: Equal to what was added.
+            callback: Equal to the added one.
 
         Returns:
             How many times it had been added and was not called yet.
@@ -296,7 +296,7 @@ class SendReceipt:
 
 
 def _left_behind() -> None:
-    """What is left of a receipt that was pickled."""
+    """The receipt that unpickling gives."""
 
 
 class _ThreadCall:

@@ -66,7 +66,7 @@ class Sender:
         recorder: Recorder,
         state_log: StateLog,
     ) -> None:
-        """Begin.
+        """Take the parts that a turn drives.
 
         Args:
             settings: Of requests.
@@ -75,7 +75,7 @@ class Sender:
             client: Holds the connections.
             delivery: Settles batches.
             transaction_manager: Gives sequences.
-            metadata: Who leads what.
+            metadata: Leaders of partitions.
             timer: All deadlines.
             clock: Read again where callbacks or a codec may have taken long.
             rng: For jitter.
@@ -131,7 +131,7 @@ class Sender:
             self._calls.popleft()()
 
     def run_once(self, now_ms: int) -> None:
-        """Take one turn: run what is due, send what may be sent, sleep, read responses.
+        """Take one turn: run due tasks, send ready batches, sleep, read responses.
 
         Args:
             now_ms: Monotonic, not below an earlier turn's.
@@ -145,7 +145,8 @@ class Sender:
         if is_late:
             self._client.catch_up()
             if accumulator.has_news():
-                # What came while callbacks ran may be late as well; nothing else would notice.
+                # Responses that came while callbacks ran may be late as well; nothing else would
+                # notice.
                 accumulator.take_inbox(self._clock.now_ms())
         now_ms = max(now_ms, self._clock.now_ms())
         transaction_manager = self._transaction_manager
@@ -176,7 +177,7 @@ class Sender:
         """
         now_ms = max(now_ms, self._clock.now_ms())
         if self._timer.is_due(now_ms):
-            return 0  # the next turn expires what is overdue, and then sends
+            return 0  # the next turn expires overdue batches, and then sends
         self.send_ready(ready_nodes, now_ms)
         return self._wait_ms(now_ms)
 
@@ -195,7 +196,7 @@ class Sender:
         self._accumulator.abort(fail)
 
     def close(self) -> None:
-        """Give up the connections; what was in flight is released."""
+        """Give up the connections; requests in flight are released."""
         self._client.close()
 
     @property
@@ -231,7 +232,7 @@ class Sender:
             self._state_log.note(Event.LEADER_CHANGED, **change._asdict())
 
     def has_more_to_do(self, now_ms: int) -> bool:
-        """Whether a turn would do more than to send what is posted to the inbox, and to sleep."""
+        """Whether a turn would do more than send the inbox's batches and sleep."""
         accumulator, transaction_manager = self._accumulator, self._transaction_manager
         return (
             bool(self._calls)
@@ -280,7 +281,7 @@ class Sender:
                 queue = batch.queue
                 records = (queue.partition, pieces, batch.builder.encoded_bytes)
                 topics.setdefault(queue.topic, []).append(records)
-            except Exception as error:  # noqa: BLE001 - a codec's; the other batches go on
+            except Exception as error:  # noqa: BLE001 - a codec's; the other batches continue
                 self._give_up_later(batch, error)
                 continue
             batch.builder.chain.hold()

@@ -1,9 +1,9 @@
 # cython: annotation_typing=False, nonecheck=True
 """The thread that takes the sender's turns, from its start to its end or its death.
 
-It always ends by settling what is left: a thread that vanished with records unsettled would leave
-everyone who waits for them waiting. So the last steps are taken one by one, and none of them can
-keep the next from being taken.
+It always ends by settling the remaining records: a thread that vanished with records unsettled
+would leave everyone who waits for them waiting. So the last steps are taken one by one, and none of
+them can keep the next from being taken.
 
 Its end is awaited by a latch of its own, since `Thread.join` interrupted by a signal handler that
 raises takes the thread for ended (CPython 3.11 and 3.12).
@@ -39,7 +39,7 @@ class SenderThread:
         on_death: Callable[[KprodError], object],
         last_steps: Sequence[Callable[[], object]],
     ) -> None:
-        """Begin without a thread.
+        """Create it without a thread.
 
         Args:
             sender: Takes the turns.
@@ -61,7 +61,7 @@ class SenderThread:
         self._ident: Hashable = None  # of the thread, while it runs
 
     def start(self, name: str) -> None:
-        """Begin to take turns.
+        """Start taking turns.
 
         Args:
             name: The thread's.
@@ -83,7 +83,7 @@ class SenderThread:
 
     @property
     def is_started(self) -> bool:
-        """Whether turns are taken by a thread, not by whoever calls `run_once`."""
+        """Whether turns are taken by a thread, not by the callers of `run_once`."""
         return self._is_started
 
     @property
@@ -96,7 +96,7 @@ class SenderThread:
         self._is_stopping = True
 
     def close_after_fork(self) -> None:
-        """Note that this is a forked child: the thread is not here, or must not go on."""
+        """Note that this is a forked child: the thread is not here, or must not continue."""
         self._is_forked = True
         self._is_stopping = True
         self._ended.complete()  # a signal handler may have forked a thread that waits for the end

@@ -1,4 +1,4 @@
-"""Waiting for a topic's partitions to be known, within what is left of `max_block_ms`.
+"""Waiting for a topic's partitions to be known, within the rest of `max_block_ms`.
 
 What to ask and when to give up is written as steps (`opening`, `finding`), generators that yield
 whenever newer metadata is needed. How to wait for it is the driver's: here a thread
@@ -8,7 +8,7 @@ Why a topic cannot be used is in the error: the broker's reason, or which addres
 reached and why, never one text for all.
 
 Thread-safety: any thread. On the sender's own thread (a delivery callback that sends) nothing
-waits: the answer could not arrive before the callback returns.
+waits: the response could not arrive before the callback returns.
 Source: Kafka KafkaProducer.waitOnMetadata (clients 4.3.1); kprod's departures 11 and 20.
 """
 
@@ -53,7 +53,7 @@ class TopicOpener:
         wake: Callable[[], object],
         max_block_ms: int,
     ) -> None:
-        """Begin.
+        """Take the metadata to wait for and the queues to open.
 
         Args:
             metadata: Told of topics in use.
@@ -114,7 +114,7 @@ class TopicOpener:
         ends_ms = self._clock.now_ms() + timeout_ms
         refresh: int | None = None
         while True:
-            version = metadata.version  # before what is read of it, so that no answer is missed
+            version = metadata.version  # read first, so that no response is missed
             count = metadata.snapshot.partition_count(topic)
             if count:
                 return self._accumulator.topic_queues(topic, count)  # noqa: B901 - what steps give
@@ -154,10 +154,10 @@ class TopicOpener:
         self._wake()
         why = ""
         while True:
-            version = metadata.version  # before what is read of it, so that no answer is missed
+            version = metadata.version  # read first, so that no response is missed
             is_refreshed = metadata.has_refreshed(routes.name, refresh)
             count = metadata.snapshot.partition_count(routes.name) or 0
-            # The answer to a question from before this call may be older than the partition.
+            # The response to a question from before this call may be older than the partition.
             if partition < count or is_refreshed or why:
                 break
             try:

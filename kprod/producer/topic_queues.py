@@ -1,16 +1,16 @@
 """A topic's queues, one per partition, and how they follow what the cluster says of the topic.
 
-A topic may get more partitions, be forgotten for a while, or be deleted and made anew under its
-name. Queues are never thrown away, since each keeps its partition's sequences: whoever forgot them
-would begin at 0 again, and brokers would drop new records as ones they have.
+A topic may get more partitions, be forgotten for a while, or be deleted and created again under its
+name. Queues are never thrown away, since each keeps its partition's sequences: a producer that
+forgot them would begin at 0 again, and brokers would drop new records as ones they have.
 
 Fewer partitions are believed only when the topic has another id. With the same id they are the
 answer of a broker that lags behind; without ids (old brokers) new records keep away, and what is
 queued waits for its delivery deadline.
 
-A topic made anew knows nothing of this producer, and a partition that does not know a producer
-takes any first sequence. So sequences just go on; only pipelining must wait for a first success, or
-the second of two batches could become the first.
+A topic created again knows nothing of this producer, and a partition that does not know a producer
+takes any first sequence. So sequences just continue; only pipelining must wait for a first success,
+or the second of two batches could become the first.
 
 Growth takes no lock: a signal handler that flushes may come in anywhere. Queues are made first, and
 published by steps of which each is atomic, and may be taken twice, or by two threads.

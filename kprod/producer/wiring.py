@@ -1,6 +1,6 @@
 """Makes the parts of a producer, and connects them.
 
-Each function makes a few parts, and asks only for parts that were made before it; what comes later
+Each function makes a few parts, and takes only parts that were made before it; later parts
 is reached through methods of the engine.
 
 Thread-safety: `wired` any thread.

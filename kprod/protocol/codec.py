@@ -100,7 +100,7 @@ class MessageCodec:
             All fields that any version has; those that this version lacks with their default.
 
         Raises:
-            RemoteProtocolError: The bytes are not this message, end early or go on after it, or
+            RemoteProtocolError: The bytes are not this message, end early or continue after it, or
                 hold more than the bounds allow.
         """
         return decode(self._plan, buffer, bounds)

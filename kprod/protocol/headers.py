@@ -2,8 +2,8 @@
 """Request and response headers; frames here are without the size prefix.
 
 Which header version goes with which message: a flexible request has header 2, any other header 1; a
-flexible response has header 1, any other header 0. The answer to ApiVersions keeps header 0 always,
-since the client that asks cannot know what the broker speaks.
+flexible response has header 1, any other header 0. The response to ApiVersions keeps header 0
+always, since the client that asks cannot know what the broker speaks.
 
 Thread-safety: functions of their arguments.
 Source: KIP-482; KIP-511 for ApiVersions.
@@ -22,7 +22,7 @@ _RESPONSES_KEPT: Final = 1_024  # more than there are, and a bound on what a str
 
 
 class RequestHeader(NamedTuple):
-    """What stands before a request's body.
+    """The header before a request's body.
 
     Attributes:
         api_key: The request's type; any int16.
@@ -68,7 +68,7 @@ def decode_request_header(frame: BytesLike) -> tuple[RequestHeader, int]:
     """Read a request's header.
 
     A version that kprod does not know is read as that request's newest layout, an unknown request
-    with header 1; so an answer can still be addressed.
+    with header 1; so a response can still be addressed.
 
     Args:
         frame: Header and body.

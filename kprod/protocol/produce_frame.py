@@ -65,7 +65,7 @@ class ProduceFrame:  # noqa: B903 - as above
         version: Within `VERSIONS`.
         correlation_id: An int32, ≥ 0.
         client_id: The client's name, or None.
-        acks: −1 for all in-sync replicas, 1 for the leader, 0 for no answer.
+        acks: −1 for all in-sync replicas, 1 for the leader, 0 for no response.
         timeout_ms: How long the broker may wait for replicas; an int32.
         transactional_id: None outside transactions.
         topics: At most one entry for each topic.

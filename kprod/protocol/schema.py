@@ -46,7 +46,7 @@ class Message(NamedTuple):
 
     Attributes:
         name: Kafka's name, such as `MetadataResponse`.
-        api_key: The request type's number; −1 for what is neither request nor response.
+        api_key: The request type's number; −1 for a structure that is neither.
         versions: First and last version known.
         flexible: First version with compact lengths and tagged fields; None if there is none.
         fields: All fields of all versions, in wire order.

@@ -126,7 +126,7 @@ def _entry_timestamp_ms(entry: LogEntry) -> int:
 
 
 def _timestamp(entry: LogEntry, timestamp_ms: int) -> Fields:
-    """A timestamp and who made it; V0 has none."""
+    """A timestamp and its source; V0 has none."""
     name = "NoTimestampType"
     if entry.magic > Magic.MAGIC_V0:
         name = _TIMESTAMP_TYPES[TimestampType(entry.timestamp_type)]

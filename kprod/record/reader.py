@@ -1,7 +1,7 @@
 """Reading record batches of format V2: the compiled reader, with codecs and record types filled in.
 
-`kprod._core` knows neither codecs nor the types above it; this module hands it both. Whoever wants
-records goes through `read_batches`.
+`kprod._core` knows neither codecs nor the types above it; this module hands it both. A caller that
+wants records goes through `read_batches`.
 
 Thread-safety: a reader belongs to one thread at a time.
 Source: Kafka MemoryRecords and DefaultRecordBatch (clients 4.3.1) for what a reader accepts.

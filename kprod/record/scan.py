@@ -1,6 +1,6 @@
 """Log entries out of bytes that come in pieces: a segment read from a file, window by window.
 
-No input is done here: whoever has the bytes feeds them. What is held is the entry that is not yet
+No input is done here: the caller feeds the bytes. Only the entry is held that is not yet
 whole, and pieces are joined only when they complete one, so that a large entry costs its size once.
 
 Thread-safety: none.
@@ -78,7 +78,7 @@ class LogScanner:
         self._hold(buffer[self._position - start :])
 
     def _hold(self, rest: bytes) -> None:
-        """Keep what is not whole, and reckon how many bytes would make it so."""
+        """Keep an incomplete entry, and compute how many bytes would complete it."""
         self._pieces = [rest]
         self._held_bytes = len(rest)
         self._needed_bytes = BatchLayout.LOG_OVERHEAD_BYTES

@@ -1,7 +1,7 @@
 """Checks of a log, entry by entry: checksums, structure, and offsets that only go up.
 
 Thread-safety: none.
-Source: Kafka DumpLogSegments and LogSegment.recover (4.3.1) for what is checked.
+Source: Kafka DumpLogSegments and LogSegment.recover (4.3.1) for the list of checks.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from kprod.record.entries import LogEntry, has_valid_crc
 
 
 class LogVerifier:
-    """Remembers the last offset and says what is wrong with the next entry."""
+    """Remembers the last offset and finds faults of the next entry."""
 
     __slots__ = ("_last_offset",)
 
@@ -26,7 +26,7 @@ class LogVerifier:
             entry: Of any format; it is decompressed and its records are read.
 
         Yields:
-            What is wrong, one sentence without a full stop each; nothing for a sound entry.
+            Its faults, one sentence without a full stop each; nothing for a sound entry.
         """
         if not has_valid_crc(entry):
             yield f"checksum is not {entry.crc}, as the entry says"

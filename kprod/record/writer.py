@@ -1,4 +1,4 @@
-"""Writing one whole V2 batch at once, for those who have its records already.
+"""Writing one whole V2 batch at once, for a caller that has all its records.
 
 The producer appends records as they come; conversion and the broker have them all. Both go through
 the same compiled builder.

@@ -2,7 +2,7 @@
 
 A shard, of 512, is a lock and a map from keys to watch lists. `check_and_complete` takes a list
 under the shard's lock and tries its operations without it, each under its own. A completed
-operation leaves its lists at once, so what is held is what is live; the purge, on a beat of 200 ms
+operation leaves its lists at once, so only live operations are held; the purge, on a beat of 200 ms
 once more than `purge_interval` operations were watched and are over, drops keys that nobody watches
 any more. The shards, and what each operation costs, are compiled: `kprod._core.timer.watch_lists`.
 
@@ -126,7 +126,8 @@ class Purgatory(Generic[Operation]):
                 if not self._lists.add(operation, keys):
                     self._reject_no_key()
                 if operation.completed:
-                    return False  # by whoever made the keys: nobody else can have its lock
+                    # by the caller that made the keys: no other thread can have its lock
+                    return False
                 if operation.try_complete():
                     return True
                 operation.enter(self._delayed)
@@ -162,7 +163,7 @@ class Purgatory(Generic[Operation]):
             self._lists.drop_if_empty(key)
 
     def close(self) -> None:
-        """Stop the beat; what is watched stays with the timer and its keys."""
+        """Stop the purge; watched operations stay with the timer and their keys."""
         self._beat.cancel()
 
     def _reject_no_key(self) -> NoReturn:

@@ -1,13 +1,14 @@
 """A timer with threads of its own, for a program that has no loop to drive one.
 
 Two threads. The reaper moves the time and sleeps until the next bucket comes up, for ever when
-there is none. The executor runs what is due, one task after the other, outside the lock: a slow
+there is none. The executor runs due tasks, one after the other, outside the lock: a slow
 task delays the tasks behind it and never the clock. A due task that the executor has not reached
 can still be cancelled.
 
-The wake-up. Whoever adds a deadline earlier than the one that the reaper sleeps for must wake it.
-That check, and the reaper's own from its look at the queue until it sleeps, are under the one lock:
-otherwise a task added between look and sleep is noticed when something else happens, or never.
+The wakeup. A thread that adds a deadline earlier than the one that the reaper sleeps for must wake
+it. That check, and the reaper's own from its look at the queue until it sleeps, are under the one
+lock: otherwise a task added between look and sleep is noticed when something else happens, or
+never.
 
 Invariants.
     A task runs at most once for each time it was added, and not before its deadline.
@@ -51,7 +52,7 @@ class SystemTimer:
         wheel_size: Buckets a level; at least 2.
 
     Thread-safety: any thread. `_lock` guards `_wheel`, `_wakes_at_ms` and `_closed`; tasks leave
-    the wheel by `TimerTask.cancel` too, which the interpreter lock guards.
+    the wheel by `TimerTask.cancel` too, which the GIL guards.
     """
 
     __slots__ = (
@@ -97,7 +98,7 @@ class SystemTimer:
         """Let a task run after a delay; a task that waits already is moved.
 
         Args:
-            delay_ms: From now; what is not positive is due at once.
+            delay_ms: From now; a task is due at once if it is not positive.
             task: Not pending in another timer.
 
         Raises:
@@ -156,7 +157,7 @@ class SystemTimer:
         return task.cancel()
 
     def shutdown(self) -> int:
-        """Stop: cancel what waits, and wait for the task that runs.
+        """Stop: cancel waiting tasks, and wait for the running one.
 
         From a task of the timer itself it does not wait. Calling it again does no harm.
 
@@ -183,7 +184,7 @@ class SystemTimer:
             pass
 
     def _reap_once(self) -> bool:
-        """Hand over what is due and sleep until more is; whether to go on."""
+        """Hand over due tasks and sleep until more are; whether to continue."""
         with self._lock:
             sleep_ms = self._move_locked(self._clock.now_ms())
             if not self._closed and sleep_ms > 0:
@@ -191,7 +192,7 @@ class SystemTimer:
             return not self._closed
 
     def _move_locked(self, now_ms: int) -> int:
-        """Move the time, hand over what is due; how long the reaper may sleep."""
+        """Move the time and hand over due tasks; return how long the reaper may sleep."""
         wheel = self._wheel
         wheel.advance(max(now_ms, wheel.now_ms))
         next_ms = wheel.next_bucket_ms

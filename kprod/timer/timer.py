@@ -1,10 +1,10 @@
-"""The timer that its owner drives: a wheel, a current time, and the firing of what is due.
+"""The timer that its owner drives: a wheel, a current time, and the firing of due tasks.
 
 A loop advances it once a turn and then waits until `next_expiry_ms`, so deadlines need no thread.
 
 Rules. A task due at once fires in the next `advance`, never inside `add`. Tasks fire in order of
 their expiration in ticks. A task may add and cancel tasks while it is fired, itself included. One
-that fails is logged and does not stop the others, unless the owner cannot go on without it.
+that fails is logged and does not stop the others, unless the owner cannot continue without it.
 
 Thread-safety: the owner's thread only; `SystemTimer` is for the others.
 Source: Kafka's Timer.java and SystemTimer.java (server-common, 4.x).
@@ -44,7 +44,7 @@ class Timer(TimingWheel):
         self._on_failure = raise_failure if is_vital else log_failure
 
     def advance(self, now_ms: int) -> int:
-        """Move the time and run what is due, in order of expiration.
+        """Move the time and run due tasks, in order of expiration.
 
         Args:
             now_ms: Monotonic milliseconds, not below the current time.
@@ -62,7 +62,7 @@ class Timer(TimingWheel):
 
 
 def log_failure(task: TimerTask, error: BaseException) -> None:
-    """Log a task that raised; the other tasks go on."""
+    """Log a task that raised; the other tasks continue."""
     _logger.error(
         "A timer's task failed: %r, due at %d ms", task, task.expiration_ms, exc_info=error
     )

@@ -151,7 +151,7 @@ def test_a_producer_that_cannot_go_on(lines: list[logging.LogRecord]) -> None:
     stage.answer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     stage.run(10)
     assert len(_fields(lines, Event.FAILED)) == 1
-    assert [line.levelname for line in lines if "cannot go on" in line.getMessage()] == ["ERROR"]
+    assert [line.levelname for line in lines if "cannot continue" in line.getMessage()] == ["ERROR"]
 
 
 def test_no_line_is_written_for_a_record(lines: list[logging.LogRecord]) -> None:

@@ -67,7 +67,7 @@ def test_records_pass_in_order_and_outcomes_before_callbacks(
     assert order == [(future.result(0), [("send", b"v"), ("done", 0)])]
     assert first.seen == last.seen == [("send", b"v"), ("done", 0), ("close", None)]
     assert [record.getMessage().split(" failed ")[1] for record in caplog.records] == [
-        "in on_send; the record goes on",
+        "in on_send; the record continues",
         "in on_acknowledgement",
         "to close",
     ]

@@ -90,6 +90,6 @@ cdef BatchResult _outcome(
             raise
     settled_count = sum([other.done() for other in everyone])
     raise KprodTimeout(
-        f"settled within {timeout} s: {settled_count} of {len(everyone)}; the others go on until"
+        f"settled within {timeout} s: {settled_count} of {len(everyone)}; the others continue until"
         " delivery_timeout_ms ends them"
     )

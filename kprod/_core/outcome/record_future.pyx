@@ -162,7 +162,7 @@ cdef class RecordFuture:
             if not wait_once(result, deadline.wait_s(), False):
                 raise KprodTimeout(
                     f"the record for {result.topic!r} partition {result.partition} was not settled"
-                    f" within {timeout} s; it goes on until delivery_timeout_ms ends it"
+                    f" within {timeout} s; it continues until delivery_timeout_ms ends it"
                 )
             result = self._settled_by()
         return result

@@ -207,7 +207,7 @@ cdef class BulkCall:
         item = take(column)
         if item is END:
             raise ValueError(
-                f"{column.role} ended after {self.account.record_count} items, and values go on;"
+                f"{column.role} ended after {self.account.record_count} items, and values continue;"
                 " for one item for all records, give itertools.repeat(item)"
             )
         return item

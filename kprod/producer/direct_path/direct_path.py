@@ -133,7 +133,7 @@ class DirectPath(SleepHook):
     # Any thread's.
 
     def send(self, queue: PartitionQueue) -> bool:
-        """Send what has just been posted to the inbox, if the sender sleeps.
+        """Send the batches just posted to the inbox, if the sender sleeps.
 
         Args:
             queue: Has been posted.
@@ -164,7 +164,7 @@ class DirectPath(SleepHook):
             wait; the caller looks at the result either way.
 
         Raises:
-            BaseException: A signal handler raised it; the delivery goes on.
+            BaseException: A signal handler raised it; the delivery continues.
         """
         self.is_awaited = True
         outcome = self._begin_wait(result)

@@ -13,7 +13,7 @@ Invariants.
     The selector watches a connection for responses whenever requests are in flight there, except
     for the one request that is waited for here; it always watches whether the peer has gone.
 
-Thread-safety: whoever owns the client, except `wait` and `release`.
+Thread-safety: the owner of the client, except `wait` and `release`.
 Source: recv(2), MSG_PEEK.
 """
 
@@ -114,7 +114,8 @@ class ResponseWait:
             OSError: The system refused the wait.
             ValueError: Likewise.
         """
-        socket_wait = self._socket_wait  # held, so `close` does not close what is waited on
+        # held, so `close` does not close a descriptor that is waited on
+        socket_wait = self._socket_wait
         if socket_wait is not None:
             socket_wait.wait(_WAIT_MAX_S if timeout_s < 0 else min(timeout_s, _WAIT_MAX_S))
 

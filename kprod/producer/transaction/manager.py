@@ -1,11 +1,11 @@
 # cython: annotation_typing=False, nonecheck=True
-"""Who this producer is to the brokers: its id, its epoch, and each partition's next sequence.
+"""The producer's identity for brokers: its id, its epoch, and each partition's next sequence.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
 The broker drops what it has seen before by (id, epoch, sequence). So a batch keeps its sequence as
-long as an attempt of it may yet arrive somewhere; and when sequences can no longer go on (a batch
-is lost to its partition for good) the epoch is raised, which starts every partition at 0.
+long as an attempt of it may yet arrive somewhere; and when sequences can no longer continue (a
+batch is lost to its partition for good) the epoch is raised, which starts every partition at 0.
 
 Invariants.
     No batch whose fate is unknown is ever given another sequence.
@@ -38,7 +38,7 @@ class TransactionManager:
     """
 
     def __init__(self, *, is_idempotent: bool, state_log: StateLog) -> None:
-        """Begin without a producer id.
+        """Create it without a producer id.
 
         Args:
             is_idempotent: False gives batches no sequences and never asks for an id.
@@ -96,7 +96,7 @@ class TransactionManager:
         self.fatal_error = error
 
     def may_send(self, batch: ProducerBatch) -> bool:
-        """Whether a batch may be drained: there is an id, and sequences can go on.
+        """Whether a batch may be drained: there is an id, and sequences can continue.
 
         While the epoch waits to be raised only what settles an unknown fate goes out. Anything else
         would keep requests in flight, and the epoch waiting.
@@ -125,7 +125,7 @@ class TransactionManager:
         queue.next_sequence = (queue.next_sequence + batch.builder.record_count) % SEQUENCE_COUNT
 
     def want_bump(self, reason: str) -> None:
-        """Ask for a new epoch, since a partition's sequences cannot go on."""
+        """Ask for a new epoch, since a partition's sequences cannot continue."""
         if self._is_idempotent and self._state is IdentityState.READY and not self.bump_is_pending:
             self._bump_reason = reason
 
@@ -136,7 +136,7 @@ class TransactionManager:
             queues: All of them.
 
         Returns:
-            Whether sequences begin anew.
+            Whether sequences start again at 0.
         """
         if not self.bump_is_pending:
             return False

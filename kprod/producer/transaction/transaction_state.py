@@ -10,7 +10,7 @@ from kprod.errors import LocalProtocolError
 
 
 class IdentityState(enum.Enum):
-    """What is known of the producer id."""
+    """State of the producer id."""
 
     UNINITIALIZED = "there is none, and none is asked for"
     INITIALIZING = "one is asked for"
