@@ -1,9 +1,9 @@
 """Old against new: this tree's kprod, an older one and confluent-kafka in turn, pair by pair.
 
 A pair is one run of each of the three, each in a process of its own, against the same mock cluster
-of librdkafka, which lives as long as the pair. Pairs go on; the order within a pair is drawn by a
-seed. Each pair gives one ratio of new to old for each case, and the median of these ratios is shown
-with its exact interval (`ratio_interval.py`).
+of librdkafka, which lives as long as the pair. Pairs continue; the order within a pair is drawn by
+a seed. Each pair gives one ratio of new to old for each case, and the median of these ratios is
+shown with its exact interval (`ratio_interval.py`).
 
     python benchmarks/old_and_new.py                         the last commit against this tree
     python benchmarks/old_and_new.py --old v1.0 --pairs 20

@@ -150,7 +150,7 @@ def _command() -> list[str]:
 
 
 def _moments(pid: int, count: int) -> list[_Moment]:
-    """What a process has used by now, or nothing if it has ended (proc(5): utime, stime, VmHWM)."""
+    """Return what a process has used, or nothing if it has ended (proc(5): utime, stime, VmHWM)."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
         status = Path(f"/proc/{pid}/status").read_text("utf-8")

@@ -23,7 +23,7 @@ from kprod.protocol.produce_frame import (
 )
 
 IN_FLIGHT = 5
-PRODUCE_VERSION = 3  # the oldest with record batches: its answer is plain to read
+PRODUCE_VERSION = 3  # the oldest with record batches: its response is plain to read
 POOL_BYTES = 4 << 20
 
 

@@ -71,7 +71,7 @@ _ENDS = {
     "Disconnected": "Only where `retries` is small: else it is tried again.",
     "RequestTimeout": "Only where `retries` is small: else it is tried again.",
     "ClosedError": "The producer was closed before the record was settled. Give `close` more time.",
-    "UnknownPartition": "The topic was made anew with fewer partitions: send again.",
+    "UnknownPartition": "The topic was created again with fewer partitions: send again.",
     "Purged": "The application asked for it, with `purge`.",
     "UnsupportedVersion": "The broker is older than kprod can talk to.",
     "UnsupportedCodec": "Choose a codec that the broker knows.",
@@ -148,7 +148,7 @@ _CODES = {
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "Choose a codec that the broker knows.",
     ErrorCode.INVALID_RECORD: "The broker's text names the record: a compacted topic needs keys.",
     ErrorCode.PRODUCER_FENCED: "Close this producer.",
-    ErrorCode.UNKNOWN_TOPIC_ID: "Nothing: the topic was made anew.",
+    ErrorCode.UNKNOWN_TOPIC_ID: "Nothing: the topic was deleted and created again.",
 }
 
 

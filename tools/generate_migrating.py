@@ -1,7 +1,7 @@
 """Write the tables of settings in the pages for those who come from another client.
 
 The other clients' names and defaults are listed here, and a test asks the clients themselves; what
-kprod makes of each is taken from its table of settings and its answers to foreign names. Between
+kprod makes of each is taken from its table of settings and its responses to foreign names. Between
 the two marks a page belongs to this module; run by `make docs`.
 """
 
@@ -28,7 +28,7 @@ class Client(NamedTuple):
         name: As people say.
         page: In `PAGES`.
         defaults: Of each setting of a producer; empty for none.
-        kinds: Patterns of names that one answer covers.
+        kinds: Patterns of names that one response covers.
     """
 
     name: str

@@ -114,7 +114,7 @@ class ClientConfig:
             "request.timeout.ms",
             TIMEOUT,
             Group.DELIVERY,
-            "Wait for one answer; then the connection is closed and the request retried.",
+            "Wait for one response; then the connection is closed and the request retried.",
             unit="ms",
         ),
     )

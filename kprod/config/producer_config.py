@@ -67,7 +67,7 @@ class ProducerConfig(ClientConfig):
             AcksKind(),
             Group.DELIVERY,
             "Who must have a batch before the broker answers: all in-sync replicas, "
-            "the leader alone, or nobody (0: no answer, offsets are −1).",
+            "the leader alone, or nobody (0: no response, offsets are −1).",
         ),
     )
     enable_idempotence: bool = field(

@@ -56,7 +56,7 @@ class ProducerSettings(TypedDict, total=False):
     """Let the broker create an unknown topic, if its own settings allow it."""
 
     request_timeout_ms: int
-    """Wait for one answer; then the connection is closed and the request retried. In ms."""
+    """Wait for one response; then the connection is closed and the request retried. In ms."""
 
     retry_backoff_ms: int
     """Wait before the first retry; it doubles with each, ±20 %. In ms."""
@@ -92,7 +92,7 @@ class ProducerSettings(TypedDict, total=False):
 
     acks: Literal["all", -1, 0, 1] | Acks
     """Who must have a batch before the broker answers: all in-sync replicas, the leader alone, or
-    nobody (0: no answer, offsets are -1)."""
+    nobody (0: no response, offsets are -1)."""
 
     enable_idempotence: bool
     """No record twice and none out of order, whatever is retried. Switched off (with a line in the

@@ -29,7 +29,7 @@ MAYBE_PERSISTED_CODES = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Answers after which the batch may be in the log all the same (departure 18; KAFKA-13574)."""
+"""Codes after which the batch may be in the log all the same (departure 18; KAFKA-13574)."""
 
 TAKEN_CODES = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 """Answers that say that the batch is in the log."""

@@ -78,7 +78,7 @@ def test_wait(run: Run[Any], return_when: str, timeout: float | None, *, fails: 
 
 
 def test_wait_with_a_timeout_gives_back_what_is_pending(run: Run[Any]) -> None:
-    """The deliveries go on, nothing of the wait stays with them, and another wait finds them."""
+    """The deliveries continue, nothing of the wait stays with them, and another wait finds them."""
 
     async def deliver() -> None:
         bench, deliveries = _bench()
@@ -323,7 +323,7 @@ def test_waits_in_a_loop_that_stands_still_do_not_need_it(run: Run[Any]) -> None
 
 
 def test_what_is_taken_back_is_let_go(run: Run[Any]) -> None:
-    """A callback that waited is kept by nobody afterwards, though its record goes on."""
+    """A callback that waited is kept by nobody afterwards, though its record continues."""
 
     class Called:
         def __call__(self, _: RecordFuture) -> None: ...

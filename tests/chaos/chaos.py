@@ -170,7 +170,7 @@ class Chaos:
         return count
 
     def _send(self, producer: kprod.Producer) -> None:
-        """Bursts every 10 ms, at a rate drawn anew each second."""
+        """Bursts every 10 ms, at a rate drawn again each second."""
         source = random.Random(self._plan.seed + 1)
         try:
             while not self._stop.is_set():

@@ -1,4 +1,4 @@
-"""When metadata is asked for, about what, and what the answers do."""
+"""When metadata is asked for, about what, and what the responses do."""
 
 import itertools
 import random
@@ -53,7 +53,7 @@ def asked(metadata: Metadata, now_ms: int) -> set[str] | None:
 
 
 def known(*names: str, **changes: Any) -> Metadata:
-    """Metadata that has had an answer about these topics at `NOW_MS`."""
+    """Metadata that has had a response about these topics at `NOW_MS`."""
     metadata = make(**changes)
     for name in names:
         metadata.add_topic(name, NOW_MS)
@@ -70,7 +70,7 @@ def next_due_ms(metadata: Metadata, now_ms: int) -> int:
 
 
 def test_begins_with_the_bootstrap_addresses_and_a_question() -> None:
-    """Before any answer the nodes are the configured ones; a first question is due at once."""
+    """Before any response the nodes are the configured ones; a first question is due at once."""
     metadata = make()
 
     assert metadata.snapshot.is_bootstrap
@@ -88,7 +88,7 @@ def test_the_question_says_whether_topics_may_be_made() -> None:
 
 
 def test_an_answer_makes_a_snapshot_and_a_version() -> None:
-    """Nodes, topics and version are those of the answer."""
+    """Nodes, topics and version are those of the response."""
     metadata = known("orders")
 
     assert metadata.version == 1
@@ -97,7 +97,7 @@ def test_an_answer_makes_a_snapshot_and_a_version() -> None:
 
 
 def test_only_one_question_is_out() -> None:
-    """Until an answer or a failure is reported nothing is due."""
+    """Until a response or a failure is reported nothing is due."""
     metadata = make()
     assert asked(metadata, NOW_MS) is not None
 
@@ -126,7 +126,7 @@ def test_a_new_topic_is_asked_about_alone_and_at_once() -> None:
 
 
 def test_a_topic_added_while_a_question_is_out_is_next() -> None:
-    """It is not in that question, and does not wait a back-off after its answer."""
+    """It is not in that question, and does not wait a back-off after its response."""
     metadata = make()
     asked(metadata, NOW_MS)
     metadata.add_topic("clicks", NOW_MS)
@@ -137,7 +137,7 @@ def test_a_topic_added_while_a_question_is_out_is_next() -> None:
 
 
 def test_a_wish_made_while_a_question_is_out_is_kept() -> None:
-    """What was found wrong after the question left may not be in its answer."""
+    """What was found wrong after the question left may not be in its response."""
     metadata = known("orders")
     metadata.request_update()
     asked(metadata, NOW_MS + BACKOFF_MAX_MS)
@@ -365,7 +365,7 @@ def test_connection_errors_are_bounded() -> None:
 
 
 def test_wait_returns_at_once_when_there_is_news() -> None:
-    """An answer newer than the caller's version ends the wait before it begins."""
+    """A response newer than the caller's version ends the wait before it begins."""
     assert known("orders").wait_for_update(0, 0) == 1
 
 
@@ -461,7 +461,7 @@ def test_closing_wakes_a_waiting_thread() -> None:
 
 
 def test_refused_credentials_end_waits_until_an_answer() -> None:
-    """Time cannot mend them; an answer shows that something did."""
+    """Time cannot mend them; a response shows that something did."""
     metadata = make()
     metadata.fail_waiters(AuthenticationFailed("bad password"))
 

@@ -119,7 +119,7 @@ def test_of_many_brokers_the_leaders_and_a_few_others_are_read() -> None:
 
 @pytest.mark.parametrize("version", range(4, 14))
 def test_bytes_are_read_as_their_fields_in_every_version(version: int) -> None:
-    """Reading a part of an answer gives what reading the whole does."""
+    """Reading a part of a response gives what reading the whole does."""
     codec = response_codec(ApiKey.METADATA, version)
     entry = topic_entry("orders", [(1, 5), (2, 7)])
     if version < 7:

@@ -14,7 +14,7 @@ def locked() -> _thread.LockType:
 
 
 def test_wake_all_wakes_everyone_once() -> None:
-    """Everyone goes on, and nobody waits any more."""
+    """Everyone continues, and nobody waits any more."""
     waiting = MetadataWaiters()
     waiters = [locked(), locked()]
     for waiter in waiters:

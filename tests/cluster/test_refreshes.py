@@ -1,4 +1,4 @@
-"""Requests of other threads for an answer about a topic: when each ends, and that none is lost."""
+"""Requests of other threads for a response about a topic: when each ends, and that none is lost."""
 
 from kprod.cluster.refreshes import Refreshes
 

@@ -31,7 +31,7 @@ def _collect(reader: InMemoryMetricReader) -> dict[str, Any]:
 
 
 def test_a_reader_collects_what_the_producer_counts(cluster: EmbeddedCluster) -> None:
-    """Totals are monotonic sums, the rest gauges; each collection reads anew."""
+    """Totals are monotonic sums, the rest gauges; each collection reads again."""
     reader = InMemoryMetricReader()
     provider = MeterProvider(metric_readers=[reader])
     with kprod.Producer(

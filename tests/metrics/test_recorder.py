@@ -138,7 +138,7 @@ def test_old_events_leave_averages_and_rates() -> None:
 
 
 def test_numbers_of_nodes_cannot_fill_the_memory() -> None:
-    """A cluster that numbers its brokers anew again and again has so many groups and no more."""
+    """A cluster that renumbers its brokers again and again has so many groups and no more."""
     recorder = MetricsRecorder(ManualClock())
     for node_id in range(NODES_MAX + 100):
         recorder.requested(node_id, 10)
@@ -208,7 +208,7 @@ def test_what_many_threads_count_is_all_there() -> None:
 
 
 def test_the_sender_waits_for_nobody_who_counts() -> None:
-    """Another thread is interrupted at any line of its counting; a window's turn goes on."""
+    """Another thread is interrupted at any line of its counting; a window's turn continues."""
     recorder = MetricsRecorder(SystemClock())
 
     def turn(frame: FrameType, event: str, _argument: Any) -> Any:

@@ -5,7 +5,7 @@ built, with its times; a patch makes a few sources newer, and only what is compi
 built. Afterwards whatever differs from the original is put back as it was there, times included,
 so that the next fault meets the tree as if nothing had been.
 
-The original is a copy itself: somebody may go on editing the tree.
+The original is a copy itself: somebody may continue editing the tree.
 
 Thread-safety: a copy is one thread's.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.mutants.commands import Commands, Ended
 from tools.built_tree import BUILD_DIRECTORY, build_command, stale_modules
 
-# Made anew where it is needed, or never: no test of a fault looks at it.
+# Made again where it is needed, or never: no test of a fault looks at it.
 LEFT_OUT = (".*", "__pycache__", "build", "dist", "out", "*.egg-info")
 BUILT = f"{BUILD_DIRECTORY}/lib"
 NO_CACHE = ("-p", "no:cacheprovider")

@@ -1,4 +1,4 @@
-"""Run mutants side by side, go on where an interrupted run stopped, and print a table.
+"""Run mutants side by side, continue where an interrupted run stopped, and print a table.
 
 Each worker is a thread with a copy of the tree of its own; the work is done in child processes. The
 main thread waits for results, shows how far it is, and is the one that Ctrl-C reaches.

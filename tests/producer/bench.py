@@ -82,7 +82,7 @@ class FakeClient:
         return Node(0, "broker", 9092 + now_ms * 0)
 
     def poll_delay_ms(self, node: Node, now_ms: int) -> int:
-        """Only an answer can help."""
+        """Only a response can help."""
         return 0 if self.ready(node, now_ms) else NEVER_MS
 
     def send(self, request: ClientRequest, now_ms: int) -> None:

@@ -327,7 +327,7 @@ class Stage:
         )
 
     def take(self) -> HeldRequest:
-        """The oldest Produce request without an answer."""
+        """The oldest Produce request without a response."""
         return self.held.popleft()
 
     def answer(self, code: int = 0, base_offset: int = 0) -> HeldRequest:

@@ -1,4 +1,4 @@
-"""Numbers that no broker can mean: the answer counts as none, and the request goes again."""
+"""Numbers that no broker can mean: the response counts as none, and the request goes again."""
 
 from collections.abc import Mapping
 from typing import Any

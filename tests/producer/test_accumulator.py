@@ -40,7 +40,7 @@ def test_added_partitions_are_used_without_being_named() -> None:
 
 
 def test_fewer_partitions_with_the_same_id_are_a_broker_that_lags() -> None:
-    """Nothing is dropped for it: the answer is not believed."""
+    """Nothing is dropped for it: the response is not believed."""
     bench = Bench(leaders=(0, 0, 0))
     future = bench.send(2, b"v")
     bench.lead(0, 0)
@@ -74,7 +74,7 @@ def test_a_topic_made_anew_with_fewer_partitions_ends_what_waits_for_the_others(
 
 
 def test_what_is_in_flight_to_a_partition_that_goes_is_awaited_first() -> None:
-    """Its answer decides; those behind it follow, in the order of their sends."""
+    """Its response decides; those behind it follow, in the order of their sends."""
     bench = Bench(leaders=(0, 0), linger_ms=0)
     first = bench.send(1, b"first")
     bench.turn()
@@ -191,7 +191,7 @@ def test_a_refusal_behind_one_that_is_retried_waits_for_it() -> None:
 
 
 def test_purge_drops_what_is_not_on_its_way() -> None:
-    """What is in flight, or may be in the log, goes on; the rest fails as not persisted."""
+    """What is in flight, or may be in the log, continues; the rest fails as not persisted."""
     bench = Bench(leaders=(0, 0), linger_ms=0)
     flying = bench.send(0, b"flying")
     bench.turn()

@@ -90,7 +90,7 @@ class SendPathMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.bench.client.in_flight)
     @rule(code=st.sampled_from(APPENDED_ALL_THE_SAME))
     def append_and_refuse(self, code: int) -> None:
-        """It is appended, and the answer is an error that leaves that open."""
+        """It is appended, and the response is an error that leaves that open."""
         carried = self.bench.client.in_flight[0]
         answers = self.bench.apply(carried)
         told = {p: (code if answer[0] == 0 else answer[0], -1) for p, answer in answers.items()}

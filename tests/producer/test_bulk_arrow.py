@@ -388,7 +388,7 @@ def test_rows_larger_than_a_batch_are_batches_of_their_own() -> None:
 def test_of_a_long_dictionary_only_what_rows_refer_to_is_looked_at(
     kind: pa.DataType, code: str
 ) -> None:
-    """Each of many arrays brings it anew, and may refer to a few of its values."""
+    """Each of many arrays brings it again, and may refer to a few of its values."""
     offsets = struct.pack(f"<6{code}", 0, 1, 2, 9, 1, 5)  # the third and the fourth are broken
     dictionary = pa.Array.from_buffers(
         kind, 5, [None, pa.py_buffer(offsets), pa.py_buffer(b"abcde")]

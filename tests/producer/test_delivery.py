@@ -33,7 +33,7 @@ def test_answers_of_an_old_broker_are_told_apart_by_name() -> None:
 
 
 def test_errors_of_an_old_broker_are_told_apart_by_name() -> None:
-    """An answer with an error is read another way than one that takes every batch."""
+    """A response with an error is read another way than one that takes every batch."""
     stage = Stage({"a": [1], "b": [1]}, prepare=_without_topic_ids, linger_ms=5)
     futures = [stage.put(b"A", "a"), stage.put(b"B", "b")]
     stage.run(10)
@@ -166,7 +166,7 @@ def test_a_record_sent_by_the_callback_of_an_expired_batch_is_a_new_one() -> Non
 def test_an_answer_that_kprod_fails_on_ends_its_batch_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else the partition would wait for an answer for ever, and with it every new epoch."""
+    """Else the partition would wait for a response for ever, and with it every new epoch."""
 
     def fail(_: object) -> None:
         raise MemoryError("no memory for the parts")

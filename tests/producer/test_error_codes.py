@@ -109,7 +109,7 @@ def test_a_retried_batch_that_fails_later_says_what_it_went_through(code: int) -
 
 @pytest.mark.parametrize("code", sorted(FAILED))
 def test_a_final_code_fails_its_batch_alone(code: int) -> None:
-    """The rest goes on in the next epoch, from sequence 0 and in order."""
+    """The rest continues in the next epoch, from sequence 0 and in order."""
     for stage, position in _stages(code):
         stage.run()
         _check_error(stage.settled[position][1], code, _persistence(code))
@@ -187,7 +187,7 @@ def _hold_ids(brokers: Brokers) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
 def test_metadata_codes_disturb_nothing_in_flight(count: int) -> None:
-    """Metadata refuses the topic for a while: answers count, sequences go on (librdkafka 1.9)."""
+    """Metadata rejects the topic for a while: answers count, sequences continue."""
     stage = Stage(metadata_max_age_ms=10_000)
     sequence = 0
     for code in CODES:
@@ -214,7 +214,7 @@ def test_metadata_codes_disturb_nothing_in_flight(count: int) -> None:
 def test_metadata_codes_of_a_partition_disturb_nothing_in_flight(
     count: int, has_leader: bool
 ) -> None:
-    """The leader named beside the code counts; where none is, records wait and sequences go on."""
+    """The leader named beside the code counts; if none is, records wait, sequences continue."""
     stage = Stage(metadata_max_age_ms=10_000)
     sequence = 0
     for code in CODES:

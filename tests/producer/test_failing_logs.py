@@ -321,7 +321,7 @@ def test_every_part_of_logging_may_raise(
 def test_the_broker_s_thread_outlives_its_logging(
     cluster: EmbeddedCluster, kprod_logger: logging.Logger, fault: type[BaseException]
 ) -> None:
-    """A connection that sends nonsense is a line; the other connections go on."""
+    """A connection that sends nonsense is a line; the other connections continue."""
 
     class Failing(logging.Handler):
         count = 0

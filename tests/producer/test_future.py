@@ -149,7 +149,7 @@ ASKS: dict[str, Callable[[RecordFuture, float], object]] = {
 def test_what_is_no_number_is_no_timeout(
     ask: Callable[[RecordFuture, Any], object], timeout: Any, error: type[Exception]
 ) -> None:
-    """It is refused wherever an outcome is waited for; the record goes on."""
+    """It is refused wherever an outcome is waited for; the record continues."""
     bench = Bench()
     future = bench.producer.send(TOPIC, b"a", partition=0)
     with pytest.raises(error):

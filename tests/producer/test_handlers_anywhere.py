@@ -93,7 +93,7 @@ def _at_collection(wanted: int, handle: Callable[[], object]) -> Generator[list[
 
 
 def _use(producer: kprod.Producer, number: int) -> list[kprod.RecordFuture]:
-    """Open a topic, look for a partition in vain, send and wait, end; what was accepted."""
+    """Open a topic, look for a partition that is missing, send and wait, end; what was accepted."""
     sent: list[kprod.RecordFuture] = []
     with contextlib.suppress(KprodError):
         sent.append(producer.send(f"new-{number}", b"new"))

@@ -1,4 +1,4 @@
-"""Sequences and epochs: kept by retries, never given twice, begun anew when fates are known."""
+"""Sequences and epochs: kept by retries, never given twice, begun again when fates are known."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_a_resent_batch_is_byte_identical(codec: str) -> None:
     stage.drop_connections()
     stage.run(2_000)
     stage.held.clear()
-    stage.run(1_500)  # no answer: the request times out
+    stage.run(1_500)  # no response: the request times out
     assert stage.answer(0, 4).batch == first
     assert future.result(0).offset == 4
     assert {held.batch for held in stage.history} == {first}
@@ -145,7 +145,7 @@ def test_a_batch_of_unknown_fate_is_never_renumbered(code: int) -> None:
 
 
 def test_nothing_overtakes_a_batch_of_unknown_fate() -> None:
-    """The head is refused, the one behind is a possible zombie: both fail, the third goes on."""
+    """The head is refused, the one behind is a possible zombie: both fail, the third continues."""
     stage = Stage()
     futures = stage.fill_pipeline(3)
     first, second, third = (held.batch for held in list(stage.held))
@@ -239,7 +239,7 @@ def test_a_new_epoch_too_waits_for_its_first_success() -> None:
 
 
 def test_a_new_epoch_sends_at_once_what_waited_for_it() -> None:
-    """Nothing but the answer happens, and the waiting batch goes out in that millisecond."""
+    """Nothing but the response happens, and the waiting batch goes out in that millisecond."""
     stage = Stage({"orders": [1, 1]})
     stage.fill_pipeline(1)
     stage.send(b"busy", partition=1)
@@ -374,7 +374,7 @@ def test_a_deadline_in_flight_gates_the_partition_until_its_answer() -> None:
 
 
 def test_a_deadline_in_flight_gates_the_partition_until_its_connection_is_gone() -> None:
-    """Without an answer the request's time-out closes the connection, and the partition goes on."""
+    """Without a response the request's timeout closes the connection; the partition continues."""
     stage = Stage(delivery_timeout_ms=2_000, request_timeout_ms=1_900)
     _expire_in_flight(stage)
     stage.held.clear()
@@ -440,7 +440,7 @@ def test_a_record_that_is_late_when_callbacks_return_is_not_sent() -> None:
 
 
 def test_a_gated_partition_neither_stops_its_node_nor_makes_the_sender_spin() -> None:
-    """Others of the broker go on; the turns taken are those of events (departure 7)."""
+    """Others of the broker continue; the turns taken are those of events (departure 7)."""
     stage = Stage({"orders": [1, 1, 1]})
     stage.send(b"gate")  # the first of its partition, not answered
     stage.send(b"gated")
@@ -492,7 +492,7 @@ def test_the_arrival_of_an_id_ends_no_linger() -> None:
 
 @pytest.mark.parametrize("reason", ["due", "full", "followed", "flushed"])
 def test_what_waited_only_for_an_id_goes_when_it_comes(reason: str) -> None:
-    """Each way in which a batch is to be sent, in the millisecond of the answer."""
+    """Each way in which a batch is to be sent, in the millisecond of the response."""
     linger_ms = 5 if reason == "due" else 1_000
     stage = Stage(prepare=_hold_ids, linger_ms=linger_ms, batch_size=1_024)
     size_bytes = {"full": 1_024, "followed": 600}.get(reason, 10)

@@ -49,7 +49,7 @@ class _Failing(_Marking):
 def test_records_pass_in_order_and_outcomes_before_callbacks(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The one in the middle fails each time: a line in the log, and everything goes on."""
+    """The one in the middle fails each time: a line in the log, and everything continues."""
     first, last = _Marking("first"), _Marking("last")
     bench = Bench(interceptors=[first, _Failing("fails"), last])
     order: list[object] = []

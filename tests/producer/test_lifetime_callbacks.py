@@ -58,7 +58,7 @@ def _in_callback(producer: kprod.Producer, act: Callable[[], object]) -> object:
 def test_a_callback_may_raise_anything(
     producer: kprod.Producer, fault: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is logged; every other record has its outcome, and the producer goes on."""
+    """It is logged; every other record has its outcome, and the producer continues."""
     told: list[int] = []
     count = 20
 
@@ -113,7 +113,7 @@ def test_an_interceptor_may_raise_anything(
 def test_a_receipt_s_callback_may_raise_anything(
     producer: kprod.Producer, fault: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The sender goes on."""
+    """The sender continues."""
 
     def fail(_: object) -> None:
         raise fault

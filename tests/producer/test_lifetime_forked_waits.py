@@ -1,4 +1,4 @@
-"""A wait that a signal handler forks: the child's copy of it ends, the parent's goes on.
+"""A wait that a signal handler forks: the child's copy of it ends, the parent's continues.
 
 The broker answers nothing before the child has ended; a child that hangs is ended by an alarm.
 """
@@ -139,7 +139,7 @@ def _check(wait: Wait, *, uses_signal: bool) -> None:
 
 @pytest.mark.parametrize("name", WAITS)
 def test_a_wait_ends_in_a_child_that_a_signal_handler_forks(name: str) -> None:
-    """The child's copy of the wait has nobody who could end it; the parent's goes on."""
+    """The child's copy of the wait has nobody who could end it; the parent's continues."""
     if name == "a wait at the socket" and not epoll_selector.IS_AVAILABLE:
         pytest.skip("the direct path needs epoll and eventfd (Linux)")
     _check(WAITS[name], uses_signal=True)
@@ -147,5 +147,5 @@ def test_a_wait_ends_in_a_child_that_a_signal_handler_forks(name: str) -> None:
 
 @pytest.mark.parametrize("name", AWAITS)
 def test_a_task_ends_its_wait_in_a_child_that_its_loop_forks(name: str) -> None:
-    """The child goes on with its copy of the loop, where nothing comes from the sender any more."""
+    """The child continues with its copy of the loop; nothing comes from the sender any more."""
     _check(AWAITS[name], uses_signal=False)

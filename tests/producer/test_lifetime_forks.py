@@ -127,7 +127,7 @@ def test_two_hundred_forks_under_load(cluster: EmbeddedCluster) -> None:
 
 
 def test_a_fork_inside_a_callback(cluster: EmbeddedCluster) -> None:
-    """The child is a copy of the sender's thread: it must not go on with the parent's sockets."""
+    """The child is a copy of the sender's thread: it must not go near the parent's sockets."""
     printed = _script(
         f"""
 import os, threading, kprod

@@ -79,7 +79,7 @@ def _interrupt_flushes(cluster: EmbeddedCluster, wanted: int) -> None:
 
 @pytest.mark.slow
 def test_interrupted_flushes_lose_nothing(cluster: EmbeddedCluster) -> None:
-    """Each raises, and the next goes on."""
+    """Each raises, and the next continues."""
     _interrupt_flushes(cluster, SHORT_INTERRUPTS)
 
 
@@ -114,7 +114,7 @@ def _interrupt_close(cluster: EmbeddedCluster, values: list[bytes], interval_s: 
 
 @pytest.mark.slow
 def test_interrupted_closes_go_on_with_the_next(cluster: EmbeddedCluster) -> None:
-    """Each raises; the records go on, and the close that is left alone delivers them all."""
+    """Each raises; the records continue, and the close that is left alone delivers them all."""
     cluster.faults.delay(ApiKey.PRODUCE, 20, times=10_000)
     assert _interrupt_closes(cluster, 5, 0.004) > 0
 

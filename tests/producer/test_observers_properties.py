@@ -1,6 +1,6 @@
 """Every observer of a record hears of it once, and all hear the same, which is what the log says.
 
-Records with up to three observers of any kind, splits to any depth, any answer for each part, and
+Records with up to three observers of any kind, splits to any depth, any response for each part, and
 purge, expiry, close and fork at any time. The log is that of `tests.oracle.accumulator_model`.
 """
 
@@ -195,7 +195,7 @@ class Play:
         self.observers.finish()
 
     def fork(self) -> None:
-        """A child settles what its parent has left, and calls nobody; the parent goes on."""
+        """A child settles what its parent has left, and calls nobody; the parent continues."""
         before = [len(ear) for record in self.records for ear in record.heard]
         settled = {record.value for record in self.records if _future(record).done()}
         pid = os.fork()

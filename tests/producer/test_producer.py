@@ -67,7 +67,7 @@ def test_every_codec_arrives_whole_and_in_order(cluster: EmbeddedCluster, codec:
 
 
 def test_a_retried_batch_is_not_duplicated(cluster: EmbeddedCluster) -> None:
-    """The broker appends and the answer is lost: the batch comes again and is known."""
+    """The broker appends and the response is lost: the batch comes again and is known."""
     with _producer(cluster, retry_backoff_ms=10) as producer:
         assert producer.send("orders", b"warm", partition=0).result(10).offset == 0
         cluster.faults.drop(ApiKey.PRODUCE, times=1, handled=True)
@@ -112,7 +112,7 @@ def test_a_batch_too_large_for_the_broker_is_split() -> None:
 def test_a_refused_batch_fails_as_not_persisted_and_the_next_goes_on(
     cluster: EmbeddedCluster,
 ) -> None:
-    """A final error names its code; sequences begin anew in the next epoch."""
+    """A final error names its code; sequences begin again in the next epoch."""
     with _producer(cluster, linger_ms=0) as producer:
         producer.send("orders", b"first", partition=0).result(10)
         cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.INVALID_RECORD)
@@ -268,7 +268,7 @@ def test_weaker_acks(cluster: EmbeddedCluster, acks: str) -> None:
 
 @pytest.mark.parametrize("timeout", [float("nan"), -1, -0.5])
 def test_a_timeout_that_is_none_ends_nothing(cluster: EmbeddedCluster, timeout: float) -> None:
-    """Refused before anything is given up: the records go on."""
+    """Refused before anything is given up: the records continue."""
     with _producer(cluster, linger_ms=5_000) as producer:
         future = producer.send("orders", b"v", partition=0)
         with pytest.raises(ValueError, match="timeout must be None or at least 0"):

@@ -85,7 +85,7 @@ def test_zstd_needs_version_7(newest: int) -> None:
 
 
 def test_acks_none_is_done_when_written() -> None:
-    """Without an answer to wait for there is no offset, and no limit in flight."""
+    """Without a response to wait for there is no offset, and no limit in flight."""
     stage = Stage(acks="0", enable_idempotence=False)
     futures = [stage.send(b"%d" % number) for number in range(20)]
     assert [future.result(0).offset for future in futures] == [-1] * 20

@@ -26,7 +26,7 @@ def _die(step_count: int, timeout_s: float, *fault: str) -> str:
 
 @pytest.mark.slow
 def test_death_at_many_lines() -> None:
-    """Spread over the whole run, from the first turn to the last answer."""
+    """Spread over the whole run, from the first turn to the last response."""
     assert not _die(SHORT_STEPS, 100)
 
 
@@ -38,7 +38,7 @@ def test_death_at_every_line() -> None:
 
 @pytest.mark.slow
 def test_a_memory_error_at_many_lines_leaves_no_record_unsettled() -> None:
-    """The producer goes on with all its memory, or refuses and says why; nothing in between."""
+    """The producer continues with all its memory, or refuses and says why; nothing in between."""
     assert not _die(SHORT_STEPS, 100, "MemoryError")
 
 

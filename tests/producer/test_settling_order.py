@@ -64,7 +64,7 @@ def test_a_batch_whose_attempts_are_used_up_waits_for_those_before_it() -> None:
 
 
 def test_a_batch_of_a_partition_that_is_gone_waits_for_those_before_it() -> None:
-    """The topic is made anew without it: answers are awaited, and all fail in order."""
+    """The topic is made again without it: answers are awaited, and all fail in order."""
     bench = Bench((0, 0), linger_ms=0)
     order: list[tuple[int, KprodError | None]] = []
 
@@ -146,7 +146,7 @@ def test_an_error_that_is_final_waits_for_those_before_it() -> None:
 
 
 def test_a_failure_that_waits_leaves_the_oldest_batch_ready() -> None:
-    """Its leader has moved, so it needs no back-off; it goes out after the last answer."""
+    """Its leader has moved, so it needs no back-off; it goes out after the last response."""
     bench = Bench((0,), linger_ms=0)
 
     def send(number: int) -> None:
@@ -359,7 +359,7 @@ class SettlingMachine(RuleBasedStateMachine):
 
     @rule()
     def make_anew(self) -> None:
-        """The topic is deleted and made anew, without its second partition or with it again."""
+        """The topic is deleted and made again, without its second partition or with it again."""
         self.topic_number += 1
         leaders = (0,) if len(self.bench.leaders) > 1 else (0, 0)
         self.bench.lead(*leaders, topic_id=uuid.UUID(int=self.topic_number))

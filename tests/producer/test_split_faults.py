@@ -57,7 +57,7 @@ def _failed_count(
         try:
             stage.answer(MESSAGE_TOO_LARGE)
             has_ended = False
-        except MemoryError:  # outside of what can go on without memory: a sender ends there
+        except MemoryError:  # outside of what can continue without memory: a sender ends there
             has_ended = True
         finally:
             memory.remove_mem_hooks()

@@ -12,7 +12,7 @@ from kprod.clock import SystemClock
 
 _CLOCK = SystemClock()
 _TICKS = 5  # Linux's CLOCK_REALTIME_COARSE: a machine that is kept from running may lose some
-_APART_NS = 300_000  # no row goes on over it
+_APART_NS = 300_000  # no row continues over it
 _ROW = 300  # enough for one
 _SHORT_ROW = 40  # not enough
 _LEFT_OVER = 15  # so many may have a stamp of a row that has ended

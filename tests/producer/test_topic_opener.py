@@ -1,4 +1,4 @@
-"""What ends the wait for a topic or a partition: an answer that can tell, and no other."""
+"""What ends the wait for a topic or a partition: a response that can tell, and no other."""
 
 import random
 from typing import Any

@@ -96,7 +96,7 @@ def test_a_wait_for_a_record_ends_with_its_outcome(scenes: Callable[..., Scene],
 def test_a_wait_for_a_record_ends_by_the_clock_of_waits(
     scenes: Callable[..., Scene], wait: str
 ) -> None:
-    """Without an answer it ends when its timeout is over."""
+    """Without a response it ends when its timeout is over."""
     scene = scenes()
     future = scene.put(b"v")
     began_ms = scene.clock.now_ms()

@@ -46,7 +46,7 @@ def test_any_cuts(cuts: list[int]) -> None:
 
 
 def test_entries_read_in_pieces_have_their_records() -> None:
-    """An entry keeps its bytes when the scanner goes on."""
+    """An entry keeps its bytes when the scanner continues."""
     scanner = LogScanner()
     found = [located for byte in LOG for located in scanner.feed(bytes([byte]))]
     offsets = [record[0] for located in found for record in located.entry]
@@ -54,7 +54,7 @@ def test_entries_read_in_pieces_have_their_records() -> None:
 
 
 def test_damage_names_the_position_in_the_log() -> None:
-    """The entries before it are given, and the text says where it cannot go on."""
+    """The entries before it are given, and the text says where it cannot continue."""
     scanner = LogScanner()
     list(scanner.feed(V0))
     broken = V2[:16] + b"\7" + V2[17:]

@@ -107,7 +107,7 @@ class _Log:
         os.close(at)
 
     def run(self, label: str, case: Callable[..., object], *given: object) -> Any:
-        """Take one case: whatever it raises is an answer."""
+        """Take one case: whatever it raises is a response."""
         self.count += 1
         found = None
         if label in self._skipped:

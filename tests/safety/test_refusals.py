@@ -105,7 +105,7 @@ def test_headers_without_end_are_read_up_to_the_limit_of_a_request(size: int) ->
 
 
 def test_headers_without_end_end_one_record_of_a_bulk_send() -> None:
-    """The others go on."""
+    """The others continue."""
     stage = Stage({"orders": [1]})
     receipt = stage.producer.send_many("orders", [b"a", b"b"], headers=[Endless(1), None])
     assert receipt.record_count == 2
@@ -154,7 +154,8 @@ TEXT = "x" * 100_000 + "\x1b[2J\n"
         lambda _: kprod.Producer({TEXT: 1}),
         lambda _: kprod.Producer(bootstrap_servers=TEXT),
         lambda _: kprod.Producer(bootstrap_servers="a:1", client_id=TEXT),
-        lambda _: kprod.Producer(bootstrap_servers="a:1", acks=TEXT),  # type: ignore[arg-type]  # under test
+        # under test
+        lambda _: kprod.Producer(bootstrap_servers="a:1", acks=TEXT),  # type: ignore[arg-type]
         lambda _: kprod.Producer(TEXT),  # type: ignore[arg-type]  # under test
     ],
 )

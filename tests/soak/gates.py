@@ -10,7 +10,7 @@ from typing import NamedTuple
 RSS_GROWTH_MAX = 16 << 20  # bytes in ten minutes, between the medians of two windows
 P99_RATIO_MAX = 2.0
 RATE_SHARE_MIN = 0.9
-DESCRIPTORS_MORE = 4  # a connection may be made anew while the sample is taken
+DESCRIPTORS_MORE = 4  # a connection may be made again while the sample is taken
 WINDOW = 5  # samples, at each end
 _MINUTES = 10.0
 

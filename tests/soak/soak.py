@@ -151,7 +151,7 @@ class Brokers:
         return dataclasses.replace(io, connect=connect)
 
     def pause(self, is_paused: bool) -> None:
-        """Stop the process as a debugger does, or let it go on."""
+        """Stop the process as a debugger does, or let it continue."""
         self._process.send_signal(signal.SIGSTOP if is_paused else signal.SIGCONT)
 
     def stop(self) -> None:
@@ -176,7 +176,7 @@ class Latencies:
             self._values.append(value_ms)
 
     def take_p99(self) -> float:
-        """Return the 99th percentile and begin anew; NaN if there is none."""
+        """Return the 99th percentile and begin again; NaN if there is none."""
         values, self._values = sorted(self._values), array("d")
         return values[len(values) * 99 // 100] if values else float("nan")
 

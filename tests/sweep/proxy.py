@@ -63,11 +63,11 @@ class Proxy:
         self._soon(lambda: setattr(self, "_cut", None if cut is None else (cut, ending)))
 
     def hold(self, is_held: bool) -> None:
-        """Forward nothing, or go on."""
+        """Forward nothing, or continue."""
         self._soon(self._open.clear if is_held else self._open.set)
 
     def refuse(self, is_refusing: bool) -> None:
-        """Close each new connection at once, or go on."""
+        """Close each new connection at once, or continue."""
         self._soon(lambda: setattr(self, "_is_refusing", is_refusing))
 
     def reset_all(self) -> None:

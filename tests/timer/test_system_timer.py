@@ -154,7 +154,7 @@ def test_shutdown_from_a_task_does_not_wait_for_itself() -> None:
 
 @pytest.mark.parametrize("delay_ms", [2**63, 2**63 - 1, 10**30])
 def test_delay_beyond_int64_is_refused(timer: SystemTimer, delay_ms: int) -> None:
-    """Clear errors, and the timer goes on."""
+    """Clear errors, and the timer continues."""
     ran = threading.Event()
     with pytest.raises(ValueError, match="beyond the timer's range"):
         timer.schedule(delay_ms, list)

@@ -132,7 +132,7 @@ def test_interrupted_advance_loses_nothing() -> None:
 
 
 def test_advance_from_within_a_task_is_refused() -> None:
-    """A task that advances its own timer gets an error; the timer goes on."""
+    """A task that advances its own timer gets an error; the timer continues."""
     timer = Timer(0)
     rejected: list[str] = []
     fired: list[int] = []

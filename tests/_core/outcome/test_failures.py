@@ -149,7 +149,7 @@ def test_a_list_that_changes_meanwhile_is_asked_about_as_it_was() -> None:
 
 @pytest.mark.parametrize("timeout", [0, 0.01, -1])
 def test_time_may_be_over_before(timeout: float) -> None:
-    """It says how many are settled, wherever they stand, and the records go on."""
+    """It says how many are settled, wherever they stand, and the records continue."""
     (first, second), (settled, result) = _sent(2)
     _deliver(settled)
     for futures in ([*first, *second], [*second, *first]):

@@ -179,7 +179,7 @@ def test_a_compressed_batch_in_a_request_is_not_rewritten() -> None:
 
 
 def test_a_batch_whose_memory_went_back_is_not_rewritten() -> None:
-    """Its chunks may belong to another topic's records by now."""
+    """Its chunks may belong to another topic's records already."""
     builder = _golden_builder()
     builder.close()
     builder.chain.release()

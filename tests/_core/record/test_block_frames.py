@@ -52,7 +52,7 @@ def test_what_is_not_one_whole_block_of_snappy(payload: bytes, data: st.DataObje
         (b"\x00", 0),
         (b"\x16", 22),
         (b"\x17", -1),  # a byte cannot yield 23
-        (b"\x80", -1),  # the number goes on, the block does not
+        (b"\x80", -1),  # the number continues, the block does not
         (b"\xff\xff\xff\xff\x0f" + bytes(9), -1),
         (b"\x80\x80\x80\x80\x80\x00", -1),  # more than 32 bits
         (b"", -1),

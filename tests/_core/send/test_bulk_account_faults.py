@@ -80,7 +80,7 @@ def test_a_batch_s_end_needs_no_memory(
 
 
 def test_a_split_is_whole_or_nothing() -> None:
-    """Without memory for it the whole batch goes on answering for its records."""
+    """Without memory for it the whole batch still settles its records."""
     attempts = 0
     for allocation in range(ALLOCATIONS_MAX):
         tallies = [BulkAccount(), BulkAccount()]

@@ -251,7 +251,7 @@ def test_an_exhausted_pool_makes_the_caller_wait_and_fails_with_its_memory_kept(
 
 
 def test_memory_that_comes_back_goes_to_the_waiter() -> None:
-    """A drain during the wait lets the send go on, in a new batch on the granted chunks."""
+    """A drain during the wait lets the send continue, in a new batch on the granted chunks."""
     path = _Path(capacity_bytes=1024)
     drained: list[record_v2.DecodedRecord] = []
     path.while_waiting = lambda: drained.extend(path.drain(0))

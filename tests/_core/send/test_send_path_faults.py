@@ -220,7 +220,7 @@ def test_a_batch_opened_in_the_middle_by_another_is_used() -> None:
 
 
 def test_time_counts_from_the_first_record_of_a_batch() -> None:
-    """A batch opened in vain long ago is not old when a record comes."""
+    """A batch opened long ago and never used is not old when a record comes."""
     path = _Path()
 
     def fail() -> None:

@@ -208,7 +208,7 @@ def test_adding_again_moves_a_task() -> None:
 
 
 def test_task_never_added() -> None:
-    """A new task waits nowhere and can be cancelled in vain."""
+    """A new task waits nowhere and can be cancelled."""
     task = TimerTask(nothing)
     assert (task.pending, task.expiration_ms, task.cancel()) == (False, -1, False)
 
@@ -236,7 +236,7 @@ def test_farthest_deadline_is_held() -> None:
 
 @pytest.mark.parametrize("delay_ms", [INT64_MAX - 7, INT64_MAX, 2**63, 10**30])
 def test_delay_beyond_int64_is_refused(delay_ms: int) -> None:
-    """The error names the delay and the limit, and a task that waits goes on waiting."""
+    """The error names the delay and the limit, and a task that waits continues waiting."""
     wheel = TimingWheel(7)
     task = wheel.schedule(5, nothing)
     with pytest.raises(ValueError, match=f"delay_ms={delay_ms} .* at most {INT64_MAX - 1}"):

@@ -37,7 +37,7 @@ PLAIN = {"index": 3, "base_offset": 7, "log_append_time_ms": -1, "log_start_offs
 def answer(
     version: int, topics: list[tuple[str, UUID, list[dict[str, Any]]]], **more: object
 ) -> bytes:
-    """An answer as a broker writes it, without the size prefix."""
+    """A response as a broker writes it, without the size prefix."""
     responses = [
         {
             **({"topic_id": topic_id} if version >= BY_ID else {"name": name}),
@@ -151,7 +151,7 @@ def test_cut_and_lengthened_answers_are_left_to_the_tables(version: int) -> None
 def test_a_changed_byte_is_read_as_the_tables_read_it_or_not_at_all(
     version: int, place: int, byte: int
 ) -> None:
-    """Whatever else an answer says is for the codec, which may refuse it."""
+    """Whatever else a response says is for the codec, which may refuse it."""
     frame = bytearray(answer(version, ONE))
     frame[place % len(frame)] = byte
     changed = bytes(frame)

@@ -1,7 +1,7 @@
 """A record that is waited for: its way on the caller's own thread, and every way out of it.
 
-The broker runs in this process, so its answers come when its thread gets to them; each test begins
-with records that were waited for, which is what opens the direct path.
+The broker runs in this process, so its responses come when its thread gets to them; each test
+begins with records that were waited for, which is what opens the direct path.
 """
 
 import contextlib
@@ -97,7 +97,7 @@ def _values(cluster: EmbeddedCluster, partition: int = 0) -> list[bytes | None]:
 
 
 def test_the_sender_sleeps_meanwhile(producer: kprod.Producer) -> None:
-    """Elsewhere it takes two turns for such a record, one to send and one for the answer."""
+    """Elsewhere it takes two turns for such a record, one to send and one for the response."""
     before = _turns(producer)
     for _ in range(200):
         _send(producer).result(SETTLE_S)
@@ -153,7 +153,7 @@ def test_no_python_code_runs_while_a_refresh_is_requested(producer: kprod.Produc
 def test_a_record_nobody_waits_for_goes_as_ever(
     producer: kprod.Producer, cluster: EmbeddedCluster
 ) -> None:
-    """The first is a surprise; the answer is the sender's, and the second is its own altogether."""
+    """The first is a surprise; the response is the sender's, and the second is its own."""
     futures = [_send(producer, b"first"), _send(producer, b"second")]
     _until(lambda: all(future.done() for future in futures))
     assert not producer._kprod.path.direct_path.is_awaited
@@ -241,7 +241,7 @@ def test_a_throttle_is_kept(cluster: EmbeddedCluster) -> None:
 
 
 def test_an_epoch_that_waits_for_the_answer_begins(cluster: EmbeddedCluster) -> None:
-    """Whoever takes the answer in: another partition's record waits for nothing else."""
+    """Whoever takes the response in: another partition's record waits for nothing else."""
     with kprod.Producer(bootstrap_servers=cluster.bootstrap_servers, **SLEEPY) as made:
         for partition in (0, 1):
             _send(made, partition=partition).result(SETTLE_S)
@@ -267,7 +267,7 @@ def test_an_epoch_that_waits_for_the_answer_begins(cluster: EmbeddedCluster) -> 
 
 
 def test_a_question_that_waits_for_room_is_asked(cluster: EmbeddedCluster) -> None:
-    """The answer makes the room, whoever takes it in."""
+    """The response makes the room, whoever takes it in."""
     settings = {**SLEEPY, "max_in_flight_requests_per_connection": 1, "max_block_ms": 20_000}
     with kprod.Producer(bootstrap_servers=cluster.bootstrap_servers, **settings) as made:
         first = _send_into_a_stall(made, cluster)
@@ -286,7 +286,7 @@ def test_a_question_that_waits_for_room_is_asked(cluster: EmbeddedCluster) -> No
 
 
 def test_a_refusal_is_told(producer: kprod.Producer, cluster: EmbeddedCluster) -> None:
-    """An answer that says no is the sender's to judge."""
+    """A response that says no is the sender's to judge."""
     cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.INVALID_RECORD)
     with pytest.raises(BrokerError, match="INVALID_RECORD"):
         _send(producer).result(SETTLE_S)
@@ -308,7 +308,7 @@ def test_a_wait_that_ends_leaves_the_answer_to_the_sender(
 def test_an_interrupted_wait_leaves_it_too(
     producer: kprod.Producer, cluster: EmbeddedCluster
 ) -> None:
-    """What the handler raised comes out of `result`, and the record goes on."""
+    """What the handler raised comes out of `result`, and the record continues."""
 
     def handle(*_: object) -> None:
         raise Interrupt
@@ -373,7 +373,7 @@ def test_interrupts_lose_nothing(
 
 
 def test_a_handler_may_flush(producer: kprod.Producer, cluster: EmbeddedCluster) -> None:
-    """The answer that the interrupted wait would take is taken in all the same."""
+    """The response that the interrupted wait would take is taken in all the same."""
     flushed: list[int] = []
     cluster.faults.delay(ApiKey.PRODUCE, 200)
     future = _send_while_it_sleeps(producer)
@@ -531,7 +531,7 @@ def test_descriptors_are_given_back(cluster: EmbeddedCluster) -> None:
     "settings", [{"linger_ms": 5}, {"compression_type": "gzip"}, {"acks": 0}], ids=str
 )
 def test_others_have_no_direct_path(cluster: EmbeddedCluster, settings: dict[str, Any]) -> None:
-    """Where records linger, bytes are compressed in Python, or no answer comes."""
+    """Where records linger, bytes are compressed in Python, or no response comes."""
     with kprod.Producer(
         {"linger_ms": 0, **settings}, bootstrap_servers=cluster.bootstrap_servers
     ) as made:
