@@ -13,7 +13,8 @@ Invariants.
     batches[:drain_index] are sent, batches[drain_index:] are not.
     in_flight_count counts the batches whose request is not complete, done ones included.
     More than one batch is in flight only after a success from the present leader, in the present
-    epoch: a broker takes any first sequence of a producer that it does not know.
+    topic of that name and in the present epoch: a broker takes any first sequence of a producer
+    that it does not know.
 
 Thread-safety: the sender's, but for what `PartitionAppender` shares with sending threads.
 Source: franz-go's recBuf and batchDrainIdx for the idea, its issue 223 for the last invariant.
@@ -40,7 +41,8 @@ class PartitionQueue(PartitionAppender):
         leader_id: Cached leader, valid while `metadata_generation` is the accumulator's.
         metadata_generation: See `leader_id`.
         ring_node_id: The node in whose ready ring it stands; `NO_NODE` for none.
-        sent_to: The node that its batches in flight were sent to.
+        sent_to: The node that its batches in flight were sent to; `NO_NODE` once their topic was
+            deleted and made anew.
         may_pipeline: A batch succeeded at `sent_to` since the last error.
         must_rewind: A sent batch failed; send nothing until the rest is answered.
         backoff_count: Back-offs that run; it waits for the longest.
@@ -125,8 +127,8 @@ class PartitionQueue(PartitionAppender):
             leader_id: The present leader.
 
         Returns:
-            True while a back-off runs, or answers of another leader, of a batch that failed, or of
-            the first batch to this leader are awaited.
+            True while a back-off runs, or answers of another leader or from a deleted topic, of a
+            batch that failed, or of the first batch to this leader are awaited.
         """
         if self.backoff_count:
             return True

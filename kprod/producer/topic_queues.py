@@ -9,8 +9,9 @@ answer of a broker that lags behind; without ids (old brokers) new records keep 
 queued waits for its delivery deadline.
 
 A topic created again knows nothing of this producer, and a partition that does not know a producer
-takes any first sequence. So sequences just continue; only pipelining must wait for a first success,
-or the second of two batches could become the first.
+takes any first sequence. So sequences just continue; but as with a new leader nothing is sent until
+what is in flight to the deleted topic is answered, and pipelining waits for a first success in the
+new topic, or the second of two batches could become the first.
 
 Growth takes no lock: a signal handler that flushes may come in anywhere. Queues are made first, and
 published by steps of which each is atomic, and may be taken twice, or by two threads.
@@ -21,7 +22,7 @@ Source: KIP-516 for topic ids; ProducerAppendInfo.checkSequence (Kafka 4.3.1); k
 
 from kprod._core.send.partition_appender import TopicRoutes
 from kprod.cluster.snapshot import NO_TOPIC_ID, TopicSnapshot
-from kprod.producer.partition_queue import PartitionQueue
+from kprod.producer.partition_queue import NO_NODE, PartitionQueue
 
 
 class TopicQueues(TopicRoutes):
@@ -66,7 +67,7 @@ class TopicQueues(TopicRoutes):
             self.topic_id = topic.topic_id
         if is_made_anew:
             for queue in self.queues:
-                queue.may_pipeline = False
+                queue.sent_to = NO_NODE
         elif topic.partition_count == self.partition_count == len(self.queues):
             return []  # as nearly always: leaders have changed, and no queue is affected
         if topic.partition_count >= self.partition_count:

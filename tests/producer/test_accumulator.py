@@ -111,6 +111,32 @@ def test_a_topic_made_anew_keeps_its_sequences_and_pipelines_after_a_success() -
     bench.producer.close()
 
 
+def test_a_success_in_a_deleted_topic_opens_no_pipeline_to_the_new_one() -> None:
+    """What is in flight to the old topic is awaited; then the first batch to the new one, alone."""
+    bench = Bench(leaders=(0,), linger_ms=0, batch_size=1)
+    bench.send(0, b"warm")
+    bench.run(turns=5)
+    for value in (b"old", b"older"):
+        bench.send(0, value)
+        bench.turn()
+    bench.lead(0, topic_id=OTHER_ID)
+    for value in (b"one", b"two"):
+        bench.send(0, value)
+        bench.turn()
+    old, older = list(bench.client.in_flight)
+    bench.answer(old)
+    bench.turn()
+    bench.turn()
+    assert bench.client.in_flight == [older]
+    bench.answer(older)
+    bench.turn()
+    bench.turn()
+    assert len(bench.client.in_flight) == 1
+    bench.run(turns=5)
+    assert _values(bench) == [[b"warm", b"old", b"older", b"one", b"two"]]
+    bench.producer.close()
+
+
 def test_a_forgotten_topic_keeps_its_sequences() -> None:
     """Starting again at 0 would make brokers drop new records as old ones."""
     bench = Bench(leaders=(0,), linger_ms=0)
