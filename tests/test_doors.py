@@ -62,6 +62,7 @@ OWNERS: dict[str, tuple[set[str], str]] = {
         "one authority per process; OpenSSL compares its certificates with the system's clock",
     ),
     "kprod/broker/sasl/credentials.py": ({"secrets"}, "salts, which no order depends on"),
+    "kprod/broker/sasl/delegation_tokens.py": ({"secrets"}, "ids of tokens, as for the salts"),
     "kprod/broker/sasl/verifiers.py": ({"secrets"}, "the server's nonce, as for the salts"),
     "kprod/network/security.py": ({"secrets"}, "a login's nonce, which no order depends on"),
     "kprod/config/secret.py": ({"hash"}, "`Secret.__hash__`, for dicts of the application"),

@@ -44,13 +44,14 @@ class ErrorFact(NamedTuple):
 # Kafka speaks; inter-broker and quorum traffic is left out.
 APIS = """
     AddOffsetsToTxn AddPartitionsToTxn AlterConfigs AlterUserScramCredentials ApiVersions CreateAcls
-    CreatePartitions CreateTopics DeleteAcls DeleteGroups DeleteRecords DeleteTopics DescribeAcls
-    DescribeCluster DescribeConfigs DescribeGroups DescribeLogDirs DescribeProducers
-    DescribeTopicPartitions DescribeTransactions DescribeUserScramCredentials ElectLeaders EndTxn
-    Fetch FindCoordinator Heartbeat IncrementalAlterConfigs InitProducerId JoinGroup LeaveGroup
-    ListGroups ListOffsets ListTransactions Metadata OffsetCommit OffsetDelete OffsetFetch
-    OffsetForLeaderEpoch Produce SaslAuthenticate SaslHandshake SyncGroup TxnOffsetCommit
-    UpdateFeatures WriteTxnMarkers
+    CreateDelegationToken CreatePartitions CreateTopics DeleteAcls DeleteGroups DeleteRecords
+    DeleteTopics DescribeAcls DescribeCluster DescribeConfigs DescribeDelegationToken DescribeGroups
+    DescribeLogDirs DescribeProducers DescribeTopicPartitions DescribeTransactions
+    DescribeUserScramCredentials ElectLeaders EndTxn ExpireDelegationToken Fetch FindCoordinator
+    Heartbeat IncrementalAlterConfigs InitProducerId JoinGroup LeaveGroup ListGroups ListOffsets
+    ListTransactions Metadata OffsetCommit OffsetDelete OffsetFetch OffsetForLeaderEpoch Produce
+    RenewDelegationToken SaslAuthenticate SaslHandshake SyncGroup TxnOffsetCommit UpdateFeatures
+    WriteTxnMarkers
 """
 STRUCTURES = """
     ConsumerProtocolAssignment ConsumerProtocolSubscription ControlRecordTypeSchema EndTxnMarker

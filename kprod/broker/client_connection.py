@@ -125,7 +125,7 @@ class Connection:
         """Serve an accepted stream."""
         context = owner.host.tls_context
         self._carrier = stream  # what the network watches
-        self._tls = None if context is None else _encrypted(stream, context)
+        self._tls = None if context is None else _encrypted(stream, context, owner.host)
         self._stream: Stream = self._tls or stream
         self._owner = owner
         self._host = owner.host
@@ -142,7 +142,8 @@ class Connection:
         self._pumping = False
         self._goes_on = False
         self.is_closed = False
-        self.session = Session(self._host, reader.lift)
+        name = (lambda: None) if self._tls is None else self._tls.certified_name
+        self.session = Session(self._host, reader.lift, name)
         if self._host.security.uses_sasl:
             reader.limit(UNAUTHENTICATED_FRAME_BYTES_MAX)
         self.watch()
@@ -379,7 +380,7 @@ class Connection:
             self._unsent.popleft()
 
 
-def _encrypted(stream: Stream, context: "SSLContext") -> "TlsStream":
+def _encrypted(stream: Stream, context: "SSLContext", host: Host) -> "TlsStream":
     from kprod.broker.security.tls_stream import TlsStream  # noqa: PLC0415 - loads OpenSSL
 
-    return TlsStream(stream, context)
+    return TlsStream(stream, context, host.security_faults)

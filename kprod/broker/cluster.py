@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
+from kprod.broker.cluster_arguments import check_types, node_ids
 from kprod.broker.cluster_runner import ClusterRunner
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.faults import FaultControl
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from kprod.broker.security.authority import ClientCertificate
 
 T = TypeVar("T")
-BROKERS_MAX = 100
 
 
 class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test may do to it
@@ -81,17 +81,16 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
             ConfigError: The number of brokers or an id is out of bounds, or an id is there twice.
             TypeError: An argument is of another type; the text has the call that was meant.
         """
-        _check_types(brokers, topics, config)
+        check_types(brokers, topics, config)
         self._kprod = ClusterRunner(
-            _node_ids(brokers),
+            node_ids(brokers),
             topics=dict(topics or {}),
             config=config or EmbeddedConfig(),
             clock=clock or SystemClock(),
             network=network,
             security=security,
         )
-        engine = self._kprod.engine
-        self.faults = FaultControl(engine.faults, call=self._kprod.call, stall=engine.stall)
+        self.faults = FaultControl(self._kprod.engine, call=self._kprod.call)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -190,13 +189,36 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
 
         return authority().client_certificate(user)
 
+    def token(self, user: str, *, expires_in_s: float = 3_600, **claims: object) -> str:
+        """Sign a token with which a client logs in by OAUTHBEARER.
+
+        Args:
+            user: Its subject.
+            expires_in_s: From now on; negative for one that is over.
+            claims: Over those that the cluster wants; None leaves one out.
+
+        Returns:
+            The token, a JWT.
+
+        Raises:
+            ConfigError: The cluster has no OAUTHBEARER.
+        """
+        tokens = self._kprod.engine.identities.bearer_tokens
+        if tokens is None:
+            raise ConfigError(
+                "the cluster takes no tokens; make it with"
+                " BrokerSecurity(protocol='SASL_SSL', mechanisms=('OAUTHBEARER',))"
+            )
+        return tokens.sign(user, expires_in_s, claims)
+
     def client_settings(
         self, *, user: str | None = None, mechanism: str | None = None, names: str = "kprod"
     ) -> dict[str, Any]:
         """Return the settings with which a client connects to this cluster.
 
         Args:
-            user: Who logs in, where a login is wanted; None for the first that there is.
+            user: Who logs in, where a login is wanted; None for the first that there is. By
+                OAUTHBEARER any name will do.
             mechanism: How; None for the first that there is.
             names: Of which client: `kprod`, `confluent`, `kafka` (kafka-python) or `aiokafka`.
 
@@ -212,6 +234,7 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
             names=names,
             user=user,
             mechanism=mechanism,
+            sign=self.token,
         )
 
     def call(self, function: Callable[[], T]) -> T:
@@ -363,28 +386,3 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
     def throttle(self, api: int, throttle_time_ms: int) -> None:
         """Tell clients of an API to wait, and take nothing from them meanwhile; 0 ends it."""
         self._kprod.call(lambda: self._kprod.engine.throttles.update({int(api): throttle_time_ms}))
-
-
-def _node_ids(brokers: int | Sequence[int]) -> list[int]:
-    node_ids = range(brokers) if isinstance(brokers, int) else brokers
-    if not 1 <= len(node_ids) <= BROKERS_MAX:
-        raise ConfigError(f"brokers={brokers!r} is not a number of brokers from 1 to {BROKERS_MAX}")
-    if len(set(node_ids)) != len(node_ids) or not all(0 <= it < 2**31 for it in node_ids):
-        raise ConfigError(f"brokers={brokers!r} are not different ids from 0 to {2**31 - 1}")
-    return list(node_ids)
-
-
-def _check_types(brokers: object, topics: object, config: object) -> None:
-    """Refuse what other libraries take, with the call that is meant."""
-    if isinstance(brokers, str) or not isinstance(brokers, int | Sequence):
-        raise TypeError(f"brokers must be int or a sequence of ids, got {type(brokers).__name__}")
-    if topics is not None and not isinstance(topics, Mapping):
-        raise TypeError(
-            f"topics must map names to numbers of partitions, got {type(topics).__name__}; write"
-            ' topics={"orders": 3}'
-        )
-    if config is not None and not isinstance(config, EmbeddedConfig):
-        raise TypeError(
-            f"config must be an EmbeddedConfig, got {type(config).__name__}; write"
-            " config=EmbeddedConfig(default_partitions=3), with the settings that you want"
-        )

@@ -15,6 +15,7 @@ from kprod.broker.config import EmbeddedConfig, TopicConfig
 from kprod.broker.delayed.delayed_fetch import DelayedFetch
 from kprod.broker.delayed.delayed_produce import DelayedProduce
 from kprod.broker.replication import NO_LEADER, Partition
+from kprod.broker.sasl.identities import Identities
 from kprod.broker.security.broker_security import BrokerSecurity
 from kprod.broker.topics import Topic, TopicRegistry
 from kprod.clock import Clock
@@ -41,6 +42,7 @@ class ClusterState:
         log_bytes: Size of all logs.
         soon_actions: What is to be run in the next step.
         security: What is demanded of clients.
+        identities: Who may log in.
     """
 
     __slots__ = (
@@ -49,6 +51,7 @@ class ClusterState:
         "clock",
         "config",
         "forgotten_topics",
+        "identities",
         "log_bytes",
         "nodes",
         "security",
@@ -63,6 +66,7 @@ class ClusterState:
         """Make a cluster without topics, all brokers alive."""
         self.config = config
         self.security = BrokerSecurity()
+        self.identities = Identities(self.security, clock)
         self.clock = clock
         self.timer = Timer(clock.now_ms())
         self.nodes: dict[int, Node] = {}

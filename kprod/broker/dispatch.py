@@ -10,8 +10,8 @@ Behaviour.
        where there is no answer, and the failure is reported; see `request`.
     E. A request whose fields would take more than `decoded_request_bytes_max` beyond its own bytes
        closes the connection: decoded, a list of small elements takes a hundred times its bytes.
-    F. A request that the connection's session does not allow closes the connection, and nothing is
-       said, as in Kafka.
+    F. A request that the connection's session does not allow closes the connection; nothing is
+       said, or ILLEGAL_SASL_STATE, as in Kafka; see `session`.
 
 Thread-safety: the broker's thread.
 Source: Kafka RequestContext.parseRequest.
@@ -30,9 +30,11 @@ from kprod.broker.misbehaviour import SpoiledReply, handle_with_faults, rewritte
 from kprod.broker.notices import Notices
 from kprod.broker.rejection import shortened
 from kprod.broker.request import Request
+from kprod.broker.security.session import Admission
 from kprod.errors import RemoteProtocolError
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec
+from kprod.protocol.error_table import ErrorCode
 from kprod.protocol.headers import decode_request_header
 
 _MALFORMED = "closing a connection, malformed request"
@@ -87,7 +89,8 @@ class Dispatcher:
     def _dispatch(self, frame: bytearray, connection: Connection, node_id: int) -> None:
         if len(frame) < _API_KEY.size:
             raise RemoteProtocolError(f"a request of {len(frame)} bytes")
-        if not connection.session.allows(_API_KEY.unpack_from(frame)[0]):
+        admission = connection.session.admit(_API_KEY.unpack_from(frame)[0])
+        if admission is Admission.CLOSED:
             connection.close()  # case F
             return
         faults = self._faults.take(_API_KEY.unpack_from(frame)[0], node_id)
@@ -104,6 +107,13 @@ class Dispatcher:
         request.body, _ = codec.decode_prefix(memoryview(frame)[body_offset:], self._bounds)
         request.throttle_time_ms = self.throttles.get(request.api_key, 0)
         request.rejection = handler.reject
+        if admission is Admission.REFUSED:
+            request.run(  # case F
+                lambda: request.answer_and_close(
+                    handler.reject(request, ErrorCode.ILLEGAL_SASL_STATE)
+                )
+            )
+            return
         if not faults:
             request.run(lambda: handler.handle(request))  # case D
             return

@@ -17,8 +17,9 @@ from kprod.broker.notices import Notices
 from kprod.broker.rejection import Refused
 from kprod.broker.replication import Partition
 from kprod.broker.request_frames import SCRATCH_BYTES
-from kprod.broker.sasl.credentials import Credentials
+from kprod.broker.sasl.identities import Identities
 from kprod.broker.security.broker_security import BrokerSecurity
+from kprod.broker.security.security_faults import SecurityFaults
 from kprod.broker.server import EmbeddedBroker
 from kprod.broker.sockets import Network
 from kprod.broker.topics import Topic
@@ -45,8 +46,9 @@ class Engine:
         requests: What all connections hold of requests.
         responses: What they hold of answers that are not written yet.
         notices: Where clients that are wrong are noted.
+        security_faults: Those of TLS and of logins.
         security: What is demanded of clients.
-        credentials: Users and passwords.
+        identities: Users, passwords and tokens.
         tls_context: What connections are encrypted with; None for nothing.
         now_ms: Of the step under way.
         failures: What went wrong inside, at most ten.
@@ -58,14 +60,15 @@ class Engine:
         "after",
         "brokers",
         "connection_count",
-        "credentials",
         "failures",
         "faults",
+        "identities",
         "notices",
         "now_ms",
         "requests",
         "responses",
         "security",
+        "security_faults",
         "soon",
         "state",
         "take_request",
@@ -87,8 +90,10 @@ class Engine:
         self._network: Network | None = None
         self.state = ClusterState(config, clock, node_ids)
         self.state.security = self.security
-        self.credentials = Credentials(self.security.users)
+        self.identities = Identities(self.security, clock)
+        self.state.identities = self.identities
         self.faults = FaultBook()
+        self.security_faults = SecurityFaults()
         # What brokers call, besides `report`.
         self.after = self.state.after
         self.soon = self.state.soon
@@ -214,6 +219,11 @@ class Engine:
             self.brokers[node_id].stall()
         else:
             self.brokers[node_id].resume()
+
+    def expire_sessions(self) -> None:
+        """Let the session of every client that has logged in be over."""
+        for broker in self.brokers.values():
+            broker.expire_sessions()
 
     def report(self, error: Exception) -> None:
         """Keep a failure of the brokers' own; brokers call it."""

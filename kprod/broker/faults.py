@@ -15,7 +15,9 @@ Source: kprod's own; franz-go's kfake and librdkafka's mock cluster for what use
 import dataclasses
 import enum
 from collections.abc import Callable, Sequence
-from typing import TypedDict, Unpack
+from typing import Protocol, TypedDict, Unpack
+
+from kprod.broker.security.security_faults import SecurityFaults
 
 ALWAYS = 2**62
 
@@ -127,6 +129,24 @@ class _How(TypedDict, total=False):
     function: Callable[[bytes], bytes]
 
 
+class FaultHost(Protocol):
+    """What the faults of a cluster act upon.
+
+    Attributes:
+        faults: Those of requests.
+        security_faults: Those of TLS and of logins.
+    """
+
+    faults: FaultBook
+    security_faults: SecurityFaults
+
+    def stall(self, node_id: int, stalled: bool) -> None:  # noqa: FBT001 - a callback's argument
+        """Stall (True) or resume a broker."""
+
+    def expire_sessions(self) -> None:
+        """Let every session be over."""
+
+
 class FaultControl:
     """The face of the faults that a test sees: `cluster.faults`.
 
@@ -135,25 +155,18 @@ class FaultControl:
     Thread-safety: any thread.
     """
 
-    __slots__ = ("_book", "_call", "_stall")
+    __slots__ = ("_book", "_call", "_host")
 
-    def __init__(
-        self,
-        book: FaultBook,
-        *,
-        call: Callable[[Callable[[], object]], object],
-        stall: Callable[[int, bool], None],
-    ) -> None:
-        """Wrap a book.
+    def __init__(self, host: FaultHost, *, call: Callable[[Callable[[], object]], object]) -> None:
+        """Wrap a cluster's books.
 
         Args:
-            book: The cluster's.
+            host: The cluster.
             call: Runs a function on the broker's thread.
-            stall: Stalls (True) or resumes a broker; on the broker's thread.
         """
-        self._book = book
+        self._host = host
+        self._book = host.faults
         self._call = call
-        self._stall = stall
 
     def fail_next(
         self,
@@ -244,15 +257,54 @@ class FaultControl:
 
     def stall(self, broker: int) -> None:
         """Let a broker stand still: its connections stay open and nothing moves on them."""
-        self._call(lambda: self._stall(broker, True))  # noqa: FBT003 - stalled or not
+        self._call(lambda: self._host.stall(broker, True))  # noqa: FBT003 - stalled or not
 
     def resume(self, broker: int) -> None:
         """Let a stalled broker go on."""
-        self._call(lambda: self._stall(broker, False))  # noqa: FBT003 - stalled or not
+        self._call(lambda: self._host.stall(broker, False))  # noqa: FBT003 - stalled or not
+
+    def refuse_logins(self, times: int = 1, message: str = "Authentication failed") -> None:
+        """Refuse the next logins, right or wrong, with SASL_AUTHENTICATION_FAILED and a text.
+
+        A login that is slow is a `delay` of `ApiKey.SASL_AUTHENTICATE`, one that is never answered
+        a `drop`.
+
+        Args:
+            times: How many.
+            message: The text.
+        """
+        self._call(lambda: self._host.security_faults.refusals.extend([message] * times))
+
+    def break_handshakes(self, at_byte: int, times: int = 1) -> None:
+        """Close the next connections with TLS in the middle of their handshake.
+
+        Args:
+            at_byte: How many bytes of the broker's leave before; the whole handshake has some
+                2,000.
+            times: How many connections.
+        """
+        self._call(lambda: self._host.security_faults.handshake_cuts.extend([at_byte] * times))
+
+    def tamper(self, times: int = 1) -> None:
+        """Change a bit of the next ciphertext that leaves, so that the client must refuse it.
+
+        Args:
+            times: How many times.
+        """
+
+        def arm() -> None:
+            self._host.security_faults.tampered_count += times
+
+        self._call(arm)
+
+    def expire_sessions(self) -> None:
+        """Let the session of every client that has logged in be over now."""
+        self._call(self._host.expire_sessions)
 
     def clear(self) -> None:
         """Disarm every fault; a stalled broker stays so."""
         self._call(self._book.clear)
+        self._call(self._host.security_faults.clear)
 
     def pending(self) -> tuple[Fault, ...]:
         """Copies of the faults that still wait for a request."""

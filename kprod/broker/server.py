@@ -170,6 +170,11 @@ class EmbeddedBroker:
             self.is_running = True
             self._watch()
 
+    def expire_sessions(self) -> None:
+        """Let every session be over."""
+        for connection in self._connections:
+            connection.session.expire()
+
     def disconnect_all(self, reason: str) -> None:
         """Close every connection at once."""
         for connection in list(self._connections):

@@ -176,7 +176,7 @@ class Sides(NamedTuple):
             What both answered.
         """
         embedded, kafka = case(self.embedded), case(self.kafka)
-        assert embedded == kafka
+        assert embedded == kafka, f"embedded: {embedded!r}; kafka: {kafka!r}"
         return kafka
 
 

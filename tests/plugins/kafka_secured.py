@@ -1,8 +1,9 @@
 """An Apache Kafka with TLS and logins: one node, with a listener for each thing that can be wrong.
 
-Source: Kafka 4.3.1 broker settings; KIP-651 for PEM.
+Source: Kafka 4.3.1 broker settings; KIP-651 for PEM, KIP-768 for the keys of tokens.
 """
 
+import json
 from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,17 +16,28 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from joserfc import jwt
+from joserfc.jwk import RSAKey
 
+from kprod.clock import SystemClock
 from tests.plugins.kafka_artifacts import Artifacts
 from tests.plugins.kafka_nodes import KafkaNodes
-from tests.plugins.kafka_settings import PortLease
+from tests.plugins.kafka_settings import QUICK_JAVA, PortLease
+from tests.plugins.kafka_tools import KafkaTools
 
-USERS = {"alice": "alice-secret", "a=b,c": "b ob=,secret"}
+USERS = {"alice": "alice-secret", "a=b,c": "b ob=,secret", "carol": "carol-secret"}
+SUPER_USERS = ("ANONYMOUS", "alice", "bob", "a=b,c")
+"""Who may do everything; carol may do what an ACL lets her."""
+
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _TLS = ("SSL", "MTLS", "WRONGHOST", "EXPIRED", "TLS12", "SASL_SSL")
-_LOGIN = ("SASL_PLAINTEXT", "SASL_SSL")
-LISTENERS = (*_TLS, "SASL_PLAINTEXT")
+_LOGIN = ("SASL_PLAINTEXT", "SASL_SSL", "REAUTH")
+LISTENERS = (*_TLS, "SASL_PLAINTEXT", "REAUTH")
+SESSION_MS = 2_000
+"""How long a login at the listener REAUTH lasts."""
+
 TOPIC = "secured"
+ISSUER, AUDIENCE = "https://idp.test", "kafka"
 _MODULE = "org.apache.kafka.common.security"
 
 
@@ -34,18 +46,25 @@ class SecuredKafka(KafkaNodes):
 
     Attributes:
         ca: Issued all certificates.
+        token_key: Signs tokens that the node accepts.
     """
 
     def __init__(self, artifacts: Artifacts) -> None:
         """Choose ports, and write certificates."""
         super().__init__(artifacts)
         self.ca = trustme.CA()
+        self.token_key = RSAKey.generate_key(2048, {"kid": "of the tests"})
+        keys = self.directory / "jwks.json"
+        keys.write_text(json.dumps({"keys": [self.token_key.as_dict(private=False)]}), "utf-8")
+        allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys.as_uri()}"
+        self.tools = KafkaTools(artifacts, (*QUICK_JAVA, allowed))
         self._listener_lease = PortLease(len(LISTENERS))
         self._listener_ports = dict(zip(LISTENERS, self._listener_lease.ports, strict=True))
         self._write_certificates()
         self._settings.update(self._listener_settings())
         for listener in _LOGIN:
             self._settings.update(_login_settings(listener.lower()))
+            self._settings.update(_token_settings(listener.lower(), keys.as_uri()))
 
     def secured_address(self, listener: str) -> str:
         """Give a listener's address.
@@ -68,6 +87,23 @@ class SecuredKafka(KafkaNodes):
                     *("--entity-type", "users", "--entity-name", user),
                     *("--add-config", f"{mechanism}=[password={password}]"),
                 )
+
+    def token(self, user: str, *, expires_in_s: int = 3_600, **claims: object) -> str:
+        """Sign a token for OAUTHBEARER.
+
+        Args:
+            user: Its subject.
+            expires_in_s: From now on.
+            claims: Over those that the node wants.
+
+        Returns:
+            The token.
+        """
+        now_s = SystemClock().timestamp_ms() // 1_000
+        times = {"iat": now_s, "exp": now_s + expires_in_s}
+        wanted = {"sub": user, "aud": AUDIENCE, "iss": ISSUER, **times, **claims}
+        header = {"alg": "RS256", "kid": "of the tests"}
+        return jwt.encode(header, wanted, self.token_key)
 
     def close(self) -> None:
         """End the node, and give the ports up."""
@@ -93,6 +129,7 @@ class SecuredKafka(KafkaNodes):
         addresses += [f"{it}://{self.secured_address(it)}" for it in LISTENERS]
         addresses.append(f"CONTROLLER://127.0.0.1:{self._controller_port}")
         kinds = ["PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT", "SASL_PLAINTEXT:SASL_PLAINTEXT"]
+        kinds.append("REAUTH:SASL_PLAINTEXT")
         kinds += [f"{it}:{'SASL_SSL' if it == 'SASL_SSL' else 'SSL'}" for it in _TLS]
         settings = {
             "listeners": ",".join(addresses),
@@ -104,7 +141,16 @@ class SecuredKafka(KafkaNodes):
             "listener.name.mtls.ssl.client.auth": "required",
             "listener.name.tls12.ssl.enabled.protocols": "TLSv1.2",
             "listener.name.tls12.ssl.protocol": "TLSv1.2",
+            "ssl.principal.mapping.rules": "RULE:^.*CN=([^,]+).*$/$1/,DEFAULT",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": ";".join(f"User:{user}" for user in SUPER_USERS),
+            "delegation.token.secret.key": "a-secret-of-the-tests",
+            "sasl.oauthbearer.expected.audience": AUDIENCE,
+            "sasl.oauthbearer.expected.issuer": ISSUER,
         }
+        for mechanism in (*MECHANISMS, "OAUTHBEARER"):
+            name = f"listener.name.reauth.{mechanism.lower()}.connections.max.reauth.ms"
+            settings[name] = str(SESSION_MS)
         for listener in ("wronghost", "expired"):
             prefix = f"listener.name.{listener}.ssl.keystore"
             settings[f"{prefix}.type"] = "PEM"
@@ -124,12 +170,22 @@ def _login_settings(listener: str) -> dict[str, str]:
     users = " ".join(f'user_{user}="{password}"' for user, password in USERS.items())
     scram = f"{_MODULE}.scram.ScramLoginModule required;"
     return {
-        f"{prefix}.sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        f"{prefix}.sasl.enabled.mechanisms": ",".join((*MECHANISMS, "OAUTHBEARER")),
         f"{prefix}.plain.sasl.jaas.config": (
             f"{_MODULE}.plain.PlainLoginModule required {users.replace('a=b,c', 'bob')};"
         ),
         f"{prefix}.scram-sha-256.sasl.jaas.config": scram,
         f"{prefix}.scram-sha-512.sasl.jaas.config": scram,
+    }
+
+
+def _token_settings(listener: str, keys: str) -> dict[str, str]:
+    prefix = f"listener.name.{listener}.oauthbearer"
+    handler = f"{_MODULE}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+    return {
+        f"{prefix}.sasl.jaas.config": f"{_MODULE}.oauthbearer.OAuthBearerLoginModule required;",
+        f"{prefix}.sasl.server.callback.handler.class": handler,
+        f"{prefix}.sasl.oauthbearer.jwks.endpoint.url": keys,
     }
 
 

@@ -4,7 +4,9 @@ Behaviour.
     A. A login that fails is answered with its error code and a text that tells neither whether the
        user is known nor what was wrong; `failure_delay_ms` later, so that guessing takes time; then
        the connection is closed.
-    B. From version 1 the last answer says how long the session lasts.
+    B. From version 1 the last answer says how long the session lasts: the broker's limit or what
+       is left of a token, whichever ends first.
+    C. Where no login is under way, ILLEGAL_SASL_STATE; the connection stays.
 Versions: 0 to 2.
 Source: Kafka's SaslServerAuthenticator (4.3), KIP-152, KIP-368.
 """
@@ -36,6 +38,9 @@ class SaslAuthenticateHandler(Handler):
             verdict = session.authenticate(bytes(request.body["auth_bytes"]))
         except Refused as refused:
             body = {**self.reject(request, refused.code), "error_message": refused.text}
+            if not session.is_closing:
+                request.answer(body)  # case C
+                return
             delay_ms = self._state.security.failure_delay_ms
             if delay_ms:
                 self._state.after(delay_ms, lambda: request.answer_and_close(body))
@@ -45,7 +50,7 @@ class SaslAuthenticateHandler(Handler):
         request.answer(
             {
                 "error_code": ErrorCode.NONE,
-                "error_message": None,
+                "error_message": "",
                 "auth_bytes": verdict.message,
                 "session_lifetime_ms": 0 if verdict.user is None else session.lifetime_ms,
             }

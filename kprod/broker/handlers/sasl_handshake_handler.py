@@ -3,7 +3,8 @@
 Behaviour.
     A. A mechanism that is not served is answered with UNSUPPORTED_SASL_MECHANISM and those that
        are; then the connection is closed.
-    B. Where no login is wanted, ILLEGAL_SASL_STATE and no mechanism; the connection stays.
+    B. Where no login is wanted, or not another one yet, ILLEGAL_SASL_STATE and no mechanism; the
+       connection stays.
 Versions: 0 to 1.
 Left out: the bare tokens that followed version 0 before Kafka 1.0.
 Source: Kafka's SaslServerAuthenticator (4.3), KIP-43, KIP-152.
@@ -31,8 +32,8 @@ class SaslHandshakeHandler(Handler):
         """Answer at once."""
         assert request.session is not None  # noqa: S101 - the dispatcher gives it
         code = request.session.begin(request.body["mechanism"])
-        security = self._state.security
-        mechanisms = list(security.mechanisms) if security.uses_sasl else []
+        is_refused = code == ErrorCode.ILLEGAL_SASL_STATE
+        mechanisms = [] if is_refused else list(self._state.security.mechanisms)
         body = {"error_code": code, "mechanisms": mechanisms}
         if code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             request.answer_and_close(body)  # case A

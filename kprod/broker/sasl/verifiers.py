@@ -10,46 +10,20 @@ import hashlib
 import hmac
 import re
 import secrets
-from typing import NamedTuple, Protocol
 
 from kprod.broker.rejection import Refused
 from kprod.broker.sasl.credentials import SCRAM_ITERATIONS, Credentials, ScramKeys
+from kprod.broker.sasl.delegation_tokens import DelegationToken, DelegationTokens
+from kprod.broker.sasl.verdict import Verdict, refusal
 from kprod.protocol.error_table import ErrorCode
 
 SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _NONCE_BYTES = 18
-# Extensions, such as a delegation token's, may follow the nonce.
-_CLIENT_FIRST = re.compile(r"n,(?:a=[^,]*)?,(n=([^,]+),r=([\x21-\x2b\x2d-\x7e]+)(?:,.*)?)")
-_CLIENT_FINAL = re.compile(r"(c=biws,r=([\x21-\x2b\x2d-\x7e]+)),p=([A-Za-z0-9+/=]+)")
-
-
-class Verdict(NamedTuple):
-    """What comes of a client's message.
-
-    Attributes:
-        message: The server's next, maybe empty.
-        user: Who has logged in; None while the exchange goes on.
-    """
-
-    message: bytes
-    user: str | None = None
-
-
-class Verifier(Protocol):
-    """The server's side of one exchange."""
-
-    def take(self, message: bytes) -> Verdict:
-        """Read a client's message.
-
-        Args:
-            message: Of any bytes.
-
-        Returns:
-            What to answer.
-
-        Raises:
-            Refused: The login failed.
-        """
+_CLIENT_FIRST = re.compile(
+    r"(n,(?:a=([^,]*))?,)(n=([^,]+),r=([\x21-\x2b\x2d-\x7e]+)((?:,[A-Za-z]+=[^,]*)*))"
+)
+_CLIENT_FINAL = re.compile(r"(c=([A-Za-z0-9+/=]+),r=([\x21-\x2b\x2d-\x7e]+)),p=([A-Za-z0-9+/=]+)")
+_TOKEN_EXTENSION = ",tokenauth=true"  # noqa: S105 - no password
 
 
 class PlainVerifier:
@@ -79,14 +53,35 @@ class PlainVerifier:
 class ScramVerifier:
     """Four messages; the password is in none."""
 
-    __slots__ = ("_credentials", "_first", "_keys", "_mechanism", "_nonce", "_user")
+    __slots__ = (
+        "_credentials",
+        "_first",
+        "_header",
+        "_keys",
+        "_mechanism",
+        "_nonce",
+        "_token",
+        "_tokens",
+        "_user",
+    )
 
-    def __init__(self, credentials: Credentials, mechanism: str) -> None:
-        """Know the users and the hash."""
+    def __init__(
+        self, credentials: Credentials, mechanism: str, tokens: DelegationTokens | None = None
+    ) -> None:
+        """Know the users and the hash.
+
+        Args:
+            credentials: The users.
+            mechanism: A key of `SCRAM_HASHES`.
+            tokens: What is as good as a password; None for nothing.
+        """
         self._credentials = credentials
         self._mechanism = mechanism
+        self._tokens = tokens
+        self._token: DelegationToken | None = None
         self._user: str | None = None
         self._keys = ScramKeys(b"", b"", b"")
+        self._header = ""
         self._nonce = ""
         self._first = ""
 
@@ -95,60 +90,72 @@ class ScramVerifier:
         try:
             text = message.decode()
         except UnicodeDecodeError:
-            raise self._refusal() from None
+            raise refusal(self._mechanism) from None
         return self._begin(text) if self._user is None else self._finish(text, self._user)
 
     def _begin(self, text: str) -> Verdict:
         match = _CLIENT_FIRST.fullmatch(text)
         if match is None:
-            raise self._refusal()
-        bare, name, nonce = match.groups()
-        self._user = name.replace("=2C", ",").replace("=3D", "=")
-        self._keys = self._credentials.scram_keys(self._user, SCRAM_HASHES[self._mechanism])
+            raise refusal(self._mechanism)
+        header, identity, bare, name, nonce, extensions = match.groups()
+        name = _unescaped(name)
+        if identity and _unescaped(identity) != name:
+            raise Refused(
+                ErrorCode.SASL_AUTHENTICATION_FAILED,
+                "Authentication failed: Client requested an authorization id that is different"
+                " from username",
+            )
+        self._user = self._owner(name) if _TOKEN_EXTENSION in extensions else name
+        if self._token is None:
+            self._keys = self._credentials.scram_keys(name, SCRAM_HASHES[self._mechanism])
+        else:
+            self._keys = self._token.scram_keys(SCRAM_HASHES[self._mechanism])
+        self._header = header
         self._nonce = nonce + secrets.token_urlsafe(_NONCE_BYTES)
         salt = base64.b64encode(self._keys.salt).decode()
         first = f"r={self._nonce},s={salt},i={SCRAM_ITERATIONS}"
         self._first = f"{bare},{first}"
         return Verdict(first.encode())
 
+    def _owner(self, token_id: str) -> str:
+        self._token = None if self._tokens is None else self._tokens.valid(token_id)
+        if self._token is None:
+            raise refusal(self._mechanism)
+        return self._token.owner
+
     def _finish(self, text: str, user: str) -> Verdict:
         match = _CLIENT_FINAL.fullmatch(text)
-        if match is None or match[2] != self._nonce:
-            raise self._refusal()
+        if match is None or match[3] != self._nonce or _decoded(match[2]) != self._header.encode():
+            raise refusal(self._mechanism)
         signed = f"{self._first},{match[1]}".encode()
         hash_name = SCRAM_HASHES[self._mechanism]
         signature = hmac.digest(self._keys.stored_key, signed, hash_name)
-        try:
-            proof = base64.b64decode(match[3], validate=True)
-        except binascii.Error:
-            raise self._refusal() from None
+        proof = _decoded(match[4])
         if len(proof) != len(signature):
-            raise self._refusal()
+            raise refusal(self._mechanism)
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         stored_key = hashlib.new(hash_name, client_key).digest()
         if not hmac.compare_digest(stored_key, self._keys.stored_key):
-            raise self._refusal()
+            raise refusal(self._mechanism)
         own = base64.b64encode(hmac.digest(self._keys.server_key, signed, hash_name)).decode()
-        return Verdict(f"v={own}".encode(), user)
+        return self._let_in(f"v={own}".encode(), user)
 
-    def _refusal(self) -> Refused:
-        return Refused(
-            ErrorCode.SASL_AUTHENTICATION_FAILED,
-            "Authentication failed during authentication due to invalid credentials with SASL"
-            f" mechanism {self._mechanism}",
-        )
+    def _let_in(self, message: bytes, user: str) -> Verdict:
+        if self._token is None or self._tokens is None:
+            return Verdict(message, user)
+        lifetime_ms = self._tokens.lifetime_ms(self._token)
+        if lifetime_ms <= 0:
+            raise refusal(self._mechanism)  # it ended in the middle of the login
+        return Verdict(message, user, lifetime_ms, by_delegation_token=True)
 
 
-def make_verifier(mechanism: str, credentials: Credentials) -> Verifier:
-    """Begin a login.
+def _unescaped(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")
 
-    Args:
-        mechanism: One of those that `BrokerSecurity` may have.
-        credentials: The users.
 
-    Returns:
-        The server's side of it.
-    """
-    if mechanism == "PLAIN":
-        return PlainVerifier(credentials)
-    return ScramVerifier(credentials, mechanism)
+def _decoded(text: str) -> bytes:
+    """Decode strictly; what is no base64 is nothing."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return b""

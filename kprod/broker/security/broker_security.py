@@ -6,13 +6,15 @@ Source: Kafka broker configuration reference (4.3): listener.security.protocol.m
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kprod.errors import ConfigError
 
 BROKER_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 CLIENT_CERTIFICATES = ("none", "optional", "required")
 VALIDITIES = ("now", "expired", "not yet")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_BY_PASSWORD = MECHANISMS[:3]
 _INT32_MAX = 2**31 - 1
 
 
@@ -22,12 +24,18 @@ class BrokerSecurity:
 
     Attributes:
         protocol: `PLAINTEXT`, `SSL` for TLS, `SASL_PLAINTEXT` or `SASL_SSL` for a login.
-        mechanisms: By which a login is possible: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.
+        mechanisms: By which a login is possible: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
         users: Passwords by name; never shown.
         session_lifetime_ms: How long a login lasts, as of Kafka's connections.max.reauth.ms; 0 for
             as long as the connection.
         failure_delay_ms: How long the answer to a login that fails is held back; Kafka takes some
             300 ms.
+        token_keys: A JWKS, for the keys of somebody else's tokens for OAUTHBEARER; None for the
+            cluster's own key, with which `EmbeddedCluster.token` signs.
+        token_audience: The `aud` that a token must have; None for any.
+        token_issuer: The `iss` that a token must have; None for any.
+        allow_unsecured_tokens: Accept tokens without a signature too (`"alg": "none"`), which
+            anybody can make.
         client_certificates: Whether a client shows a certificate of the cluster's own authority:
             `none`, `optional` or `required`, as of Kafka's ssl.client.auth.
         certificate_hosts: The names and addresses in the brokers' certificate; others than the
@@ -36,10 +44,14 @@ class BrokerSecurity:
     """
 
     protocol: str = "PLAINTEXT"
-    mechanisms: tuple[str, ...] = MECHANISMS
+    mechanisms: tuple[str, ...] = _BY_PASSWORD
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
     session_lifetime_ms: int = 0
     failure_delay_ms: int = 0
+    token_keys: Mapping[str, Any] | None = field(default=None, repr=False)
+    token_audience: str | None = None
+    token_issuer: str | None = None
+    allow_unsecured_tokens: bool = False
     client_certificates: str = "none"
     certificate_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "::1")
     certificate_valid: str = "now"
@@ -64,10 +76,11 @@ class BrokerSecurity:
                 raise ConfigError(
                     f"{name}={getattr(self, name)!r} is not within 0 and {_INT32_MAX}"
                 )
-        if self.uses_sasl and not (self.users and self.mechanisms):
+        can_log_in = "OAUTHBEARER" in self.mechanisms or (self.users and self.mechanisms)
+        if self.uses_sasl and not can_log_in:
             raise ConfigError(
                 f"protocol={self.protocol!r} needs users and mechanisms: nobody could log in;"
-                " set users={'alice': 'a password'}"
+                " set users={'alice': 'a password'}, or mechanisms=('OAUTHBEARER',)"
             )
         if self.users and not self.uses_sasl:
             raise ConfigError(

@@ -4,9 +4,11 @@ Thread-safety: functions of their arguments.
 Source: librdkafka's CONFIGURATION.md (2.16), kafka-python 3.0, aiokafka 0.14.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from kprod.broker.security.broker_security import BrokerSecurity
+from kprod.broker.security.token_settings import token_settings
 from kprod.errors import ConfigError
 
 _CLIENTS = ("kprod", "confluent", "kafka", "aiokafka")
@@ -19,6 +21,7 @@ def client_settings(
     names: str,
     user: str | None,
     mechanism: str | None,
+    sign: Callable[[str], str],
 ) -> dict[str, Any]:
     """Return a client's settings; see `EmbeddedCluster.client_settings`."""
     if names not in _CLIENTS:
@@ -30,27 +33,27 @@ def client_settings(
     if security.uses_tls:
         settings.update(_trust(names))
     if security.uses_sasl:
-        settings.update(_login(security, names, user, mechanism))
+        mechanism = security.mechanisms[0] if mechanism is None else mechanism
+        if mechanism not in security.mechanisms:
+            known = ", ".join(security.mechanisms)
+            raise ConfigError(f"mechanism={mechanism!r} is not one of {known}")
+        settings[f"sasl{dot}mechanism"] = mechanism
+        if mechanism == "OAUTHBEARER":
+            name = next(iter(security.users), "alice") if user is None else user
+            settings.update(token_settings(names, lambda: sign(name)))
+        else:
+            settings.update(_login(security, names, user))
     return settings
 
 
-def _login(
-    security: BrokerSecurity, names: str, user: str | None, mechanism: str | None
-) -> dict[str, str]:
+def _login(security: BrokerSecurity, names: str, user: str | None) -> dict[str, str]:
     user = next(iter(security.users)) if user is None else user
-    mechanism = security.mechanisms[0] if mechanism is None else mechanism
     if user not in security.users:
         raise ConfigError(f"user={user!r} is not one of {', '.join(security.users)}")
-    if mechanism not in security.mechanisms:
-        raise ConfigError(f"mechanism={mechanism!r} is not one of {', '.join(security.mechanisms)}")
     password = security.users[user]
     if names == "confluent":
-        return {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password}
-    return {
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": user,
-        "sasl_plain_password": password,
-    }
+        return {"sasl.username": user, "sasl.password": password}
+    return {"sasl_plain_username": user, "sasl_plain_password": password}
 
 
 def _trust(names: str) -> dict[str, Any]:

@@ -3,16 +3,19 @@
     login wanted → handshake done → logged in → handshake done → logged in …
 
 Behaviour, as of Kafka 4.3.1.
-    A. Before a login: ApiVersions, SaslHandshake, SaslAuthenticate. Anything else closes the
-       connection, and nothing is said.
-    B. Between SaslHandshake and the last SaslAuthenticate: SaslAuthenticate only.
+    A. Before a login: ApiVersions and SaslHandshake. Anything else closes the connection, and
+       nothing is said.
+    B. Between SaslHandshake and the last SaslAuthenticate: SaslAuthenticate only. Anything else is
+       answered with ILLEGAL_SASL_STATE in its own form, and closes the connection.
     C. A session that is over: SaslHandshake only; anything else closes the connection.
-    D. A handshake within a second of the last login, or on a listener without SASL, is answered
-       with ILLEGAL_SASL_STATE, and what there was goes on.
-    E. A new login must be by the same user and the same mechanism.
+    D. A client logs in again where sessions end, at most once a second; the first time counts from
+       no moment. Else SaslHandshake is answered with ILLEGAL_SASL_STATE, and what there was goes
+       on; so is SaslAuthenticate without a handshake, and both on a listener without SASL.
+    E. A new login must be by the same user, or is refused, and by the same mechanism, or the
+       connection is closed at SaslAuthenticate, and nothing is said.
 
 Thread-safety: the broker's thread.
-Source: Kafka's SaslServerAuthenticator (4.3); KIP-43, KIP-152, KIP-368.
+Source: Kafka's SaslServerAuthenticator and KafkaChannel (4.3); KIP-43, KIP-152, KIP-368.
 """
 
 import enum
@@ -20,13 +23,16 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kprod.broker.rejection import Refused
-from kprod.broker.sasl.credentials import Credentials
-from kprod.broker.sasl.verifiers import Verdict, Verifier, make_verifier
+from kprod.broker.sasl.identities import Identities
+from kprod.broker.sasl.mechanisms import make_verifier
+from kprod.broker.sasl.verdict import Verdict, Verifier
 from kprod.broker.security.broker_security import BrokerSecurity
+from kprod.broker.security.security_faults import SecurityFaults
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 
-_BEFORE_LOGIN = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+ANONYMOUS = "ANONYMOUS"  # Kafka's name of a client that has not said who it is
+_BEFORE_LOGIN = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE})
 _LOGIN_AGAIN_MS_MIN = 1_000
 
 
@@ -35,13 +41,23 @@ class LoginHost(Protocol):
 
     Attributes:
         security: What is demanded of clients.
-        credentials: Users and passwords.
+        identities: Users, passwords and tokens.
+        security_faults: What goes wrong with logins.
         now_ms: Monotonic milliseconds of the current step.
     """
 
     security: BrokerSecurity
-    credentials: Credentials
+    security_faults: SecurityFaults
+    identities: Identities
     now_ms: int
+
+
+class Admission(enum.Enum):
+    """What becomes of a request that arrives."""
+
+    HANDLED = "it is handled"
+    REFUSED = "it is answered with ILLEGAL_SASL_STATE, and the connection closed"
+    CLOSED = "the connection is closed, and nothing is said"
 
 
 class _State(enum.Enum):
@@ -53,51 +69,70 @@ class _State(enum.Enum):
 
 
 class Session:
-    """The login of one connection.
-
-    Attributes:
-        principal: Who has logged in; None for nobody.
-    """
+    """The login of one connection."""
 
     __slots__ = (
+        "_again_ms",
+        "_certified_name",
         "_host",
         "_mechanism",
         "_on_login",
-        "_since_ms",
         "_state",
         "_until_ms",
+        "_user",
         "_verifier",
-        "principal",
+        "by_delegation_token",
+        "lifetime_ms",
     )
 
-    def __init__(self, host: LoginHost, on_login: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        host: LoginHost,
+        on_login: Callable[[], object],
+        certified_name: Callable[[], str | None] = lambda: None,
+    ) -> None:
         """Begin without a login.
 
         Args:
             host: The cluster.
-            on_login: Called when somebody has logged in.
+            on_login: Called when a client has logged in.
+            certified_name: Tells the common name of the client's certificate, if it has one.
         """
         self._host = host
         self._on_login = on_login
+        self._certified_name = certified_name
         self._state = _State.LOGIN_WANTED if host.security.uses_sasl else _State.OPEN
         self._verifier: Verifier | None = None
         self._mechanism = ""
-        self._since_ms = 0
+        self._again_ms: int | None = None  # when the last login but the first began
         self._until_ms: int | None = None
-        self.principal: str | None = None
+        self._user: str | None = None
+        self.by_delegation_token = False
+        self.lifetime_ms = 0
 
-    def allows(self, api_key: int) -> bool:
-        """Whether a request may be handled now; if not, its connection is closed."""
-        if self._state is _State.OPEN:
-            return True
+    @property
+    def principal(self) -> str:
+        """Who has logged in, or has shown a certificate; else `ANONYMOUS`."""
+        return self._user or self._certified_name() or ANONYMOUS
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the login failed, so that the connection is to be closed."""
+        return self._state is _State.REFUSED
+
+    def admit(self, api_key: int) -> Admission:
+        """Judge a request by its API, before it is read."""
         if self._state is _State.REFUSED:
-            return False  # what was sent behind a wrong login
-        if self._state is _State.LOGIN_WANTED:
-            return api_key in _BEFORE_LOGIN  # case A
+            return Admission.CLOSED  # what was sent behind a wrong login
+        if self._state is _State.LOGIN_WANTED and api_key not in _BEFORE_LOGIN:
+            return Admission.CLOSED  # case A
         if self._state is _State.HANDSHAKE_DONE:
-            return api_key == ApiKey.SASL_AUTHENTICATE  # case B
-        is_over = self._until_ms is not None and self._host.now_ms >= self._until_ms
-        return not is_over or api_key == ApiKey.SASL_HANDSHAKE  # case C
+            if api_key != ApiKey.SASL_AUTHENTICATE:
+                return Admission.REFUSED  # case B
+            return Admission.CLOSED if self._verifier is None else Admission.HANDLED  # case E
+        if self._is_over and not (api_key == ApiKey.SASL_HANDSHAKE and self._may_log_in_again):
+            return Admission.CLOSED  # case C
+        return Admission.HANDLED
 
     def begin(self, mechanism: str) -> int:
         """Take SaslHandshake.
@@ -109,16 +144,16 @@ class Session:
             An error code.
         """
         if self._state is _State.OPEN:
-            return ErrorCode.ILLEGAL_SASL_STATE  # case D
+            return ErrorCode.ILLEGAL_SASL_STATE
         if self._state is _State.LOGGED_IN:
-            is_over = self._until_ms is not None and self._host.now_ms >= self._until_ms
-            if not is_over and self._host.now_ms - self._since_ms < _LOGIN_AGAIN_MS_MIN:
-                return ErrorCode.ILLEGAL_SASL_STATE
+            if not self._may_log_in_again:
+                return ErrorCode.ILLEGAL_SASL_STATE  # case D
+            self._again_ms = self._host.now_ms
         if mechanism not in self._host.security.mechanisms:
+            self._state = _State.REFUSED
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM
-        self._verifier = make_verifier(mechanism, self._host.credentials)
-        if self.principal is not None and mechanism != self._mechanism:
-            self._verifier = None  # case E
+        is_other = self._user is not None and mechanism != self._mechanism  # case E
+        self._verifier = None if is_other else make_verifier(mechanism, self._host.identities)
         self._mechanism = mechanism
         self._state = _State.HANDSHAKE_DONE
         return ErrorCode.NONE
@@ -133,38 +168,56 @@ class Session:
             What to answer.
 
         Raises:
-            Refused: The login failed.
+            Refused: The login failed, or none is under way.
         """
         if self._state is not _State.HANDSHAKE_DONE or self._verifier is None:
             raise Refused(
                 ErrorCode.ILLEGAL_SASL_STATE,
-                "SaslAuthenticate request received after successful authentication"
-                if self._state is _State.LOGGED_IN
-                else "SaslAuthenticate without SaslHandshake of a mechanism that goes on",
-            )
+                "SaslAuthenticate request received after successful authentication",
+            )  # case D
         try:
+            self._fail_on_demand()
             verdict = self._verifier.take(message)
             if verdict.user is not None:
-                self._log_in(verdict.user)
+                self._log_in(verdict.user, verdict)
         except Refused:
             self._state = _State.REFUSED
             raise
         return verdict
 
-    @property
-    def lifetime_ms(self) -> int:
-        """How long the present session lasts; 0 for as long as the connection."""
-        return self._host.security.session_lifetime_ms
+    def expire(self) -> None:
+        """Let the session be over now."""
+        if self._state is _State.LOGGED_IN:
+            self._until_ms = self._host.now_ms
 
-    def _log_in(self, user: str) -> None:
-        if self.principal is not None and user != self.principal:
+    def _fail_on_demand(self) -> None:
+        refusal = self._host.security_faults.take_refusal()
+        if refusal is not None:
+            raise Refused(ErrorCode.SASL_AUTHENTICATION_FAILED, refusal)
+
+    @property
+    def _is_over(self) -> bool:
+        is_limited = self._state is _State.LOGGED_IN and self._until_ms is not None
+        return is_limited and self._host.now_ms >= (self._until_ms or 0)
+
+    @property
+    def _may_log_in_again(self) -> bool:
+        if self._until_ms is None:
+            return False
+        return self._again_ms is None or self._host.now_ms - self._again_ms >= _LOGIN_AGAIN_MS_MIN
+
+    def _log_in(self, user: str, verdict: Verdict) -> None:
+        if self._user is not None and user != self._user:
             raise Refused(
                 ErrorCode.SASL_AUTHENTICATION_FAILED,
-                f"Cannot change principals during re-authentication from {self.principal}: {user}",
-            )
-        self.principal = user
-        self._since_ms = self._host.now_ms
-        self._until_ms = self._since_ms + self.lifetime_ms if self.lifetime_ms else None
+                "Cannot change principals during re-authentication from"
+                f" User.{self._user}: User.{user}",
+            )  # case E
+        self._user = user
+        self.by_delegation_token = verdict.by_delegation_token
+        limits_ms = [self._host.security.session_lifetime_ms, verdict.lifetime_ms or 0]
+        self.lifetime_ms = min(filter(None, limits_ms), default=0)
+        self._until_ms = self._host.now_ms + self.lifetime_ms if self.lifetime_ms else None
         self._state = _State.LOGGED_IN
         self._verifier = None
         self._on_login()

@@ -17,6 +17,7 @@ import ssl
 from collections.abc import Sequence
 from typing import Any
 
+from kprod.broker.security.security_faults import SecurityFaults
 from kprod.broker.sockets import Stream
 from kprod.guarded_log import guarded_logger
 
@@ -32,6 +33,8 @@ class TlsStream:
     __slots__ = (
         "_below",
         "_ciphertext",
+        "_cut_bytes",
+        "_faults",
         "_incoming",
         "_is_established",
         "_is_over",
@@ -40,13 +43,18 @@ class TlsStream:
         "_taken_bytes",
     )
 
-    def __init__(self, below: Stream, context: ssl.SSLContext) -> None:
+    def __init__(
+        self, below: Stream, context: ssl.SSLContext, faults: SecurityFaults | None = None
+    ) -> None:
         """Take over an accepted stream.
 
         Args:
             below: Where ciphertext comes from and goes to.
             context: The server's.
+            faults: What goes wrong; None for nothing.
         """
+        self._faults = faults or SecurityFaults()
+        self._cut_bytes = self._faults.take_cut()
         self._below = below
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
@@ -65,6 +73,15 @@ class TlsStream:
     def has_output(self) -> bool:
         """Whether ciphertext waits for the stream below."""
         return bool(self._ciphertext)
+
+    def certified_name(self) -> str | None:
+        """Return the common name of the client's certificate; None if it has shown none."""
+        if not self._is_established:
+            return None
+        certificate = self._ssl.getpeercert() or {}
+        parts: Any = certificate.get("subject", ())
+        names = [value for part in parts for name, value in part if name == "commonName"]
+        return names[0] if names else None
 
     def receive_into(self, buffer: memoryview) -> int | None:
         """See `Stream`; a client that breaks TLS is one that has ended."""
@@ -111,7 +128,13 @@ class TlsStream:
             OSError: The connection is gone.
         """
         if self._outgoing.pending:
-            self._ciphertext = memoryview(bytes(self._ciphertext) + self._outgoing.read())
+            encrypted = self._outgoing.read()
+            if self._is_established and self._faults.take_tampering():
+                encrypted = encrypted[:-1] + bytes([encrypted[-1] ^ 1])
+            self._ciphertext = memoryview(bytes(self._ciphertext) + encrypted)
+        if self._cut_bytes is not None:
+            self._ciphertext = self._ciphertext[: self._cut_bytes]
+            self._is_over = self._is_over or len(self._ciphertext) == self._cut_bytes
         while self._ciphertext:
             try:
                 count = self._below.send([self._ciphertext])
@@ -123,6 +146,8 @@ class TlsStream:
             if not count:
                 return False
             self._ciphertext = self._ciphertext[count:]
+            if self._cut_bytes is not None:
+                self._cut_bytes -= count
         return True
 
     def close(self) -> None:

@@ -243,29 +243,43 @@ def test_a_session_that_is_over_takes_a_login_only() -> None:
 
 
 def test_a_request_in_the_middle_of_a_login() -> None:
-    """It closes the connection."""
-    world, client = open_world()
-    log_in(client)
-    world.advance(1_000)
+    """It is answered with an error in its own form, and the connection is closed."""
+    _, client = open_world()
     client.ask(HANDSHAKE, 1, {"mechanism": "PLAIN"})
-    ask_metadata(client)
+    answer = client.ask(ApiKey.METADATA, 9, {"topics": [{"name": "orders"}]})
+    assert answer["topics"][0]["error_code"] == ErrorCode.ILLEGAL_SASL_STATE
     assert is_closed(client)
 
 
-def test_a_login_right_behind_another_is_refused() -> None:
-    """The old session goes on."""
-    _, client = open_world()
+def test_logging_in_again_within_a_second() -> None:
+    """The first time may be at any moment; the next is refused, and the old session goes on."""
+    world, client = open_world(session_lifetime_ms=4_000)
     log_in(client)
+    log_in(client)
+    world.advance(999)
     answer = client.ask(HANDSHAKE, 1, {"mechanism": "PLAIN"})
+    assert answer == {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "mechanisms": []}
+    assert client.ask(ApiKey.METADATA, 9, {"topics": []})["brokers"]
+    world.advance(1)
+    assert log_in(client)["error_code"] == ErrorCode.NONE
+
+
+def test_logging_in_again_where_sessions_do_not_end() -> None:
+    """It is refused, and the session goes on."""
+    world, client = open_world()
+    log_in(client)
+    world.advance(10_000)
+    answer = client.ask(HANDSHAKE, 1, {"mechanism": "PLAIN"})
+    assert answer["error_code"] == ErrorCode.ILLEGAL_SASL_STATE
+    answer = client.ask(AUTHENTICATE, 2, {"auth_bytes": RIGHT})
     assert answer["error_code"] == ErrorCode.ILLEGAL_SASL_STATE
     assert client.ask(ApiKey.METADATA, 9, {"topics": []})["brokers"]
 
 
 def test_a_connection_keeps_its_user_and_its_mechanism() -> None:
-    """Another of either ends it."""
-    world, client = open_world()
+    """Another user is refused, another mechanism closes the connection; nothing is said."""
+    world, client = open_world(session_lifetime_ms=4_000)
     log_in(client)
-    world.advance(1_000)
     answer = log_in(client, f"\0a=b,c\0{PASSWORD}".encode())
     assert answer["error_code"] == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert "Cannot change principals" in answer["error_message"]
@@ -273,10 +287,19 @@ def test_a_connection_keeps_its_user_and_its_mechanism() -> None:
 
     client = world.client()
     log_in(client)
-    world.advance(1_000)
     client.ask(HANDSHAKE, 1, {"mechanism": "SCRAM-SHA-256"})
-    answer = client.ask(AUTHENTICATE, 2, {"auth_bytes": b"n,,n=alice,r=abc"})
-    assert answer["error_code"] == ErrorCode.ILLEGAL_SASL_STATE
+    client.send(AUTHENTICATE, 2, {"auth_bytes": b"n,,n=alice,r=abc"})
+    assert is_closed(client)
+
+
+def test_a_session_that_is_told_to_end() -> None:
+    """Whatever it was told to last."""
+    world, client = open_world()
+    log_in(client)
+    world.cluster.faults.expire_sessions()
+    assert log_in(client)["error_code"] == ErrorCode.NONE
+    world.cluster.faults.expire_sessions()
+    ask_metadata(client)
     assert is_closed(client)
 
 

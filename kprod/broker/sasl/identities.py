@@ -1,0 +1,45 @@
+"""Everything that a login may be compared with: users, their passwords, and tokens.
+
+Thread-safety: the broker's thread.
+"""
+
+from typing import TYPE_CHECKING
+
+from kprod.broker.sasl.credentials import Credentials
+from kprod.broker.sasl.delegation_tokens import DelegationTokens
+from kprod.broker.security.broker_security import BrokerSecurity
+from kprod.clock import Clock
+
+if TYPE_CHECKING:
+    from kprod.broker.sasl.bearer_tokens import BearerTokens
+
+
+class Identities:
+    """Who may log in at a cluster.
+
+    Attributes:
+        credentials: Users and passwords.
+        delegation_tokens: What users have made instead of passwords.
+        bearer_tokens: Judges tokens of OAUTHBEARER; None where that is not served.
+    """
+
+    __slots__ = ("bearer_tokens", "credentials", "delegation_tokens")
+
+    def __init__(self, security: BrokerSecurity, clock: Clock) -> None:
+        """Take the users.
+
+        Args:
+            security: Of the cluster.
+            clock: By which tokens end.
+        """
+        self.credentials = Credentials(security.users)
+        self.delegation_tokens = DelegationTokens(clock)
+        self.bearer_tokens = _bearer_tokens(security, clock)
+
+
+def _bearer_tokens(security: BrokerSecurity, clock: Clock) -> "BearerTokens | None":
+    if "OAUTHBEARER" not in security.mechanisms or not security.uses_sasl:
+        return None
+    from kprod.broker.sasl.bearer_tokens import BearerTokens  # noqa: PLC0415 - needs an extra
+
+    return BearerTokens(security, clock)

@@ -1,0 +1,64 @@
+"""A login by OAUTHBEARER: one message with a token.
+
+A token that is not accepted is answered without an error code and with a text in JSON; the client
+says that it has read it, and gets the error code then.
+
+Thread-safety: the broker's thread.
+Source: RFC 7628; Kafka's OAuthBearerSaslServer and OAuthBearerClientInitialResponse (4.3).
+"""
+
+import re
+
+from kprod.broker.rejection import Refused
+from kprod.broker.sasl.bearer_tokens import BearerTokens
+from kprod.broker.sasl.verdict import Verdict, refusal
+from kprod.protocol.error_table import ErrorCode
+
+MECHANISM = "OAUTHBEARER"
+_ACKNOWLEDGED = b"\x01"
+_STATUS = '{"status":"invalid_token"}'
+_MESSAGE = re.compile(r"n,(?:a=([^,\x01]*))?,\x01((?:[A-Za-z]+=[^\x01]*\x01)+)\x01")
+_BEARER = re.compile(r"[Bb]earer +([-A-Za-z0-9._~+/]+=*)")
+
+
+class OauthBearerVerifier:
+    """One token, and perhaps an acknowledged refusal."""
+
+    __slots__ = ("_is_refused", "_tokens")
+
+    def __init__(self, tokens: BearerTokens) -> None:
+        """Know whose tokens are good."""
+        self._tokens = tokens
+        self._is_refused = False
+
+    def take(self, message: bytes) -> Verdict:
+        """See `Verifier`."""
+        if self._is_refused:
+            if message == _ACKNOWLEDGED:
+                raise Refused(ErrorCode.SASL_AUTHENTICATION_FAILED, _STATUS)
+            raise refusal(MECHANISM)
+        identity, token = _read(message)
+        subject = self._tokens.subject(token)
+        if subject is None:
+            self._is_refused = True
+            return Verdict(_STATUS.encode())
+        if identity and identity != subject.name:
+            raise Refused(
+                ErrorCode.SASL_AUTHENTICATION_FAILED,
+                f"Authentication failed: Client requested an authorization id ({identity}) that is"
+                f" different from the token's principal name ({subject.name})",
+            )
+        return Verdict(b"", subject.name, subject.lifetime_ms)
+
+
+def _read(message: bytes) -> tuple[str, str]:
+    match = _MESSAGE.fullmatch(message.decode(errors="replace"))
+    if match is None:
+        raise refusal(MECHANISM)
+    identity, text = match.groups()
+    pairs = [pair.split("=", 1) for pair in text.split("\x01")[:-1]]
+    fields = dict(pairs)
+    bearer = _BEARER.fullmatch(fields.get("auth", ""))
+    if bearer is None or len(fields) < len(pairs):
+        raise refusal(MECHANISM)
+    return identity or "", bearer[1]
