@@ -56,7 +56,7 @@ MEMBERS: dict[type, set[str]] = {
         *("_kprod", "batches", "bootstrap_servers", "ca_pem", "call", "catch_up", "close"),
         *("client_certificate", "client_settings", "create_topic", "token"),
         *("delete_topic", "describe", "disconnect_clients", "failures", "faults", "forget_topic"),
-        *("move_leader", "open", "records", "remember_topic", "set_follower_lag", "start"),
+        *("kill", "move_leader", "open", "records", "remember_topic", "set_follower_lag", "start"),
         *("start_broker", "step", "stop_broker", "throttle", "truncate"),
     },
 }

@@ -6,24 +6,28 @@ its result or exception back. Or without a thread: `open`, then `step(now_ms)` a
 that is how tests and the simulation drive it, with a clock and a network of their own.
 
 It is strict, so that a client that is wrong fails here as it would fail against Kafka. It is no
-production broker: nothing is kept on disk, and nobody has to log in unless `security` says so.
+production broker: there is one copy of each partition, in memory or in `data_dir`, and nobody has
+to log in unless `security` says so.
 
 Invariants.
     All state is touched by the one thread that steps.
-    After `close` no thread, socket or port is left.
+    After `close` no thread, socket, port or lock of a directory is left.
 
 Thread-safety: any thread after `start`; before it and without a thread, one thread.
 Source: kprod's own; kfake and librdkafka's mock cluster for the idea.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
-from kprod.broker.cluster_arguments import check_types, node_ids
+from kprod.broker.cluster_arguments import check_types, node_ids, storage_of
 from kprod.broker.cluster_runner import ClusterRunner
 from kprod.broker.config import EmbeddedConfig
+from kprod.broker.engine import Engine
 from kprod.broker.faults import FaultControl
+from kprod.broker.log.disk import Disk
 from kprod.broker.rejection import Refused
 from kprod.broker.replication import PartitionView
 from kprod.broker.security.broker_security import BrokerSecurity
@@ -56,7 +60,7 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
 
     __slots__ = ("_kprod", "faults")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what may be put in its place, all by keyword
         self,
         brokers: int | Sequence[int] = 3,
         topics: Mapping[str, int] | None = None,
@@ -65,32 +69,41 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
         clock: Clock | None = None,
         network: Network | None = None,
         security: BrokerSecurity | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
+        data_dirs: Sequence[str | os.PathLike[str]] = (),
+        disk: Disk | None = None,
     ) -> None:
-        """Describe a cluster; nothing is bound yet.
+        """Describe a cluster; nothing is bound yet, and no directory touched.
 
         Args:
             brokers: How many, 1 to 100, with ids from 0 on; or their ids, different ones from 0 to
                 2³¹−1.
-            topics: Partitions by topic, made at once.
+            topics: Partitions by topic, made at once, unless a directory has them.
             config: Settings; the defaults are Kafka's where not said otherwise.
             clock: The system's if not given.
             network: TCP if not given.
             security: What is demanded of clients; nothing if not given.
+            data_dir: A directory in which everything is kept; made if it does not exist, but not
+                its parent. Without one, all is in memory.
+            data_dirs: Several, instead of one: a new partition goes where the fewest are.
+            disk: What holds the directories; the operating system's if not given.
 
         Raises:
-            ConfigError: The number of brokers or an id is out of bounds, or an id is there twice.
+            ConfigError: The number of brokers or an id is out of bounds, or an id is there twice,
+                or both `data_dir` and `data_dirs` are given, or a directory twice.
             TypeError: An argument is of another type; the text has the call that was meant.
         """
         check_types(brokers, topics, config)
-        self._kprod = ClusterRunner(
+        clock = clock or SystemClock()
+        engine = Engine(
+            config or EmbeddedConfig(),
+            clock,
             node_ids(brokers),
-            topics=dict(topics or {}),
-            config=config or EmbeddedConfig(),
-            clock=clock or SystemClock(),
-            network=network,
             security=security,
+            storage=storage_of(data_dir, data_dirs, disk),
         )
-        self.faults = FaultControl(self._kprod.engine, call=self._kprod.call)
+        self._kprod = ClusterRunner(engine, topics=dict(topics or {}), clock=clock, network=network)
+        self.faults = FaultControl(engine, call=self._kprod.call)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -99,11 +112,13 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
         )
 
     def open(self) -> None:
-        """Bind every broker's port and make the topics; a second call is nothing.
+        """Load what is kept, bind every broker's port and make the topics; once.
 
         Raises:
             ClosedError: The cluster was closed.
-            OSError: A port cannot be had.
+            OSError: A port cannot be had, or a file cannot be read or written.
+            DirectoryRejected: A directory is in use, or not this cluster's.
+            ConfigError: A topic that is kept has another number of partitions.
         """
         self._kprod.open()
 
@@ -131,6 +146,13 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
                 taken for a client's.
         """
         self._kprod.close()
+
+    def kill(self) -> None:
+        """End as if the process were killed: nothing is synced, no file gets its last content.
+
+        What was acknowledged is with the operating system, and there after the next start.
+        """
+        self._kprod.kill()
 
     def __repr__(self) -> str:
         """Say how many brokers there are, and where they listen."""

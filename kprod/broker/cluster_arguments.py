@@ -3,9 +3,14 @@
 Thread-safety: functions of their arguments.
 """
 
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from kprod.broker.config import EmbeddedConfig
+from kprod.broker.log.disk import Disk
+from kprod.broker.log.durable_logs import Storage
+from kprod.broker.log.system_disk import SystemDisk
 from kprod.errors import ConfigError
 
 BROKERS_MAX = 100
@@ -54,3 +59,32 @@ def check_types(brokers: object, topics: object, config: object) -> None:
             f"config must be an EmbeddedConfig, got {type(config).__name__}; write"
             " config=EmbeddedConfig(default_partitions=3), with the settings that you want"
         )
+
+
+def storage_of(
+    one: str | os.PathLike[str] | None,
+    several: Sequence[str | os.PathLike[str]],
+    disk: Disk | None,
+) -> Storage | None:
+    """Read where logs are to be kept.
+
+    Args:
+        one: `data_dir`.
+        several: `data_dirs`.
+        disk: Holds them; the operating system's if not given.
+
+    Returns:
+        The directories; None for memory.
+
+    Raises:
+        ConfigError: Both are given, or a directory twice.
+        TypeError: `several` is one path.
+    """
+    if isinstance(several, str | os.PathLike):
+        raise TypeError(f"data_dirs must be a sequence of paths; write data_dir={several!r}")
+    if one is not None and several:
+        raise ConfigError("data_dir and data_dirs are both given; give one of them")
+    paths = tuple(str(Path(it).absolute()) for it in ((one,) if one is not None else several))
+    if len(set(paths)) != len(paths):
+        raise ConfigError(f"data_dirs={list(paths)} has a directory twice")
+    return Storage(disk or SystemDisk(), paths) if paths else None

@@ -11,10 +11,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from kprod.broker.config import EmbeddedConfig
 from kprod.broker.engine import Engine
 from kprod.broker.inbox import Inbox
-from kprod.broker.security.broker_security import BrokerSecurity
 from kprod.broker.sockets import Network, SocketNetwork
 from kprod.clock import Clock
 from kprod.errors import ClosedError
@@ -33,6 +31,7 @@ class ClusterRunner:
 
     __slots__ = (
         "_clock",
+        "_has_failed",
         "_inbox",
         "_network",
         "_stopping",
@@ -45,31 +44,28 @@ class ClusterRunner:
 
     def __init__(
         self,
-        node_ids: list[int],
+        engine: Engine,
         *,
         topics: Mapping[str, int],
-        config: EmbeddedConfig,
         clock: Clock,
         network: Network | None,
-        security: BrokerSecurity | None = None,
     ) -> None:
-        """Make the brokers; nothing is bound yet.
+        """Take an engine; nothing is bound yet.
 
         Args:
-            node_ids: At least one.
+            engine: The brokers; not open.
             topics: Partitions by topic, made when it is opened.
-            config: Settings.
             clock: Both instants.
             network: TCP if not given.
-            security: What is demanded of clients; None for nothing.
         """
         self._clock = clock
         self._network = network
         self._topics = topics
-        self.engine = Engine(config, clock, node_ids, security)
+        self.engine = engine
         self._inbox = Inbox(self.engine.wake)
         self._thread: threading.Thread | None = None
         self._stopping = False
+        self._has_failed = False
         self.is_open = False
         self.is_closed = False
 
@@ -107,15 +103,28 @@ class ClusterRunner:
         """See `EmbeddedCluster.close`."""
         if self.is_closed:
             return
+        self._end_thread()
+        if self._has_failed:
+            # What the failure left half done must be checked before it is served again.
+            self.engine.abandon()
+        elif self.is_open:
+            self.engine.close()
+        if self.engine.failures:
+            raise self.engine.failures[0]
+
+    def kill(self) -> None:
+        """See `EmbeddedCluster.kill`."""
+        if not self.is_closed:
+            self._end_thread()
+            self.engine.abandon()
+
+    def _end_thread(self) -> None:
         self.is_closed = True
         if self._thread is not None:
             self._stopping = True
             self.engine.wake()
             self._thread.join()
         self._inbox.close()
-        self.engine.close()
-        if self.engine.failures:
-            raise self.engine.failures[0]
 
     def _run(self, started: threading.Event) -> None:
         self._inbox.adopt()
@@ -127,6 +136,7 @@ class ClusterRunner:
                 self.engine.wait(self._clock.now_ms())
                 self.step(self._clock.now_ms())
         except Exception as error:  # noqa: BLE001 - `close` raises it in the caller's thread
+            self._has_failed = True
             self.engine.report(error)
         finally:
             self._inbox.close()

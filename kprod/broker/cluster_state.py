@@ -14,17 +14,24 @@ from kprod._core.timer.timer_task import TimerTask
 from kprod.broker.config import EmbeddedConfig, TopicConfig
 from kprod.broker.delayed.delayed_fetch import DelayedFetch
 from kprod.broker.delayed.delayed_produce import DelayedProduce
+from kprod.broker.log.partition_logs import MemoryLogs, PartitionLogs
+from kprod.broker.metadata_file import ClusterFacts, TopicFacts
+from kprod.broker.rejection import DirectoryRejected, Refused
 from kprod.broker.replication import NO_LEADER, Partition
 from kprod.broker.sasl.identities import Identities
 from kprod.broker.security.broker_security import BrokerSecurity
-from kprod.broker.topics import Topic, TopicRegistry
+from kprod.broker.topic import Topic
+from kprod.broker.topics import TopicRegistry
 from kprod.clock import Clock
 from kprod.model import Node, TopicPartition
+from kprod.protocol.error_table import ErrorCode
 from kprod.timer.purgatory import Purgatory
 from kprod.timer.timer import Timer
 
 CLUSTER_ID = "kprod-embedded-cluster"
 _FIRST_PRODUCER_ID = 1_000
+_UNBOUNDED = 2**63 - 1
+_PRODUCER_ID_BLOCK = 1_000  # as Kafka's controller hands them out
 
 
 class ClusterState:
@@ -40,6 +47,7 @@ class ClusterState:
         waiting_fetches: Fetches that wait for bytes.
         forgotten_topics: Names that Metadata denies.
         log_bytes: Size of all logs.
+        logs: Gives partitions their logs.
         soon_actions: What is to be run in the next step.
         security: What is demanded of clients.
         identities: Who may log in.
@@ -48,11 +56,13 @@ class ClusterState:
     __slots__ = (
         "_alive",
         "_next_producer_id",
+        "_producer_ids_end",
         "clock",
         "config",
         "forgotten_topics",
         "identities",
         "log_bytes",
+        "logs",
         "nodes",
         "security",
         "soon_actions",
@@ -71,13 +81,14 @@ class ClusterState:
         self.timer = Timer(clock.now_ms())
         self.nodes: dict[int, Node] = {}
         self._alive = set(node_ids)
-        self.topics = TopicRegistry(config, node_ids, self._make_partition)
+        self.logs: PartitionLogs = MemoryLogs()
+        self.topics = TopicRegistry(config, node_ids, self._make_partition, self.write_down)
         self.waiting_produces = Purgatory[DelayedProduce]("produce", self.timer)
         self.waiting_fetches = Purgatory[DelayedFetch]("fetch", self.timer)
         self.forgotten_topics: set[str] = set()
         self.log_bytes = 0
         self.soon_actions: deque[Callable[[], object]] = deque()
-        self._next_producer_id = _FIRST_PRODUCER_ID
+        self._next_producer_id = self._producer_ids_end = _FIRST_PRODUCER_ID
 
     @property
     def controller_id(self) -> int:
@@ -107,10 +118,63 @@ class ClusterState:
         self.waiting_produces.check_and_complete(key)
         self.waiting_fetches.check_and_complete(key)
 
+    @property
+    def replica_lag_time_max_ms(self) -> int:
+        """Milliseconds behind before a follower leaves the in-sync set."""
+        return self.config.replica_lag_time_max_ms
+
+    @property
+    def log_bytes_max(self) -> int:
+        """Size of all logs past which nothing is appended; logs on disk have no such bound."""
+        return _UNBOUNDED if self.logs.is_durable else self.config.log_bytes_max
+
     def new_producer_id(self) -> int:
-        """A producer id that was never given before."""
+        """Give a producer id that was never given before, not even before a crash.
+
+        Returns:
+            The id.
+
+        Raises:
+            Refused: The next ids cannot be written down.
+        """
+        if self._next_producer_id == self._producer_ids_end:
+            self._producer_ids_end += _PRODUCER_ID_BLOCK
+            try:
+                self.write_down()
+            except OSError as error:
+                self._producer_ids_end -= _PRODUCER_ID_BLOCK
+                text = f"no more producer ids can be had: {error}"
+                raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
         self._next_producer_id += 1
         return self._next_producer_id - 1
+
+    def load(self) -> None:
+        """Take in what the logs' directories hold.
+
+        Raises:
+            DirectoryRejected: A directory cannot be used by this cluster.
+            OSError: A file cannot be read or written.
+        """
+        facts = self.logs.open()
+        if facts is None:
+            self.write_down()
+            return
+        self._next_producer_id = self._producer_ids_end = facts.next_producer_id
+        for written in facts.topics:
+            self._restore(written)
+        self.topics.created_count = facts.created_count
+        self.recount()
+
+    def close(self) -> None:
+        """Sync all logs and write down what is to be known after a restart.
+
+        Raises:
+            OSError: Something cannot be written.
+        """
+        watermarks = {it.name: it.high_watermark for it in self.topics.partitions()}
+        # Ids that were not given away may be given later.
+        self._producer_ids_end = self._next_producer_id
+        self.logs.close(self._facts(), watermarks)
 
     def create_topic(  # a topic's own facts, by keyword
         self,
@@ -164,6 +228,8 @@ class ClusterState:
             Refused: It is unknown.
         """
         topic = self.topics.delete(name)
+        for partition in topic.partitions:
+            self.logs.drop(partition.name)
         self.log_bytes -= sum(partition.log.size_bytes for partition in topic.partitions)
         for partition in topic.partitions:
             partition.leader_id = NO_LEADER
@@ -185,13 +251,61 @@ class ClusterState:
         """Sum the logs anew, after something was cut out."""
         self.log_bytes = sum(partition.log.size_bytes for partition in self.topics.partitions())
 
-    def _make_partition(
-        self, name: TopicPartition, nodes: list[int], config: TopicConfig
-    ) -> Partition:
+    def write_down(self) -> None:
+        """Keep topics, settings and producer ids, if the logs are kept; before a change is told.
+
+        Raises:
+            OSError: They cannot be written.
+        """
+        if self.logs.is_durable:
+            self.logs.write_down(self._facts())
+
+    def _make_partition(self, topic: Topic, index: int) -> Partition:
+        name = TopicPartition(topic.name, index)
         return Partition(
             name,
-            nodes,
-            config,
+            topic.assignment[index],
+            topic.config,
+            log=self.logs.log_of(name, topic.topic_id),
             context=self,
-            replica_lag_time_max_ms=self.config.replica_lag_time_max_ms,
+            leader_epoch=topic.first_epochs.get(index, 0),
+        )
+
+    def _restore(self, written: TopicFacts) -> None:
+        missing = sorted(
+            {it for nodes in written.assignment for it in nodes} - set(self.topics.node_ids)
+        )
+        if missing:
+            raise DirectoryRejected(
+                f"topic {written.name!r} has replicas on brokers {missing}, and the cluster has "
+                f"brokers {sorted(self.topics.node_ids)}; start it with as many brokers as before"
+            )
+        config = TopicConfig.of_cluster(self.config).with_overrides(written.settings)
+        topic = Topic(
+            written.name,
+            written.topic_id,
+            config,
+            overrides=written.settings,
+            replication_factor=len(written.assignment[0]),
+            partition_count=len(written.assignment),
+        )
+        topic.first_epochs = {at: it + 1 for at, it in enumerate(written.leader_epochs)}
+        self.topics.restore(topic, written.assignment)
+
+    def _facts(self) -> ClusterFacts:
+        topics = [
+            TopicFacts(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                settings=topic.overrides,
+                assignment=topic.assignment,
+                leader_epochs=[it.leader_epoch for it in topic.partitions]
+                + [0] * (len(topic.assignment) - len(topic.partitions)),
+            )
+            for topic in self.topics
+        ]
+        return ClusterFacts(
+            topics=topics,
+            created_count=self.topics.created_count,
+            next_producer_id=self._producer_ids_end,
         )

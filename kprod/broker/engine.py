@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kprod.broker.budget import MemoryBudget
-from kprod.broker.cluster_state import ClusterState
+from kprod.broker.cluster_state import CLUSTER_ID, ClusterState
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.dispatch import Dispatcher
 from kprod.broker.faults import FaultBook
+from kprod.broker.log.durable_logs import DurableLogs, Storage
 from kprod.broker.notices import Notices
 from kprod.broker.rejection import Refused
 from kprod.broker.replication import Partition
@@ -22,10 +23,12 @@ from kprod.broker.security.broker_security import BrokerSecurity
 from kprod.broker.security.security_faults import SecurityFaults
 from kprod.broker.server import EmbeddedBroker
 from kprod.broker.sockets import Network
-from kprod.broker.topics import Topic
+from kprod.broker.topic import Topic
 from kprod.clock import Clock
+from kprod.errors import ConfigError
 from kprod.guarded_log import guarded_logger
 from kprod.protocol.error_table import ErrorCode
+from kprod.wording import counted
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -81,15 +84,25 @@ class Engine:
         config: EmbeddedConfig,
         clock: Clock,
         node_ids: list[int],
+        *,
         security: BrokerSecurity | None = None,
+        storage: Storage | None = None,
     ) -> None:
-        """Describe the brokers; nothing is bound yet."""
+        """Describe the brokers; nothing is bound yet, and no directory touched."""
         self.security = security or BrokerSecurity()
         self.tls_context: SSLContext | None = None
         self._config = config
         self._network: Network | None = None
         self.state = ClusterState(config, clock, node_ids)
         self.state.security = self.security
+        if storage is not None:
+            self.state.logs = DurableLogs(
+                storage,
+                cluster_id=CLUSTER_ID,
+                node_id=node_ids[0],
+                clock=clock,
+                after=self.state.after,
+            )
         self.identities = Identities(self.security, clock)
         self.state.identities = self.identities
         self.faults = FaultBook()
@@ -113,20 +126,23 @@ class Engine:
         self.failures: list[Exception] = []
 
     def open(self, network: Network, topics: Mapping[str, int]) -> None:
-        """Bind every broker's port, then make the topics.
+        """Load the logs, bind every broker's port, then make the topics.
 
         Args:
             network: The socket layer.
-            topics: Partitions by topic.
+            topics: Partitions by topic; one that was loaded must have as many.
 
         Raises:
-            OSError: A port cannot be had; those that were bound are given up.
+            OSError: A port cannot be had, or a file; the ports that were bound are given up.
             Refused: A topic cannot be made.
+            DirectoryRejected: A directory cannot be used.
+            ConfigError: A topic has another number of partitions.
         """
         self._network = network
         scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.tls_context = _context(self.security)
         try:
+            self.state.load()
             for index, node_id in enumerate(self.state.topics.node_ids):
                 broker = EmbeddedBroker(
                     node_id,
@@ -139,9 +155,9 @@ class Engine:
                 self.brokers[node_id] = broker
                 self.state.nodes[node_id] = broker.node
             for name, partition_count in topics.items():
-                self.state.create_topic(name, partition_count=partition_count)
+                self._ensure_topic(name, partition_count)
         except BaseException:
-            self.close()
+            self.abandon()
             raise
 
     def step(self, now_ms: int) -> None:
@@ -176,12 +192,18 @@ class Engine:
             self._network.wake()
 
     def close(self) -> None:
-        """Close every connection and give up the ports."""
-        for broker in self.brokers.values():
-            broker.close()
-        if self._network is not None:
-            self._network.close()
-            self._network = None
+        """Close every connection, give up the ports, and sync the logs.
+
+        Raises:
+            OSError: A log cannot be synced.
+        """
+        self._close_network()
+        self.state.close()
+
+    def abandon(self) -> None:
+        """Close every connection and give up the ports and all files, as they are."""
+        self._close_network()
+        self.state.logs.abandon()
 
     def topic(self, name: str) -> Topic:
         """Look a topic up.
@@ -230,6 +252,23 @@ class Engine:
         _logger.error("the embedded broker failed", exc_info=error)
         if len(self.failures) < _FAILURES_MAX:
             self.failures.append(error)
+
+    def _close_network(self) -> None:
+        for broker in self.brokers.values():
+            broker.close()
+        if self._network is not None:
+            self._network.close()
+            self._network = None
+
+    def _ensure_topic(self, name: str, partition_count: int) -> None:
+        topic = self.state.topics.get(name)
+        if topic is None:
+            self.state.create_topic(name, partition_count=partition_count)
+        elif topic.partition_count != partition_count:
+            raise ConfigError(
+                f"topic {name!r} is to have {counted(partition_count, 'partition')}, and has "
+                f"{topic.partition_count} on disk; ask for as many, or for none"
+            )
 
 
 def _context(security: BrokerSecurity) -> "SSLContext | None":

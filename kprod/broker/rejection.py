@@ -73,3 +73,7 @@ class RejectedByLog(Refused):
         """
         super().__init__(code, text)
         self.record_texts = {index: shortened(it) for index, it in (record_texts or {}).items()}
+
+
+class DirectoryRejected(KprodError):
+    """A directory cannot be used: it is locked, of another format, or of another cluster."""

@@ -1,7 +1,7 @@
 """One partition: its leader, its log, and followers that a test can hold back.
 
 Followers are simulated: a follower is the offset that it has copied up to. That is enough because
-a follower's log is always a prefix of its leader's, so one log in memory serves all replicas; when
+a follower's log is always a prefix of its leader's, so one log serves all replicas; when
 a follower that is behind becomes leader, the log is cut to what it had.
 
 A follower's lag is in milliseconds: 0 copies within the append itself, n copies n ms later, None
@@ -24,9 +24,7 @@ from typing import NamedTuple, Protocol
 from kprod._core.record.batch_reader import RecordBatch
 from kprod._core.record.batch_rewrite import rewrite_log_append_time
 from kprod.broker.config import TopicConfig
-from kprod.broker.log.memory_store import MemoryStore
 from kprod.broker.log.partition_log import PartitionLog
-from kprod.broker.log.producer_state import ProducerStates
 from kprod.broker.rejection import Refused, RejectedByLog
 from kprod.broker.scheduler import Scheduler
 from kprod.model import TopicPartition
@@ -41,6 +39,10 @@ _SEGMENTS_RETAINED = 8
 
 class PartitionContext(Scheduler, Protocol):
     """What a partition needs of its cluster."""
+
+    @property
+    def replica_lag_time_max_ms(self) -> int:
+        """Milliseconds behind before a follower leaves the in-sync set."""
 
     def announce(self, partition: TopicPartition) -> None:
         """Tell waiting requests that a partition changed."""
@@ -62,10 +64,10 @@ class Replica:
 
     __slots__ = ("lag_ms", "log_end_offset", "node_id")
 
-    def __init__(self, node_id: int) -> None:
-        """Make an empty replica that copies at once."""
+    def __init__(self, node_id: int, log_end_offset: int = 0) -> None:
+        """Make a replica that has records up to an offset and copies at once."""
         self.node_id = node_id
-        self.log_end_offset = 0
+        self.log_end_offset = log_end_offset
         self.lag_ms: int | None = 0
 
 
@@ -75,7 +77,6 @@ class Partition:
     __slots__ = (
         "_context",
         "_lag_checks",
-        "_replica_lag_time_max_ms",
         "config",
         "high_watermark",
         "isr",
@@ -93,28 +94,30 @@ class Partition:
         nodes: Sequence[int],
         config: TopicConfig,
         *,
+        log: PartitionLog,
         context: PartitionContext,
-        replica_lag_time_max_ms: int,
+        leader_epoch: int = 0,
     ) -> None:
-        """Make an empty partition.
+        """Make a partition whose replicas all have what is in its log.
 
         Args:
             name: Topic and index.
             nodes: The replicas' brokers, the preferred leader first; at least one.
             config: The topic's.
+            log: The partition's own.
             context: Timer, waiting requests, who is alive.
-            replica_lag_time_max_ms: Milliseconds behind before a follower leaves the in-sync set.
+            leader_epoch: The first leader's, or a higher one if the log has it.
         """
         self.name = name
         self.config = config
-        self.replicas = {node_id: Replica(node_id) for node_id in nodes}
-        self.log = PartitionLog(MemoryStore())
-        self.producers = ProducerStates()
-        self.high_watermark = 0
-        self.leader_epoch = 0
-        self.log.begin_epoch(0)
+        self.replicas = {node_id: Replica(node_id, log.log_end_offset) for node_id in nodes}
+        self.log = log
+        self.producers = log.producers
+        self.high_watermark = log.log_end_offset
+        # Whoever leads a log that was loaded is a new leader of it (KIP-101).
+        self.leader_epoch = max(leader_epoch, log.epochs.latest_epoch + 1)
+        self.log.begin_epoch(self.leader_epoch, save=False)
         self._context = context
-        self._replica_lag_time_max_ms = replica_lag_time_max_ms
         self._lag_checks: set[int] = set()
         alive = [node_id for node_id in nodes if context.is_alive(node_id)]
         self.isr: list[int] = alive or list(nodes[:1])
@@ -294,7 +297,9 @@ class Partition:
             return
         self._lag_checks.add(node_id)
         wanted = self.log.log_end_offset
-        self._context.after(self._replica_lag_time_max_ms, lambda: self._judge_lag(replica, wanted))
+        self._context.after(
+            self._context.replica_lag_time_max_ms, lambda: self._judge_lag(replica, wanted)
+        )
 
     def _judge_lag(self, replica: Replica, wanted: int) -> None:
         self._lag_checks.discard(replica.node_id)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from kprod.broker.config import EmbeddedConfig, TopicConfig
 from kprod.broker.rejection import Refused
 from kprod.broker.replication import Partition
-from kprod.model import TopicPartition
+from kprod.broker.topic import Topic
 from kprod.protocol.error_table import ErrorCode
 from kprod.topic_name import name_fault
 from kprod.wording import counted
@@ -27,7 +27,7 @@ REQUEST_ADDITIONS_MAX = 10_000
 """Topics and partitions that one request may add, as in Kafka: its MAX_PARTITIONS_PER_BATCH, and
 the size of the batch in which its controller writes them down."""
 
-MakePartition = Callable[[TopicPartition, list[int], TopicConfig], Partition]
+MakePartition = Callable[[Topic, int], Partition]
 
 
 def check_name(name: str) -> None:
@@ -61,54 +61,12 @@ def check_additions(addition_count: int) -> None:
         )
 
 
-class Topic:
-    """A topic and its partitions, in order of their indexes.
-
-    Attributes:
-        name: Its name.
-        topic_id: Its id.
-        config: What it uses.
-        overrides: The settings that were given for it, as text.
-        replication_factor: Copies of each partition.
-        partition_count: Of a topic that was made, the number of its partitions.
-        partitions: None of a topic that was only checked.
-    """
-
-    __slots__ = (
-        "config",
-        "name",
-        "overrides",
-        "partition_count",
-        "partitions",
-        "replication_factor",
-        "topic_id",
-    )
-
-    def __init__(  # a topic's own facts, by keyword
-        self,
-        name: str,
-        topic_id: uuid.UUID,
-        config: TopicConfig,
-        *,
-        overrides: dict[str, str | None],
-        replication_factor: int,
-        partition_count: int,
-    ) -> None:
-        """Make a topic without partitions."""
-        self.name = name
-        self.topic_id = topic_id
-        self.config = config
-        self.overrides = overrides
-        self.replication_factor = replication_factor
-        self.partition_count = partition_count
-        self.partitions: list[Partition] = []
-
-
 class TopicRegistry:
     """All topics of the cluster.
 
     Attributes:
         node_ids: All brokers, stopped ones too.
+        created_count: Topics that were ever made; ids come from it.
         partition_count: Of all topics together.
 
     Invariants.
@@ -119,29 +77,36 @@ class TopicRegistry:
         "_by_id",
         "_by_name",
         "_config",
-        "_created_count",
         "_make_partition",
+        "_save",
         "_settings_bytes",
+        "created_count",
         "node_ids",
         "partition_count",
     )
 
     def __init__(
-        self, config: EmbeddedConfig, node_ids: list[int], make_partition: MakePartition
+        self,
+        config: EmbeddedConfig,
+        node_ids: list[int],
+        make_partition: MakePartition,
+        save: Callable[[], None],
     ) -> None:
         """Make an empty registry.
 
         Args:
             config: Has the bounds.
             node_ids: All brokers, stopped ones too.
-            make_partition: Builds a partition on given brokers.
+            make_partition: Builds one of a topic's partitions, on the brokers of its assignment.
+            save: Writes the topics down, before anybody is told of a change.
         """
+        self._save = save
         self._config = config
         self._settings_bytes = 0
         self.partition_count = 0
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
-        self._created_count = 0
+        self.created_count = 0
         self.node_ids = node_ids
         self._make_partition = make_partition
 
@@ -236,7 +201,7 @@ class TopicRegistry:
             )
         topic = Topic(
             name,
-            uuid.uuid5(_TOPIC_ID_SPACE, f"{self._created_count + 1}/{name}"),
+            uuid.uuid5(_TOPIC_ID_SPACE, f"{self.created_count + 1}/{name}"),
             config,
             overrides=overrides or {},
             replication_factor=replication_factor,
@@ -244,12 +209,35 @@ class TopicRegistry:
         )
         if dry_run:
             return topic
-        self._settings_bytes += settings_bytes
-        self._created_count += 1
-        self._by_name[name] = topic
-        self._by_id[topic.topic_id] = topic
-        self._grow(topic, partition_count, assignment)
+        self.created_count += 1
+        self._add(topic)
+        try:
+            self._grow(topic, partition_count, assignment)
+        except Refused:
+            self._remove(topic)
+            raise
         return topic
+
+    def restore(self, topic: Topic, assignment: list[list[int]]) -> None:
+        """Take in a topic that was written down.
+
+        Args:
+            topic: Without partitions; its name is free.
+            assignment: Brokers of each partition.
+        """
+        self._add(topic)
+        topic.assignment = assignment
+        self._make_partitions(topic)
+
+    def _add(self, topic: Topic) -> None:
+        self._settings_bytes += _settings_bytes(topic.overrides)
+        self._by_name[topic.name] = topic
+        self._by_id[topic.topic_id] = topic
+
+    def _remove(self, topic: Topic) -> None:
+        del self._by_name[topic.name]
+        del self._by_id[topic.topic_id]
+        self._settings_bytes -= _settings_bytes(topic.overrides)
 
     def check_new(self, name: str, partition_count: int, replication_factor: int) -> None:
         """Check what a new topic would be.
@@ -346,14 +334,18 @@ class TopicRegistry:
             What was taken out, so that those who wait for its partitions can be told.
 
         Raises:
-            Refused: The topic is unknown.
+            Refused: The topic is unknown, or the change cannot be written down.
         """
-        topic = self._by_name.pop(name, None)
+        topic = self._by_name.get(name)
         if topic is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
-        del self._by_id[topic.topic_id]
+        self._remove(topic)
+        try:
+            self._write_down(f"topic {name!r} cannot be deleted")
+        except Refused:
+            self._add(topic)
+            raise
         self.partition_count -= len(topic.partitions)
-        self._settings_bytes -= _settings_bytes(topic.overrides)
         return topic
 
     def _check_room(self, addition_count: int) -> None:
@@ -367,12 +359,27 @@ class TopicRegistry:
 
     def _grow(self, topic: Topic, partition_count: int, assignment: list[list[int]] | None) -> None:
         present = len(topic.partitions)
-        self.partition_count += partition_count - present
-        topic.partition_count = partition_count
-        for index in range(present, partition_count):
-            nodes = assignment[index - present] if assignment else self._spread(index, topic)
-            name = TopicPartition(topic.name, index)
-            topic.partitions.append(self._make_partition(name, nodes, topic.config))
+        added = range(present, partition_count)
+        topic.assignment += assignment or [self._spread(index, topic) for index in added]
+        try:
+            self._write_down(f"partitions of topic {topic.name!r} cannot be made")
+        except Refused:
+            del topic.assignment[present:]
+            raise
+        self._make_partitions(topic)
+
+    def _make_partitions(self, topic: Topic) -> None:
+        present = len(topic.partitions)
+        topic.partition_count = len(topic.assignment)
+        self.partition_count += topic.partition_count - present
+        for index in range(present, topic.partition_count):
+            topic.partitions.append(self._make_partition(topic, index))
+
+    def _write_down(self, failing: str) -> None:
+        try:
+            self._save()
+        except OSError as error:
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"{failing}: {error}") from error
 
     def _spread(self, index: int, topic: Topic) -> list[int]:
         count = len(self.node_ids)

@@ -140,6 +140,7 @@ class World:
         topics: Mapping[str, int] | None = None,
         config: EmbeddedConfig | None = None,
         security: BrokerSecurity | None = None,
+        **storage: Any,
     ) -> None:
         """Open a cluster whose topic `orders` has one partition, led by broker 0."""
         self.clock = ManualClock(timestamp_ms=TIMESTAMP_MS)
@@ -151,6 +152,7 @@ class World:
             clock=self.clock,
             network=self.network,
             security=security,
+            **storage,
         )
         self.cluster.open()
 

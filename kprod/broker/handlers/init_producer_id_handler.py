@@ -6,6 +6,7 @@ Behaviour.
     B. An empty transactional id is answered with INVALID_REQUEST.
     C. A transactional id is answered with TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there will never
        be a coordinator for it here, so the client must not try again; see `FindCoordinatorHandler`.
+    D. The ids that were given cannot be written down: KAFKA_STORAGE_ERROR.
 Versions: 0 to 5.
 Left out: transactions.
 Source: Kafka TransactionCoordinator.handleInitProducerId.
@@ -13,6 +14,7 @@ Source: Kafka TransactionCoordinator.handleInitProducerId.
 
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.handlers.request_handler import Handler
+from kprod.broker.rejection import Refused
 from kprod.broker.request import Body, Request
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -39,7 +41,11 @@ class InitProducerIdHandler(Handler):
             request.answer(self.reject(request, ErrorCode.INVALID_REQUEST))  # case A
             return
         if transactional_id is None:
-            producer_id = self._state.new_producer_id()
+            try:
+                producer_id = self._state.new_producer_id()
+            except Refused as rejected:
+                request.answer(self.reject(request, rejected.code))  # case D
+                return
             request.answer({"producer_id": producer_id, "producer_epoch": 0})  # case A
         elif not transactional_id:
             request.answer(self.reject(request, ErrorCode.INVALID_REQUEST))  # case B

@@ -12,7 +12,8 @@ Behaviour.
     F. acks=−1 and too few in sync: NOT_ENOUGH_REPLICAS; it waits until all in-sync replicas have
        the batch, as `delayed.produce` says, at most `timeout_ms`.
     G. acks=0: no answer; any error closes the connection, which is all a client can be told.
-    H. All logs together would pass `log_bytes_max`: KAFKA_STORAGE_ERROR.
+    H. All logs in memory together would pass `log_bytes_max`, or the batch cannot be written to
+       disk: KAFKA_STORAGE_ERROR.
     I. Versions 0 to 2 bring message sets, which are converted; see `log.legacy`.
     J. A transactional batch without a transactional id: TRANSACTIONAL_ID_AUTHORIZATION_FAILED for
        every partition.
@@ -216,13 +217,17 @@ class ProduceHandler(Handler):
             timestamp_ms=timestamp_ms,
         )
         encoded = encoded[: batch.size_bytes]  # without a cut-off batch behind it
-        if state.log_bytes + batch.size_bytes > state.config.log_bytes_max:
+        if state.log_bytes + batch.size_bytes > state.log_bytes_max:
             raise Refused(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"the logs have {state.log_bytes} bytes; the limit is log_bytes_max",
             )  # case H
         size_before = partition.log.size_bytes
-        appended = partition.append(batch, encoded, timestamp_ms, acks=request.body["acks"])
+        try:
+            appended = partition.append(batch, encoded, timestamp_ms, acks=request.body["acks"])
+        except OSError as error:
+            text = f"a batch of {partition.name} cannot be written: {error}"
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, text) from error  # case H
         state.log_bytes += partition.log.size_bytes - size_before
         return appended
 

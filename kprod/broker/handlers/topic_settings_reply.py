@@ -8,8 +8,8 @@ import functools
 from typing import Any, NamedTuple
 
 from kprod.broker.config import EmbeddedConfig
+from kprod.broker.topic import Topic
 from kprod.broker.topic_settings import BOOLEAN, INT, LIST, LONG, STRING, TOPIC_SETTINGS
-from kprod.broker.topics import Topic
 from kprod.model import Node
 
 OF_TOPIC, OF_BROKER, DEFAULT = 1, 4, 5

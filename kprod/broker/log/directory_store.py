@@ -1,17 +1,11 @@
-"""A store in a directory: one plain file for each segment's batches and for each index.
-
-Files are read and written with `pread` and `pwrite`, never mapped: a mapped file that is cut, or
-that meets a full disk, ends the process with SIGBUS.
+"""A store in a directory: one file for each segment's batches and for each of its indexes.
 
 Thread-safety: the broker's thread.
 Source: Kafka FileRecords (4.3) for what the files hold.
 """
 
-import contextlib
-import os
-from pathlib import Path
-
-from kprod.broker.log.file_pool import FilePool
+from kprod.broker.log.checkpoint import replace_file
+from kprod.broker.log.disk import Disk
 from kprod.broker.log.store import Table
 
 
@@ -22,17 +16,17 @@ class DirectoryRecordFile:
         size_bytes: Of the file.
     """
 
-    __slots__ = ("_path", "_pool", "size_bytes")
+    __slots__ = ("_disk", "_path", "size_bytes")
 
-    def __init__(self, pool: FilePool, path: str, size_bytes: int) -> None:
+    def __init__(self, disk: Disk, path: str, size_bytes: int) -> None:
         """Use a file.
 
         Args:
-            pool: Opens it.
+            disk: Holds it.
             path: Of the file, which exists.
             size_bytes: Its present size.
         """
-        self._pool = pool
+        self._disk = disk
         self._path = path
         self.size_bytes = size_bytes
 
@@ -45,91 +39,97 @@ class DirectoryRecordFile:
         Raises:
             OSError: The file cannot be written, or cannot be cut back after that.
         """
-        descriptor = self._pool.descriptor(self._path)
-        written = 0
-        try:
-            while written < len(encoded):
-                position = self.size_bytes + written
-                written += os.pwrite(descriptor, encoded[written:], position)
-        except OSError:
-            os.ftruncate(descriptor, self.size_bytes)
-            raise
-        self.size_bytes += written
+        self._disk.write(self._path, self.size_bytes, encoded)
+        self.size_bytes += len(encoded)
 
     def read(self, position: int, count_bytes: int) -> list[memoryview]:
-        """Read with one call, in one piece."""
+        """Read in one piece."""
         count_bytes = min(count_bytes, self.size_bytes - position)
         if count_bytes <= 0:
             return []
-        return [memoryview(os.pread(self._pool.descriptor(self._path), count_bytes, position))]
+        return [memoryview(self._disk.read(self._path, position, count_bytes))]
 
     def truncate(self, size_bytes: int) -> None:
         """Cut the file."""
-        os.ftruncate(self._pool.descriptor(self._path), size_bytes)
+        self._disk.truncate(self._path, size_bytes)
         self.size_bytes = size_bytes
 
     def sync(self) -> None:
         """Sync the file's bytes, and its size."""
-        os.fsync(self._pool.descriptor(self._path))
+        self._disk.sync(self._path)
 
 
 class DirectoryStore:
     """The files of one partition, in a directory of their own."""
 
-    __slots__ = ("_directory", "_pool")
+    __slots__ = ("_directory", "_disk")
 
-    def __init__(self, directory: Path, pool: FilePool) -> None:
-        """Use a directory; it is made if it does not exist, but not its parent.
+    def __init__(self, disk: Disk, directory: str) -> None:
+        """Use a directory.
 
         Args:
-            directory: For this partition alone.
-            pool: Shared by the stores of a process.
+            disk: Holds it.
+            directory: Its path; it exists, and is this partition's alone.
         """
-        directory.mkdir(exist_ok=True)
+        self._disk = disk
         self._directory = directory
-        self._pool = pool
+
+    @property
+    def directory(self) -> str:
+        """The directory's path."""
+        return self._directory
 
     def create(self, name: str) -> DirectoryRecordFile:
         """Make an empty file; one of that name is emptied."""
         path = self._path(name)
-        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        os.close(os.open(path, flags, 0o644))
-        return DirectoryRecordFile(self._pool, path, 0)
+        self._disk.create(path)
+        return DirectoryRecordFile(self._disk, path, 0)
 
     def open(self, name: str) -> DirectoryRecordFile:
         """Open a file that exists."""
         path = self._path(name)
-        return DirectoryRecordFile(self._pool, path, Path(path).stat().st_size)
+        return DirectoryRecordFile(self._disk, path, self._disk.size(path))
+
+    def load(self, name: str) -> bytes:
+        """Read a file whole."""
+        path = self._path(name)
+        return self._disk.read(path, 0, self._disk.size(path))
 
     def save(self, name: str, table: Table) -> None:
         """Write a table whole; one of that name is replaced."""
         # ext4 writes a file out at once when it is emptied and filled again, which takes 1 ms.
         self.remove(name)
-        (self._directory / name).write_bytes(table.encoded())
+        path = self._path(name)
+        self._disk.create(path)
+        self._disk.write(path, 0, table.encoded())
+
+    def replace(self, name: str, table: Table) -> None:
+        """Give a table's file new content, all or nothing, that survives a crash."""
+        replace_file(self._disk, self._path(name), table.encoded())
 
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""
-        self._pool.forget(self._path(name))
-        with contextlib.suppress(FileNotFoundError):
-            (self._directory / name).unlink()
+        self._disk.remove(self._path(name))
 
     def rename(self, name: str, new_name: str) -> None:
         """Rename a file; one of the new name is replaced."""
-        for path in (self._path(name), self._path(new_name)):
-            self._pool.forget(path)
-        (self._directory / name).replace(self._directory / new_name)
+        self._disk.rename(self._path(name), self._path(new_name))
 
-    def sync(self) -> None:
-        """Sync the directory itself."""
-        descriptor = os.open(self._directory, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    def sync(self, name: str | None = None) -> None:
+        """Sync a file, or the directory itself.
+
+        Args:
+            name: Of the file; None for the directory.
+        """
+        if name is None:
+            self._disk.sync_directory(self._directory)
+        else:
+            self._disk.sync(self._path(name))
 
     def names(self) -> list[str]:
         """Names of all files, in order."""
-        return sorted(it.name for it in self._directory.iterdir() if it.is_file())
+        entries = self._disk.entries(self._directory)
+        return [it.name for it in entries if not it.is_directory]
 
     def _path(self, name: str) -> str:
-        return str(self._directory / name)
+        return f"{self._directory}/{name}"

@@ -1,16 +1,26 @@
-"""Names of a segment's files: the base offset in 20 digits, and what the file holds.
+"""Names of files and directories: a segment's base offset in 20 digits, a partition's topic.
 
 Thread-safety: functions of their arguments.
 Source: Kafka LogFileUtils (4.3).
 """
 
 import re
+import uuid
+
+from kprod.model import TopicPartition
+from kprod.topic_name import name_fault
 
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 SEGMENT_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+DELETED_DIRECTORY_SUFFIX = "-delete"
+STRAY_DIRECTORY_SUFFIX = "-stray"
+_NAME_CHARACTERS_MAX = 255
+_PARTITION = re.compile(r"(.+)-(0|[1-9]\d{0,5})", re.ASCII)
 _LOG_FILE = re.compile(r"(\d{20})\.log", re.ASCII)
 
 
@@ -38,3 +48,38 @@ def base_offset_of(name: str) -> int | None:
     """
     match = _LOG_FILE.fullmatch(name)
     return int(match[1]) if match else None
+
+
+def partition_directory_name(partition: TopicPartition) -> str:
+    """Name a partition's directory."""
+    return f"{partition.topic}-{partition.partition}"
+
+
+def partition_of(name: str) -> TopicPartition | None:
+    """Read topic and index from the name of a partition's directory.
+
+    Args:
+        name: Of any directory, without its parents.
+
+    Returns:
+        The partition; None for a directory of another kind.
+    """
+    match = _PARTITION.fullmatch(name)
+    if match is None or name_fault(match[1]) is not None:
+        return None
+    return TopicPartition(match[1], int(match[2]))
+
+
+def retired_directory_name(name: str, suffix: str, unique: uuid.UUID) -> str:
+    """Name a directory that is no partition's any more.
+
+    Args:
+        name: Its present name.
+        suffix: Says why.
+        unique: Tells it from others of the same present name.
+
+    Returns:
+        A name of at most 255 characters.
+    """
+    ending = f".{unique.hex}{suffix}"
+    return name[: _NAME_CHARACTERS_MAX - len(ending)] + ending

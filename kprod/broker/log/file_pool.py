@@ -57,6 +57,11 @@ class FilePool:
         if descriptor is not None:
             os.close(descriptor)
 
+    def forget_under(self, directory: str) -> None:
+        """Close the descriptors of a directory's files."""
+        for path in [it for it in self._descriptors if it.startswith(f"{directory}/")]:
+            self.forget(path)
+
     def close(self) -> None:
         """Close all descriptors; may be called again."""
         while self._descriptors:

@@ -87,6 +87,7 @@ def load_log(store: Store, *, index_interval_bytes: int) -> Loaded:
     log = PartitionLog(
         store, index_interval_bytes=index_interval_bytes, segments=segments, epochs=epochs
     )
+    log.producers.rebuild(log.batches())
     return Loaded(log, cut_bytes, cut_offset, deleted)
 
 

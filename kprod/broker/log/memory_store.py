@@ -69,7 +69,14 @@ class MemoryStore:
         """Give a file that exists."""
         return self._files[name]
 
+    def load(self, name: str) -> bytes:
+        """Raise FileNotFoundError: no tables are kept."""
+        raise FileNotFoundError(name)
+
     def save(self, name: str, table: Table) -> None:
+        """Do nothing."""
+
+    def replace(self, name: str, table: Table) -> None:
         """Do nothing."""
 
     def remove(self, name: str) -> None:
@@ -80,7 +87,7 @@ class MemoryStore:
         """Give a file another name."""
         self._files[new_name] = self._files.pop(name)
 
-    def sync(self) -> None:
+    def sync(self, name: str | None = None) -> None:
         """Do nothing: memory does not survive the process."""
 
     def names(self) -> list[str]:

@@ -25,6 +25,7 @@ from kprod.broker.log.file_names import (
     SEGMENT_SUFFIXES,
     segment_file_name,
 )
+from kprod.broker.log.producer_state import ProducerStates
 from kprod.broker.log.segment import RELATIVE_OFFSET_MAX, Segment
 from kprod.broker.log.store import Store
 
@@ -38,16 +39,19 @@ class PartitionLog:
         epochs: Where each leader epoch begins.
         log_start_offset: First offset that can be read.
         log_end_offset: Offset of the next record.
+        producers: What the log's batches say of idempotent producers; kept by the log's owner.
         size_bytes: Of all segments.
     """
 
     __slots__ = (
         "_index_interval_bytes",
+        "_saved_epoch",
         "_segments",
         "_store",
         "epochs",
         "log_end_offset",
         "log_start_offset",
+        "producers",
         "size_bytes",
     )
 
@@ -72,6 +76,8 @@ class PartitionLog:
         self._index_interval_bytes = index_interval_bytes
         self._segments = list(segments)
         self.epochs = LeaderEpochs() if epochs is None else epochs
+        self._saved_epoch = self.epochs.latest_epoch
+        self.producers = ProducerStates()
         self.log_start_offset = segments[0].base_offset if segments else 0
         self.log_end_offset = segments[-1].next_offset if segments else 0
         self.size_bytes = sum(it.size_bytes for it in segments)
@@ -99,7 +105,7 @@ class PartitionLog:
         last_offset = base_offset + batch.last_offset_delta
         if self._needs_roll(last_offset, segment_bytes - len(encoded)):
             self._roll(base_offset)
-        if leader_epoch != self.epochs.latest_epoch:
+        if leader_epoch != self._saved_epoch:
             self._assign_epoch(leader_epoch, base_offset)
         rewrite_offsets(encoded, base_offset, leader_epoch)
         self._segments[-1].append(encoded, last_offset, batch.max_timestamp_ms)
@@ -107,9 +113,17 @@ class PartitionLog:
         self.size_bytes += len(encoded)
         return base_offset
 
-    def begin_epoch(self, leader_epoch: int) -> None:
-        """Note that a leader begins with what it will append next, even if that never comes."""
-        self._assign_epoch(leader_epoch, self.log_end_offset)
+    def begin_epoch(self, leader_epoch: int, *, save: bool = True) -> None:
+        """Note that a leader begins with what it will append next, even if that never comes.
+
+        Args:
+            leader_epoch: Above the newest one.
+            save: Whether a crash must not forget it; what is appended in it saves it anyway.
+        """
+        if save:
+            self._assign_epoch(leader_epoch, self.log_end_offset)
+        else:
+            self.epochs.assign(leader_epoch, self.log_end_offset)
 
     def read(
         self, offset: int, *, limit_offset: int, max_bytes: int, whole_first: bool = True
@@ -256,19 +270,25 @@ class PartitionLog:
             self._save_epochs()
         return True
 
+    def sync(self) -> None:
+        """Write the active segment's indexes and make the whole log survive a crash."""
+        for segment in self._segments:
+            segment.sync(self._store, save_indexes=segment is self._segments[-1])
+        self._store.sync()
+
     def save_indexes(self) -> None:
         """Write the active segment's indexes; those of the others were written when it was made."""
         if self._segments:
             self._segments[-1].save_indexes(self._store)
 
     def _assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
-        if self.epochs.assign(leader_epoch, start_offset):
+        if self.epochs.assign(leader_epoch, start_offset) or self._saved_epoch != leader_epoch:
             self._save_epochs()
 
     def _save_epochs(self) -> None:
         """Write the table at once: a follower must not be told of an epoch that can vanish."""
-        self._store.save(EPOCH_FILE, self.epochs)
-        self._store.sync()
+        self._store.replace(EPOCH_FILE, self.epochs)
+        self._saved_epoch = self.epochs.latest_epoch
 
     def _needs_roll(self, last_offset: int, size_bytes_max: int) -> bool:
         if not self._segments:

@@ -192,6 +192,19 @@ class Segment:
         store.save(segment_file_name(self.base_offset, OFFSET_INDEX_SUFFIX), self._offsets)
         store.save(segment_file_name(self.base_offset, TIME_INDEX_SUFFIX), self._times)
 
+    def sync(self, store: Store, *, save_indexes: bool) -> None:
+        """Make batches and indexes survive a crash.
+
+        Args:
+            store: Holds the segment's files.
+            save_indexes: Whether the indexes have entries that are not in their files.
+        """
+        self._file.sync()
+        if save_indexes:
+            self.save_indexes(store)
+        store.sync(segment_file_name(self.base_offset, OFFSET_INDEX_SUFFIX))
+        store.sync(segment_file_name(self.base_offset, TIME_INDEX_SUFFIX))
+
     def truncate_to(self, offset: int) -> None:
         """Drop every batch that holds an offset at or beyond this one."""
         header = self.locate(offset)

@@ -63,8 +63,18 @@ class Store(Protocol):
     def open(self, name: str) -> RecordFile:
         """Open a file that exists."""
 
+    def load(self, name: str) -> bytes:
+        """Read a file whole.
+
+        Raises:
+            FileNotFoundError: There is none; a store in memory keeps no tables.
+        """
+
     def save(self, name: str, table: Table) -> None:
         """Write a table whole; a store in memory does nothing."""
+
+    def replace(self, name: str, table: Table) -> None:
+        """Give a table's file new content, all or nothing, that survives a crash."""
 
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""
@@ -72,8 +82,12 @@ class Store(Protocol):
     def rename(self, name: str, new_name: str) -> None:
         """Rename a file that exists; its open `RecordFile` must not be used any more."""
 
-    def sync(self) -> None:
-        """Make creations, renames and removals survive a crash of the operating system."""
+    def sync(self, name: str | None = None) -> None:
+        """Make something survive a crash of the operating system.
+
+        Args:
+            name: A file, whose bytes are synced; None for creations, renames and removals.
+        """
 
     def names(self) -> list[str]:
         """Names of all files, in order."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kprod.broker.log.directory_store import DirectoryStore
 from kprod.broker.log.file_names import base_offset_of, segment_file_name
 from kprod.broker.log.file_pool import FilePool
+from tests.broker.log.stores import made_store
 
 
 def test_short_writes_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,7 +16,7 @@ def test_short_writes_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.Monke
     real = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda fd, part, at: real(fd, part[:3], at))
     pool = FilePool()
-    file = DirectoryStore(tmp_path / "orders-0", pool).create("a.log")
+    file = made_store(tmp_path / "orders-0", pool).create("a.log")
 
     file.append(memoryview(b"0123456789"))
 
@@ -30,7 +30,7 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(
     """A full disk may stop a write in its middle: the part that was written is cut off again."""
     real = os.pwrite
     pool = FilePool()
-    file = DirectoryStore(tmp_path / "orders-0", pool).create("a.log")
+    file = made_store(tmp_path / "orders-0", pool).create("a.log")
     file.append(memoryview(b"kept"))
 
     def write_three_then_fail(fd: int, part: memoryview, at: int) -> int:
@@ -50,7 +50,7 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(
 def test_the_pool_closes_what_was_not_used_for_longest(tmp_path: Path) -> None:
     """More files than descriptors: each is opened again when it is needed."""
     pool = FilePool(descriptors_max=2)
-    store = DirectoryStore(tmp_path / "orders-0", pool)
+    store = made_store(tmp_path / "orders-0", pool)
     files = [store.create(f"{index}.log") for index in range(3)]
 
     for file, content in zip(files, (b"a", b"b", b"c"), strict=True):
@@ -65,7 +65,7 @@ def test_the_pool_closes_what_was_not_used_for_longest(tmp_path: Path) -> None:
 def test_a_file_made_again_is_not_the_removed_one(tmp_path: Path) -> None:
     """A descriptor of a removed file must not be used for its successor."""
     pool = FilePool()
-    store = DirectoryStore(tmp_path / "orders-0", pool)
+    store = made_store(tmp_path / "orders-0", pool)
     store.create("a.log").append(memoryview(b"old"))
     store.remove("a.log")
     store.remove("a.log")  # it is gone already

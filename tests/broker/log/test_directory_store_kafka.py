@@ -5,10 +5,10 @@ import re
 import subprocess
 from pathlib import Path
 
-from kprod.broker.log.directory_store import DirectoryStore
 from kprod.broker.log.file_pool import FilePool
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.record.reader import read_batches
+from tests.broker.log.stores import made_store
 from tests.oracle.record_v2 import encode_batch
 from tests.plugins.kafka_artifacts import Artifacts
 from tests.plugins.kafka_tools import TOOL_TIMEOUT_S, KafkaTools
@@ -22,7 +22,7 @@ def written(directory: Path, *, batches: int, index_interval_bytes: int) -> list
     """Append batches of a few records, their timestamps going up and down; the `.log` files."""
     random_source = random.Random(24)
     pool = FilePool(descriptors_max=4)
-    log = PartitionLog(DirectoryStore(directory, pool), index_interval_bytes=index_interval_bytes)
+    log = PartitionLog(made_store(directory, pool), index_interval_bytes=index_interval_bytes)
     for number in range(batches):
         rows = [
             (

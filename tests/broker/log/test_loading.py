@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from kprod.broker.log.directory_store import DirectoryStore
 from kprod.broker.log.epochs import EPOCH_FILE
 from kprod.broker.log.file_pool import FilePool
 from kprod.broker.log.loading import Loaded, load_log
 from kprod.broker.log.memory_store import MemoryStore
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.record.reader import read_batches
+from tests.broker.log.stores import made_store
 from tests.oracle.record_v2 import encode_batch
 
 INTERVAL_BYTES = 200
@@ -28,7 +28,7 @@ class Place:
         """Use a directory."""
         self.directory = directory
         self.pool = FilePool()
-        self.store = DirectoryStore(directory, self.pool)
+        self.store = made_store(directory, self.pool)
 
     def load(self) -> Loaded:
         """Load what is there."""

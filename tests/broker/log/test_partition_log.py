@@ -9,11 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kprod.broker.log.directory_store import DirectoryStore
 from kprod.broker.log.file_pool import FilePool
 from kprod.broker.log.memory_store import MemoryStore
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.record.reader import read_batches, read_records
+from tests.broker.log.stores import made_store
 from tests.oracle.record_v2 import encode_batch
 
 TIMES_MS = st.integers(0, 20)
@@ -47,7 +47,7 @@ class LogBesideModel(RuleBasedStateMachine):
         """Make a log whose segments hold a few batches."""
         self.pool = FilePool(descriptors_max=2)
         self.directory = tempfile.TemporaryDirectory()
-        on_disk = DirectoryStore(Path(self.directory.name) / "orders-0", self.pool)
+        on_disk = made_store(Path(self.directory.name) / "orders-0", self.pool)
         store = MemoryStore() if in_memory else on_disk
         self.log = PartitionLog(store, index_interval_bytes=interval)
         self.model: list[Stored] = []

@@ -1,0 +1,207 @@
+"""Logs in one or more directories: which partition lies where, loading, closing.
+
+Rules.
+    A new partition goes where the fewest are; of several such the first.
+    The cluster's own facts lie in the directory that has them, at first the first one.
+    A partition in two directories, or a directory of another cluster: refused, before anything is
+    written. A partition of no topic is put aside and reported, never removed.
+
+Thread-safety: the broker's thread.
+Source: Kafka LogManager (4.3).
+"""
+
+import uuid
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kprod.broker.log.disk import Disk
+from kprod.broker.log.file_names import partition_directory_name
+from kprod.broker.log.log_directory import LogDirectory
+from kprod.broker.log.partition_log import PartitionLog
+from kprod.broker.metadata_file import METADATA_FILE, ClusterFacts, read_facts, write_facts
+from kprod.broker.rejection import DirectoryRejected
+from kprod.broker.scheduler import After
+from kprod.clock import Clock
+from kprod.guarded_log import guarded_logger
+from kprod.model import TopicPartition
+
+_logger = guarded_logger("kprod.broker")
+_DELETE_DELAY_MS = 60_000
+
+
+class Storage(NamedTuple):
+    """Where logs are kept.
+
+    Attributes:
+        disk: Holds the directories.
+        directories: Absolute paths, at least one.
+    """
+
+    disk: Disk
+    directories: tuple[str, ...]
+
+
+class DurableLogs:
+    """The logs of a cluster that keeps them.
+
+    Attributes:
+        is_durable: True.
+    """
+
+    __slots__ = (
+        "_after",
+        "_clock",
+        "_cluster_id",
+        "_directories",
+        "_directory_of",
+        "_disk",
+        "_facts_directory",
+        "_is_open",
+        "_node_id",
+        "is_durable",
+    )
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        cluster_id: str,
+        node_id: int,
+        clock: Clock,
+        after: After,
+    ) -> None:
+        """Name the directories; nothing is touched yet.
+
+        Args:
+            storage: The directories.
+            cluster_id: Of the cluster.
+            node_id: Of its first broker.
+            clock: Wall clock.
+            after: Runs something later.
+        """
+        self.is_durable = True
+        self._disk = storage.disk
+        self._cluster_id = cluster_id
+        self._node_id = node_id
+        self._clock = clock
+        self._after = after
+        self._directories = [LogDirectory(storage.disk, path) for path in storage.directories]
+        self._facts_directory = self._directories[0]
+        self._directory_of: dict[TopicPartition, LogDirectory] = {}
+        self._is_open = False
+
+    def open(self) -> ClusterFacts | None:
+        """Lock all directories and load every partition; see `PartitionLogs.open`."""
+        try:
+            facts = self._open()
+        except BaseException:
+            self.abandon()
+            raise
+        self._is_open = True
+        return facts
+
+    def log_of(self, partition: TopicPartition, topic_id: uuid.UUID) -> PartitionLog:
+        """Give a partition its log; an empty one goes where the fewest are."""
+        directory = self._directory_of.get(partition)
+        if directory is None:
+            directory = min(self._directories, key=lambda it: len(it.logs))
+            self._directory_of[partition] = directory
+        log = directory.logs.get(partition)
+        return directory.create(partition, topic_id) if log is None else log
+
+    def drop(self, partition: TopicPartition) -> None:
+        """Rename a deleted partition's directory now, and remove it later."""
+        directory = self._directory_of.pop(partition)
+        path = directory.delete(partition)
+        self._after(_DELETE_DELAY_MS, lambda: directory.remove(path))
+
+    def write_down(self, facts: ClusterFacts) -> None:
+        """Replace the file with the cluster's facts."""
+        write_facts(self._disk, self._facts_directory.path, facts)
+
+    def close(self, facts: ClusterFacts, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Sync everything, mark each directory as closed, give up all locks."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        try:
+            self.write_down(facts)
+            for directory in self._directories:
+                directory.close(high_watermarks)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Give up descriptors and locks; nothing is written."""
+        self._is_open = False
+        self._disk.close()
+        for directory in self._directories:
+            directory.unlock()
+
+    def _open(self) -> ClusterFacts | None:
+        for directory in self._directories:
+            directory.lock()
+        for directory in self._directories:
+            directory.identify(self._cluster_id, self._node_id, self._clock.timestamp_ms())
+        found = self._found()
+        facts = self._read_facts()
+        if facts is None and found:
+            partition, directory = next(iter(found.items()))
+            raise DirectoryRejected(
+                f"{directory.path} has directories with names of partitions, such as "
+                f"{partition_directory_name(partition)}, and no {METADATA_FILE} knows their topics"
+            )
+        for directory in self._directories:
+            directory.begin()
+        if facts is not None:
+            self._load(facts, found)
+        return facts
+
+    def _found(self) -> dict[TopicPartition, LogDirectory]:
+        found: dict[TopicPartition, LogDirectory] = {}
+        for directory in self._directories:
+            for partition in directory.partitions():
+                other = found.setdefault(partition, directory)
+                if other is not directory:
+                    raise DirectoryRejected(
+                        f"partition {partition} is in {other.path} and in {directory.path}; "
+                        "remove one of the two"
+                    )
+        return found
+
+    def _read_facts(self) -> ClusterFacts | None:
+        known: ClusterFacts | None = None
+        for directory in self._directories:
+            facts = read_facts(self._disk, directory.path)
+            if facts is not None and known is not None:
+                raise DirectoryRejected(
+                    f"{self._facts_directory.path} and {directory.path} both have {METADATA_FILE}"
+                )
+            if facts is not None:
+                known, self._facts_directory = facts, directory
+        return known
+
+    def _load(self, facts: ClusterFacts, found: Mapping[TopicPartition, LogDirectory]) -> None:
+        owners = {
+            TopicPartition(topic.name, index): topic.topic_id
+            for topic in facts.topics
+            for index in range(len(topic.assignment))
+        }
+        for partition, directory in found.items():
+            topic_id = directory.topic_id_of(partition)
+            if topic_id is not None and topic_id == owners.get(partition):
+                directory.load(partition)
+                self._directory_of[partition] = directory
+            elif partition in owners and directory.is_empty(partition):
+                continue  # made by a broker that ended before it could write the topic's id
+            else:
+                new_name = directory.put_aside(partition)
+                _logger.warning(
+                    "%s/%s is of no topic of the cluster; it is kept as %s",
+                    directory.path,
+                    partition,
+                    new_name,
+                )
+        for partition in owners:
+            if partition not in self._directory_of:
+                _logger.warning("partition %s has no directory; it begins empty", partition)

@@ -1,0 +1,212 @@
+"""One of the broker's directories: its lock, its mark, its checkpoints, its partitions.
+
+Thread-safety: the broker's thread.
+Source: Kafka LogManager (4.3), for one of its log directories.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping
+
+from kprod.broker.log.checkpoint import (
+    CHECKPOINTS,
+    HIGH_WATERMARKS,
+    RECOVERY_POINTS,
+    START_OFFSETS,
+    TEMPORARY_SUFFIX,
+    Offsets,
+    read_offsets,
+    write_offsets,
+)
+from kprod.broker.log.directory_store import DirectoryStore
+from kprod.broker.log.disk import Disk
+from kprod.broker.log.file_names import (
+    DELETED_DIRECTORY_SUFFIX,
+    STRAY_DIRECTORY_SUFFIX,
+    partition_directory_name,
+    partition_of,
+    retired_directory_name,
+)
+from kprod.broker.log.identity import (
+    IDENTITY_FILE,
+    LOCK_FILE,
+    DirectoryIdentity,
+    mark_clean_close,
+    new_directory_id,
+    read_identity,
+    read_topic_id,
+    take_clean_close,
+    write_identity,
+    write_topic_id,
+)
+from kprod.broker.log.loading import Loaded, load_log
+from kprod.broker.log.partition_log import PartitionLog
+from kprod.broker.metadata_file import METADATA_FILE
+from kprod.broker.rejection import DirectoryRejected
+from kprod.guarded_log import guarded_logger
+from kprod.model import TopicPartition
+
+_INDEX_INTERVAL_BYTES = 4_096
+_OURS = frozenset({*CHECKPOINTS, IDENTITY_FILE, METADATA_FILE})
+_SPACE = uuid.UUID("6b70726f-6400-4000-8000-726574697265")
+_logger = guarded_logger("kprod.broker")
+
+
+class LogDirectory:
+    """A directory with some of the cluster's partitions.
+
+    Attributes:
+        path: Its path, absolute.
+        logs: Of the partitions that were loaded or made.
+        was_clean: Whether the last broker that used it closed it.
+    """
+
+    __slots__ = (
+        "_disk",
+        "_recovery_points",
+        "_release",
+        "_start_offsets",
+        "logs",
+        "path",
+        "was_clean",
+    )
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        """Name a directory; nothing is touched yet."""
+        self._disk = disk
+        self._release: Callable[[], None] | None = None
+        self._recovery_points: Offsets = {}
+        self._start_offsets: Offsets = {}
+        self.path = path
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.was_clean = False
+
+    def lock(self) -> None:
+        """Make the directory if it does not exist, and take its lock.
+
+        Raises:
+            DirectoryRejected: It is in use.
+            OSError: It cannot be made or written.
+        """
+        self._disk.make_directory(self.path)
+        self._release = self._disk.lock(f"{self.path}/{LOCK_FILE}")
+
+    def identify(self, cluster_id: str, node_id: int, timestamp_ms: int) -> None:
+        """Check whose directory it is; a new one is made the cluster's.
+
+        Args:
+            cluster_id: Of this cluster.
+            node_id: Of its first broker.
+            timestamp_ms: Wall clock, for a new directory's id.
+
+        Raises:
+            DirectoryRejected: It is another cluster's.
+        """
+        known = read_identity(self._disk, self.path)
+        if known is None:
+            directory_id = new_directory_id(self.path, timestamp_ms)
+            identity = DirectoryIdentity(cluster_id, node_id, directory_id)
+            write_identity(self._disk, self.path, identity)
+        elif known.cluster_id != cluster_id:
+            raise DirectoryRejected(
+                f"{self.path} is of cluster {known.cluster_id!r}, this one is {cluster_id!r}"
+            )
+
+    def partitions(self) -> list[TopicPartition]:
+        """List the partitions that have a directory here."""
+        names = [it.name for it in self._disk.entries(self.path) if it.is_directory]
+        return [it for it in map(partition_of, names) if it is not None]
+
+    def begin(self) -> None:
+        """Take the mark away, read the checkpoints, and remove what was on its way out."""
+        self.was_clean = take_clean_close(self._disk, self.path)
+        self._recovery_points = read_offsets(self._disk, f"{self.path}/{RECOVERY_POINTS}")
+        self._start_offsets = read_offsets(self._disk, f"{self.path}/{START_OFFSETS}")
+        for name, is_directory in self._disk.entries(self.path):
+            path = f"{self.path}/{name}"
+            if is_directory and name.endswith(DELETED_DIRECTORY_SUFFIX):
+                self._disk.remove_directory(path)
+            elif name.endswith(TEMPORARY_SUFFIX) and name.removesuffix(TEMPORARY_SUFFIX) in _OURS:
+                self._disk.remove(path)
+
+    def topic_id_of(self, partition: TopicPartition) -> uuid.UUID | None:
+        """Read which topic a partition's directory is of; None if it does not say."""
+        return read_topic_id(self._disk, self._path_of(partition))
+
+    def is_empty(self, partition: TopicPartition) -> bool:
+        """Whether a partition's directory has nothing in it."""
+        return not self._disk.entries(self._path_of(partition))
+
+    def load(self, partition: TopicPartition) -> Loaded:
+        """Load a partition that has a directory here."""
+        store = DirectoryStore(self._disk, self._path_of(partition))
+        loaded = load_log(store, index_interval_bytes=_INDEX_INTERVAL_BYTES)
+        self.logs[partition] = loaded.log
+        return loaded
+
+    def create(self, partition: TopicPartition, topic_id: uuid.UUID) -> PartitionLog:
+        """Make a partition's directory and its empty log."""
+        path = self._path_of(partition)
+        self._disk.make_directory(path)
+        write_topic_id(self._disk, path, topic_id)
+        self._disk.sync_directory(self.path)
+        store = DirectoryStore(self._disk, path)
+        log = self.logs[partition] = PartitionLog(store, index_interval_bytes=_INDEX_INTERVAL_BYTES)
+        return log
+
+    def put_aside(self, partition: TopicPartition) -> str:
+        """Rename a directory that no topic of the cluster owns; it is kept.
+
+        Returns:
+            Its new name.
+        """
+        return self._retire(partition, STRAY_DIRECTORY_SUFFIX)
+
+    def delete(self, partition: TopicPartition) -> str:
+        """Rename the directory of a deleted partition.
+
+        Returns:
+            Its new path, for `remove`.
+        """
+        del self.logs[partition]
+        return f"{self.path}/{self._retire(partition, DELETED_DIRECTORY_SUFFIX)}"
+
+    def remove(self, path: str) -> None:
+        """Remove the directory of a deleted partition."""
+        self._disk.remove_directory(path)
+
+    def close(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Sync all logs, write the checkpoints, and mark the directory as closed."""
+        for log in self.logs.values():
+            log.sync()
+        ends = {name: log.log_end_offset for name, log in self.logs.items()}
+        write_offsets(self._disk, f"{self.path}/{RECOVERY_POINTS}", ends)
+        starts = {name: log.log_start_offset for name, log in self.logs.items()}
+        write_offsets(
+            self._disk,
+            f"{self.path}/{START_OFFSETS}",
+            {name: offset for name, offset in starts.items() if offset},
+        )
+        watermarks = {name: high_watermarks[name] for name in self.logs if name in high_watermarks}
+        write_offsets(self._disk, f"{self.path}/{HIGH_WATERMARKS}", watermarks)
+        mark_clean_close(self._disk, self.path)
+        self.unlock()
+
+    def unlock(self) -> None:
+        """Give the lock back, if it is held."""
+        if self._release is not None:
+            self._release()
+            self._release = None
+
+    def _retire(self, partition: TopicPartition, suffix: str) -> str:
+        name = partition_directory_name(partition)
+        unique = uuid.uuid5(_SPACE, f"{self.topic_id_of(partition)}/{name}")
+        new_name = retired_directory_name(name, suffix, unique)
+        while self._disk.exists(f"{self.path}/{new_name}"):
+            unique = uuid.uuid5(_SPACE, unique.hex)
+            new_name = retired_directory_name(name, suffix, unique)
+        self._disk.rename(f"{self.path}/{name}", f"{self.path}/{new_name}")
+        self._disk.sync_directory(self.path)
+        return new_name
+
+    def _path_of(self, partition: TopicPartition) -> str:
+        return f"{self.path}/{partition_directory_name(partition)}"

@@ -1,0 +1,91 @@
+"""Where a cluster's partitions get their logs from: memory, or directories.
+
+Thread-safety: the broker's thread.
+Source: kprod's own; Kafka's LogManager for the role.
+"""
+
+import uuid
+from collections.abc import Mapping
+from typing import Protocol
+
+from kprod.broker.log.memory_store import MemoryStore
+from kprod.broker.log.partition_log import PartitionLog
+from kprod.broker.metadata_file import ClusterFacts
+from kprod.model import TopicPartition
+
+
+class PartitionLogs(Protocol):
+    """The logs of all partitions.
+
+    Attributes:
+        is_durable: Whether they survive the process.
+    """
+
+    is_durable: bool
+
+    def open(self) -> ClusterFacts | None:
+        """Load everything; the partitions are then there for `log_of`.
+
+        Returns:
+            What was written down of the cluster; None for a new one.
+
+        Raises:
+            DirectoryRejected: A directory cannot be used.
+            OSError: A file cannot be read or written.
+        """
+
+    def log_of(self, partition: TopicPartition, topic_id: uuid.UUID) -> PartitionLog:
+        """Give a partition its log: the one that was loaded, or an empty one.
+
+        Raises:
+            OSError: It cannot be made.
+        """
+
+    def drop(self, partition: TopicPartition) -> None:
+        """Give up the log of a partition that was deleted."""
+
+    def write_down(self, facts: ClusterFacts) -> None:
+        """Keep what is known of the cluster.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+
+    def close(self, facts: ClusterFacts, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Sync everything and say that it was; a second call does nothing.
+
+        Raises:
+            OSError: Something cannot be written; the next start will then check the logs.
+        """
+
+    def abandon(self) -> None:
+        """Give up all files as they are, as the end of the process would."""
+
+
+class MemoryLogs:
+    """Logs that go with the process."""
+
+    __slots__ = ("is_durable",)
+
+    def __init__(self) -> None:
+        """Keep nothing."""
+        self.is_durable = False
+
+    def open(self) -> ClusterFacts | None:
+        """There is never anything to load."""
+
+    def log_of(self, partition: TopicPartition, topic_id: uuid.UUID) -> PartitionLog:  # noqa: ARG002
+        """Make an empty log."""
+        return PartitionLog(MemoryStore())
+
+    def drop(self, partition: TopicPartition) -> None:
+        """Do nothing: the log goes with its partition."""
+
+    def write_down(self, facts: ClusterFacts) -> None:
+        """Do nothing."""
+
+    def close(self, facts: ClusterFacts, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Do nothing."""
+
+    def abandon(self) -> None:
+        """Do nothing."""

@@ -1,0 +1,181 @@
+"""The operating system's own disk: plain files, read and written at a position.
+
+Files are never mapped: a mapped file that is cut, or that meets a full disk, ends the process with
+SIGBUS. Locks are those that Java takes (`fcntl.lockf`), so that a running Kafka and a broker here
+exclude each other. Such a lock does not exclude its own process, and closing any descriptor of the
+file gives it up; so a table of the process is looked at before the file is opened.
+
+Thread-safety: the broker's thread; locks from any thread.
+Source: Kafka FileRecords and FileLock (4.3).
+"""
+
+import contextlib
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from kprod.broker.log.disk import Entry
+from kprod.broker.log.file_pool import FilePool
+from kprod.broker.rejection import DirectoryRejected
+
+_locked: dict[str, int] = {}  # guarded by: _lock; the process that took each lock
+_lock = threading.Lock()
+
+
+class SystemDisk:
+    """Files by path, their descriptors in a pool."""
+
+    __slots__ = ("_pool",)
+
+    def __init__(self, pool: FilePool | None = None) -> None:
+        """Use the operating system's files.
+
+        Args:
+            pool: Of descriptors; one of its own if not given.
+        """
+        self._pool = FilePool() if pool is None else pool
+
+    def create(self, path: str) -> None:
+        """Make an empty file; one of that name is emptied."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        os.close(os.open(path, flags, 0o644))
+
+    def size(self, path: str) -> int:
+        """Bytes of a file."""
+        return Path(path).stat().st_size
+
+    def modified_ms(self, path: str) -> int:
+        """When a file was changed, in milliseconds since 1970."""
+        return Path(path).stat().st_mtime_ns // 1_000_000
+
+    def read(self, path: str, position: int, count_bytes: int) -> bytes:
+        """Read with one call, and more where it gives less."""
+        descriptor = self._pool.descriptor(path)
+        content = os.pread(descriptor, count_bytes, position)
+        while len(content) < count_bytes:
+            missing = count_bytes - len(content)
+            piece = os.pread(descriptor, missing, position + len(content))
+            if not piece:
+                break
+            content += piece
+        return content
+
+    def write(self, path: str, position: int, content: bytes | memoryview) -> None:
+        """Write all of it; a write that fails leaves the file with its size of before.
+
+        Raises:
+            OSError: The file cannot be written, or cannot be cut back after that.
+        """
+        descriptor = self._pool.descriptor(path)
+        written = 0
+        try:
+            written = os.pwrite(descriptor, content, position)
+            while written < len(content):
+                written += os.pwrite(descriptor, content[written:], position + written)
+        except OSError:
+            if written:
+                os.ftruncate(descriptor, position)
+            raise
+
+    def truncate(self, path: str, size_bytes: int) -> None:
+        """Cut a file."""
+        os.ftruncate(self._pool.descriptor(path), size_bytes)
+
+    def sync(self, path: str) -> None:
+        """Sync a file's bytes, and its size."""
+        os.fsync(self._pool.descriptor(path))
+
+    def sync_directory(self, path: str) -> None:
+        """Sync the names in a directory."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def rename(self, path: str, new_path: str) -> None:
+        """Rename a file or a directory; a file of the new name is replaced."""
+        self._pool.forget(path)
+        self._pool.forget(new_path)
+        if Path(path).is_dir():
+            self._pool.forget_under(path)
+        Path(path).replace(new_path)
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it exists."""
+        self._pool.forget(path)
+        with contextlib.suppress(FileNotFoundError):
+            Path(path).unlink()
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory, unless it exists."""
+        Path(path).mkdir(exist_ok=True)
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory and all that is in it, if it exists."""
+        self._pool.forget_under(path)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def entries(self, path: str) -> list[Entry]:
+        """Everything in a directory, by name."""
+        with os.scandir(path) as found:
+            return sorted(Entry(it.name, it.is_dir()) for it in found)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or a directory of that name."""
+        return Path(path).exists()
+
+    def lock(self, path: str) -> Callable[[], None]:
+        """Take a file's lock; the file is made if it does not exist.
+
+        Returns:
+            What gives the lock back; a second call does nothing.
+
+        Raises:
+            DirectoryRejected: Another process has it, or another cluster of this one.
+        """
+        import fcntl  # noqa: PLC0415 - not there on Windows, where nothing durable is served
+
+        name = str(Path(path).resolve())
+        with _lock:
+            if _locked.get(name) == os.getpid():
+                raise DirectoryRejected(f"{path} is locked by another cluster of this process")
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError):
+                os.close(descriptor)
+                text = f"{path} is locked by another process: a broker runs on this directory"
+                raise DirectoryRejected(text) from None
+            except BaseException:
+                os.close(descriptor)
+                raise
+            _locked[name] = os.getpid()
+        return _Release(name, descriptor)
+
+    def close(self) -> None:
+        """Close all descriptors; may be called again."""
+        self._pool.close()
+
+
+class _Release:
+    """Gives a lock back, once."""
+
+    __slots__ = ("_descriptor", "_name", "_owner_pid")
+
+    def __init__(self, name: str, descriptor: int) -> None:
+        self._name = name
+        self._descriptor: int | None = descriptor
+        self._owner_pid = os.getpid()
+
+    def __call__(self) -> None:
+        with _lock:
+            descriptor, self._descriptor = self._descriptor, None
+            if descriptor is None:
+                return
+            os.close(descriptor)
+            if self._owner_pid == os.getpid():
+                _locked.pop(self._name, None)

@@ -1,0 +1,117 @@
+"""What Kafka keeps in its metadata log: topics, ids, settings, assignments, producer ids.
+
+One JSON file in the first of the cluster's directories, replaced as a whole before a change is
+answered: a topic that a client was told of is there after a crash.
+
+Thread-safety: the broker's thread.
+Source: kprod's own; Kafka's metadata log (KRaft) for the content.
+"""
+
+import dataclasses
+import json
+import uuid
+from typing import Any
+
+from kprod.broker.log.checkpoint import replace_file
+from kprod.broker.log.disk import Disk
+from kprod.broker.log.identity import id_text, id_value
+from kprod.broker.rejection import DirectoryRejected
+
+METADATA_FILE = "kprod-metadata.json"
+_VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """A topic as it is written down.
+
+    Attributes:
+        name: Its name.
+        topic_id: Its id.
+        settings: Its own settings, as text.
+        assignment: Brokers of each partition, the preferred leader first.
+        leader_epochs: Of each partition, as of the last time that this was written.
+    """
+
+    name: str
+    topic_id: uuid.UUID
+    settings: dict[str, str | None]
+    assignment: list[list[int]]
+    leader_epochs: list[int]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """All that is written down of a cluster.
+
+    Attributes:
+        topics: Oldest first.
+        created_count: Topics that were ever made; the next id comes from it.
+        next_producer_id: No id at or above it was given to a producer.
+    """
+
+    topics: list[TopicFacts] = dataclasses.field(default_factory=list)
+    created_count: int = 0
+    next_producer_id: int = 0
+
+
+def write_facts(disk: Disk, directory: str, facts: ClusterFacts) -> None:
+    """Replace the file.
+
+    Raises:
+        OSError: It cannot be written; the old one is still there.
+    """
+    content = {
+        "version": _VERSION,
+        "created_count": facts.created_count,
+        "next_producer_id": facts.next_producer_id,
+        "topics": [
+            dataclasses.asdict(it) | {"topic_id": id_text(it.topic_id)} for it in facts.topics
+        ],
+    }
+    replace_file(disk, f"{directory}/{METADATA_FILE}", json.dumps(content, indent=1).encode())
+
+
+def read_facts(disk: Disk, directory: str) -> ClusterFacts | None:
+    """Read the file.
+
+    Returns:
+        What it says; None if there is none.
+
+    Raises:
+        DirectoryRejected: It cannot be read, or is of another version.
+    """
+    path = f"{directory}/{METADATA_FILE}"
+    if not disk.exists(path):
+        return None
+    try:
+        content = json.loads(disk.read(path, 0, disk.size(path)))
+        version = content["version"]
+        if version != _VERSION:
+            raise DirectoryRejected(f"{path} has version {version!r}; {_VERSION} is known")
+        return ClusterFacts(
+            topics=[_topic(it) for it in content["topics"]],
+            created_count=int(content["created_count"]),
+            next_producer_id=int(content["next_producer_id"]),
+        )
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise DirectoryRejected(f"{path} cannot be read: {error!r}") from None
+
+
+def _topic(entry: dict[str, Any]) -> TopicFacts:
+    assignment = [[int(node_id) for node_id in nodes] for nodes in entry["assignment"]]
+    if not assignment or not all(assignment):
+        raise ValueError(f"topic {entry['name']!r} has no partition, or one without a broker")
+    epochs = [int(epoch) for epoch in entry["leader_epochs"]]
+    if len(epochs) != len(assignment):
+        raise ValueError(f"topic {entry['name']!r} has {len(epochs)} leader epochs")
+    settings = {
+        str(name): None if it is None else str(it) for name, it in entry["settings"].items()
+    }
+    return TopicFacts(
+        name=str(entry["name"]),
+        topic_id=id_value(entry["topic_id"]),
+        settings=settings,
+        assignment=assignment,
+        leader_epochs=epochs,
+    )

@@ -1,0 +1,139 @@
+"""A cluster with a directory: what was there is there after a close, and after a kill."""
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kprod.broker import EmbeddedCluster
+from kprod.broker.rejection import DirectoryRejected
+from kprod.errors import ConfigError
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+from tests.broker.world import World, batch
+
+
+def topic_id_of(world: World, name: str) -> uuid.UUID:
+    """The id that Metadata tells."""
+    answer = world.client().ask(ApiKey.METADATA, 12, {"topics": [{"name": name}]})
+    topic_id: uuid.UUID = answer["topics"][0]["topic_id"]
+    return topic_id
+
+
+@pytest.mark.parametrize("end", ["close", "kill"])
+def test_everything_is_there_again(tmp_path: Path, end: str) -> None:
+    """Topics with their ids and settings, records, offsets, high watermarks."""
+    world = World(data_dir=tmp_path / "kept", topics={"orders": 2})
+    world.cluster.create_topic("small", 1, settings={"max.message.bytes": "300"})
+    client = world.client()
+    assert [client.produced(batch(3))["base_offset"] for _ in range(4)] == [0, 3, 6, 9]
+    topic_ids = [topic_id_of(world, name) for name in ("orders", "small")]
+    before = world.cluster.batches("orders")
+    epoch = world.cluster.describe("orders", 0).leader_epoch
+    getattr(world.cluster, end)()
+
+    world = World(data_dir=tmp_path / "kept", topics={"orders": 2})
+
+    assert world.cluster.batches("orders") == before
+    assert [topic_id_of(world, name) for name in ("orders", "small")] == topic_ids
+    view = world.cluster.describe("orders", 0)
+    assert (view.log_end_offset, view.high_watermark) == (12, 12)
+    assert view.leader_epoch > epoch
+    client = world.client()
+    assert client.produced(batch(1))["base_offset"] == 12
+    big = client.produced(batch(40), topic="small")
+    assert big["error_code"] == ErrorCode.MESSAGE_TOO_LARGE
+    world.cluster.close()
+
+
+@pytest.mark.parametrize("end", ["close", "kill"])
+def test_a_retried_batch_is_a_duplicate_after_a_restart(tmp_path: Path, end: str) -> None:
+    """A producer whose answer was lost asks again; its id is given to nobody else."""
+    world = World(data_dir=tmp_path, topics={"orders": 1})
+    fields: dict[str, Any] = {"producer_id": new_producer_id(world), "producer_epoch": 0}
+    sent = [batch(2, base_sequence=sequence, **fields) for sequence in (0, 2)]
+    assert [world.client().produced(it)["base_offset"] for it in sent] == [0, 2]
+    getattr(world.cluster, end)()
+
+    world = World(data_dir=tmp_path, topics={"orders": 1})
+
+    assert new_producer_id(world) > fields["producer_id"]
+    again = world.client().produced(sent[1])
+    assert (again["error_code"], again["base_offset"]) == (ErrorCode.NONE, 2)
+    gap = world.client().produced(batch(1, base_sequence=9, **fields))
+    assert gap["error_code"] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    following = world.client().produced(batch(1, base_sequence=4, **fields))
+    assert following["base_offset"] == 4
+    world.cluster.close()
+
+
+def test_a_deleted_topic_does_not_come_back(tmp_path: Path) -> None:
+    """Made again, it has another id and none of the old records."""
+    world = World(data_dir=tmp_path, topics={"orders": 1})
+    world.client().produced(batch(1))
+    topic_id = topic_id_of(world, "orders")
+    world.cluster.delete_topic("orders")
+    world.cluster.create_topic("orders", 1)
+    world.cluster.kill()
+
+    world = World(data_dir=tmp_path, topics={})
+
+    assert topic_id_of(world, "orders") != topic_id
+    assert world.cluster.batches("orders") == {0: []}
+    world.cluster.close()
+
+
+def new_producer_id(world: World) -> int:
+    """Ask for one."""
+    answer = world.client().ask(
+        ApiKey.INIT_PRODUCER_ID,
+        4,
+        {"transactional_id": None, "producer_id": -1, "producer_epoch": -1},
+    )
+    producer_id: int = answer["producer_id"]
+    return producer_id
+
+
+def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
+    """By a cluster of this process; after its end it is free."""
+    first = World(data_dir=tmp_path)
+    with pytest.raises(DirectoryRejected, match="locked by another cluster"):
+        World(data_dir=tmp_path)
+    first.cluster.close()
+
+    World(data_dir=tmp_path).cluster.close()
+
+
+def test_what_does_not_fit_the_directory_is_refused(tmp_path: Path) -> None:
+    """Another number of partitions, or fewer brokers than replicas; nothing is changed by it."""
+    World(data_dir=tmp_path, topics={"orders": 2}).cluster.close()
+    with pytest.raises(ConfigError, match="3 partitions, and has 2 on disk"):
+        World(data_dir=tmp_path, topics={"orders": 3})
+    with pytest.raises(DirectoryRejected, match=r"replicas on brokers \[2\]"):
+        World(data_dir=tmp_path, brokers=2)
+
+    world = World(data_dir=tmp_path, topics={"orders": 2})
+    assert set(world.cluster.batches("orders")) == {0, 1}
+    world.cluster.close()
+
+
+def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    """Names that could be a partition's, and no word of a cluster: refused by name."""
+    (tmp_path / "holidays-2024").mkdir()
+    (tmp_path / "holidays-2024" / "beach.jpg").write_bytes(b"sand")
+
+    with pytest.raises(DirectoryRejected, match="holidays-2024"):
+        World(data_dir=tmp_path)
+
+    assert (tmp_path / "holidays-2024" / "beach.jpg").read_bytes() == b"sand"
+
+
+def test_one_directory_or_several(tmp_path: Path) -> None:
+    """Both together, or one twice, is a mistake."""
+    with pytest.raises(ConfigError, match="both given"):
+        EmbeddedCluster(data_dir=tmp_path, data_dirs=[tmp_path])
+    with pytest.raises(ConfigError, match="twice"):
+        EmbeddedCluster(data_dirs=[tmp_path, tmp_path])
+    with pytest.raises(TypeError, match="data_dir="):
+        EmbeddedCluster(data_dirs=str(tmp_path))
