@@ -1,0 +1,130 @@
+"""How much of the sender's work is hidden behind the caller's, or the other way round.
+
+Caller and sender of one producer are timed alone and together, on the same records:
+
+* *caller alone*: the producer has no sender thread, so records are encoded into batches and nothing
+  else happens; when the memory is full, everything is purged, off the clock;
+* *sender alone*: batches that were filled before, off the clock, are compressed, sent and settled
+  by the sender's own turns on the only thread;
+* *together*: an ordinary producer, from the first `send` until all is acknowledged.
+
+Hidden share = (caller alone + sender alone − together) ÷ the shorter of the two, per record: 1
+means that the longer one alone decides, 0 that they take turns. It can be below 0, since taking
+turns costs time.
+
+Thread-safety: one producer a process, on the main thread.
+"""
+
+import time
+from collections.abc import Mapping
+
+from real_work_clients import run_kprod
+from real_work_shapes import Shape
+
+import kprod
+from kprod._core.clock import SystemClock
+from kprod.errors import BufferTimeout, KprodError
+from kprod.producer.producer import engine_of
+from kprod.producer.wiring import Environment
+
+MEMORY_BYTES = 128 << 20
+BLOCK = 10_000
+
+
+def measure_shares(address: str, topic: str, shape: Shape, seconds: float) -> Mapping[str, float]:
+    """Measure the three times of one shape, one after the other.
+
+    Args:
+        address: `host:port` of a broker in another process.
+        topic: Exists.
+        shape: What to send.
+        seconds: Least time of each of the three.
+
+    Returns:
+        Nanoseconds per record: `caller_ns`, `sender_ns`, `together_ns`; and `hidden_share`.
+    """
+    caller_ns = _caller_alone_ns(address, topic, shape, seconds)
+    sender_ns = _sender_alone_ns(address, topic, shape, seconds)
+    together = run_kprod(address, topic, shape, seconds)
+    together_ns = together["elapsed_s"] * 1e9 / together["count"]
+    return {
+        "caller_ns": caller_ns,
+        "sender_ns": sender_ns,
+        "together_ns": together_ns,
+        "hidden_share": (caller_ns + sender_ns - together_ns) / min(caller_ns, sender_ns),
+    }
+
+
+class _Threadless:
+    """A producer without a sender thread, whose topic is open."""
+
+    def __init__(self, address: str, topic: str, shape: Shape) -> None:
+        self.topic = topic
+        self.records = shape.records(BLOCK)
+        self._clock = SystemClock()
+        self.producer = kprod.Producer(
+            bootstrap_servers=address,
+            buffer_memory=MEMORY_BYTES,
+            max_block_ms=0,
+            environment=Environment(is_threaded=False),
+            compression_type=shape.codec,
+        )
+        self._engine = engine_of(self.producer)
+        while topic not in self._engine.path.topics:
+            try:
+                self.producer.send(topic, b"warm")
+            except KprodError:
+                self.take_turn()
+        self.drain()
+
+    def take_turn(self) -> None:
+        """Take one turn of the sender."""
+        self._engine.run_once(self._clock.now_ms())
+
+    def fill(self) -> int:
+        """Send until memory is full; return how many records were accepted."""
+        send, topic, count = self.producer.send, self.topic, 0
+        try:
+            while True:
+                for key, value in self.records:
+                    send(topic, value, key=key)
+                    count += 1
+        except BufferTimeout:
+            return count
+
+    def drain(self) -> None:
+        """Take turns until every record is settled."""
+        self._engine.flush_soon()
+        while self._engine.accumulator.incomplete():
+            self.take_turn()
+
+    def purge(self) -> None:
+        """Drop every record; their futures fail."""
+        self.producer.purge()
+        self.take_turn()
+
+
+def _caller_alone_ns(address: str, topic: str, shape: Shape, seconds: float) -> float:
+    threadless = _Threadless(address, topic, shape)
+    threadless.fill()  # touches the memory for the first time
+    threadless.purge()
+    count, spent_s = 0, 0.0
+    while spent_s < seconds:
+        started = time.perf_counter()
+        count += threadless.fill()
+        spent_s += time.perf_counter() - started
+        threadless.purge()
+    threadless.producer.close(0)
+    return spent_s * 1e9 / count
+
+
+def _sender_alone_ns(address: str, topic: str, shape: Shape, seconds: float) -> float:
+    threadless = _Threadless(address, topic, shape)
+    count, spent_s = 0, 0.0
+    while spent_s < seconds:
+        count += threadless.fill()
+        started = time.perf_counter()
+        threadless.drain()
+        spent_s += time.perf_counter() - started
+    threadless.producer.close(0)
+    return spent_s * 1e9 / count

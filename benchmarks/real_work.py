@@ -1,0 +1,137 @@
+"""Real work: JSON values, keys, partitions and codecs, beside confluent-kafka in turn.
+
+Each run is a process of its own against a librdkafka mock cluster, and counts only if the end
+offsets sum up to what was sent. Runs of the clients alternate, so that a ratio is of one round. The
+second part is kprod's alone: how much of the sender's work is hidden behind the caller's
+(`hidden_share.py`).
+
+    python benchmarks/real_work.py                              JSON of 330 B, 1,000 keys, 12
+                                                                partitions, each codec: 40 minutes
+    python benchmarks/real_work.py --quick                      a glance
+    … --values 100 1000 --keys 0 1000000 --partitions 1 1000 --codecs none lz4
+    … --peers-only | --shares-only
+
+Source: performance goal G12.
+"""
+
+import argparse
+import itertools
+import json
+import math
+from collections.abc import Mapping
+from functools import partial
+
+import race_brokers
+from measure import child_figures
+from race_brokers import RaceBroker
+from real_work_clients import CLIENTS
+from real_work_shapes import Shape
+from report import Contestant, Report, main
+from report_values import Metric
+
+PEER = "confluent-kafka"
+CODECS = ("none", "lz4", "zstd", "snappy", "gzip")
+SECONDS, SECONDS_QUICK = 30.0, 0.5
+SHARE_SECONDS, SHARE_SECONDS_QUICK = 5.0, 0.3
+ROUNDS = 5
+START_S = 60.0
+SHARES = {"caller alone": "caller_ns", "sender alone": "sender_ns", "together": "together_ns"}
+
+
+def benchmark(report: Report) -> None:
+    """Race on each shape, then measure kprod's hidden share on each."""
+    given = report.options.extra
+    if given.child:
+        print(json.dumps(_run_child(given)))
+        raise SystemExit(0)
+    numbers = itertools.product(given.values, given.keys, given.partitions, given.codecs)
+    shapes = list(itertools.starmap(Shape, numbers))
+    with race_brokers.running("mock") as broker:
+        for shape in shapes if not given.shares_only else ():
+            _race(report, broker, shape)
+        for shape in shapes if not given.peers_only else ():
+            _share(report, broker, shape)
+
+
+def _race(report: Report, broker: RaceBroker, shape: Shape) -> None:
+    seconds = report.options.extra.seconds or report.pick(SECONDS, SECONDS_QUICK)
+    metrics = [
+        Metric(f"{shape.label}: rate", "records/s"),
+        Metric(f"{shape.label}: CPU per record", "us", more_is_better=False),
+    ]
+    contestants = [
+        Contestant(name, partial(_measure, broker, shape, name, seconds)) for name in CLIENTS
+    ]
+    report.compare(contestants, metric=metrics, baseline=PEER, rounds=report.pick(ROUNDS, 1))
+
+
+def _share(report: Report, broker: RaceBroker, shape: Shape) -> None:
+    seconds = report.pick(SHARE_SECONDS, SHARE_SECONDS_QUICK)
+    rounds = []
+    for _ in range(report.options.rounds or report.pick(ROUNDS, 1)):
+        with broker.topic("share", shape.partitions) as topic:
+            rounds.append(_child("share", broker, topic, shape, seconds))
+    time_each = Metric(f"{shape.label}: time", "ns per record", more_is_better=False)
+    for series, name in SHARES.items():
+        report.add(time_each, series, [figures[name] for figures in rounds])
+    share = Metric(f"{shape.label}: hidden share", "of the shorter time")
+    report.add(share, "kprod", [figures["hidden_share"] for figures in rounds])
+
+
+def _measure(broker: RaceBroker, shape: Shape, name: str, seconds: float) -> Mapping[str, float]:
+    """One run; counted only if the broker has every record once."""
+    with broker.topic(name, shape.partitions) as topic:
+        figures = _child(name, broker, topic, shape, seconds)
+        end_offset = broker.end_offset(topic, shape.partitions)
+    if not math.isclose(end_offset, figures["offset"], abs_tol=0.5):
+        raise RuntimeError(
+            f"{name} sent {figures['offset']:,.0f} records, the broker has {end_offset:,}"
+        )
+    return {
+        f"{shape.label}: rate": figures["count"] / figures["elapsed_s"],
+        f"{shape.label}: CPU per record": figures["cpu_s"] * 1e6 / figures["count"],
+    }
+
+
+def _child(  # noqa: PLR0917 - what a run is made of
+    name: str, broker: RaceBroker, topic: str, shape: Shape, seconds: float
+) -> Mapping[str, float]:
+    return child_figures(
+        [
+            __file__,
+            *("--child", name, "--address", broker.address, "--topic", topic),
+            *("--values", str(shape.value_bytes), "--keys", str(shape.keys)),
+            *("--partitions", str(shape.partitions), "--codecs", shape.codec),
+            *("--seconds", str(seconds)),
+        ],
+        timeout_s=START_S + 20 * seconds,
+    )
+
+
+def _run_child(given: argparse.Namespace) -> Mapping[str, float]:
+    shape = Shape(given.values[0], given.keys[0], given.partitions[0], given.codecs[0])
+    if given.child in CLIENTS:
+        return CLIENTS[given.child](given.address, given.topic, shape, given.seconds)
+    from hidden_share import measure_shares  # noqa: PLC0415 - kprod, which its peers do without
+
+    return measure_shares(given.address, given.topic, shape, given.seconds)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--values", nargs="+", type=int, default=[330], metavar="BYTES")
+    parser.add_argument(
+        "--keys", nargs="+", type=int, default=[1_000], help="0: records without key"
+    )
+    parser.add_argument("--partitions", nargs="+", type=int, default=[12])
+    parser.add_argument("--codecs", nargs="+", choices=CODECS, default=CODECS)
+    parser.add_argument("--seconds", type=float, help="of each run; 30 by default")
+    parts = parser.add_mutually_exclusive_group()
+    parts.add_argument("--peers-only", action="store_true", help="no hidden share")
+    parts.add_argument("--shares-only", action="store_true", help="no peer")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--address", help=argparse.SUPPRESS)
+    parser.add_argument("--topic", help=argparse.SUPPRESS)
+
+
+if __name__ == "__main__":
+    main("Real work: JSON, keys, partitions, codecs", benchmark, arguments=_arguments)
