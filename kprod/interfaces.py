@@ -1,17 +1,20 @@
 """What an application may bring of its own: the shapes that kprod calls.
 
 All are Protocols: nothing needs to be inherited or registered. Serializers and partitioners run in
-the thread that calls `send`, interceptors' acknowledgements in the sender thread, and none of them
-while a lock of kprod is held.
+the thread that calls `send`, interceptors' acknowledgements in the sender thread, token providers
+in a thread of their own, and none of them while a lock of kprod is held.
 
 Thread-safety: an implementation is called from every thread that sends.
-Source: kafka-python and aiokafka for the callables' shapes; KIP-42 for interceptors.
+Source: kafka-python and aiokafka for the callables' shapes; KIP-42 for interceptors; KIP-255 for
+tokens.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, Self
 
 from kprod.model import Header, RecordMetadata
+from kprod.secret import Secret
 
 
 class OutgoingRecord(NamedTuple):
@@ -84,3 +87,65 @@ class Interceptor(Protocol):
 
     def close(self) -> None:
         """Release what it holds; called once, after the last acknowledgement."""
+
+
+class _TokenFields(NamedTuple):
+    value: Secret
+    expires_at: float | None
+    principal: str
+    extensions: Mapping[str, str]
+
+
+class Token(_TokenFields):
+    """A bearer token, for SASL's OAUTHBEARER.
+
+    Attributes:
+        value: The token itself.
+        expires_at: Seconds since 1970; None if that is not known.
+        principal: Who it is for, for texts; the broker reads it from the token.
+        extensions: Further fields of the login (RFC 7628), such as Confluent Cloud's
+            `logicalCluster`.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        value: str | Secret,
+        expires_at: float | None = None,
+        principal: str = "",
+        extensions: Mapping[str, str] = MappingProxyType({}),
+    ) -> Self:
+        """Wrap a token; a text becomes a `Secret`.
+
+        Args:
+            value: The token itself.
+            expires_at: Seconds since 1970.
+            principal: Who it is for.
+            extensions: Further fields of the login.
+
+        Returns:
+            It, unchecked.
+        """
+        kept = value if isinstance(value, Secret) else Secret(value)
+        return super().__new__(cls, kept, expires_at, principal, extensions)
+
+
+class TokenProvider(Protocol):
+    """Gives bearer tokens; a function of no arguments that returns the same is as good.
+
+    kprod calls it in a thread of its own, never two at a time: before the first login, again from
+    80 % of a token's life on, and at once when a broker has refused a token. What it raises ends
+    the login that needs it.
+    """
+
+    def token(self) -> "TokenResult | Awaitable[TokenResult]":
+        """Return a token that is valid now.
+
+        Returns:
+            A `Token`; or its text, of which a JWT says itself when it ends; or text and seconds
+            since 1970, maybe with principal and extensions behind them.
+        """
+
+
+TokenResult = Token | str | tuple[Any, ...]

@@ -65,8 +65,15 @@ OWNERS: dict[str, tuple[set[str], str]] = {
     "kprod/broker/sasl/credentials.py": ({"secrets"}, "salts, which no order depends on"),
     "kprod/broker/sasl/delegation_tokens.py": ({"secrets"}, "ids of tokens, as for the salts"),
     "kprod/broker/sasl/verifiers.py": ({"secrets"}, "the server's nonce, as for the salts"),
-    "kprod/network/security.py": ({"secrets"}, "a login's nonce, which no order depends on"),
-    "kprod/config/secret.py": ({"hash"}, "`Secret.__hash__`, for dicts of the application"),
+    "kprod/network/sasl/login_thread.py": (
+        {"threading"},
+        "`LoginJobs`, with its thread, which a `NetworkIO` replaces",
+    ),
+    "kprod/network/sasl/sasl_logins.py": (
+        {"secrets"},
+        "a login's nonce, which no order depends on",
+    ),
+    "kprod/secret.py": ({"hash"}, "`Secret.__hash__`, for dicts of the application"),
 }
 
 # Where a set may be gone through, and why its order does not show.

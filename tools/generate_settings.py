@@ -20,12 +20,12 @@ Generated from the table in `kprod/config` by `make docs`; do not edit. A progra
 `ProducerConfig.parse` checks settings, and takes numbers and flags as texts, too.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from kprod.config.secret import Secret
-from kprod.interfaces import Interceptor, Partitioner
+from kprod.interfaces import Interceptor, Partitioner, TokenProvider
 from kprod.model import Acks, Codec
+from kprod.secret import Secret
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -52,6 +52,10 @@ _BY_KIND = {
     "HostnameCheck": 'bool | Literal["https", "none", ""]',
     "TlsVersionList": "str | Sequence[str]",
     "TlsContextObject": '"SSLContext | None"',
+    "PasswordKind": "str | Secret | Callable[[], str | Secret]",
+    "TokenProviderObject": "TokenProvider | Callable[..., Any] | None",
+    "HttpsUrl": "str",
+    "Extensions": "str | Mapping[str, str]",
 }
 _WIDTH = 96  # within the indentation
 

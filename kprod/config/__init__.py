@@ -12,7 +12,6 @@ from kprod.config.address import Address
 from kprod.config.client_config import ClientConfig
 from kprod.config.producer_config import ProducerConfig
 from kprod.config.reading import given_settings
-from kprod.config.secret import Secret
 from kprod.config.security_config import SecurityConfig
 from kprod.config.settings_slices import (
     AccumulatorSettings,
@@ -22,6 +21,7 @@ from kprod.config.settings_slices import (
     PartitionerSettings,
     SenderSettings,
 )
+from kprod.secret import Secret
 
 __all__ = [
     "AccumulatorSettings",

@@ -15,8 +15,8 @@ from typing import NamedTuple, Protocol
 
 from kprod.config.address import Address, parse_addresses
 from kprod.config.quoting import shown
-from kprod.config.secret import Secret
 from kprod.model import Acks, Codec
+from kprod.secret import Secret
 
 INT32_MAX = 2**31 - 1
 CLIENT_ID_BYTES_MAX = 255

@@ -4,12 +4,12 @@ Generated from the table in `kprod/config` by `make docs`; do not edit. A progra
 `ProducerConfig.parse` checks settings, and takes numbers and flags as texts, too.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from kprod.config.secret import Secret
-from kprod.interfaces import Interceptor, Partitioner
+from kprod.interfaces import Interceptor, Partitioner, TokenProvider
 from kprod.model import Acks, Codec
+from kprod.secret import Secret
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -187,6 +187,89 @@ class ProducerSettings(TypedDict, total=False):
     interceptor_classes: Sequence[Interceptor]
     """Objects that see every record on its way in and every outcome on its way out."""
 
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
+    """How to log in; it must be one that the listener has."""
+
+    sasl_mechanisms: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
+    """How to log in; it must be one that the listener has."""
+
+    sasl_plain_username: str
+    """Who logs in, by PLAIN or SCRAM."""
+
+    sasl_username: str
+    """Who logs in, by PLAIN or SCRAM."""
+
+    sasl_plain_password: str | Secret | Callable[[], str | Secret]
+    """The user's password, for PLAIN or SCRAM, which never sends it. A function is asked before
+    each login, in a thread of its own, so that a password can change."""
+
+    sasl_password: str | Secret | Callable[[], str | Secret]
+    """The user's password, for PLAIN or SCRAM, which never sends it. A function is asked before
+    each login, in a thread of its own, so that a password can change."""
+
+    sasl_scram_tokenauth: bool
+    """Log in with a delegation token by SCRAM: the name is the token's id, the password its HMAC in
+    base64."""
+
+    sasl_oauth_token_provider: TokenProvider | Callable[..., Any] | None
+    """Gives the tokens of OAUTHBEARER, in a thread of its own. `kprod.providers` has some."""
+
+    oauth_cb: TokenProvider | Callable[..., Any] | None
+    """Gives the tokens of OAUTHBEARER, in a thread of its own. `kprod.providers` has some."""
+
+    sasl_oauthbearer_token_file: str
+    """A file that something else keeps new, as Kubernetes does; read for each token."""
+
+    sasl_oauthbearer_token_endpoint_url: str
+    """Where an OIDC server gives tokens for the client's id and secret. It is asked over TLS,
+    directly, and its redirects are not followed."""
+
+    sasl_oauthbearer_client_id: str
+    """The client's id at the OIDC server."""
+
+    sasl_oauthbearer_client_credentials_client_id: str
+    """The client's id at the OIDC server."""
+
+    sasl_oauthbearer_client_secret: str | Secret
+    """The client's secret at the OIDC server."""
+
+    sasl_oauthbearer_client_credentials_client_secret: str | Secret
+    """The client's secret at the OIDC server."""
+
+    sasl_oauthbearer_scope: str
+    """What the token is to be good for."""
+
+    sasl_oauthbearer_extensions: str | Mapping[str, str]
+    """Further fields of the login, such as Confluent Cloud's `logicalCluster`."""
+
+    sasl_oauthbearer_config: str
+    """The argument of a token provider that takes one, as librdkafka's `oauth_cb` does."""
+
+    https_cafile: str
+    """The certificate authorities to trust for the OIDC server, instead of the brokers'."""
+
+    https_ca_location: str
+    """The certificate authorities to trust for the OIDC server, instead of the brokers'."""
+
+    sasl_kerberos_service_name: str
+    """The first part of the brokers' Kerberos principals."""
+
+    sasl_kerberos_principal: str
+    """Who logs in by GSSAPI; the default of the keytab or of the ticket cache otherwise."""
+
+    sasl_kerberos_keytab: str
+    """The keys of GSSAPI's principal; without it, the ticket cache is used. No `kinit` is run."""
+
+    sasl_kerberos_domain_name: str
+    """The host in the brokers' principals, where it is not the one they are asked by."""
+
+    sasl_jaas_config: str | Secret
+    """A login in Java's form, instead of the settings before."""
+
+    sasl_allow_cleartext: bool
+    """Let PLAIN send the password, and OAUTHBEARER the token, without TLS to other addresses than
+    loopback ones."""
+
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     """How to talk to brokers: over TLS (`SSL`, `SASL_SSL`) or not, and with a login (`SASL_…`) or
     without. It must be the listener's."""
@@ -275,27 +358,3 @@ class ProducerSettings(TypedDict, total=False):
 
     ssl_crl_location: str
     """Certificates that were revoked; a broker's must not be among them."""
-
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-    """How to log in; it must be one that the listener has."""
-
-    sasl_mechanisms: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-    """How to log in; it must be one that the listener has."""
-
-    sasl_plain_username: str
-    """Who logs in, by any mechanism."""
-
-    sasl_username: str
-    """Who logs in, by any mechanism."""
-
-    sasl_plain_password: str | Secret
-    """The user's password, by any mechanism. SCRAM never sends it."""
-
-    sasl_password: str | Secret
-    """The user's password, by any mechanism. SCRAM never sends it."""
-
-    sasl_jaas_config: str | Secret
-    """Name and password in Java's form, instead of the two settings before."""
-
-    sasl_allow_cleartext: bool
-    """Let PLAIN send the password without TLS to other addresses than loopback ones."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from kprod.config.jaas import login_of
-from kprod.config.kinds import Flag, SecretText
+from kprod.config.kinds import SecretText
+from kprod.config.login_config import LoginConfig
 from kprod.config.reading import read_settings
-from kprod.config.secret import Secret
 from kprod.config.security_kinds import (
     TLS_VERSIONS,
     HostnameCheck,
@@ -23,18 +23,24 @@ from kprod.config.security_kinds import (
     TlsVersionList,
     UpperChoice,
 )
-from kprod.config.security_rules import SASL_PROTOCOLS, TLS_PROTOCOLS, check_login, check_security
+from kprod.config.security_rules import (
+    SASL_PROTOCOLS,
+    TLS_PROTOCOLS,
+    check_login,
+    check_module,
+    check_security,
+)
 from kprod.config.setting import Group, row, rows
+from kprod.secret import Secret
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecurityConfig:
+class SecurityConfig(LoginConfig):
     """Settings of a client's security.
 
     Thread-safety: immutable.
@@ -169,55 +175,6 @@ class SecurityConfig:
         ),
     )
 
-    sasl_mechanism: str | None = field(
-        default=None,
-        metadata=row(
-            "sasl.mechanism",
-            UpperChoice(choices=MECHANISMS),
-            Group.SECURITY,
-            "How to log in; it must be one that the listener has.",
-            also=("sasl.mechanisms",),
-        ),
-    )
-    sasl_plain_username: str | None = field(
-        default=None,
-        metadata=row(
-            None,
-            PlainText("a name"),
-            Group.SECURITY,
-            "Who logs in, by any mechanism.",
-            also=("sasl.username",),
-        ),
-    )
-    sasl_plain_password: Secret | None = field(
-        default=None,
-        metadata=row(
-            None,
-            SecretText(),
-            Group.SECURITY,
-            "The user's password, by any mechanism. SCRAM never sends it.",
-            also=("sasl.password",),
-        ),
-    )
-    sasl_jaas_config: Secret | None = field(
-        default=None,
-        metadata=row(
-            "sasl.jaas.config",
-            SecretText(),
-            Group.SECURITY,
-            "Name and password in Java's form, instead of the two settings before.",
-        ),
-    )
-    sasl_allow_cleartext: bool = field(
-        default=False,
-        metadata=row(
-            None,
-            Flag(),
-            Group.SECURITY,
-            "Let PLAIN send the password without TLS to other addresses than loopback ones.",
-        ),
-    )
-
     @classmethod
     def parse(cls, settings: Mapping[str, object]) -> Self:
         """Check settings as an application wrote them.
@@ -235,9 +192,9 @@ class SecurityConfig:
         values: dict[str, Any] = {name: default for name, _, default in rows(cls)} | given
         check_security(values["security_protocol"], given)
         if values["sasl_jaas_config"] is not None:
-            login = login_of(values["sasl_jaas_config"].reveal())
-            values["sasl_plain_username"] = login["username"]
-            values["sasl_plain_password"] = Secret(login["password"])
+            mechanism, login = login_of(values["sasl_jaas_config"].reveal())
+            check_module(mechanism, values["sasl_mechanism"])
+            values |= login
         check_login(values["security_protocol"], values)
         return cls(**values)
 
@@ -259,21 +216,41 @@ def is_security_name(written: object) -> bool:
         written: Its name, in any spelling.
 
     Returns:
-        True for names that begin with security, ssl or sasl.
+        True for names that begin with security, ssl, sasl or https, and for `oauth_cb`.
     """
-    return isinstance(written, str) and written.lower().startswith(("security", "ssl", "sasl"))
+    beginnings = ("security", "ssl", "sasl", "https", "oauth_cb")
+    return isinstance(written, str) and written.lower().startswith(beginnings)
 
 
 _ANSWERS = {
     "ssl_protocol": "kprod's name is ssl_enabled_protocols",
     "ssl_truststore_type": "kprod sees what a file is by itself; remove it",
     "ssl_keystore_type": "kprod sees what a file is by itself; remove it",
+    "sasl_oauthbearer_method": "set sasl_oauthbearer_token_endpoint_url for OIDC; remove it",
+    "sasl_login_class": "kprod loads no classes; see sasl_oauth_token_provider",
+    "sasl_kerberos_kinit_cmd": "kprod runs no kinit; set sasl_kerberos_keytab, or keep the ticket"
+    " cache new",
+    "sasl_kerberos_min_time_before_relogin": "kprod runs no kinit; remove it",
+    "ssl_engine_factory_class": "kprod loads no classes; pass an ssl_context",
+    "ssl_provider": "Python's ssl is the only one; remove it",
+    "ssl_secure_random_implementation": "the operating system's is used; remove it",
+    "ssl_keymanager_algorithm": "pass an ssl_context for what its settings do not say",
+    "ssl_trustmanager_algorithm": "pass an ssl_context for what its settings do not say",
+    "ssl_certificate_verify_cb": "pass an ssl_context for what its settings do not say",
+    "ssl_ca_certificate_stores": "the system's authorities are the default; remove it",
+    "ssl_engine_location": "kprod loads no OpenSSL engines; pass an ssl_context",
+    "ssl_engine_id": "kprod loads no OpenSSL engines; pass an ssl_context",
     "ssl_truststore_password": "a PEM file of certificates has no password; remove it",
+}
+
+
+_ENDINGS = {
+    "callback_handler_class": "kprod loads no classes; see sasl_oauth_token_provider",
 }
 
 
 def _advice(written: str) -> str | None:
     name = written.lower().replace(".", "_")
-    if name.startswith("sasl"):
-        return f"this version of kprod logs in by {', '.join(MECHANISMS)} only"
-    return _ANSWERS.get(name)
+    if name in _ANSWERS:
+        return _ANSWERS[name]
+    return next((advice for ending, advice in _ENDINGS.items() if name.endswith(ending)), None)

@@ -6,8 +6,8 @@ Source: Kafka's DefaultSslEngineFactory (clients 4.3.1) for what belongs togethe
 
 from collections.abc import Mapping
 
-from kprod.config.secret import Secret
 from kprod.errors import ConfigError
+from kprod.secret import Secret
 
 TLS_PROTOCOLS = ("SSL", "SASL_SSL")
 SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
@@ -18,6 +18,11 @@ _EITHER = (
     ("ssl_keyfile", "ssl_keydata"),
     ("sasl_jaas_config", "sasl_plain_username"),
     ("sasl_jaas_config", "sasl_plain_password"),
+    ("sasl_jaas_config", "sasl_oauthbearer_client_id"),
+    ("sasl_jaas_config", "sasl_kerberos_keytab"),
+    ("sasl_oauth_token_provider", "sasl_oauthbearer_token_endpoint_url"),
+    ("sasl_oauth_token_provider", "sasl_oauthbearer_token_file"),
+    ("sasl_oauthbearer_token_file", "sasl_oauthbearer_token_endpoint_url"),
 )
 # (given, what it needs one of)
 _NEEDS = (
@@ -25,6 +30,10 @@ _NEEDS = (
     ("ssl_certdata", ("ssl_keydata",)),
     ("ssl_keydata", ("ssl_certdata",)),
     ("ssl_password", ("ssl_certfile", "ssl_keydata")),
+    ("sasl_oauthbearer_client_id", ("sasl_oauthbearer_token_endpoint_url",)),
+    ("sasl_oauthbearer_client_secret", ("sasl_oauthbearer_token_endpoint_url",)),
+    ("sasl_oauthbearer_scope", ("sasl_oauthbearer_token_endpoint_url",)),
+    ("https_cafile", ("sasl_oauthbearer_token_endpoint_url",)),
 )
 
 
@@ -45,7 +54,7 @@ def check_security(protocol: str, given: Mapping[str, object]) -> None:
                 f"{name} is of no use with security_protocol={protocol}, which is not encrypted;"
                 f" set security_protocol={' or '.join(TLS_PROTOCOLS)}, or remove {name}"
             )
-        if name.startswith("sasl_") and protocol not in SASL_PROTOCOLS:
+        if name.startswith(("sasl_", "https_")) and protocol not in SASL_PROTOCOLS:
             raise ConfigError(
                 f"{name} is of no use with security_protocol={protocol}, which logs nobody in;"
                 f" set security_protocol={' or '.join(SASL_PROTOCOLS)}, or remove {name}"
@@ -64,6 +73,36 @@ def check_security(protocol: str, given: Mapping[str, object]) -> None:
             raise ConfigError(f"{name} needs {' or '.join(needed)}, which is not given")
 
 
+_PASSWORDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_OF_MECHANISMS = (
+    ("sasl_plain_", _PASSWORDS),
+    ("sasl_scram_", _PASSWORDS[1:]),
+    ("sasl_oauth", ("OAUTHBEARER",)),
+    ("sasl_kerberos_", ("GSSAPI",)),
+)
+_TOKEN_SOURCES = (
+    "sasl_oauth_token_provider",
+    "sasl_oauthbearer_token_file",
+    "sasl_oauthbearer_token_endpoint_url",
+)
+
+
+def check_module(module: tuple[str, ...], mechanism: str | None) -> None:
+    """Refuse a login in Java's form that is of another mechanism.
+
+    Args:
+        module: The mechanisms that the module is for.
+        mechanism: `sasl_mechanism`; None if it is not given.
+
+    Raises:
+        ConfigError: They do not agree.
+    """
+    if mechanism is not None and mechanism not in module:
+        raise ConfigError(
+            f"sasl_jaas_config is for {' or '.join(module)}, and sasl_mechanism={mechanism}"
+        )
+
+
 def check_login(protocol: str, values: Mapping[str, object]) -> None:
     """Refuse a login that lacks something.
 
@@ -72,20 +111,67 @@ def check_login(protocol: str, values: Mapping[str, object]) -> None:
         values: Of all settings, by field name.
 
     Raises:
-        ConfigError: The mechanism, the name or the password is missing, or cannot be sent.
+        ConfigError: The mechanism or its credentials are missing, or cannot be sent, or there are
+            those of two mechanisms.
     """
     if protocol not in SASL_PROTOCOLS:
         return
+    mechanism = values["sasl_mechanism"]
+    if mechanism is None:
+        names = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI"
+        raise ConfigError(
+            f"sasl_mechanism is missing: security_protocol={protocol} needs it, {names}, as the"
+            " listener has it"
+        )
+    _refuse_others(str(mechanism), values)
+    if mechanism in _PASSWORDS:
+        _check_password(protocol, values)
+    elif mechanism == "OAUTHBEARER":
+        _check_tokens(protocol, values)
+
+
+def _refuse_others(mechanism: str, values: Mapping[str, object]) -> None:
+    """Refuse credentials of a mechanism that is not used."""
+    for name, value in values.items():
+        if (
+            value is None
+            or value is False
+            or (name, value) == ("sasl_kerberos_service_name", "kafka")
+        ):
+            continue
+        for beginning, mechanisms in _OF_MECHANISMS:
+            if name.startswith(beginning) and mechanism not in mechanisms:
+                raise ConfigError(
+                    f"{name} is of no use with sasl_mechanism={mechanism}; set sasl_mechanism="
+                    f"{' or '.join(mechanisms)}, or remove {name}"
+                )
+
+
+def _check_password(protocol: str, values: Mapping[str, object]) -> None:
     for name, what in (
-        ("sasl_mechanism", "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, as the listener has it"),
         ("sasl_plain_username", "who logs in"),
         ("sasl_plain_password", "the user's password"),
     ):
         if values[name] is None:
-            raise ConfigError(f"{name} is missing: security_protocol={protocol} needs it, {what}")
-        fault = _credential_fault(values[name])
+            raise ConfigError(_missing(name, protocol, what))
+        fault = None if callable(values[name]) else _credential_fault(values[name])
         if fault is not None:
             raise ConfigError(f"{name} {fault}")
+
+
+def _check_tokens(protocol: str, values: Mapping[str, object]) -> None:
+    if all(values[name] is None for name in _TOKEN_SOURCES):
+        others = f"or {' or '.join(_TOKEN_SOURCES[1:])}"
+        raise ConfigError(_missing(_TOKEN_SOURCES[0], protocol, others))
+    if values[_TOKEN_SOURCES[2]] is not None:
+        for name in ("sasl_oauthbearer_client_id", "sasl_oauthbearer_client_secret"):
+            if values[name] is None:
+                what = "which the OIDC server knows the client by"
+                raise ConfigError(_missing(name, protocol, what))
+
+
+def _missing(name: str, protocol: str, what: str) -> str:
+    return f"{name} is missing: security_protocol={protocol} needs it, {what}"
 
 
 def _credential_fault(value: object) -> str | None:

@@ -28,6 +28,17 @@ class Event(enum.Enum):
     """A kind of change, and the level of its line."""
 
     CONNECTED = ("connected", logging.INFO, "A connection to a broker can be used.")
+    REAUTHENTICATED = (
+        "logged in again",
+        logging.DEBUG,
+        "A login that a broker limits was made again, on the same connection.",
+    )
+    TOKEN_REFRESHED = ("token refreshed", logging.DEBUG, "The token provider gave another token.")
+    TOKEN_FAILED = (
+        "no token",
+        logging.WARNING,
+        "The token provider failed; again after pauses of 1 s to 60 s.",
+    )
     DISCONNECTED = (
         "disconnected",
         logging.INFO,

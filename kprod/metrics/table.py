@@ -183,6 +183,26 @@ SENDER_ROWS: tuple[Row, ...] = (
     *_total_and_rate(
         "connection-close", "connections", "Connections closed or lost", "connections_closed"
     ),
+    *_total_and_rate("successful-authentication", "logins", "Logins that succeeded", "logins"),
+    *_total_and_rate("failed-authentication", "logins", "Logins that failed", "failed_logins"),
+    *_total_and_rate(
+        "successful-reauthentication",
+        "logins",
+        "Logins that were made again on a connection",
+        "logins_again",
+    ),
+    *_total_and_rate(
+        "failed-reauthentication",
+        "logins",
+        "Logins that were to be made again on a connection, and failed",
+        "failed_logins_again",
+    ),
+    *_average_and_maximum(
+        "reauthentication-latency",
+        "ms",
+        "From the begin of another login on a connection to its end",
+        ("login_again_ms", "logins_again"),
+    ),
     *_total_and_rate("select", "calls", "Turns of the sender", "selects"),
     Row(
         "io-wait-time-ns-total",

@@ -106,6 +106,7 @@ class NetworkClient:
         self._rebootstraps = Rebootstraps()
         self._metadata = metadata
         self.connections = Connections(self._context, metadata)
+        self._context.attach_logins(clock, lambda: self.connections.is_any_ready)
         self._updater = MetadataUpdater(metadata, self, self.connections)
         self._seen_snapshot: ClusterSnapshot | None = None  # whose nodes are known not all to fail
         self._now_ms = timer.now_ms  # newest time seen
@@ -125,7 +126,9 @@ class NetworkClient:
         if self.is_ready(node.node_id, now_ms):
             return True
         connection = self.connections.of(node)
-        if not self._closed and self.connections.connect_delay_ms(node, now_ms) == 0:
+        if connection.state.must_log_in_again(now_ms):
+            connection.log_in_again(now_ms)
+        elif not self._closed and self.connections.connect_delay_ms(node, now_ms) == 0:
             connection.connect(now_ms)
         return False
 
@@ -264,6 +267,8 @@ class NetworkClient:
             connection.serve(events, now_ms)
         for resolution in self._context.io.resolver.take():
             self.connections.on_resolution(resolution, now_ms)
+        while self._context.login_outcomes:
+            self._context.login_outcomes.popleft()()
 
     def wakeup(self) -> None:
         """End the present or the next `poll`'s sleep; any thread."""
@@ -297,9 +302,7 @@ class NetworkClient:
             self.fire_completions()
         if self.direct_path is not None:
             self.direct_path.close()
-        self._context.io.resolver.close()
-        self._context.io.selector.close()
-        self._context.receive_buffer = bytearray()
+        self._context.close()
 
     def close_after_fork(self) -> None:
         """Close all descriptors, whatever state things are in; nobody is told.
@@ -309,6 +312,7 @@ class NetworkClient:
         """
         self._closed = True
         self.connections.close_after_fork()
+        self._context.security.close_after_fork()
         if self.direct_path is not None:
             self.direct_path.close()
         self._context.io.selector.close_after_fork()

@@ -17,7 +17,7 @@ cdef class NodeConnection:
     cdef public object features
     cdef public ConnectionContext _context
     cdef public object _setup
-    cdef public object _handshake
+    cdef public object _session
     cdef public Channel channel
     cdef readonly int events
     cdef public object _on_overdue

@@ -5,7 +5,7 @@ No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
     set-up → handshake → READY → requests and responses → lost → back-off
 
-Names, sockets and TLS are `ConnectionSetup`'s.
+Names, sockets and TLS are `ConnectionSetup`'s, the handshake and further logins `NodeSession`'s.
 
 Whatever goes wrong ends in `drop`: the socket closed, every request in flight completed with an
 error that says whether it was written, the next attempt held back. There is no other way out, so
@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from kprod._core.wire.frames import correlation_id_of
 from kprod.cluster.metadata_response import MetadataResponse
-from kprod.errors import Disconnected, KprodError, without_frames
+from kprod.cluster.refresh_schedule import NEVER_MS
+from kprod.errors import AuthenticationFailed, Disconnected, KprodError, without_frames
 from kprod.guarded_log import guarded_logger
 from kprod.metrics.state_log import Event
 from kprod.model import Node
@@ -43,6 +44,7 @@ from kprod.network.connection_errors import (
 from kprod.network.connection_setup import ConnectionSetup
 from kprod.network.framing import RESPONSE_BYTES_MAX, Frame
 from kprod.network.in_flight import InFlightRequest, InFlightRequests
+from kprod.network.node_session import NodeSession
 from kprod.network.node_state import ConnectionState, NodeState
 from kprod.network.request_task import RequestTask
 from kprod.network.resolver import Resolution
@@ -52,7 +54,6 @@ from kprod.protocol.headers import decode_response_header
 from kprod.timer.timer import TimerTask
 
 if TYPE_CHECKING:
-    from kprod.network.handshake import Handshake
     from kprod.network.negotiation import BrokerFeatures
 
 _logger = guarded_logger(__name__)
@@ -60,7 +61,7 @@ _logger = guarded_logger(__name__)
 # Looked up for each request, and a class of enums is slow to ask.
 _CONNECTING = ConnectionState.CONNECTING
 _TLS_HANDSHAKE = ConnectionState.TLS_HANDSHAKE
-_AUTHENTICATING = ConnectionState.AUTHENTICATING
+_LOGGING_IN = frozenset({ConnectionState.AUTHENTICATING, ConnectionState.REAUTHENTICATING})
 _CHECKING_API_VERSIONS = ConnectionState.CHECKING_API_VERSIONS
 _READY = ConnectionState.READY
 _PREFIX_BYTES = 4  # a frame is told without its length
@@ -89,7 +90,7 @@ class NodeConnection:
         self._setup = ConnectionSetup(self, context)
         self.channel: Channel | None = None
         self.events = 0
-        self._handshake: Handshake | None = None
+        self._session = NodeSession(self, context)
         self._on_overdue = self._on_request_timeout  # bound once, not for each request
         self._idle_timeout: TimerTask | None = None
         self._last_active_ms = 0
@@ -101,12 +102,12 @@ class NodeConnection:
             now_ms: Monotonic.
 
         Returns:
-            True when READY, not throttled, and with room in flight.
+            True when READY, not throttled, let in for a while yet, and with room in flight.
         """
         state = self.state
         return (
             state.current is _READY
-            and now_ms >= state.throttled_until_ms
+            and state.throttled_until_ms <= now_ms < state.send_until_ms
             and self.requests.has_room(self._context.in_flight_max)
         )
 
@@ -189,10 +190,13 @@ class NodeConnection:
         was_connecting = self.state.current is _CONNECTING
         if self.state.current is _CHECKING_API_VERSIONS and type(error) is Disconnected:
             error = early_close_error(error, uses_tls=self._setup.tls is not None)
-        elif self.state.current is _AUTHENTICATING and type(error) is Disconnected:
+        elif self.state.current in _LOGGING_IN and type(error) is Disconnected:
             error = closed_login_error(error)
+        if isinstance(error, AuthenticationFailed):
+            is_again = self.state.is_connected
+            self._context.recorder.login_failed(is_again=is_again)
         self._close_channel()
-        if self.state.is_ready:
+        if self.state.is_connected:
             self._context.recorder.disconnected()
         self._setup.end(tries_next=was_connecting)
         self.state.fail(now_ms, authentication=is_refusal(error))
@@ -225,6 +229,7 @@ class NodeConnection:
 
     def _close_channel(self) -> None:
         self._setup.stop_clock()
+        self._session.end()
         if self._idle_timeout is not None:
             self._idle_timeout.cancel()
             self._idle_timeout = None
@@ -254,38 +259,47 @@ class NodeConnection:
         """See `ConnectionOwner`."""
         self._setup.stop_clock()
         self.state.begin_check()
-        self._handshake = self._context.security.handshake(self.node, self._setup.address)
         self.watch(EVENT_READ)
-        self._send_step(now_ms)
+        self._session.begin(self._setup.address, now_ms)
 
-    def _send_step(self, now_ms: int) -> None:
-        assert self._handshake is not None  # noqa: S101 - begun with the check
-        request, version = self._handshake.request(self.node.node_id, now_ms)
-        self.send(request, version, now_ms)
+    def log_in_again(self, now_ms: int) -> None:
+        """Make the login again; the caller asked `state.must_log_in_again`.
 
-    def _take_step(self, body: memoryview, now_ms: int) -> None:
-        """Hand a response's body to the handshake; then send its next request, or become READY."""
-        handshake = self._handshake
-        assert handshake is not None  # noqa: S101 - begun with the check
-        is_over = handshake.take(body)
-        self.requests.complete_oldest()
-        if not is_over:
-            if handshake.is_logging_in and self.state.current is _CHECKING_API_VERSIONS:
-                self.state.begin_login()
-                handshake.begin_login(now_ms + self._context.request_timeout_ms)
-            self._send_step(now_ms)
+        Args:
+            now_ms: Monotonic.
+        """
+        try:
+            self._session.begin_again(now_ms)
+        except KprodError as error:
+            self.drop(error, now_ms)
+
+    def on_let_in(self, now_ms: int, *, is_again: bool) -> None:
+        """See `SessionOwner`."""
+        if is_again:
+            self._note(Event.REAUTHENTICATED, **self._login_fields(now_ms))
             return
-        self.features = handshake.api_versions.features
-        self.state.become_ready()
+        self.features = self._session.features
         if self.channel is not None:
             self.channel.reader.bytes_max = RESPONSE_BYTES_MAX
         self._context.attempts.succeed(self.node, now_ms)
-        self._throttle(handshake.api_versions.throttle_ms)
+        assert self._session.handshake is not None  # noqa: S101 - it is just over
+        self._throttle(self._session.handshake.api_versions.throttle_ms)
         self._last_active_ms = now_ms
         self._arm_idle_timeout()
         tls = {} if self._setup.tls is None else {"tls": self._setup.tls.description}
-        self._note(Event.CONNECTED, used=str(self._setup.address), **tls)
+        self._note(
+            Event.CONNECTED, used=str(self._setup.address), **tls, **self._login_fields(now_ms)
+        )
         self._context.listener.on_connection_ready(self.node)
+
+    def _login_fields(self, now_ms: int) -> dict[str, object]:
+        fields: dict[str, object] = {}
+        principal = self._context.security.principal
+        if principal:
+            fields["principal"] = principal
+        if self.state.send_until_ms < NEVER_MS:
+            fields["next_login_in_ms"] = self.state.send_until_ms - now_ms
+        return fields
 
     def _note_written(self, channel: Channel, now_ms: int) -> None:
         """Watch for what is awaited now; complete what was awaited no longer than this."""
@@ -316,9 +330,11 @@ class NodeConnection:
         self._context.recorder.responded(self.node.node_id, len(frame) + _PREFIX_BYTES)
         in_flight = self.requests.oldest(correlation_id_of(frame))
         api_key, version = in_flight.request.api_key, in_flight.version
-        if self.state.current is not _READY:
+        if self.state.current is not _READY and self._session.awaits(in_flight.request):
             _, body_offset = decode_response_header(api_key, version, frame)
-            self._take_step(memoryview(frame)[body_offset:], now_ms)
+            self._session.take(memoryview(frame)[body_offset:])
+            self.requests.complete_oldest()
+            self._session.go_on(now_ms)
             return
         body = in_flight.request.decode(version, frame)
         self._complete(in_flight, now_ms, body=body)  # first: without memory it stays in flight

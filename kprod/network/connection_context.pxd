@@ -21,6 +21,8 @@ cdef class ConnectionContext:
     cdef public object completions
     cdef public object receive_buffer
     cdef public ConnectionAttempts attempts
+    cdef public object logins
+    cdef public object login_outcomes
     cdef public int64_t _correlation_id
 
     cpdef int64_t next_correlation_id(self) except -1

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from kprod.clock import Clock
 from kprod.config import NetworkSettings
 from kprod.errors import KprodError
 from kprod.metrics.recorder import Recorder
@@ -27,6 +28,8 @@ from kprod.network.channel import RECEIVE_BUFFER_BYTES
 from kprod.network.epoll_selector import EpollSelector
 from kprod.network.in_flight import CORRELATION_ID_MAX
 from kprod.network.resolver import Resolver, ThreadResolver
+from kprod.network.sasl.login_support import LoginSupport
+from kprod.network.sasl.login_thread import InlineJobs, LoginJobs, LoginThread
 from kprod.network.security import Security
 from kprod.network.selector import Selector, SystemSelector
 from kprod.network.socket_wait import EpollSocketWait, SocketWait
@@ -48,12 +51,14 @@ class NetworkIO:
         resolver: Names.
         connect: Sockets.
         make_socket_wait: Waits for one socket; called only if `selector.can_pause`.
+        logins: Runs what may block of logins; None runs it inline, where it must not block.
     """
 
     selector: Selector
     resolver: Resolver
     connect: Connect
     make_socket_wait: Callable[[], SocketWait] = EpollSocketWait
+    logins: LoginJobs | None = None
 
 
 def system_io(settings: NetworkSettings) -> NetworkIO:
@@ -68,6 +73,7 @@ def system_io(settings: NetworkSettings) -> NetworkIO:
     selector = EpollSelector() if epoll_selector.IS_AVAILABLE else SystemSelector()
     return NetworkIO(
         selector=selector,
+        logins=LoginThread(selector.wakeup),
         resolver=ThreadResolver(selector.wakeup),
         connect=functools.partial(
             connect_plain,
@@ -128,7 +134,27 @@ class ConnectionContext:
         self.completions: deque[tuple[ClientRequest, Outcome]] = deque()
         self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
         self.attempts = ConnectionAttempts(settings, rng)
+        self.logins = io.logins or InlineJobs(io.selector.wakeup)
+        self.login_outcomes = self.logins.outcomes  # looked at in each turn
         self._correlation_id = -1
+
+    def attach_logins(self, clock: Clock, is_connected: Callable[[], bool]) -> None:
+        """Give the client's logins what they need.
+
+        Args:
+            clock: Both instants.
+            is_connected: Whether the client has a connection.
+        """
+        self.security.attach(
+            LoginSupport(self.logins, self.timer, clock, self.rng, self.state_log, is_connected)
+        )
+
+    def close(self) -> None:
+        """Close the I/O, and give its memory back."""
+        self.io.resolver.close()
+        self.logins.close()
+        self.io.selector.close()
+        self.receive_buffer = bytearray()
 
     def next_correlation_id(self) -> int:
         """Number a request.

@@ -135,6 +135,8 @@ class Connections:
             return _CONNECTABLE, -1 if connection is None else connection.state.last_attempt_ms
         if connection.can_send(now_ms):
             return _SENDABLE, len(connection.requests)
+        if connection.state.must_log_in_again(now_ms):
+            return _CONNECTING, 0
         return None if connection.state.is_ready else (_CONNECTING, 0)
 
     def features(self, node_id: int) -> BrokerFeatures | None:
@@ -169,7 +171,7 @@ class Connections:
     @property
     def is_any_ready(self) -> bool:
         """Whether some node is connected."""
-        return any(connection.state.is_ready for connection in self.by_node_id.values())
+        return any(connection.state.is_connected for connection in self.by_node_id.values())
 
     def on_resolution(self, resolution: Resolution, now_ms: int) -> None:
         """Hand a resolved name to every connection that has it.

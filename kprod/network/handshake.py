@@ -2,13 +2,15 @@
 
 A handshake is a list of steps. A step makes a request and reads the body of its response; then it
 asks again, or the next step begins. ApiVersions is the first; a login may follow. No socket here:
-the connection sends what `request` makes, and hands over each response's body.
+the connection sends what `request` makes, and hands over each response's body. A step whose next
+message takes long to make, as a password's or a token's may, says so; it calls when it can go on.
 
 Thread-safety: one thread.
 Source: Kafka's NetworkClient.handleInitiateApiVersionRequests (clients 4.3.1); KIP-35, KIP-511.
 """
 
-from collections.abc import Mapping, Sequence
+import enum
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kprod.network.client_request import ClientRequest, Outcome
@@ -17,11 +19,34 @@ from kprod.network.throttle import requested_throttle_ms
 from kprod.protocol.api import ApiKey
 
 
+class Progress(enum.Enum):
+    """What is to be done next."""
+
+    ASK = "a request can be made"
+    WAIT = "the next message is being made"
+    DONE = "nothing is left"
+
+
 class Step(Protocol):
     """One exchange of a handshake."""
 
     api_key: ApiKey
     """Which request."""
+
+    def prepare(self, resume: Callable[[], None]) -> Progress:
+        """Get ready for the next request.
+
+        Args:
+            resume: Called once on the client's thread, later, if this returns `WAIT`.
+
+        Returns:
+            `DONE` if the step turned out to be over.
+
+        Raises:
+            KprodError: There is no next message.
+        """
+        del resume
+        return Progress.ASK
 
     @property
     def version(self) -> int:
@@ -44,7 +69,7 @@ class Step(Protocol):
         """
 
 
-class ApiVersionsStep:
+class ApiVersionsStep(Step):
     """Asks which versions the broker speaks.
 
     Attributes:
@@ -82,23 +107,28 @@ class ApiVersionsStep:
 
 
 class Handshake:
-    """The steps of one new connection.
+    """The steps of one new connection, or of another login on one that stands.
 
     Attributes:
-        api_versions: The step that every handshake has.
+        api_versions: The step that every connection has.
+        login: The last step; None where nobody logs in.
     """
 
-    __slots__ = ("_login_deadline_ms", "_steps", "api_versions")
+    __slots__ = ("_login_deadline_ms", "_steps", "api_versions", "login")
 
-    def __init__(self, api_versions: ApiVersionsStep, login: Sequence[Step] = ()) -> None:
+    def __init__(
+        self, api_versions: ApiVersionsStep, login: Sequence[Step] = (), *, is_again: bool = False
+    ) -> None:
         """Make a handshake that begins with its first step.
 
         Args:
             api_versions: The first step.
             login: The steps behind it; none where nobody logs in.
+            is_again: Whether the connection stands, and the first step is long over.
         """
         self.api_versions = api_versions
-        self._steps: list[Step] = [api_versions, *login]
+        self.login = login[-1] if login else None
+        self._steps: list[Step] = [*login] if is_again else [api_versions, *login]
         self._login_deadline_ms: int | None = None
 
     @property
@@ -136,21 +166,36 @@ class Handshake:
         )
         return request, step.version
 
-    def take(self, body: memoryview) -> bool:
+    def take(self, body: memoryview) -> None:
         """Hand a response to the present step.
 
         Args:
             body: Without its header.
-
-        Returns:
-            True if all steps are over, False if there is another request to send.
 
         Raises:
             KprodError: The connection cannot be used.
         """
         if self._steps[0].take(body):
             del self._steps[0]
-        return not self._steps
+
+    def go_on(self, resume: Callable[[], None]) -> Progress:
+        """Find out what is next.
+
+        Args:
+            resume: Called once on the client's thread, later, if this returns `WAIT`.
+
+        Returns:
+            `DONE` when all steps are over.
+
+        Raises:
+            KprodError: The connection cannot be used.
+        """
+        while self._steps:
+            progress = self._steps[0].prepare(resume)
+            if progress is not Progress.DONE:
+                return progress
+            del self._steps[0]
+        return Progress.DONE
 
 
 def _ignore(outcome: Outcome) -> None:

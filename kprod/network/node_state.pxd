@@ -9,6 +9,7 @@ cdef class NodeState:
     cdef public int64_t last_attempt_ms
     cdef public int64_t retry_at_ms
     cdef public int64_t throttled_until_ms
+    cdef public int64_t send_until_ms
     cdef public int64_t _setup_failures
     cdef public object _rng
     cdef public object _reconnect_backoff

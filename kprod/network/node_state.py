@@ -16,6 +16,7 @@ import random
 from types import MappingProxyType
 
 from kprod.cluster.backoff import ExponentialBackoff
+from kprod.cluster.refresh_schedule import NEVER_MS
 from kprod.config import NetworkSettings
 from kprod.errors import LocalProtocolError
 
@@ -29,6 +30,7 @@ class ConnectionState(enum.Enum):
     CHECKING_API_VERSIONS = "checking API versions"
     AUTHENTICATING = "logging in"
     READY = "ready"
+    REAUTHENTICATING = "logging in again"
     AUTHENTICATION_FAILED = "authentication failed"
 
 
@@ -64,7 +66,13 @@ TRANSITIONS = MappingProxyType(
         _State.AUTHENTICATING: frozenset(
             {_State.READY, _State.DISCONNECTED, _State.AUTHENTICATION_FAILED}
         ),
-        _State.READY: frozenset({_State.DISCONNECTED}),
+        # A certificate may still be refused by what a broker sends late.
+        _State.READY: frozenset(
+            {_State.REAUTHENTICATING, _State.DISCONNECTED, _State.AUTHENTICATION_FAILED}
+        ),
+        _State.REAUTHENTICATING: frozenset(
+            {_State.READY, _State.DISCONNECTED, _State.AUTHENTICATION_FAILED}
+        ),
         _State.AUTHENTICATION_FAILED: frozenset({_State.CONNECTING}),
     }
 )
@@ -86,6 +94,7 @@ class NodeState:
         self.last_attempt_ms = 0  # of the newest attempt; monotonic
         self.retry_at_ms = 0
         self.throttled_until_ms = 0
+        self.send_until_ms = NEVER_MS  # then the client must log in again
         self._setup_failures = 0  # attempts in a row that did not lead to a standing connection
         self._rng = rng
         self._reconnect_backoff = ExponentialBackoff(
@@ -108,6 +117,22 @@ class NodeState:
     def is_ready(self) -> bool:
         """Whether requests may be sent, throttling aside."""
         return self.current is ConnectionState.READY
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the peer has let this client in, and requests may be in flight."""
+        return self.is_ready or self.current is ConnectionState.REAUTHENTICATING
+
+    def must_log_in_again(self, now_ms: int) -> bool:
+        """Whether the next request needs another login before it.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            True when READY, and the login is nearly over.
+        """
+        return self.is_ready and now_ms >= self.send_until_ms
 
     def can_connect(self, now_ms: int) -> bool:
         """Whether an attempt may be made.
@@ -146,10 +171,19 @@ class NodeState:
         """The peer's versions are known; this client logs in."""
         self._move(ConnectionState.AUTHENTICATING)
 
-    def become_ready(self) -> None:
-        """The peer's versions are known, and it has let this client in."""
+    def begin_login_again(self) -> None:
+        """The login is nearly over, and is made again on the same connection."""
+        self._move(ConnectionState.REAUTHENTICATING)
+
+    def become_ready(self, send_until_ms: int = NEVER_MS) -> None:
+        """The peer's versions are known, and it has let this client in.
+
+        Args:
+            send_until_ms: Monotonic; when the client must log in again.
+        """
         self._move(ConnectionState.READY)
         self.failures = 0
+        self.send_until_ms = send_until_ms
 
     def fail(self, now_ms: int, *, authentication: bool = False) -> None:
         """The attempt failed, or the connection was lost.

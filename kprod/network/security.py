@@ -3,30 +3,31 @@
 Thread-safety: one thread, the client's; made where the client is made.
 """
 
-import ipaddress
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kprod.config import Secret, SecurityConfig
+from kprod.config import SecurityConfig
 from kprod.model import Node
 from kprod.network.address_cursor import SocketAddress
 from kprod.network.framing import RESPONSE_BYTES_MAX_UNAUTHENTICATED, FrameReader
-from kprod.network.handshake import ApiVersionsStep, Handshake, Step
+from kprod.network.handshake import ApiVersionsStep, Handshake
 from kprod.network.transport import Transport
 
 if TYPE_CHECKING:
-    from kprod.network.sasl.login import Login
-    from kprod.network.sasl.sasl_steps import Identity
-    from kprod.network.sasl.scram import SaltedPasswords
+    from kprod.network.sasl.login_support import LoginSupport
+    from kprod.network.sasl.sasl_logins import SaslLogins
     from kprod.network.tls_transport import TlsTransport
-
-_NONCE_BYTES = 18  # 144 bits
 
 
 class Security:
-    """Encrypts connections and makes their handshakes."""
+    """Encrypts connections and makes their handshakes.
 
-    __slots__ = ("_config", "_context", "_passwords")
+    Attributes:
+        logins: Of a client that logs in; None before `attach`, and for one that does not.
+        has_been_let_in: Whether a broker has accepted a login, or there is none.
+    """
+
+    __slots__ = ("_config", "_context", "has_been_let_in", "logins")
 
     def __init__(self, config: SecurityConfig | None = None) -> None:
         """Load what certificates there are.
@@ -35,20 +36,41 @@ class Security:
             config: None for no security at all.
 
         Raises:
-            ConfigError: A file or text of certificates cannot be used.
+            ConfigError: A file or text of certificates cannot be used, or an extra is missing.
         """
         self._config = config or SecurityConfig()
         self._context = None
-        self._passwords: SaltedPasswords | None = None
+        self.logins: SaslLogins | None = None
+        self.has_been_let_in = False
         if self._config.uses_tls:
             from kprod.network.tls_context import TlsContext  # noqa: PLC0415 - loads OpenSSL
 
             self._context = TlsContext(self._config)
+        if self._config.sasl_mechanism == "GSSAPI":
+            from kprod.network.sasl.gss import load_gssapi  # noqa: PLC0415 - needs an extra
+
+            load_gssapi()
+
+    def attach(self, support: "LoginSupport") -> None:
+        """Give logins what they need of the client.
+
+        Args:
+            support: Of the client.
+        """
+        if self._config.uses_sasl:
+            from kprod.network.sasl.sasl_logins import SaslLogins  # noqa: PLC0415 - few log in
+
+            self.logins = SaslLogins(self._config, support)
 
     @property
     def uses_tls(self) -> bool:
         """Whether connections are encrypted."""
         return self._context is not None
+
+    @property
+    def principal(self) -> str:
+        """Who logs in, for texts; empty where nobody does."""
+        return "" if self.logins is None else self.logins.principal
 
     def encrypted(self, below: Transport, node: Node) -> "TlsTransport | None":
         """Put TLS over a transport.
@@ -74,67 +96,52 @@ class Security:
             return FrameReader(bytes_max=RESPONSE_BYTES_MAX_UNAUTHENTICATED)
         return FrameReader()
 
-    def handshake(self, node: Node, address: SocketAddress | None) -> Handshake:
-        """Make the steps of a new connection.
+    def handshake(
+        self, node: Node, address: SocketAddress | None, versions: ApiVersionsStep | None = None
+    ) -> Handshake:
+        """Make the steps of a new connection, or of another login on one.
 
         Args:
             node: Where to.
             address: The one that took the connection.
+            versions: The first step of a connection that stands; None for a new one.
 
         Returns:
             Begun with nothing.
 
         Raises:
-            AuthenticationFailed: A password would be sent in the clear.
+            AuthenticationFailed: A password or a token would be sent in the clear.
         """
-        versions = ApiVersionsStep()
-        return Handshake(versions, self._login_steps(node, address, versions))
+        is_again = versions is not None
+        versions = versions or ApiVersionsStep()
+        steps = () if self.logins is None else self.logins.steps(node, address, versions)
+        return Handshake(versions, steps, is_again=is_again)
 
-    def _login_steps(
-        self, node: Node, address: SocketAddress | None, versions: ApiVersionsStep
-    ) -> Sequence[Step]:
-        config = self._config
-        user, password, mechanism = (
-            config.sasl_plain_username,
-            config.sasl_plain_password,
-            config.sasl_mechanism,
-        )
-        if user is None or password is None or mechanism is None:
-            return ()
-        from kprod.network.sasl.sasl_steps import (  # noqa: PLC0415 - few clients log in
-            Identity,
-            SaslAuthenticateStep,
-            SaslHandshakeStep,
-        )
+    def can_log_in_again(self, resume: Callable[[], None]) -> bool:
+        """Whether another login on a connection can begin at once.
 
-        identity = Identity(node.address, user, mechanism)
-        if mechanism == "PLAIN" and not (config.uses_tls or config.sasl_allow_cleartext):
-            _refuse_cleartext(identity, address)
-        login = self._login(user, password, mechanism)
-        return (
-            SaslHandshakeStep(identity, versions),
-            SaslAuthenticateStep(identity, versions, login),
-        )
+        Args:
+            resume: Called later, if this returns False, when it may be worth asking again.
 
-    def _login(self, user: str, password: Secret, mechanism: str) -> "Login":
-        from kprod.network.sasl.login import PlainLogin  # noqa: PLC0415 - few clients log in
+        Returns:
+            False while a token is being fetched.
+        """
+        return self.logins is None or self.logins.can_log_in_again(resume)
 
-        if mechanism == "PLAIN":
-            return PlainLogin(user, password)
-        import secrets  # noqa: PLC0415 - loads OpenSSL
+    def was_let_in(self) -> None:
+        """Take note that a broker has let the client in."""
+        self.has_been_let_in = True
+        if self.logins is not None and self.logins.tokens is not None:
+            self.logins.tokens.was_let_in()
 
-        from kprod.network.sasl import scram  # noqa: PLC0415
+    def waiting_for(self) -> str:
+        """Say what a login waits for, as the end of a sentence; empty if that is not known."""
+        tokens = None if self.logins is None else self.logins.tokens
+        if tokens is not None and tokens.is_fetching:
+            return "; the token provider has not returned"
+        return "; what makes its next message (sasl_plain_password, Kerberos) has not returned"
 
-        if self._passwords is None:
-            self._passwords = scram.SaltedPasswords(password, scram.SCRAM_HASHES[mechanism])
-        nonce = secrets.token_urlsafe(_NONCE_BYTES)
-        return scram.ScramLogin(user, mechanism, self._passwords, nonce=nonce)
-
-
-def _refuse_cleartext(identity: "Identity", address: SocketAddress | None) -> None:
-    if address is not None and ipaddress.ip_address(address.host.split("%")[0]).is_loopback:
-        return
-    raise identity.failed(
-        f"the password would be sent to {address} in the clear, by PLAIN without TLS; set"
-        " security_protocol=SASL_SSL, or sasl_allow_cleartext=True if the network is trusted"
-    )
+    def close_after_fork(self) -> None:
+        """Forget tokens and derived passwords, in a forked child."""
+        if self.logins is not None:
+            self.logins.close()

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from kprod.config.jaas import login_of
 from kprod.errors import ConfigError
+from kprod.secret import Secret
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -21,7 +22,10 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 )
 def test_a_login_is_read(text: str) -> None:
     """In any order, over several lines, with other options beside."""
-    assert login_of(text) == {"username": "alice", "password": "a;b=c"}
+    assert login_of(text)[1] == {
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": Secret("a;b=c"),
+    }
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
@@ -32,7 +36,10 @@ def test_any_name_and_password(username: str, password: str) -> None:
         return text.replace("\\", "\\\\").replace('"', '\\"')
 
     text = f'{PLAIN} required username="{quoted(username)}" password="{quoted(password)}";'
-    assert login_of(text) == {"username": username, "password": password}
+    assert login_of(text)[1] == {
+        "sasl_plain_username": username,
+        "sasl_plain_password": Secret(password),
+    }
 
 
 @pytest.mark.parametrize(

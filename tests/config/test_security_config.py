@@ -29,6 +29,20 @@ SAMPLES: dict[str, Any] = {
     "sasl_jaas_config": "org.apache.kafka.common.security.plain.PlainLoginModule required"
     ' username="alice" password="canary";',
     "sasl_allow_cleartext": True,
+    "sasl_scram_tokenauth": True,
+    "sasl_oauth_token_provider": str,
+    "sasl_oauthbearer_token_file": "/token",
+    "sasl_oauthbearer_token_endpoint_url": "https://idp.test/token",
+    "sasl_oauthbearer_client_id": "kprod",
+    "sasl_oauthbearer_client_secret": "canary",
+    "sasl_oauthbearer_scope": "kafka",
+    "sasl_oauthbearer_extensions": "logicalCluster=lkc-1",
+    "sasl_oauthbearer_config": "principal=alice",
+    "https_cafile": "/ca.pem",
+    "sasl_kerberos_service_name": "kafka",
+    "sasl_kerberos_principal": "alice",
+    "sasl_kerberos_keytab": "/alice.keytab",
+    "sasl_kerberos_domain_name": "kafka.test",
 }
 NEEDS = {
     "ssl_keyfile": "ssl_certfile",
@@ -62,9 +76,10 @@ def refusal(settings: dict[str, Any]) -> str:
 def test_every_spelling_is_taken(name: str, spelling: str) -> None:
     """Kprod's, Java's and librdkafka's, with dots and with underscores."""
     settings = {"security.protocol": "ssl", spelling: SAMPLES[name]}
-    if name.startswith("sasl"):
+    if name.startswith(("sasl", "https")):
         given = {other for other, it in SPELLINGS if it == spelling}
-        settings = {it: value for it, value in LOGIN.items() if it not in given} | settings
+        login = _login_with(name)
+        settings = {it: value for it, value in login.items() if it not in given} | settings
         settings["security.protocol"] = "sasl_ssl"
         if name == "sasl_jaas_config":
             del settings["sasl_plain_username"], settings["sasl_plain_password"]
@@ -72,7 +87,24 @@ def test_every_spelling_is_taken(name: str, spelling: str) -> None:
         settings[NEEDS[name]] = SAMPLES[NEEDS[name]]
     value = getattr(parsed(settings), name)
     shown = value.reveal() if isinstance(value, Secret) else value
-    assert shown == (("TLSv1.3",) if name == "ssl_enabled_protocols" else SAMPLES[name])
+    converted = {
+        "ssl_enabled_protocols": ("TLSv1.3",),
+        "sasl_oauthbearer_extensions": {"logicalCluster": "lkc-1"},
+    }
+    assert shown == converted.get(name, SAMPLES[name])
+
+
+def _login_with(name: str) -> dict[str, Any]:
+    """Settings of a login that has one more setting."""
+    if name.startswith("sasl_kerberos"):
+        return {"sasl_mechanism": "GSSAPI"}
+    if name in {"sasl_oauth_token_provider", "sasl_oauthbearer_token_file"}:
+        return {"sasl_mechanism": "OAUTHBEARER"}
+    if name.startswith(("sasl_oauthbearer", "https")):
+        names = [f"sasl_oauthbearer_{it}" for it in ("client_id", "client_secret")]
+        names.append("sasl_oauthbearer_token_endpoint_url")
+        return {"sasl_mechanism": "OAUTHBEARER"} | {it: SAMPLES[it] for it in names}
+    return LOGIN | ({"sasl_mechanism": "SCRAM-SHA-256"} if name == "sasl_scram_tokenauth" else {})
 
 
 def test_nothing_is_the_default() -> None:
@@ -125,7 +157,60 @@ def test_the_name_check_in_each_words(written: object, meant: object) -> None:
         ),
         (
             {"security_protocol": "SASL_SSL", **LOGIN, "sasl_mechanism": "GSSAPI"},
-            "must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, not 'GSSAPI'",
+            "sasl_plain_username is of no use with sasl_mechanism=GSSAPI",
+        ),
+        (
+            {"security_protocol": "SASL_SSL", **LOGIN, "sasl_mechanism": "CRAM-MD5"},
+            "must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI, not",
+        ),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"},
+            "sasl_oauth_token_provider is missing",
+        ),
+        (
+            {
+                "security_protocol": "SASL_SSL",
+                "sasl_mechanism": "OAUTHBEARER",
+                "sasl_oauthbearer_token_endpoint_url": "https://idp.test/token",
+            },
+            "sasl_oauthbearer_client_id is missing",
+        ),
+        (
+            {
+                "security_protocol": "SASL_SSL",
+                "sasl_mechanism": "OAUTHBEARER",
+                "sasl_oauth_token_provider": str,
+                "sasl_oauthbearer_token_file": "/token",
+            },
+            "say the same",
+        ),
+        (
+            {
+                "security_protocol": "SASL_SSL",
+                "sasl_mechanism": "OAUTHBEARER",
+                "sasl_oauth_token_provider": str,
+                "sasl_scram_tokenauth": True,
+            },
+            "sasl_scram_tokenauth is of no use with sasl_mechanism=OAUTHBEARER",
+        ),
+        *(
+            (
+                {
+                    "security_protocol": "SASL_SSL",
+                    "sasl_mechanism": "OAUTHBEARER",
+                    "sasl_oauthbearer_token_endpoint_url": url,
+                },
+                "must be a URL that begins with https://",
+            )
+            for url in (
+                "http://idp.test/token",
+                "file:///etc/passwd",
+                "https://user:canary@idp.test/",
+                "https://",
+                "https://idp.test:0/",
+                "https://idp.test/a b",
+                "https://idp.test:99999/",
+            )
         ),
         ({"security_protocol": "SASL_SSL", **LOGIN, "sasl_plain_password": ""}, "is empty"),
         (
@@ -140,7 +225,7 @@ def test_the_name_check_in_each_words(written: object, meant: object) -> None:
             {"security_protocol": "SASL_SSL", **LOGIN, "sasl_jaas_config": "x"},
             "sasl_jaas_config and sasl_plain_username say the same",
         ),
-        ({"sasl_oauth_token_provider": 1}, "kprod logs in by PLAIN, SCRAM-SHA-256"),
+        ({"sasl_oauth_token_provider": 1}, "must be an object with a method token, or a function"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(settings: dict[str, Any], text: str) -> None:

@@ -45,6 +45,7 @@ def test_only_moves_of_the_table_are_possible(
         ConnectionState.CHECKING_API_VERSIONS: lambda state: state.begin_check(),
         ConnectionState.AUTHENTICATING: lambda state: state.begin_login(),
         ConnectionState.READY: lambda state: state.become_ready(),
+        ConnectionState.REAUTHENTICATING: lambda state: state.begin_login_again(),
         ConnectionState.AUTHENTICATION_FAILED: lambda state: state.fail(0, authentication=True),
     }
     state = make()

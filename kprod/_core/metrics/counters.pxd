@@ -22,6 +22,11 @@ cdef class ProducerCounters:
     cdef public int64_t response_bytes
     cdef public int64_t connections_made
     cdef public int64_t connections_closed
+    cdef public int64_t logins
+    cdef public int64_t failed_logins
+    cdef public int64_t logins_again
+    cdef public int64_t failed_logins_again
+    cdef public int64_t login_again_ms
     cdef public int64_t selects
     cdef public int64_t waited_ns
     cdef public int64_t served_ns
@@ -30,6 +35,7 @@ cdef class ProducerCounters:
     cdef public int64_t latency_ms_max
     cdef public int64_t throttled_ms_max
     cdef public int64_t request_bytes_max
+    cdef public int64_t login_again_ms_max
 
 
 cdef class TopicCounters:

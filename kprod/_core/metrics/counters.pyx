@@ -171,6 +171,23 @@ cdef class Counting:
         """Count a usable connection that was lost."""
         self.producer.connections_closed += 1
 
+    def logged_in(self, int64_t latency_ms, *, bint is_again) -> None:
+        """Count a login that succeeded, on a new connection or again on one."""
+        cdef ProducerCounters whole = self.producer
+        if is_again:
+            whole.logins_again += 1
+            whole.login_again_ms += latency_ms
+            whole.login_again_ms_max = max(whole.login_again_ms_max, latency_ms)
+        else:
+            whole.logins += 1
+
+    def login_failed(self, *, bint is_again) -> None:
+        """Count a login that failed."""
+        if is_again:
+            self.producer.failed_logins_again += 1
+        else:
+            self.producer.failed_logins += 1
+
     def falls_asleep(self) -> None:
         """Note that the sender may sleep now."""
         self._asleep_ns = self._clock.now_ns()
@@ -239,6 +256,12 @@ cdef class NotCounting:
 
     def disconnected(self) -> None:
         """See `Counting.disconnected`."""
+
+    def logged_in(self, int64_t latency_ms, *, bint is_again) -> None:
+        """See `Counting.logged_in`."""
+
+    def login_failed(self, *, bint is_again) -> None:
+        """See `Counting.login_failed`."""
 
     def falls_asleep(self) -> None:
         """See `Counting.falls_asleep`."""

@@ -1,21 +1,39 @@
-"""One login by one mechanism: bytes in, bytes out. No socket, clock or thread.
+"""One login by one mechanism: bytes in, bytes out. No socket and no clock.
 
 Thread-safety: one thread.
-Source: RFC 4616 for PLAIN; Kafka's PlainSaslServer (4.3), which wants no other user than the one
-that logs in.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
-from kprod.config import Secret
-from kprod.errors import AuthenticationFailed
+from kprod.errors import AuthenticationFailed, ConnectionFailed
 
 
 class Login(Protocol):
     """The client's side of one exchange."""
 
+    def prepare(self, challenge: bytes | None, resume: Callable[[], None]) -> bool:
+        """Get ready to make the next message.
+
+        Args:
+            challenge: That is answered next; None before the first message.
+            resume: Called once on the client's thread, later, if this returns False.
+
+        Returns:
+            Whether the next message can be made now.
+
+        Raises:
+            AuthenticationFailed: There is none.
+        """
+        del challenge, resume
+        return True
+
     def first(self) -> bytes:
-        """Make the first message."""
+        """Make the first message.
+
+        Raises:
+            AuthenticationFailed: There is none.
+        """
 
     def answer(self, challenge: bytes) -> bytes | None:
         """Read the broker's message.
@@ -30,30 +48,13 @@ class Login(Protocol):
             AuthenticationFailed: The broker is not who it should be, or breaks the mechanism.
         """
 
-
-class PlainLogin:
-    """Name and password in one message."""
-
-    __slots__ = ("_password", "_user")
-
-    def __init__(self, user: str, password: Secret) -> None:
-        """Know who logs in.
+    def refusal(self, error: AuthenticationFailed) -> ConnectionFailed:
+        """Hear that the broker refused the login.
 
         Args:
-            user: Without a character NUL.
-            password: As the name.
+            error: With the broker's text.
+
+        Returns:
+            It, or another to raise in its place.
         """
-        self._user = user
-        self._password = password
-
-    def first(self) -> bytes:
-        """See `Login`."""
-        return b"\0".join((b"", self._user.encode(), self._password.reveal().encode()))
-
-    def answer(self, challenge: bytes) -> bytes | None:
-        """See `Login`; there is nothing more to say."""
-        if challenge:
-            raise AuthenticationFailed(
-                f"the broker answered the login by PLAIN with {len(challenge)} bytes more"
-            )
-        return None
+        return error

@@ -7,12 +7,12 @@ Thread-safety: one thread.
 Source: Kafka's SaslClientAuthenticator (clients 4.3.1); KIP-43, KIP-152, KIP-255.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from kprod._core.wire.wire_bounds import Bounds
 from kprod.errors import AuthenticationFailed
-from kprod.network.handshake import ApiVersionsStep
+from kprod.network.handshake import ApiVersionsStep, Progress, Step
 from kprod.network.sasl.login import Login
 from kprod.peer_text import peer_text
 from kprod.protocol.api import ApiKey
@@ -20,6 +20,7 @@ from kprod.protocol.api_versions import choose_version
 from kprod.protocol.codec import response_codec
 from kprod.protocol.error_table import ErrorCode
 
+LIFETIME_MS_MAX = 365 * 24 * 3_600_000
 ROUNDS_MAX = 10  # a broker that asks for ever must not be answered for ever
 _BOUNDS = Bounds(memory_bytes=1 << 20)
 _HANDSHAKE_VERSIONS = (1, 1)  # in version 0 bare tokens follow, as before Kafka 1.0
@@ -31,7 +32,7 @@ class Identity(NamedTuple):
 
     Attributes:
         address: The broker's, `host:port`.
-        user: The name.
+        user: The name; empty where the mechanism's own messages say it.
         mechanism: How.
     """
 
@@ -51,7 +52,7 @@ class Identity(NamedTuple):
         return AuthenticationFailed(f"cannot connect to broker {self.address}: {why}")
 
 
-class SaslHandshakeStep:
+class SaslHandshakeStep(Step):
     """Says by which mechanism the client logs in."""
 
     __slots__ = ("_identity", "_versions")
@@ -96,57 +97,92 @@ class SaslHandshakeStep:
         return True
 
 
-class SaslAuthenticateStep:
-    """Carries the messages of one login."""
+class SaslAuthenticateStep(Step):
+    """Carries the messages of one login.
 
-    __slots__ = ("_identity", "_login", "_message", "_rounds", "_versions")
+    Attributes:
+        lifetime_ms: How long the login lasts, from its last response; 0 for as long as the
+            connection.
+    """
+
+    __slots__ = (
+        "_challenge",
+        "_identity",
+        "_is_over",
+        "_login",
+        "_message",
+        "_rounds",
+        "_versions",
+        "lifetime_ms",
+    )
 
     api_key = ApiKey.SASL_AUTHENTICATE
 
     def __init__(self, identity: Identity, versions: ApiVersionsStep, login: Login) -> None:
-        """Make a step that has sent nothing yet.
+        """Make a step that has said nothing yet.
 
         Args:
             identity: Who, and how.
-            versions: An earlier step.
-            login: The mechanism's.
+            versions: The first step of the connection.
+            login: Makes and reads messages.
         """
         self._identity = identity
         self._versions = versions
         self._login = login
+        self._challenge: bytes | None = None  # the broker's last message; None before the first
         self._message: bytes | None = None
+        self._is_over = False
         self._rounds = 0
+        self.lifetime_ms = 0
 
     @property
     def version(self) -> int:
         """See `Step`."""
         return _version(self.api_key, self._versions, _AUTHENTICATE_VERSIONS)
 
+    def prepare(self, resume: Callable[[], None]) -> Progress:
+        """See `Step`."""
+        if self._message is None and not self._is_over:
+            try:
+                if not self._login.prepare(self._challenge, resume):
+                    return Progress.WAIT
+                self._speak()
+            except AuthenticationFailed as error:
+                raise self._identity.failed(str(error)) from error.__cause__
+        return Progress.DONE if self._is_over else Progress.ASK
+
+    def _speak(self) -> None:
+        if self._challenge is None:
+            self._message = self._login.first()
+            return
+        self._message = self._login.answer(self._challenge)
+        self._is_over = self._message is None
+        if not self._is_over and self._rounds >= ROUNDS_MAX:
+            raise AuthenticationFailed(f"the login was not over after {ROUNDS_MAX} messages")
+
     def request_body(self) -> Mapping[str, Any]:
         """See `Step`; a message is forgotten when it is handed out."""
         message, self._message = self._message, None
-        return {"auth_bytes": self._login.first() if message is None else message}
+        return {"auth_bytes": message}
 
     def take(self, body: memoryview) -> bool:
-        """See `Step`."""
+        """See `Step`; whether the login is over is found when its answer is read."""
         answer = response_codec(self.api_key, self.version).decode(body, _BOUNDS)
         code, identity = answer["error_code"], self._identity
         if code:
             said = peer_text(answer["error_message"] or f"error {code}")
-            raise identity.failed(
-                f"the broker refused user {peer_text(identity.user)!r} ({identity.mechanism}):"
-                f" {said}"
+            raise self._login.refusal(
+                identity.failed(f"the broker refused {self._refused_whom()}: {said}")
             )
         self._rounds += 1
-        try:
-            self._message = self._login.answer(bytes(answer["auth_bytes"]))
-        except AuthenticationFailed as error:
-            raise identity.failed(str(error)) from None
-        if self._message is None:
-            return True
-        if self._rounds >= ROUNDS_MAX:
-            raise identity.failed(f"the login was not over after {ROUNDS_MAX} messages")
+        self._challenge = bytes(answer["auth_bytes"])
+        self.lifetime_ms = min(max(answer.get("session_lifetime_ms", 0), 0), LIFETIME_MS_MAX)
         return False
+
+    def _refused_whom(self) -> str:
+        identity = self._identity
+        who = f"user {peer_text(identity.user)!r}" if identity.user else "the login"
+        return f"{who} ({identity.mechanism})"
 
 
 def _version(api_key: ApiKey, versions: ApiVersionsStep, wanted: tuple[int, int]) -> int:

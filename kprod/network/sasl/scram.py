@@ -3,7 +3,7 @@
 The password is used as it is, in UTF-8. RFC 5802 would have it normalised (SASLprep); Kafka does
 not, and a client that does cannot log in with every password.
 
-Thread-safety: one thread; `SaltedPasswords` too.
+Thread-safety: one thread; `SaltedPasswords` two, the client's and its login thread.
 Source: RFC 5802, RFC 7677; Kafka's ScramFormatter and ScramSaslClient (clients 4.3.1).
 """
 
@@ -12,14 +12,20 @@ import binascii
 import hashlib
 import hmac
 import re
+from typing import TYPE_CHECKING
 
-from kprod.config import Secret
 from kprod.errors import AuthenticationFailed
+from kprod.network.sasl.login import Login
+from kprod.network.sasl.passwords import Password, present_password
 from kprod.peer_text import peer_text
+
+if TYPE_CHECKING:
+    from kprod.secret import Secret
 
 SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS_MIN = 4_096  # RFC 7677's
 ITERATIONS_MAX = 1_000_000  # some 0.4 s; a broker must not keep this client busy
+QUICK_ITERATIONS_MAX = 16_384  # some 7 ms; Kafka's own most
 MESSAGE_BYTES_MAX = 4_096
 _SALTED_MAX = 8  # brokers of one cluster give one user the same salt
 _SERVER_FIRST = re.compile(
@@ -31,18 +37,31 @@ _SERVER_FINAL = re.compile(r"v=([A-Za-z0-9+/=]+)(?:,[a-zA-Z]=[^,]*)*")
 class SaltedPasswords:
     """The results of a slow function, so that another connection costs nothing."""
 
-    __slots__ = ("_found", "_hash_name", "_password")
+    __slots__ = ("_found", "_hash_name", "_of", "_password")
 
-    def __init__(self, password: Secret, hash_name: str) -> None:
+    def __init__(self, password: Password, hash_name: str) -> None:
         """Begin with none.
 
         Args:
-            password: Any.
+            password: Any, or a function that is asked for it each time.
             hash_name: `sha256` or `sha512`.
         """
         self._password = password
+        self._of: Secret | None = None  # the password that `_found` was made of
         self._hash_name = hash_name
         self._found: dict[tuple[bytes, int], bytes] = {}
+
+    def has(self, salt: bytes, iterations: int) -> bool:
+        """Whether `salted` would be quick.
+
+        Args:
+            salt: The broker's.
+            iterations: Of any number.
+
+        Returns:
+            True for few iterations, and for what was derived before.
+        """
+        return iterations <= QUICK_ITERATIONS_MAX or (salt, iterations) in self._found
 
     def salted(self, salt: bytes, iterations: int) -> bytes:
         """Derive a key; slow the first time, 2 ms for each 4,096 iterations.
@@ -53,29 +72,45 @@ class SaltedPasswords:
 
         Returns:
             The salted password.
+
+        Raises:
+            AuthenticationFailed: The function that gives the password has none.
         """
+        password = present_password(self._password)
+        if password != self._of:
+            self._found, self._of = {}, password
         found = self._found.get((salt, iterations))
         if found is None:
             if len(self._found) >= _SALTED_MAX:
                 self._found.clear()
             found = hashlib.pbkdf2_hmac(
-                self._hash_name, self._password.reveal().encode(), salt, iterations
+                self._hash_name, password.reveal().encode(), salt, iterations
             )
             self._found[salt, iterations] = found
         return found
+
+    def forget(self) -> None:
+        """Drop what was derived."""
+        self._found, self._of = {}, None
 
     def __repr__(self) -> str:
         """Show nothing of them."""
         return f"<{type(self).__name__}>"
 
 
-class ScramLogin:
-    """The client's side of one exchange; a `Login`."""
+class ScramLogin(Login):
+    """The client's side of one exchange."""
 
     __slots__ = ("_bare", "_hash_name", "_nonce", "_passwords", "_signature")
 
     def __init__(
-        self, user: str, mechanism: str, passwords: SaltedPasswords, *, nonce: str
+        self,
+        user: str,
+        mechanism: str,
+        passwords: SaltedPasswords,
+        *,
+        nonce: str,
+        is_token: bool = False,
     ) -> None:
         """Begin an exchange.
 
@@ -84,13 +119,31 @@ class ScramLogin:
             mechanism: A key of `SCRAM_HASHES`.
             passwords: Of that hash.
             nonce: Printable, without commas; never used before.
+            is_token: Whether user and password are a delegation token's id and its HMAC (KIP-48).
         """
         name = user.replace("=", "=3D").replace(",", "=2C")
-        self._bare = f"n={name},r={nonce}"
+        self._bare = f"n={name},r={nonce}{',tokenauth=true' if is_token else ''}"
         self._nonce = nonce
         self._hash_name = SCRAM_HASHES[mechanism]
         self._passwords = passwords
         self._signature: bytes | None = None  # that the broker must show
+
+    def may_block(self, challenge: bytes | None) -> bool:
+        """Whether the reply takes long to make.
+
+        Args:
+            challenge: The broker's message; None before the first.
+
+        Returns:
+            True for many iterations that were not done before.
+        """
+        if challenge is None or self._signature is not None or len(challenge) > MESSAGE_BYTES_MAX:
+            return False
+        match = _SERVER_FIRST.fullmatch(challenge.decode(errors="replace"))
+        try:
+            return match is not None and not self._passwords.has(_decoded(match[2]), int(match[3]))
+        except AuthenticationFailed:
+            return False
 
     def first(self) -> bytes:
         """See `Login`."""

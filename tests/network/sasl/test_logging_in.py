@@ -1,5 +1,6 @@
 """A producer that logs in at an embedded broker, or is told why not."""
 
+import random
 import threading
 from typing import Any
 
@@ -7,12 +8,17 @@ import pytest
 
 from kprod import Producer
 from kprod.broker import BrokerSecurity, EmbeddedCluster
+from kprod.clock import ManualClock
 from kprod.config import SecurityConfig
 from kprod.errors import AuthenticationFailed, KprodError, MetadataTimeout
+from kprod.metrics.state_log import StateLog
 from kprod.model import Node
 from kprod.network.address_cursor import SocketAddress
 from kprod.network.framing import RESPONSE_BYTES_MAX_UNAUTHENTICATED
+from kprod.network.sasl.login_support import LoginSupport
+from kprod.network.sasl.login_thread import InlineJobs
 from kprod.network.security import Security
+from kprod.timer.timer import Timer
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 USERS = {"alice": "canary-1", "a=b,c": "pa①ss wörd"}
@@ -120,7 +126,7 @@ def test_java_s_form_of_a_login() -> None:
 
 def security(**settings: Any) -> Security:
     """Of a client that logs in by PLAIN."""
-    return Security(
+    made = Security(
         SecurityConfig.parse(
             {
                 "security_protocol": "SASL_PLAINTEXT",
@@ -131,6 +137,14 @@ def security(**settings: Any) -> Security:
             }
         )
     )
+    clock = ManualClock()
+    timer = Timer(clock.now_ms())
+    made.attach(
+        LoginSupport(
+            InlineJobs(lambda: None), timer, clock, random.Random(1), StateLog("a"), lambda: False
+        )
+    )
+    return made
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "2001:db8::1"])

@@ -7,8 +7,9 @@ import pytest
 
 from kprod.config import Secret
 from kprod.errors import AuthenticationFailed, UnsupportedVersion
-from kprod.network.handshake import ApiVersionsStep, Handshake
-from kprod.network.sasl.login import PlainLogin
+from kprod.network.handshake import ApiVersionsStep, Handshake, Progress
+from kprod.network.sasl.login import Login
+from kprod.network.sasl.plain import PlainLogin
 from kprod.network.sasl.sasl_steps import (
     ROUNDS_MAX,
     Identity,
@@ -25,7 +26,7 @@ VERSIONS: Mapping[int, tuple[int, int]] = {
 }
 
 
-class Endless:
+class Endless(Login):
     """A login that always has something to say."""
 
     def first(self) -> bytes:
@@ -60,10 +61,12 @@ class Exchange:
 
     def answer(self, api_key: ApiKey, **body: Any) -> bool:
         """Send the next request, and take this answer to it."""
+        assert self.handshake.go_on(print) is Progress.ASK
         request, version = self.handshake.request(7, 0)
         assert request.api_key is api_key
         self.sent = request.body
-        return self.handshake.take(memoryview(response_codec(api_key, version).encode(body)))
+        self.handshake.take(memoryview(response_codec(api_key, version).encode(body)))
+        return self.handshake.go_on(print) is Progress.DONE
 
     def begin(self) -> "Exchange":
         """Agree on the mechanism."""

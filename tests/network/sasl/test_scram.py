@@ -8,7 +8,7 @@ from kprod.broker.sasl.credentials import Credentials
 from kprod.broker.sasl.verifiers import ScramVerifier
 from kprod.config import Secret
 from kprod.errors import AuthenticationFailed
-from kprod.network.sasl.login import PlainLogin
+from kprod.network.sasl.plain import PlainLogin
 from kprod.network.sasl.scram import SCRAM_HASHES, SaltedPasswords, ScramLogin
 
 # RFC 7677, section 3.

@@ -1,0 +1,237 @@
+"""The handshake of one connection, and the login that must be made again before it is over.
+
+A broker may limit how long a login lasts (KIP-368). The client logs in again on the same
+connection, behind the requests in flight, and only when it has another request to send: at 85 to
+95 % of the lifetime the connection takes no further request until the broker has let the client in
+again. Responses to what was sent before are taken as ever, since a broker answers in order.
+
+Invariants.
+    At most one request of a handshake is in flight.
+    While a login is made again nothing else is sent.
+    A handshake ends within `request_timeout_ms`, the making of its messages included.
+
+Not on the direct path: a connection that must log in again is left to the sender.
+
+Thread-safety: one thread.
+Source: Kafka's SaslClientAuthenticator and KafkaChannel (clients 4.3.1); KIP-368.
+"""
+
+import functools
+from typing import TYPE_CHECKING, Protocol
+
+from kprod.cluster.refresh_schedule import NEVER_MS
+from kprod.errors import AuthenticationFailed, KprodError
+from kprod.model import Node
+from kprod.network.address_cursor import SocketAddress
+from kprod.network.client_request import ClientRequest
+from kprod.network.connection_context import ConnectionContext
+from kprod.network.handshake import Handshake, Progress
+from kprod.network.node_state import ConnectionState, NodeState
+from kprod.timer.timer import TimerTask
+
+if TYPE_CHECKING:
+    from kprod.network.negotiation import BrokerFeatures
+
+LOGIN_AGAIN_MS_MIN = 1_100  # sooner after a login a broker refuses another
+_HELD_BACK_MS = 1_000  # before the end of a login nothing is sent without another
+_ASK_AGAIN_MS = 1_000
+
+
+class SessionOwner(Protocol):
+    """The connection."""
+
+    node: Node
+    state: NodeState
+
+    def send(self, request: ClientRequest, version: int, now_ms: int) -> None:
+        """Send a request."""
+
+    def drop(self, error: KprodError, now_ms: int) -> None:
+        """Give up the connection because of an error."""
+
+    def on_let_in(self, now_ms: int, *, is_again: bool) -> None:
+        """Take note that requests may be sent."""
+
+
+class NodeSession:
+    """The handshakes of one node's connections.
+
+    Attributes:
+        handshake: The newest; None before the first.
+    """
+
+    __slots__ = (
+        "_address",
+        "_asked",
+        "_began_ms",
+        "_context",
+        "_ends_ms",
+        "_owner",
+        "_timeout",
+        "handshake",
+    )
+
+    def __init__(self, owner: SessionOwner, context: ConnectionContext) -> None:
+        """Begin without a connection.
+
+        Args:
+            owner: Sends the requests.
+            context: What the client's connections share.
+        """
+        self._owner = owner
+        self._context = context
+        self._address: SocketAddress | None = None
+        self.handshake: Handshake | None = None
+        self._asked: ClientRequest | None = None
+        self._timeout: TimerTask | None = None
+        self._began_ms = 0
+        self._ends_ms = NEVER_MS  # the login, as far as the broker said
+
+    @property
+    def features(self) -> "BrokerFeatures | None":
+        """What the broker said of itself; None before."""
+        return None if self.handshake is None else self.handshake.api_versions.features
+
+    def awaits(self, request: ClientRequest) -> bool:
+        """Whether the response to a request is this handshake's.
+
+        Args:
+            request: In flight.
+
+        Returns:
+            True for the request that it sent last.
+        """
+        return request is self._asked
+
+    def begin(self, address: SocketAddress | None, now_ms: int) -> None:
+        """Begin the handshake of a new connection.
+
+        Args:
+            address: The one that took the connection.
+            now_ms: Monotonic.
+
+        Raises:
+            AuthenticationFailed: A password would be sent in the clear.
+        """
+        self._address = address
+        self._began_ms = now_ms
+        self.handshake = self._context.security.handshake(self._owner.node, address)
+        self.go_on(now_ms)
+
+    def begin_again(self, now_ms: int) -> None:
+        """Begin another login, if what it needs is there; else ask for that, and wait a little.
+
+        Args:
+            now_ms: Monotonic.
+
+        Raises:
+            AuthenticationFailed: A password would be sent in the clear.
+        """
+        state, security = self._owner.state, self._context.security
+        assert self.handshake is not None  # noqa: S101 - the connection stands
+        if not security.can_log_in_again(functools.partial(self._allow_again, self.handshake)):
+            # A late token is asked for each second; that costs nothing until near the end.
+            state.send_until_ms = min(now_ms + _ASK_AGAIN_MS, self._ends_ms - _HELD_BACK_MS)
+            return
+        self._began_ms = now_ms
+        versions = self.handshake.api_versions
+        self.handshake = security.handshake(self._owner.node, self._address, versions)
+        state.begin_login_again()
+        self._begin_login(now_ms)
+        self.go_on(now_ms)
+
+    def take(self, body: memoryview) -> None:
+        """Read the response to the request that was sent last.
+
+        Args:
+            body: Without its header.
+
+        Raises:
+            KprodError: The connection cannot be used.
+        """
+        assert self.handshake is not None  # noqa: S101 - something was asked
+        self.handshake.take(body)
+        self._asked = None
+
+    def go_on(self, now_ms: int) -> None:
+        """Send the next request, wait for what it needs, or end the handshake.
+
+        Args:
+            now_ms: Monotonic.
+
+        Raises:
+            KprodError: The connection cannot be used.
+        """
+        handshake, state = self.handshake, self._owner.state
+        assert handshake is not None  # noqa: S101 - begun
+        if handshake.is_logging_in and state.current is ConnectionState.CHECKING_API_VERSIONS:
+            state.begin_login()
+            self._begin_login(now_ms)
+        progress = handshake.go_on(functools.partial(self._resume, handshake))
+        if progress is Progress.ASK:
+            self._asked, version = handshake.request(self._owner.node.node_id, now_ms)
+            self._owner.send(self._asked, version, now_ms)
+        elif progress is Progress.DONE:
+            self._finish(handshake, now_ms)
+
+    def end(self) -> None:
+        """Forget the connection: it is closed."""
+        self._stop_clock()
+        self.handshake = self._asked = None
+        self._owner.state.send_until_ms = NEVER_MS
+
+    def _begin_login(self, now_ms: int) -> None:
+        assert self.handshake is not None  # noqa: S101 - begun
+        deadline_ms = now_ms + self._context.request_timeout_ms
+        self.handshake.begin_login(deadline_ms)
+        self._timeout = TimerTask(self._on_timeout)
+        self._context.timer.add_at(deadline_ms, self._timeout)
+
+    def _finish(self, handshake: Handshake, now_ms: int) -> None:
+        self._stop_clock()
+        is_again = self._owner.state.current is ConnectionState.REAUTHENTICATING
+        lifetime_ms = getattr(handshake.login, "lifetime_ms", 0)
+        mark_ms = self._ends_ms = NEVER_MS
+        if lifetime_ms:
+            self._ends_ms = now_ms + lifetime_ms
+            share = self._context.rng.uniform(0.85, 0.95)
+            mark_ms = now_ms + max(int(lifetime_ms * share), LOGIN_AGAIN_MS_MIN)
+        self._owner.state.become_ready(mark_ms)
+        if handshake.login is not None:
+            self._context.security.was_let_in()
+            self._context.recorder.logged_in(now_ms - self._began_ms, is_again=is_again)
+        self._owner.on_let_in(now_ms, is_again=is_again)
+
+    def _stop_clock(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
+
+    def _resume(self, handshake: Handshake) -> None:
+        """Go on, as what was waited for is there."""
+        if handshake is not self.handshake:
+            return  # of a connection that is closed
+        now_ms = max(self._context.timer.now_ms, self._began_ms)
+        try:
+            self.go_on(now_ms)
+        except KprodError as error:
+            self._owner.drop(error, now_ms)
+
+    def _allow_again(self, handshake: Handshake) -> None:
+        """Let the next request begin another login at once."""
+        if handshake is self.handshake and self._owner.state.send_until_ms != NEVER_MS:
+            self._owner.state.send_until_ms = min(
+                self._owner.state.send_until_ms, self._context.timer.now_ms
+            )
+
+    def _on_timeout(self) -> None:
+        self._timeout = None
+        if self._asked is not None:
+            return  # the broker is late, which the request's own deadline tells
+        allowed_ms = self._context.request_timeout_ms
+        error = AuthenticationFailed(
+            f"cannot connect to broker {self._owner.node.address}: the login was not over within"
+            f" {allowed_ms} ms (request_timeout_ms)"
+            f"{self._context.security.waiting_for()}"
+        )
+        self._owner.drop(error, self._context.timer.now_ms)

@@ -1,0 +1,134 @@
+"""The thread for whatever of a login may block: tokens, passwords, Kerberos, slow derivations.
+
+All of it may be the application's code or a server's answer, which may take long, raise or never
+come. So it runs here, with no lock held, and its outcome is taken by the client's loop like a name
+that was resolved. `close` waits for none of it.
+
+Invariants.
+    Jobs run one after another, in the order of their arrival.
+    Each outcome is told at most once, on the client's thread; after `close` none is.
+
+Thread-safety: any thread. `_lock` guards `_jobs`, `_is_running` and `_is_closed`.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kprod.errors import without_frames
+
+Job = Callable[[], Any]
+OnDone = Callable[[Any, BaseException | None], None]
+"""Called with what a job returned, or with what it raised."""
+
+
+class LoginJobs(Protocol):
+    """Runs jobs.
+
+    Attributes:
+        outcomes: Each to be called once, on the client's thread.
+    """
+
+    outcomes: deque[Callable[[], None]]
+
+    def run(self, job: Job, on_done: OnDone) -> None:
+        """Run a job soon; never blocks.
+
+        Args:
+            job: May block and raise.
+            on_done: Told its outcome by way of `outcomes`.
+        """
+
+    def close(self) -> None:
+        """Forget all jobs; one that is under way ends on its own."""
+
+
+class LoginThread:
+    """Runs jobs on one daemon thread, which lives while there are any."""
+
+    def __init__(self, wakeup: Callable[[], None]) -> None:
+        """Begin without a thread.
+
+        Args:
+            wakeup: Called on the thread when there is an outcome.
+        """
+        self.outcomes: deque[Callable[[], None]] = deque()
+        self._wakeup = wakeup
+        self._lock = threading.RLock()  # guards: _jobs, _is_running, _is_closed
+        self._jobs: deque[tuple[Job, OnDone]] = deque()
+        self._is_running = False
+        self._is_closed = False
+
+    def run(self, job: Job, on_done: OnDone) -> None:
+        """See `LoginJobs`."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._jobs.append((job, on_done))
+            if self._is_running:
+                return
+            self._is_running = True
+        try:
+            threading.Thread(target=self._work, name="kprod-login", daemon=True).start()
+        except RuntimeError:  # no more threads, or an interpreter that is ending
+            self._work()
+
+    def close(self) -> None:
+        """See `LoginJobs`."""
+        with self._lock:
+            self._is_closed = True
+            self._jobs.clear()
+            self.outcomes.clear()
+            self._wakeup = _ignore  # a job under way must not keep the client alive
+
+    def _work(self) -> None:
+        while (next_one := self._next()) is not None:
+            outcome = _outcome(*next_one)
+            with self._lock:
+                if not self._is_closed:
+                    self.outcomes.append(outcome)
+                wakeup = self._wakeup
+            wakeup()
+
+    def _next(self) -> tuple[Job, OnDone] | None:
+        with self._lock:
+            if self._jobs:
+                return self._jobs.popleft()
+            self._is_running = False
+            return None
+
+
+class InlineJobs:
+    """Runs each job at once, where there are no threads; its outcome is told a turn later."""
+
+    def __init__(self, wakeup: Callable[[], None]) -> None:
+        """Begin.
+
+        Args:
+            wakeup: Ends the client's sleep.
+        """
+        self.outcomes: deque[Callable[[], None]] = deque()
+        self._wakeup = wakeup
+
+    def run(self, job: Job, on_done: OnDone) -> None:
+        """See `LoginJobs`."""
+        self.outcomes.append(_outcome(job, on_done))
+        self._wakeup()
+
+    def close(self) -> None:
+        """See `LoginJobs`."""
+        self.outcomes.clear()
+
+
+def _outcome(job: Job, on_done: OnDone) -> Callable[[], None]:
+    try:
+        found = job()
+    except BaseException as error:  # noqa: BLE001 - application code, on a thread of ours
+        failure = without_frames(error)  # frames hold passwords and tokens
+        return lambda: on_done(None, failure)
+    return lambda: on_done(found, None)
+
+
+def _ignore() -> None:
+    """Wake nobody."""

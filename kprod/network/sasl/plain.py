@@ -1,0 +1,39 @@
+"""PLAIN: name and password in one message.
+
+Thread-safety: one thread.
+Source: RFC 4616; Kafka's PlainSaslServer (4.3), which wants no other user than the one that logs
+in.
+"""
+
+from kprod.errors import AuthenticationFailed
+from kprod.network.sasl.login import Login
+from kprod.network.sasl.passwords import Password, present_password
+
+
+class PlainLogin(Login):
+    """Name and password in one message."""
+
+    __slots__ = ("_password", "_user")
+
+    def __init__(self, user: str, password: Password) -> None:
+        """Know who logs in.
+
+        Args:
+            user: Without a character NUL.
+            password: As the name, or a function that is asked for it.
+        """
+        self._user = user
+        self._password = password
+
+    def first(self) -> bytes:
+        """See `Login`."""
+        password = present_password(self._password)
+        return b"\0".join((b"", self._user.encode(), password.reveal().encode()))
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        """See `Login`; there is nothing more to say."""
+        if challenge:
+            raise AuthenticationFailed(
+                f"the broker answered the login by PLAIN with {len(challenge)} bytes more"
+            )
+        return None

@@ -1,0 +1,77 @@
+"""A login whose messages are made on the login thread.
+
+Thread-safety: one thread, the client's; the login that is wrapped runs on the login thread.
+"""
+
+from collections.abc import Callable
+
+from kprod.errors import AuthenticationFailed, ConnectionFailed
+from kprod.network.sasl.login import Login
+from kprod.network.sasl.login_thread import LoginJobs
+from kprod.peer_text import peer_text
+
+
+class ThreadedLogin(Login):
+    """A login whose messages are made on the login thread, since that may take long."""
+
+    __slots__ = ("_failure", "_is_said", "_jobs", "_login", "_may_block", "_message")
+
+    def __init__(
+        self, login: Login, jobs: LoginJobs, may_block: Callable[[bytes | None], bool]
+    ) -> None:
+        """Wrap a login.
+
+        Args:
+            login: Its methods run on the login thread, one at a time, where they may block.
+            jobs: The login thread.
+            may_block: Says of a challenge, None for the first message, whether the reply to it
+                may take long; if not it is made at once, on the client's thread.
+        """
+        self._login = login
+        self._jobs = jobs
+        self._may_block = may_block
+        self._is_said = False
+        self._message: bytes | None = None
+        self._failure: BaseException | None = None
+
+    def prepare(self, challenge: bytes | None, resume: Callable[[], None]) -> bool:
+        """See `Login`."""
+        if not self._is_said and not self._may_block(challenge):
+            self._message, self._is_said = self._say(challenge), True
+        if self._is_said:
+            self._raise_failure()
+            return True
+
+        def on_done(message: bytes | None, failure: BaseException | None) -> None:
+            self._is_said, self._message, self._failure = True, message, failure
+            resume()
+
+        self._jobs.run(lambda: self._say(challenge), on_done)
+        return False
+
+    def first(self) -> bytes:
+        """See `Login`."""
+        return self._taken() or b""
+
+    def answer(self, challenge: bytes) -> bytes | None:  # noqa: ARG002 - `prepare` had it
+        """See `Login`."""
+        return self._taken()
+
+    def refusal(self, error: AuthenticationFailed) -> ConnectionFailed:
+        """See `Login`."""
+        return self._login.refusal(error)
+
+    def _say(self, challenge: bytes | None) -> bytes | None:
+        return self._login.first() if challenge is None else self._login.answer(challenge)
+
+    def _raise_failure(self) -> None:
+        if isinstance(self._failure, AuthenticationFailed):
+            raise self._failure
+        if self._failure is not None:
+            raise AuthenticationFailed(
+                f"the login failed: {type(self._failure).__name__}: {peer_text(str(self._failure))}"
+            ) from self._failure
+
+    def _taken(self) -> bytes | None:
+        message, self._message, self._is_said = self._message, None, False
+        return message

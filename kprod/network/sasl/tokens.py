@@ -1,0 +1,241 @@
+"""Bearer tokens of one client: fetched off its thread, shared by its connections, renewed in time.
+
+A token is fetched when the first connection needs it, and again in the background from 80 % of its
+life on while there are connections. A fetch that fails leaves the former token in use to its end,
+and is tried again after 1, 2, 4 … 60 s. One that hangs keeps nobody waiting but who has no token.
+
+Invariants.
+    At most one fetch is under way.
+    An expired token is never sent.
+    After a refusal one fresh token is tried at once; if that is refused too, the login has failed.
+
+Thread-safety: one thread, the client's; the provider runs on the login thread.
+Source: KIP-255, KIP-768; kafka-python and aiokafka (`token()`), confluent-kafka (`oauth_cb`).
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kprod.cluster.refresh_schedule import NEVER_MS
+from kprod.errors import AuthenticationFailed
+from kprod.interfaces import Token
+from kprod.metrics.state_log import Event
+from kprod.network.sasl.login_support import LoginSupport
+from kprod.network.sasl.token_forms import as_token
+from kprod.peer_text import peer_text
+from kprod.timer.timer import TimerTask
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+_REFRESH_SHARE = (0.76, 0.84)  # of a token's life
+_RETRY_S_MAX = 60
+_LIFE_MS_MAX = 365 * 24 * 3_600_000
+
+Fetch = Callable[[], object]
+
+
+class TokenStore:
+    """Keeps one client's token."""
+
+    def __init__(self, provider: object, argument: str, support: LoginSupport) -> None:
+        """Begin without a token; nothing is fetched yet.
+
+        Args:
+            provider: A function, or an object with a method `token`.
+            argument: For a function that takes one, as librdkafka's `oauth_cb` does.
+            support: Of the client.
+        """
+        self._provider = provider
+        self._argument = argument
+        self._support = support
+        self._token: Token | None = None
+        self._expires_ms = NEVER_MS
+        self._refresh_ms = NEVER_MS
+        self._is_used = False  # by a login; of an unknown end it is not good for another
+        self._is_fetching = False
+        self._waiting: list[Callable[[], None]] = []
+        self._failures = 0  # in a row
+        self._refresh: TimerTask | None = None
+        self._has_second_chance = True
+        self.failure: BaseException | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def is_fetching(self) -> bool:
+        """Whether the provider is at work."""
+        return self._is_fetching
+
+    def valid_token(self) -> Token | None:
+        """Return the token for a login that is made now, if there is one."""
+        if self._token is None or self._support.timer.now_ms >= self._expires_ms:
+            return None
+        self._is_used = True
+        if self._support.timer.now_ms >= self._refresh_ms and self._refresh is None:
+            self._fetch()  # nobody did in the background
+        return self._token
+
+    def is_fresh(self, resume: Callable[[], None]) -> bool:
+        """Whether another login is worth while now.
+
+        Args:
+            resume: Called, if this returns False, when a fetch has ended.
+
+        Returns:
+            False for a token near its end, or one of unknown end that has been used.
+        """
+        now_ms = self._support.timer.now_ms
+        is_of_unknown_end = self._expires_ms == NEVER_MS and self._is_used
+        if self._token is not None and now_ms < self._refresh_ms and not is_of_unknown_end:
+            return True
+        self.need(resume)
+        return False
+
+    def need(self, resume: Callable[[], None]) -> None:
+        """Fetch a token, unless that is being done.
+
+        Args:
+            resume: Called once on the client's thread when the fetch has ended, either way.
+        """
+        self._waiting.append(resume)
+        self._fetch()
+
+    def refused(self, token: Token | None) -> bool:
+        """Hear that a broker refused a token.
+
+        Args:
+            token: That was sent.
+
+        Returns:
+            Whether another is to be tried at once.
+        """
+        if token is not self._token:
+            return True  # it was replaced meanwhile
+        self._drop()
+        is_first, self._has_second_chance = self._has_second_chance, False
+        return is_first
+
+    def was_let_in(self) -> None:
+        """Hear that a broker accepted the token."""
+        self._has_second_chance = True
+
+    def close(self) -> None:
+        """Forget the token, and fetch no other."""
+        self._drop()
+        self._waiting.clear()
+
+    def _drop(self) -> None:
+        self._token = None
+        self._expires_ms = self._refresh_ms = NEVER_MS
+        if self._refresh is not None:
+            self._refresh.cancel()
+            self._refresh = None
+
+    def _fetch(self) -> None:
+        if not self._is_fetching:
+            self._is_fetching = True
+            self._support.jobs.run(self._call_provider, self._take)
+
+    def _call_provider(self) -> Token:
+        """Ask the application; on the login thread."""
+        found = call_provider(self._provider, self._argument, self.loop)
+        return as_token(found, self._support.clock.timestamp_ms() / 1_000)
+
+    def _take(self, token: Token | None, failure: BaseException | None) -> None:
+        self._is_fetching = False
+        self.failure = failure
+        if token is not None:
+            self._keep(token)
+        elif failure is not None:
+            self._note_failure(failure)
+        waiting, self._waiting = self._waiting, []
+        for resume in waiting:
+            resume()
+
+    def _keep(self, token: Token) -> None:
+        self._drop()
+        self._token, self._failures, self._is_used = token, 0, False
+        life_ms = _LIFE_MS_MAX
+        now_ms = self._support.timer.now_ms
+        if token.expires_at is not None:
+            left_s = token.expires_at - self._support.clock.timestamp_ms() / 1_000
+            life_ms = min(max(int(left_s * 1_000), 0), _LIFE_MS_MAX)
+            self._expires_ms = now_ms + life_ms
+            self._refresh_ms = now_ms + int(life_ms * self._support.rng.uniform(*_REFRESH_SHARE))
+            self._fetch_later(self._refresh_ms)
+        self._support.state_log.note(
+            Event.TOKEN_REFRESHED,
+            principal=peer_text(token.principal) or "unknown",
+            expires_in_s="unknown" if token.expires_at is None else life_ms // 1_000,
+        )
+
+    def _note_failure(self, failure: BaseException) -> None:
+        pause_s = min(1 << min(self._failures, 6), _RETRY_S_MAX)
+        self._failures += 1
+        self._support.state_log.note(
+            Event.TOKEN_FAILED, reason=failure_text(failure), again_in_s=pause_s
+        )
+        if self._token is not None:  # who has none asks when it connects again
+            self._fetch_later(self._support.timer.now_ms + pause_s * 1_000)
+
+    def _fetch_later(self, at_ms: int) -> None:
+        if self._refresh is not None:
+            self._refresh.cancel()
+        self._refresh = TimerTask(self._refresh_now)
+        self._support.timer.add_at(at_ms, self._refresh)
+
+    def _refresh_now(self) -> None:
+        self._refresh = None
+        if self._support.is_connected():
+            self._fetch()
+
+
+def call_provider(provider: Any, argument: str, loop: asyncio.AbstractEventLoop | None) -> Any:  # noqa: ANN401 - the application's
+    """Call a token provider; blocks as long as it does.
+
+    Args:
+        provider: A function, or an object with a method `token`.
+        argument: For a function that takes one.
+        loop: In which a coroutine runs, if it still does; None for one of its own.
+
+    Returns:
+        What it returned, or what its coroutine did.
+    """
+    method = getattr(provider, "token", provider)
+    found = method(argument) if _takes_one(method) else method()
+    if not inspect.isawaitable(found):
+        return found
+    if loop is not None and loop.is_running():
+        return asyncio.run_coroutine_threadsafe(_awaited(found), loop).result()
+    return asyncio.run(_awaited(found))
+
+
+async def _awaited(found: "Awaitable[Any]") -> Any:  # noqa: ANN401 - as `call_provider`
+    return await found
+
+
+def _takes_one(function: Any) -> bool:  # noqa: ANN401 - the application's
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of a built-in
+        return False
+    return any(
+        it.default is it.empty and it.kind in {it.POSITIONAL_ONLY, it.POSITIONAL_OR_KEYWORD}
+        for it in parameters
+    )
+
+
+def failure_text(failure: BaseException) -> str:
+    """Say in one line why a provider gave no token.
+
+    Args:
+        failure: What it raised.
+
+    Returns:
+        Kind and text, made safe to print.
+    """
+    if isinstance(failure, AuthenticationFailed):
+        return str(failure)
+    return f"the token provider raised {type(failure).__name__}: {peer_text(str(failure))}"

@@ -1,0 +1,170 @@
+"""OAUTHBEARER at the embedded broker: providers that work, hang, raise, and return the wrong."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kprod import Producer
+from kprod.broker import BrokerSecurity, EmbeddedCluster
+from kprod.errors import AuthenticationFailed, KprodError, MetadataTimeout
+from kprod.providers import token_file, unsecured
+
+BEARER = "OAUTHBEARER"
+AUDIENCE = "kafka"
+
+
+def served(protocol: str = "SASL_PLAINTEXT", **security: Any) -> EmbeddedCluster:
+    """One broker that wants a token."""
+    wanted = BrokerSecurity(protocol=protocol, mechanisms=(BEARER,), **security)
+    return EmbeddedCluster(1, {"orders": 1}, security=wanted)
+
+
+def settings_with(cluster: EmbeddedCluster, provider: object) -> dict[str, Any]:
+    """Of a client with this provider."""
+    return cluster.client_settings(user="alice") | {"sasl_oauth_token_provider": provider}
+
+
+def refusal(settings: dict[str, Any], **more: Any) -> KprodError:
+    """The error of a record that cannot be sent."""
+    with Producer(settings, max_block_ms=5_000, **more) as producer:
+        with pytest.raises((AuthenticationFailed, MetadataTimeout)) as caught:
+            producer.send("orders", b"one")
+        return caught.value
+
+
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("linger_ms", [0, 5])
+def test_a_record_is_delivered(protocol: str, linger_ms: int) -> None:
+    """With a signed token."""
+    with (
+        served(protocol) as cluster,
+        Producer(cluster.client_settings(user="alice"), linger_ms=linger_ms) as producer,
+    ):
+        assert producer.send("orders", b"one").result(30).offset == 0
+
+
+def test_an_unsecured_token() -> None:
+    """Where the broker accepts it; with its extension of Confluent's."""
+    with served(allow_unsecured_tokens=True) as cluster:
+        settings = settings_with(cluster, unsecured("alice", scope="kafka"))
+        settings["sasl_oauthbearer_config"] = "for providers with an argument"
+        with Producer(settings) as producer:
+            assert producer.send("orders", b"one").result(30).offset == 0
+    with served() as cluster:
+        assert "refused the login (OAUTHBEARER)" in str(
+            refusal(settings_with(cluster, unsecured("alice")))
+        )
+
+
+def test_a_token_from_a_file(tmp_path: Any) -> None:
+    """By a setting, and by a provider; a file that vanishes is named."""
+    path = tmp_path / "token"
+    with served() as cluster:
+        path.write_text(f"{cluster.token('alice')}\n", "utf-8")
+        settings = settings_with(cluster, token_file(str(path)))
+        with Producer(settings) as producer:
+            assert producer.send("orders", b"one").result(30).offset == 0
+        del settings["sasl_oauth_token_provider"]
+        settings["sasl_oauthbearer_token_file"] = str(path)
+        with Producer(settings) as producer:
+            assert producer.send("orders", b"two").result(30).offset == 1
+        path.unlink()
+        error = refusal(settings)
+    assert isinstance(error, AuthenticationFailed)
+    assert f"the token file '{path}' cannot be read: No such file" in str(error)
+
+
+def test_a_refused_token_is_described(caplog: pytest.LogCaptureFixture) -> None:
+    """By its end and its claims, with the broker's status; it is nowhere itself."""
+    caplog.set_level(1)
+    with served(token_audience=AUDIENCE) as cluster:
+        token = cluster.token("alice", aud="another")
+        error = refusal(settings_with(cluster, lambda: token))
+    assert isinstance(error, AuthenticationFailed)
+    assert "the broker refused the login (OAUTHBEARER): " in str(error)
+    assert "status 'invalid_token'" in str(error)
+    assert "audience 'another'" in str(error)
+    assert "expires in 3" in str(error)
+    assert token not in str(error) + caplog.text
+    assert token.split(".")[2] not in caplog.text
+
+
+def test_one_fresh_token_is_tried_at_once() -> None:
+    """Since a token may die before its end: nobody is told of the refused one."""
+    with served(token_audience=AUDIENCE) as cluster:
+        tokens = [cluster.token("alice", aud="another"), cluster.token("alice", aud="kafka")]
+        given: list[str] = []
+
+        def provide() -> str:
+            given.append(tokens[min(len(given), 1)])
+            return given[-1]
+
+        with Producer(settings_with(cluster, provide), max_block_ms=20_000) as producer:
+            assert producer.send("orders", b"one").result(30).offset == 0
+    assert given == tokens
+
+
+@pytest.mark.parametrize(
+    ("provider", "text"),
+    [
+        (lambda: 1 // 0, "the token provider raised ZeroDivisionError: integer division"),
+        (lambda: None, "the token provider returned a value of type NoneType"),
+        (lambda: ("abc", 5.0), "the token provider returned a token that expired "),
+        (lambda: ("abc", 1.8e12), "an end in milliseconds"),
+        (lambda: "a\nb", "no bearer token"),
+    ],
+)
+def test_a_provider_that_gives_none(provider: Callable[[], object], text: str) -> None:
+    """What it did is in the error, which comes at once, and as a cause."""
+    with served() as cluster:
+        error = refusal(settings_with(cluster, provider))
+    assert isinstance(error, AuthenticationFailed)
+    assert "there is no token: " in str(error)
+    assert text in str(error)
+    assert error.__cause__ is not None
+
+
+def test_a_provider_that_hangs_blocks_nobody() -> None:
+    """The login has its time; `close` does not wait."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def hang() -> str:
+        entered.set()
+        leave.wait(60)
+        return "late"
+
+    with served() as cluster:
+        try:
+            error = refusal(settings_with(cluster, hang), request_timeout_ms=300)
+            assert entered.is_set()
+        finally:
+            leave.set()
+            _join_login_threads()
+    assert isinstance(error, AuthenticationFailed)
+    assert "not over within 300 ms (request_timeout_ms)" in str(error)
+    assert "the token provider has not returned" in str(error)
+
+
+def _join_login_threads() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "kprod-login":
+            thread.join(30)
+
+
+@pytest.mark.slow
+def test_records_outlive_tokens() -> None:
+    """Tokens of two seconds: sessions end with them, and the connections stay."""
+    with served() as cluster:
+        provider = lambda: cluster.token("alice", expires_in_s=3)  # noqa: E731 - it is short
+        with Producer(settings_with(cluster, provider), linger_ms=1) as producer:
+            futures = []
+            for number in range(600):
+                futures.append(producer.send("orders", b"%d" % number))
+                threading.Event().wait(0.01)
+            offsets = [future.result(30).offset for future in futures]
+            counted = producer.metrics()["producer-metrics"]
+    assert offsets == list(range(600))
+    assert counted["successful-reauthentication-total"] >= 2
+    assert counted["connection-close-total"] == 0

@@ -1,0 +1,78 @@
+"""What may block runs on a thread of its own, and nobody waits for it."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kprod.network.sasl.login_thread import InlineJobs, LoginThread
+
+
+class Told:
+    """Outcomes."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.outcomes: list[tuple[Any, Any]] = []
+
+    def __call__(self, found: Any, error: BaseException | None) -> None:
+        """Take one."""
+        self.outcomes.append((found, error))
+
+
+@pytest.mark.parametrize("make", [LoginThread, InlineJobs])
+def test_outcomes_are_told_on_the_client_s_thread(
+    make: Callable[[Callable[[], None]], LoginThread | InlineJobs],
+) -> None:
+    """In the order of the jobs, whatever they raise."""
+    woken, told = threading.Semaphore(0), Told()
+    jobs = make(woken.release)
+    jobs.run(lambda: 1, told)
+    jobs.run(lambda: 1 // 0, told)
+    jobs.run(lambda: 3, told)
+    for _ in range(3):
+        assert woken.acquire(timeout=30)
+    assert told.outcomes == []
+    while jobs.outcomes:
+        jobs.outcomes.popleft()()
+    values = [found for found, _ in told.outcomes]
+    assert values == [1, None, 3]
+    error = told.outcomes[1][1]
+    assert isinstance(error, ZeroDivisionError)
+    assert error.__traceback__ is None  # its frames may hold a token
+
+
+def test_what_ends_a_thread_ends_a_job_only() -> None:
+    """`SystemExit` of an application's provider too."""
+    woken, told = threading.Semaphore(0), Told()
+    jobs = LoginThread(woken.release)
+
+    def leave() -> None:
+        raise SystemExit
+
+    jobs.run(leave, told)
+    assert woken.acquire(timeout=30)
+    jobs.outcomes.popleft()()
+    assert isinstance(told.outcomes[0][1], SystemExit)
+
+
+def test_closing_waits_for_no_job() -> None:
+    """Its outcome is told to nobody."""
+    entered, leave, told = threading.Event(), threading.Event(), Told()
+    jobs = LoginThread(lambda: None)
+
+    def hang() -> None:
+        entered.set()
+        leave.wait(30)
+
+    jobs.run(hang, told)
+    assert entered.wait(30)
+    (thread,) = [it for it in threading.enumerate() if it.name == "kprod-login"]
+    jobs.close()
+    jobs.run(lambda: 5, told)
+    leave.set()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert not jobs.outcomes
+    assert told.outcomes == []

@@ -1,0 +1,169 @@
+"""Logging in again on a connection, behind requests in flight: nothing is lost or closed."""
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kprod import Producer
+from kprod.broker import BrokerSecurity, EmbeddedCluster
+from kprod.errors import AuthenticationFailed, DeliveryTimeout, MetadataTimeout
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+PACE_S = 0.000_5
+
+
+def served(protocol: str = "SASL_PLAINTEXT", **security: Any) -> EmbeddedCluster:
+    """One broker whose logins last 1.2 s."""
+    security = {"session_lifetime_ms": 1_200, "mechanisms": MECHANISMS, **security}
+    wanted = BrokerSecurity(protocol=protocol, users={"alice": "right"}, **security)
+    return EmbeddedCluster(1, {"orders": 1}, security=wanted)
+
+
+def counts(producer: Producer) -> dict[str, int]:
+    """Logins and connections."""
+    found = producer.metrics()["producer-metrics"]
+    names = ("successful-reauthentication", "failed-reauthentication", "connection-close")
+    return {name: int(found[f"{name}-total"]) for name in names}
+
+
+def paced(producer: Producer, seconds: float) -> int:
+    """Send records of five bytes and more; returns how many arrived, in order, each once."""
+    futures, clock = [], threading.Event()
+    turns = int(seconds / PACE_S / 4)
+    for number in range(turns):
+        futures += [producer.send("orders", b"%d" % (4 * number + part)) for part in range(4)]
+        clock.wait(PACE_S * 4)
+    assert [future.result(60).offset for future in futures] == list(range(4 * turns))
+    return 4 * turns
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("protocol", "mechanism", "more"),
+    [
+        ("SASL_PLAINTEXT", "PLAIN", {"linger_ms": 0}),
+        ("SASL_PLAINTEXT", "SCRAM-SHA-512", {"batch_size": 100}),
+        ("SASL_SSL", "OAUTHBEARER", {"batch_size": 100}),
+        ("SASL_SSL", "PLAIN", {"sasl_plain_password": lambda: "right"}),
+    ],
+)
+def test_logins_are_renewed_in_place(protocol: str, mechanism: str, more: dict[str, Any]) -> None:
+    """With up to five requests in flight; every record arrives once, in order."""
+    with served(protocol) as cluster:
+        settings = cluster.client_settings(user="alice", mechanism=mechanism) | more
+        with Producer(settings) as producer:
+            sent = paced(producer, 3)
+            counted = counts(producer)
+        found = [int(record.value or b"") for record in cluster.records("orders")[0]]
+    assert found == list(range(sent))
+    assert counted["successful-reauthentication"] >= 2
+    assert counted["failed-reauthentication"] == counted["connection-close"] == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_logins_are_renewed_for_a_minute(protocol: str, mechanism: str) -> None:
+    """Every 1.2 s, some fifty times."""
+    with served(protocol) as cluster:
+        settings = cluster.client_settings(user="alice", mechanism=mechanism)
+        with Producer(settings, batch_size=200) as producer:
+            sent = paced(producer, 60)
+            counted = counts(producer)
+        found = [int(record.value or b"") for record in cluster.records("orders")[0]]
+    assert found == list(range(sent))
+    assert counted["successful-reauthentication"] >= 40
+    assert counted["failed-reauthentication"] == counted["connection-close"] == 0
+
+
+def test_a_login_is_renewed_before_a_lone_record() -> None:
+    """On the direct path too: such a connection is left to the sender."""
+    with (
+        served() as cluster,
+        Producer(cluster.client_settings(mechanism="PLAIN"), linger_ms=0) as producer,
+    ):
+        for number in range(3):
+            assert producer.send("orders", b"one").result(30).offset == number
+            threading.Event().wait(1.16)
+        counted = counts(producer)
+    assert counted["connection-close"] == 0
+    assert counted["successful-reauthentication"] >= 1
+
+
+def test_a_refused_renewal_is_no_record_s_fault() -> None:
+    """The next login, on another connection, is right again; records only wait."""
+    with (
+        served() as cluster,
+        Producer(cluster.client_settings(mechanism="PLAIN"), linger_ms=0) as producer,
+    ):
+        producer.send("orders", b"one").result(30)
+        threading.Event().wait(1.16)
+        cluster.faults.refuse_logins(1, "not now")
+        assert producer.send("orders", b"two").result(30).offset == 1
+        counted = counts(producer)
+    assert counted["failed-reauthentication"] == 1
+
+
+def test_a_password_that_became_wrong() -> None:
+    """Accepted records wait for `delivery_timeout_ms`, and the error says why."""
+    passwords = ["right"]
+    with served() as cluster:
+        settings: dict[str, Any] = cluster.client_settings(mechanism="PLAIN")
+        settings["sasl_plain_password"] = lambda: passwords[0]
+        settings |= {"linger_ms": 0, "request_timeout_ms": 500, "delivery_timeout_ms": 1_500}
+        with Producer(settings) as producer:
+            producer.send("orders", b"one").result(30)
+            passwords[0] = "wrong"
+            threading.Event().wait(1.16)
+            with pytest.raises(DeliveryTimeout) as caught:
+                producer.send("orders", b"two").result(30)
+    assert "the broker refused user 'alice' (PLAIN)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("password", "text"),
+    [
+        (lambda: 1 // 0, "raised ZeroDivisionError: integer division"),
+        (lambda: None, "returned NoneType, not a text"),
+        (lambda: "a\0b", "returned an unusable text"),
+    ],
+)
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_a_password_that_cannot_be_had(
+    password: Callable[[], object], text: str, mechanism: str
+) -> None:
+    """What the application's function did is in the error of the first record."""
+    with served() as cluster:
+        settings: dict[str, Any] = cluster.client_settings(mechanism=mechanism)
+        settings["sasl_plain_password"] = password
+        with (
+            Producer(settings, max_block_ms=5_000) as producer,
+            pytest.raises(AuthenticationFailed) as caught,
+        ):
+            producer.send("orders", b"one")
+    assert f"sasl_plain_password, a function, {text}" in str(caught.value)
+
+
+@pytest.mark.parametrize("lifetime_ms", [999, 2**31 - 1])
+def test_lifetimes_beyond_reason(lifetime_ms: int) -> None:
+    """One that is over before a login may be renewed costs connections, a long one nothing."""
+    with (
+        served(session_lifetime_ms=lifetime_ms) as cluster,
+        Producer(cluster.client_settings(mechanism="PLAIN"), linger_ms=0) as producer,
+    ):
+        for number in range(20):
+            assert producer.send("orders", b"%d" % number).result(30).offset == number
+
+
+def test_a_lifetime_of_a_millisecond_does_not_spin() -> None:
+    """Attempts keep their pauses, and the record is told that nothing was possible."""
+    with served(session_lifetime_ms=1) as cluster:
+        settings = cluster.client_settings(mechanism="PLAIN")
+        with Producer(settings, max_block_ms=1_000) as producer:
+            with contextlib.suppress(MetadataTimeout):
+                producer.send("orders", b"one")
+            logins = producer.metrics()["producer-metrics"]["successful-authentication-total"]
+    assert logins < 50
