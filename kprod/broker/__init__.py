@@ -9,11 +9,13 @@ from kprod.broker.config import EmbeddedConfig
 from kprod.broker.faults import Fault, FaultControl, FaultKind
 from kprod.broker.rejection import Refused
 from kprod.broker.replication import PartitionView
+from kprod.broker.security.acls import Acl
 from kprod.broker.security.broker_security import BrokerSecurity
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 
 __all__ = [
+    "Acl",
     "ApiKey",
     "BrokerSecurity",
     "EmbeddedCluster",

@@ -30,6 +30,8 @@ from kprod.broker.misbehaviour import SpoiledReply, handle_with_faults, rewritte
 from kprod.broker.notices import Notices
 from kprod.broker.rejection import shortened
 from kprod.broker.request import Request
+from kprod.broker.security.access import Access
+from kprod.broker.security.acls import Authorizer
 from kprod.broker.security.session import Admission
 from kprod.errors import RemoteProtocolError
 from kprod.protocol.api import ApiKey
@@ -49,7 +51,15 @@ class Dispatcher:
         throttles: Milliseconds that clients are told to wait, by API key.
     """
 
-    __slots__ = ("_bounds", "_faults", "_handlers", "_notices", "_state", "throttles")
+    __slots__ = (
+        "_authorizer",
+        "_bounds",
+        "_faults",
+        "_handlers",
+        "_notices",
+        "_state",
+        "throttles",
+    )
 
     def __init__(self, state: ClusterState, faults: FaultBook, notices: Notices) -> None:
         """Serve a cluster with every handler there is.
@@ -62,6 +72,7 @@ class Dispatcher:
         self._state = state
         self._faults = faults
         self._notices = notices
+        self._authorizer = Authorizer(state.security.acls, state.security.super_users)
         self._bounds = Bounds(memory_bytes=state.config.decoded_request_bytes_max)
         self._handlers = make_handlers(state)
         self.throttles: dict[int, int] = {}
@@ -138,6 +149,8 @@ class Dispatcher:
             client_id=header.client_id,
         )
         request.session = connection.session
+        if self._state.security.acls is not None:
+            request.access = Access(self._authorizer, connection.session.principal)
         return request, body_offset
 
     def _reject_version(self, request: Request) -> None:

@@ -15,6 +15,7 @@ Source: Kafka SocketServer (a channel is muted while its request is in hand).
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kprod.broker.security.access import UNLIMITED
 from kprod.errors import KprodError
 from kprod.protocol.codec import response_codec
 from kprod.protocol.error_table import ErrorCode
@@ -64,6 +65,7 @@ class Request:
         is_done: It was answered, or will not be.
         throttle_time_ms: How long the client is told to wait.
         wants_response: False for a produce request with acks=0, which gets none.
+        access: What the client may do; everything before the dispatcher has set it.
         session: The login of its connection; None before the dispatcher has set it.
         rejection: Makes the answer that has an error code in every place for one; None before the
             handler is known.
@@ -71,6 +73,7 @@ class Request:
 
     __slots__ = (
         "_reply",
+        "access",
         "api_key",
         "api_version",
         "body",
@@ -107,6 +110,7 @@ class Request:
         self.wants_response = True
         self.rejection: Callable[[Request, int], Body] | None = None
         self.session: Session | None = None
+        self.access = UNLIMITED
 
     def answer(self, body: Body) -> None:
         """Encode and send the answer; nothing when the request is done."""
@@ -202,4 +206,5 @@ class Request:
         twin.body = body
         twin.rejection = self.rejection
         twin.session = self.session
+        twin.access = self.access
         return twin

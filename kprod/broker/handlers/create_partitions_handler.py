@@ -9,6 +9,7 @@ Behaviour.
     E. More than 10,000 partitions in one request: POLICY_VIOLATION for every topic, where Kafka
        answers UNKNOWN_SERVER_ERROR; more than the cluster may have (`partitions_max`): for the
        topic.
+Rights: ALTER on the topic.
 Versions: 0 to 3.
 Left out: nothing.
 Source: Kafka ReplicationControlManager.createPartitions, KIP-195.
@@ -66,6 +67,7 @@ class CreatePartitionsHandler(Handler):
             return _answer(entry, ErrorCode.INVALID_REQUEST, text)  # case D
         assignments = entry["assignments"]
         try:
+            request.access.check("ALTER", "topic", entry["name"])
             self._state.topics.grow(
                 entry["name"],
                 entry["count"],

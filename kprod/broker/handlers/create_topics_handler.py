@@ -14,6 +14,7 @@ Behaviour.
     H. More than 10,000 topics and partitions in one request: POLICY_VIOLATION for every topic;
        more than the cluster may have (`topics_max`, `partitions_max`): for the topic.
     I. A long request is handled in slices; topics that it makes are there one by one.
+Rights: CREATE on the cluster, or on the topic.
 Versions: 2 to 7.
 Left out: the id of a topic that is only checked.
 Source: Kafka ReplicationControlManager.createTopics.
@@ -96,6 +97,8 @@ class CreateTopicsHandler(Handler):
             return _rejected(entry, ErrorCode.INVALID_CONFIG, shortened(str(error)))  # case E
 
     def _made(self, request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
+        if not request.access.may("CREATE", "cluster"):
+            request.access.check("CREATE", "topic", entry["name"])
         is_dry_run = request.body["validate_only"]
         topic = self._state.create_topic(
             entry["name"],

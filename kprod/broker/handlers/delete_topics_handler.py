@@ -4,6 +4,7 @@ Behaviour.
     A. Unknown names: UNKNOWN_TOPIC_OR_PARTITION; unknown ids: UNKNOWN_TOPIC_ID.
     B. Requests that wait for a deleted partition are answered at once, as for one that moved.
     C. A long request is handled in slices; topics that it deletes are gone one by one.
+Rights: DELETE on the topic; the name of one that may not be described is not told.
 Versions: 1 to 6.
 Left out: a topic is gone at once; Kafka deletes it in the background.
 Source: Kafka ReplicationControlManager.deleteTopics, KIP-516.
@@ -54,16 +55,19 @@ class DeleteTopicsHandler(Handler):
         """Case C: one topic at a time."""
         for name, topic_id in _wanted(request):
             before = self._state.topics.partition_count
-            answers.append(self._deleted(name, topic_id))
+            answers.append(self._deleted(request, name, topic_id))
             yield TOPIC_COST * (1 + before - self._state.topics.partition_count)
 
-    def _deleted(self, name: str | None, topic_id: uuid.UUID) -> dict[str, Any]:
+    def _deleted(self, request: Request, name: str | None, topic_id: uuid.UUID) -> dict[str, Any]:
         if name is None:
             topic = self._state.topics.get_by_id(topic_id)
             if topic is None:
                 return _answer(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID, None)
+            if not request.access.may("DESCRIBE", "topic", topic.name):
+                return _answer(None, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
             name = topic.name
         try:
+            request.access.check("DELETE", "topic", name)
             self._state.delete_topic(name)
         except Refused as rejected:
             return _answer(name, topic_id, rejected.code, rejected.text)

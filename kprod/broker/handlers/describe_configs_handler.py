@@ -8,6 +8,7 @@ Behaviour.
        INVALID_REQUEST. An empty name asks for what was changed for all brokers: nothing.
     D. Any other kind of resource: INVALID_REQUEST.
     E. A resource that is in the request twice is described once.
+Rights: DESCRIBE_CONFIGS on the topic, or on the cluster for a broker.
 Versions: 1 to 4.
 Left out: synonyms, documentation, and those settings of a broker that Kafka has and this has not.
 Source: Kafka ConfigHelper.describeConfigs.
@@ -69,6 +70,7 @@ class DescribeConfigsHandler(Handler):
     def _told(self, request: Request, entry: Mapping[str, Any]) -> Sequence[Told]:
         name = entry["resource_name"]
         if entry["resource_type"] == _BROKER:
+            request.access.check("DESCRIBE_CONFIGS", "cluster")
             if not name:
                 return []  # case C
             if name != str(request.node_id):
@@ -82,6 +84,7 @@ class DescribeConfigsHandler(Handler):
                 ErrorCode.INVALID_REQUEST,
                 f"resources of type {entry['resource_type']} have no settings here",
             )  # case D
+        request.access.check("DESCRIBE_CONFIGS", "topic", name)
         topic = self._state.topics.get(name)
         if topic is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # case B

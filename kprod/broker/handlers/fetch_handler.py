@@ -20,6 +20,7 @@ Behaviour.
     H. Versions 0 to 3 get message sets; see `log.legacy`.
     I. A session id of 0 is answered, so every fetch is a full one (KIP-227 allows it). To go on
        with a session is FETCH_SESSION_ID_NOT_FOUND; to begin one or to end one is answered.
+Rights: READ on the topic.
 Versions: 0 to 18; 0 to 3 as Kafka 3.9 served them.
 Left out: followers of other processes, aborted transactions, tiered storage.
 Source: Kafka KafkaApis.handleFetchRequest, ReplicaManager.readFromLog.
@@ -137,6 +138,10 @@ class FetchHandler(Handler):
             if known is None:
                 unknown = ErrorCode.UNKNOWN_TOPIC_ID
             name = "" if known is None else known.name
+        if name and not request.access.may("READ", "topic", name):
+            denied = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            refused = [_Wanted(entry, None, denied) for entry in topic["partitions"]]
+            return _Topic(name, topic_id, refused)
         wanted = []
         for entry in topic["partitions"]:
             partition = self._state.topics.partition(name, entry["partition"])
@@ -267,6 +272,6 @@ def _partition_response(request: Request, wanted: _Wanted) -> dict[str, Any]:
         "high_watermark": partition.high_watermark if known and partition else -1,
         "last_stable_offset": partition.high_watermark if known and partition else -1,
         "log_start_offset": partition.log.log_start_offset if known and partition else -1,
-        "aborted_transactions": [] if request.body["isolation_level"] else None,
+        "aborted_transactions": None if partition and not request.body["isolation_level"] else [],
         "records": b"",
     }

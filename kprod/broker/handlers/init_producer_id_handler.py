@@ -7,6 +7,7 @@ Behaviour.
     C. A transactional id is answered with TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there will never
        be a coordinator for it here, so the client must not try again; see `FindCoordinatorHandler`.
     D. The ids that were given cannot be written down: KAFKA_STORAGE_ERROR.
+Rights: IDEMPOTENT_WRITE on the cluster, or WRITE on a topic, whichever.
 Versions: 0 to 5.
 Left out: transactions.
 Source: Kafka TransactionCoordinator.handleInitProducerId.
@@ -42,6 +43,7 @@ class InitProducerIdHandler(Handler):
             return
         if transactional_id is None:
             try:
+                _check_idempotent(request)
                 producer_id = self._state.new_producer_id()
             except Refused as rejected:
                 request.answer(self.reject(request, rejected.code))  # case D
@@ -56,3 +58,8 @@ class InitProducerIdHandler(Handler):
     def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
         """No id."""
         return {"error_code": code, "producer_id": -1, "producer_epoch": -1}
+
+
+def _check_idempotent(request: Request) -> None:
+    if not request.access.may_any("WRITE", "topic"):
+        request.access.check("IDEMPOTENT_WRITE", "cluster")

@@ -9,6 +9,7 @@ Behaviour.
     D. Any other negative timestamp: UNSUPPORTED_VERSION for the partition.
     E. Version 0 answers a list: the offset, and the log's start if two or more are asked for.
     F. A partition twice in a request: INVALID_REQUEST.
+Rights: DESCRIBE on the topic.
 Versions: 0 to 11; 0 as Kafka 3.9 served it.
 Left out: transactions; the last stable offset is the high watermark.
 Source: Kafka KafkaApis.handleListOffsetRequest, UnifiedLog.fetchOffsetByTimestamp.
@@ -115,6 +116,7 @@ class ListOffsetsHandler(Handler):
         return offsets[: max(entry["max_num_offsets"], 0)]
 
     def _looked_up(self, request: Request, name: str, entry: Mapping[str, Any]) -> _Found:
+        request.access.check("DESCRIBE", "topic", name)
         partition = self._state.topics.partition(name, entry["partition_index"])
         if partition is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

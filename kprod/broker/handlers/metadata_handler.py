@@ -13,6 +13,10 @@ Behaviour.
     E. A topic that `forget_topic` named is unknown here and nowhere else.
     F. One request makes 10,000 topics and partitions at most, and the cluster has `topics_max` and
        `partitions_max`: beyond them POLICY_VIOLATION, which ends the client's attempts.
+    G. A topic that may not be described is TOPIC_AUTHORIZATION_FAILED, whether it is there or not,
+       and is left out of all topics; so is one that may be described and would have to be made,
+       and may not. By its id the answer has no name.
+Rights: DESCRIBE on the topic; CREATE on it or on the cluster to have it made.
 Versions: 0 to 13.
 Left out: authorized operations, racks.
 Source: Kafka KafkaApis.handleTopicMetadataRequest, KIP-516.
@@ -50,11 +54,12 @@ class MetadataHandler(Handler):
         """Answer at once."""
         wanted = request.body["topics"]
         if wanted is None or (request.api_version == 0 and not wanted):
-            topics = [self._described(topic) for topic in self._state.topics]  # case A
+            visible = (it for it in self._state.topics if _may_see(request, it.name))
+            topics = [self._described(topic) for topic in visible]  # case A
         else:
             different = {(entry["name"], entry["topic_id"]): entry for entry in wanted}
             making = _Making(self._state, is_allowed=self._may_create(request))
-            topics = [self._one(entry, making) for entry in different.values()]
+            topics = [self._one(request, entry, making) for entry in different.values()]
         request.answer(self._answer(topics))
 
     def reject(self, request: Request, code: int) -> Body:
@@ -82,16 +87,17 @@ class MetadataHandler(Handler):
             asked = True
         return self._state.config.auto_create_topics and bool(asked)
 
-    def _one(self, entry: dict[str, Any], making: "_Making") -> dict[str, Any]:
+    def _one(self, request: Request, entry: dict[str, Any], making: "_Making") -> dict[str, Any]:
         name = entry["name"]
         if name is None:
-            return self._by_id(entry["topic_id"])
+            return self._by_id(request, entry["topic_id"])
         topic = self._state.topics.get(name)
         if name in self._state.forgotten_topics:
             return _rejected(name, _ZERO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # case E
-        if topic is not None:
-            return self._described(topic)
         try:
+            _check_access(request, name, is_there=topic is not None)  # case G
+            if topic is not None:
+                return self._described(topic)
             check_name(name)  # case C
             topic = making.make(name)  # case B
         except Refused as rejected:
@@ -100,10 +106,12 @@ class MetadataHandler(Handler):
             return _rejected(name, _ZERO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return self._described(topic)
 
-    def _by_id(self, topic_id: uuid.UUID) -> dict[str, Any]:
+    def _by_id(self, request: Request, topic_id: uuid.UUID) -> dict[str, Any]:
         topic = self._state.topics.get_by_id(topic_id)
         if topic is None or topic.name in self._state.forgotten_topics:
             return _rejected(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)  # case C
+        if not _may_see(request, topic.name):
+            return _rejected(None, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return self._described(topic)
 
     def _described(self, topic: Topic) -> dict[str, Any]:
@@ -129,6 +137,16 @@ class MetadataHandler(Handler):
                 node_id for node_id in partition.replicas if not self._state.is_alive(node_id)
             ],
         }
+
+
+def _may_see(request: Request, name: str) -> bool:
+    return request.access.may("DESCRIBE", "topic", name)
+
+
+def _check_access(request: Request, name: str, *, is_there: bool) -> None:
+    request.access.check("DESCRIBE", "topic", name)
+    if not is_there and not request.access.may("CREATE", "cluster"):
+        request.access.check("CREATE", "topic", name)
 
 
 class _Making:

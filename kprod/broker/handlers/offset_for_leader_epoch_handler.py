@@ -5,6 +5,7 @@ Behaviour.
        and is told under the largest known epoch that is not above it. One below all known epochs
        ends where the first begins. One above all: −1 and −1, which is no error.
     B. Unknown partition, other leader, the client's own leader epoch: as in Fetch.
+Rights: DESCRIBE on the topic.
 Versions: 2 to 4.
 Left out: followers of other processes; a replica id changes nothing.
 Source: Kafka ReplicaManager.lastOffsetForLeaderEpoch, KIP-320.
@@ -62,6 +63,7 @@ class OffsetForLeaderEpochHandler(Handler):
 
     def _one(self, request: Request, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
         try:
+            request.access.check("DESCRIBE", "topic", name)
             partition = self._state.topics.led_partition(
                 name, entry["partition"], request.node_id
             )  # case B

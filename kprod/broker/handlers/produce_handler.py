@@ -19,6 +19,7 @@ Behaviour.
        every partition.
     K. A long request is handled in slices, a partition at a time; compressed records count for
        what they may unpack to.
+Rights: WRITE on the topic, and on the transactional id of transactional records.
 Versions: 0 to 13; 0 to 2 as Kafka 3.9 served them.
 Left out: transactions.
 Source: Kafka KafkaApis.handleProduceRequest, ReplicaManager.appendRecords.
@@ -79,7 +80,7 @@ class ProduceHandler(Handler):
         if acks not in _ACKS:
             request.answer(self.reject(request, ErrorCode.INVALID_REQUIRED_ACKS))  # case A
             return
-        if request.body["transactional_id"] is None and _has_transactional_batch(request.body):
+        if _has_transactional_batch(request.body) and not _may_be_transactional(request):
             code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             request.answer(self.reject(request, code))  # case J
             return
@@ -171,6 +172,7 @@ class ProduceHandler(Handler):
                     ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic['topic_id']}"
                 )  # case B
             name = known.name
+        request.access.check("WRITE", "topic", name)
         partition = self._state.topics.partition(name, index)
         if partition is None:
             raise Refused(
@@ -288,6 +290,13 @@ def _rejected(index: int, rejected: Refused) -> dict[str, Any]:
         "log_start_offset": -1,
         "error_message": rejected.text or None,
     }
+
+
+def _may_be_transactional(request: Request) -> bool:
+    transactional_id = request.body["transactional_id"]
+    return transactional_id is not None and request.access.may(
+        "WRITE", "transactional_id", transactional_id
+    )
 
 
 def _has_transactional_batch(body: Mapping[str, Any]) -> bool:

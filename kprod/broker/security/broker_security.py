@@ -4,10 +4,11 @@ Thread-safety: immutable.
 Source: Kafka broker configuration reference (4.3): listener.security.protocol.map, ssl.client.auth.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kprod.broker.security.acls import Acl
 from kprod.errors import ConfigError
 
 BROKER_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -30,6 +31,9 @@ class BrokerSecurity:
             as long as the connection.
         failure_delay_ms: How long the answer to a login that fails is held back; Kafka takes some
             300 ms.
+        acls: What users may do; None for everything. A client without a login is `ANONYMOUS`, one
+            with a certificate has its common name.
+        super_users: Who may do everything, whatever the `acls`.
         token_keys: A JWKS, for the keys of somebody else's tokens for OAUTHBEARER; None for the
             cluster's own key, with which `EmbeddedCluster.token` signs.
         token_audience: The `aud` that a token must have; None for any.
@@ -48,6 +52,8 @@ class BrokerSecurity:
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
     session_lifetime_ms: int = 0
     failure_delay_ms: int = 0
+    acls: Sequence[Acl] | None = None
+    super_users: Sequence[str] = ()
     token_keys: Mapping[str, Any] | None = field(default=None, repr=False)
     token_audience: str | None = None
     token_issuer: str | None = None
@@ -82,6 +88,8 @@ class BrokerSecurity:
                 f"protocol={self.protocol!r} needs users and mechanisms: nobody could log in;"
                 " set users={'alice': 'a password'}, or mechanisms=('OAUTHBEARER',)"
             )
+        if isinstance(self.super_users, str):
+            raise ConfigError(f"super_users={self.super_users!r} is not a tuple of names")
         if self.users and not self.uses_sasl:
             raise ConfigError(
                 f"users need a login: protocol={self.protocol!r} has none; set"
