@@ -11,12 +11,13 @@ Source: kcat 1.7's manual for the options.
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol, TypedDict, Unpack
 
 import click
 
 from kprod.cli.lines import LineFormat, split_lines, unescape
+from kprod.config.config_file import read_config_file, with_overrides
 from kprod.errors import ConfigError, KprodError, RecordTooLarge
 from kprod.model import Codec, RecordMetadata
 from kprod.producer.producer import Producer
@@ -27,6 +28,9 @@ EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 # More kinds of errors than this would hide the first.
 ERRORS_SHOWN_MAX = 5
+_ADDRESSES = frozenset(
+    {"bootstrap_servers", "bootstrap.servers", "metadata.broker.list", "metadata_broker_list"}
+)
 
 Delivered = Callable[[RecordMetadata | None, KprodError | None], object]
 Headers = list[tuple[str, bytes | None]]
@@ -65,7 +69,8 @@ class Target(NamedTuple):
 class ProduceOptions(TypedDict):
     """The command's options."""
 
-    bootstrap: str
+    bootstrap: str | None
+    config: str | None
     topic: str
     file: str
     key: str | None
@@ -73,14 +78,20 @@ class ProduceOptions(TypedDict):
     delimiter: str
     header: tuple[str, ...]
     partition: int | None
-    codec: str
+    codec: str | None
     empty_null: bool
     setting: tuple[str, ...]
     flush_timeout: float
 
 
 @click.command()
-@click.option("--bootstrap", "-b", required=True, metavar="HOST:PORT,...", help="Brokers to ask.")
+@click.option("--bootstrap", "-b", metavar="HOST:PORT,...", help="Brokers to ask.")
+@click.option(
+    "--config",
+    "-F",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Settings, as .properties or .toml: the place for passwords.",
+)
 @click.option("--topic", "-t", required=True, help="Where records go.")
 @click.option("--key", "-k", help="Key of records whose line has none.")
 @click.option("--key-delimiter", "-K", help="What separates key and value in a line.")
@@ -91,9 +102,7 @@ class ProduceOptions(TypedDict):
     "--codec",
     "-z",
     type=click.Choice([codec.name.lower() for codec in Codec]),
-    default="none",
-    show_default=True,
-    help="Compression.",
+    help="Compression; none by default.",
 )
 @click.option("--empty-null", "-Z", is_flag=True, help="Send empty keys and values as null.")
 @click.option("--setting", "-X", multiple=True, metavar="NAME=VALUE", help="Any other setting.")
@@ -257,12 +266,23 @@ def _open_producer(options: ProduceOptions) -> SendingProducer:
         "bootstrap.servers": options["bootstrap"],
         "compression.type": options["codec"],
     }
+    settings = {name: value for name, value in settings.items() if value is not None}
     for pair in options["setting"]:
         name, found, value = pair.partition("=")
         if not found:
             raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--setting")
         settings[name] = value
     try:
+        if options["config"] is not None:
+            settings = with_overrides(read_config_file(options["config"]), settings)
+        _check_bootstrap(settings)
         return Producer(settings)
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
+
+
+def _check_bootstrap(settings: Mapping[str, object]) -> None:
+    if _ADDRESSES.isdisjoint(settings):
+        raise click.UsageError(
+            "no brokers are named: give --bootstrap, or bootstrap.servers in a --config file"
+        )
