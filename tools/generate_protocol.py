@@ -1,15 +1,17 @@
 """Write the tables of `kprod/protocol` from Kafka's own definitions; development only.
 
 Two `kafka-clients` jars are read: the newest for all messages, and the last of the 3.x line for the
-versions that 4.0 withdrew and that old clients still speak. Only facts are taken (names, types,
-version ranges, tags, defaults, error codes). Fetch the jars, then write (needs Java 17, since the
+versions that 4.0 withdrew and that old clients still speak. The newest `kafka-group-coordinator`
+jar has the records of `__consumer_offsets`. Only facts are taken (names, types, version ranges,
+tags, defaults, error codes). Fetch the jars, then write (needs Java 17, since the
 error codes exist as compiled code only):
 
-    for version in 4.3.1 3.9.1; do mvn -q dependency:get -Dtransitive=false \
-        -Dartifact=org.apache.kafka:kafka-clients:$version; done
+    for jar in clients:4.3.1 clients:3.9.1 group-coordinator:4.3.1; do mvn -q dependency:get \
+        -Dtransitive=false -Dartifact=org.apache.kafka:kafka-$jar; done
     python -m tools.generate_protocol
 
-`--check` writes nothing and fails if a committed table differs. `--jars NEW OLD` reads other files.
+`--check` writes nothing and fails if a committed table differs. `--jars NEW OLD GROUPS` reads other
+files.
 
 Versions that the newest jar marks as unstable are left out: a broker offers them only when told to.
 """
@@ -55,20 +57,25 @@ APIS = """
 """
 STRUCTURES = """
     ConsumerProtocolAssignment ConsumerProtocolSubscription ControlRecordTypeSchema EndTxnMarker
-    RequestHeader ResponseHeader
+    GroupMetadataKey GroupMetadataValue OffsetCommitKey OffsetCommitValue RequestHeader
+    ResponseHeader
 """
 
 
-def default_jars() -> tuple[Path, Path]:
-    """Return where Maven keeps the two jars, there or not."""
-    cache = Path.home() / ".m2/repository/org/apache/kafka/kafka-clients"
-    new, old = (cache / v / f"kafka-clients-{v}.jar" for v in (NEW_VERSION, OLD_VERSION))
-    return new, old
+def default_jars() -> tuple[Path, Path, Path]:
+    """Return where Maven keeps the three jars, there or not."""
+    clients, groups = "kafka-clients", "kafka-group-coordinator"
+    return _cached(clients, NEW_VERSION), _cached(clients, OLD_VERSION), _cached(groups, NEW_VERSION)
 
 
-def generate(new_jar: Path, old_jar: Path) -> dict[Path, str]:
+def _cached(artifact: str, version: str) -> Path:
+    cache = Path.home() / ".m2/repository/org/apache/kafka"
+    return cache / artifact / version / f"{artifact}-{version}.jar"
+
+
+def generate(new_jar: Path, old_jar: Path, groups_jar: Path) -> dict[Path, str]:
     """Return the text of every generated file by its path."""
-    new, old = _definitions(new_jar), _definitions(old_jar)
+    new, old = _definitions(new_jar) | _definitions(groups_jar), _definitions(old_jar)
     keys = {d["apiKey"]: n for n, d in (old | new).items() if d["type"] == "request"}
     messages = [_merged(new[name], old.get(name)) for name in sorted(new) if _wanted(name)]
     messages.sort(key=lambda m: (m.api_key < 0, m.api_key, m.name))
@@ -189,7 +196,8 @@ def _merged(new: dict[str, Any], old: dict[str, Any] | None) -> Message:
         _same_on_the_wire(new["name"], joined, fields, versions)
         fields, versions = joined, (before[0], versions[1])
     flexible = _range(new["flexibleVersions"], (0, 1000))
-    key = new.get("apiKey", -1)
+    # A record's type has the same name there as the key of a request.
+    key = new.get("apiKey", -1) if new["type"] in {"request", "response"} else -1
     return Message(new["name"], key, versions, flexible[0] if flexible else None, fields)
 
 
@@ -242,8 +250,8 @@ def _wire(fields: Iterable[Field], version: int) -> Iterator[tuple[object, ...]]
 
 _HEAD = '''"""{subject}
 
-Generated from kafka-clients {new} (and {old} for versions that 4.0 withdrew) by
-`tools/generate_protocol.py`; do not edit.
+Generated from kafka-clients {new} (and {old} for versions that 4.0 withdrew) and
+kafka-group-coordinator {new} by `tools/generate_protocol.py`; do not edit.
 """
 '''
 
@@ -368,7 +376,7 @@ def main() -> int:
     """Write or check the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--jars", nargs=2, type=Path, default=default_jars(), metavar=("NEW", "OLD")
+        "--jars", nargs=3, type=Path, default=default_jars(), metavar=("NEW", "OLD", "GROUPS")
     )
     parser.add_argument("--check", action="store_true", help="fail if a table is out of date")
     arguments = parser.parse_args()

@@ -1,7 +1,7 @@
 """The numbers of Kafka's request types.
 
-Generated from kafka-clients 4.3.1 (and 3.9.1 for versions that 4.0 withdrew) by
-`tools/generate_protocol.py`; do not edit.
+Generated from kafka-clients 4.3.1 (and 3.9.1 for versions that 4.0 withdrew) and
+kafka-group-coordinator 4.3.1 by `tools/generate_protocol.py`; do not edit.
 """
 
 import enum

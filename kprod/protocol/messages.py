@@ -1,7 +1,7 @@
 """Every message kprod knows, in every version: names, types, ranges, tags, defaults.
 
-Generated from kafka-clients 4.3.1 (and 3.9.1 for versions that 4.0 withdrew) by
-`tools/generate_protocol.py`; do not edit.
+Generated from kafka-clients 4.3.1 (and 3.9.1 for versions that 4.0 withdrew) and
+kafka-group-coordinator 4.3.1 by `tools/generate_protocol.py`; do not edit.
 """
 
 from typing import Final
@@ -2639,6 +2639,67 @@ MESSAGES: Final[tuple[Message, ...]] = (
     ),
     Message("ControlRecordTypeSchema", -1, (0, 0), None, (Field("type", "int16", (0, 0)),)),
     Message("EndTxnMarker", -1, (0, 0), None, (Field("coordinator_epoch", "int32", (0, 0)),)),
+    Message("GroupMetadataKey", -1, (0, 0), None, (Field("group", "string", (0, 0)),)),
+    Message(
+        "GroupMetadataValue",
+        -1,
+        (0, 4),
+        4,
+        (
+            Field("protocol_type", "string", (0, 4)),
+            Field("generation", "int32", (0, 4)),
+            Field("protocol", "string", (0, 4), nullable=(0, 4)),
+            Field("leader", "string", (0, 4), nullable=(0, 4)),
+            Field("current_state_timestamp", "int64", (2, 4), default=-1, ignorable=True),
+            Field(
+                "members",
+                "[]struct",
+                (0, 4),
+                fields=(
+                    Field("member_id", "string", (0, 4)),
+                    Field(
+                        "group_instance_id",
+                        "string",
+                        (3, 4),
+                        nullable=(3, 4),
+                        default=None,
+                        ignorable=True,
+                    ),
+                    Field("client_id", "string", (0, 4)),
+                    Field("client_host", "string", (0, 4)),
+                    Field("rebalance_timeout", "int32", (1, 4), default=-1, ignorable=True),
+                    Field("session_timeout", "int32", (0, 4)),
+                    Field("subscription", "bytes", (0, 4)),
+                    Field("assignment", "bytes", (0, 4)),
+                ),
+            ),
+        ),
+    ),
+    Message(
+        "OffsetCommitKey",
+        -1,
+        (0, 0),
+        None,
+        (
+            Field("group", "string", (0, 0)),
+            Field("topic", "string", (0, 0)),
+            Field("partition", "int32", (0, 0)),
+        ),
+    ),
+    Message(
+        "OffsetCommitValue",
+        -1,
+        (0, 4),
+        4,
+        (
+            Field("offset", "int64", (0, 4)),
+            Field("leader_epoch", "int32", (3, 4), default=-1, ignorable=True),
+            Field("metadata", "string", (0, 4)),
+            Field("commit_timestamp", "int64", (0, 4)),
+            Field("expire_timestamp", "int64", (1, 1), default=-1, ignorable=True),
+            Field("topic_id", "uuid", (4, 4), tagged=(4, 4), tag=0, ignorable=True),
+        ),
+    ),
     Message(
         "RequestHeader",
         -1,
