@@ -64,8 +64,8 @@ STRUCTURES = """
 
 def default_jars() -> tuple[Path, Path, Path]:
     """Return where Maven keeps the three jars, there or not."""
-    clients, groups = "kafka-clients", "kafka-group-coordinator"
-    return _cached(clients, NEW_VERSION), _cached(clients, OLD_VERSION), _cached(groups, NEW_VERSION)
+    new, old = (_cached("kafka-clients", version) for version in (NEW_VERSION, OLD_VERSION))
+    return new, old, _cached("kafka-group-coordinator", NEW_VERSION)
 
 
 def _cached(artifact: str, version: str) -> Path:

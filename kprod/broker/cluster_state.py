@@ -14,6 +14,7 @@ from kprod._core.timer.timer_task import TimerTask
 from kprod.broker.config import EmbeddedConfig, TopicConfig
 from kprod.broker.delayed.delayed_fetch import DelayedFetch
 from kprod.broker.delayed.delayed_produce import DelayedProduce
+from kprod.broker.group.coordinator import OFFSETS_TOPIC, GroupCoordinator
 from kprod.broker.log.partition_logs import MemoryLogs, PartitionLogs
 from kprod.broker.metadata_file import ClusterFacts, TopicFacts
 from kprod.broker.rejection import DirectoryRejected, Refused
@@ -48,6 +49,7 @@ class ClusterState:
         forgotten_topics: Names that Metadata denies.
         log_bytes: Size of all logs.
         logs: Gives partitions their logs.
+        groups: Coordinates groups.
         soon_actions: What is to be run in the next step.
         security: What is demanded of clients.
         identities: Who may log in.
@@ -60,6 +62,7 @@ class ClusterState:
         "clock",
         "config",
         "forgotten_topics",
+        "groups",
         "identities",
         "log_bytes",
         "logs",
@@ -89,6 +92,7 @@ class ClusterState:
         self.log_bytes = 0
         self.soon_actions: deque[Callable[[], object]] = deque()
         self._next_producer_id = self._producer_ids_end = _FIRST_PRODUCER_ID
+        self.groups = GroupCoordinator(self)
 
     @property
     def controller_id(self) -> int:
@@ -117,6 +121,10 @@ class ClusterState:
         key: Hashable = partition
         self.waiting_produces.check_and_complete(key)
         self.waiting_fetches.check_and_complete(key)
+        if partition.topic == OFFSETS_TOPIC:
+            changed = self.topics.partition(*partition)
+            if changed is not None:
+                self.groups.on_partition_changed(changed)
 
     @property
     def replica_lag_time_max_ms(self) -> int:
@@ -164,6 +172,7 @@ class ClusterState:
             self._restore(written)
         self.topics.created_count = facts.created_count
         self.recount()
+        self.groups.start()
 
     def close(self) -> None:
         """Sync all logs and write down what is to be known after a restart.
@@ -234,6 +243,7 @@ class ClusterState:
         for partition in topic.partitions:
             partition.leader_id = NO_LEADER
             self.announce(partition.name)
+        self.groups.on_topic_deleted(topic)
 
     def broker_stopped(self, node_id: int) -> None:
         """Take a broker out of every in-sync set and move its leaderships."""

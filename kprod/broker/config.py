@@ -64,6 +64,19 @@ class EmbeddedConfig:
         topics_max: Topics of the cluster.
         partitions_max: Partitions of all topics together.
         topic_settings_bytes_max: Text of all topics' own settings together.
+        group_min_session_timeout_ms: Shortest session timeout that a member may ask for.
+        group_max_session_timeout_ms: Longest one.
+        group_initial_rebalance_delay_ms: How long an empty group waits for more members after the
+            first has come.
+        group_max_size: Members of one group.
+        offsets_topic_num_partitions: Of `__consumer_offsets`.
+        offset_metadata_max_bytes: Longest text that a client may store with an offset
+            (`offset.metadata.max.bytes`); counted in characters, as Kafka does.
+        offsets_retention_minutes: How long offsets are kept that nobody uses.
+        offsets_retention_check_interval_ms: How often they are looked for.
+        offsets_commit_timeout_ms: How long a write to `__consumer_offsets` may wait for followers.
+        coordinator_loading_ms: How long a broker that has become a coordinator answers
+            COORDINATOR_LOAD_IN_PROGRESS; Kafka's depends on what there is to load.
     """
 
     host: str = "127.0.0.1"
@@ -94,6 +107,17 @@ class EmbeddedConfig:
     topics_max: int = _setting(10_000, 1, 1_000_000)
     partitions_max: int = _setting(100_000, 1, 10_000_000)
     topic_settings_bytes_max: int = _setting(16 << 20, 0, 1 << 44)
+    group_min_session_timeout_ms: int = _setting(6_000, 1, _INT32_MAX)
+    group_max_session_timeout_ms: int = _setting(1_800_000, 1, _INT32_MAX)
+    # Kafka's default is 3,000: a test should not wait for it.
+    group_initial_rebalance_delay_ms: int = _setting(0, 0, _INT32_MAX)
+    group_max_size: int = _setting(_INT32_MAX, 1, _INT32_MAX)
+    offsets_topic_num_partitions: int = _setting(50, 1, 10_000)
+    offset_metadata_max_bytes: int = _setting(4_096, 0, _INT32_MAX)
+    offsets_retention_minutes: int = _setting(10_080, 1, _INT32_MAX)
+    offsets_retention_check_interval_ms: int = _setting(600_000, 1, _INT64_MAX)
+    offsets_commit_timeout_ms: int = _setting(5_000, 1, _INT32_MAX)
+    coordinator_loading_ms: int = _setting(0, 0, _INT32_MAX)
 
     def __post_init__(self) -> None:
         """Check every bound.

@@ -151,6 +151,7 @@ class Dispatcher:
         request.session = connection.session
         if self._state.security.acls is not None:
             request.access = Access(self._authorizer, connection.session.principal)
+        request.client_host = "/" + connection.peer.rpartition(":")[0].strip("[]")
         return request, body_offset
 
     def _reject_version(self, request: Request) -> None:

@@ -61,6 +61,7 @@ class Request:
         api_version: Of the request and of its answer.
         correlation_id: Of the request and of its answer.
         client_id: As the client calls itself.
+        client_host: Its address behind a slash, as Kafka writes it.
         body: Fields by name.
         is_done: It was answered, or will not be.
         throttle_time_ms: How long the client is told to wait.
@@ -77,6 +78,7 @@ class Request:
         "api_key",
         "api_version",
         "body",
+        "client_host",
         "client_id",
         "correlation_id",
         "is_done",
@@ -104,6 +106,7 @@ class Request:
         self.api_version = api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
+        self.client_host = ""
         self.body: dict[str, Any] = {}
         self.is_done = False
         self.throttle_time_ms = 0
@@ -207,4 +210,5 @@ class Request:
         twin.rejection = self.rejection
         twin.session = self.session
         twin.access = self.access
+        twin.client_host = self.client_host
         return twin

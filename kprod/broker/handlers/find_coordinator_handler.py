@@ -1,13 +1,15 @@
 """FindCoordinator: which broker coordinates a group or a transaction.
 
 Behaviour.
-    A. A group has no coordinator: GROUP_AUTHORIZATION_FAILED, with a text that says why.
-    B. Nor has a transaction: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, with the same text.
+    A. A group's coordinator is the leader of its partition of `__consumer_offsets`, which the first
+       question makes. Kafka answers that one with COORDINATOR_NOT_AVAILABLE, and the client asks
+       again; here it is answered. A partition without a leader: COORDINATOR_NOT_AVAILABLE.
+    B. A transaction has none: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, with a text that says why.
+       COORDINATOR_NOT_AVAILABLE would be no answer: clients take it for a state that passes, and
+       ask again until their time is over, or for ever.
     C. An unknown kind of key is answered with INVALID_REQUEST.
-COORDINATOR_NOT_AVAILABLE would be no answer: clients take it for a state that passes, and ask again
-until their time is over, or for ever. Of the codes that end their attempts these two fit best.
 Versions: 0 to 6; many keys in one request from version 4.
-Left out: the coordinators.
+Left out: coordinators of transactions and of share groups.
 Source: Kafka KafkaApis.handleFindCoordinatorRequest, KIP-699.
 """
 
@@ -15,6 +17,8 @@ from typing import Any
 
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.handlers.request_handler import Handler
+from kprod.broker.rejection import Refused
+from kprod.broker.replication import NO_LEADER
 from kprod.broker.request import Body, Request
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -22,10 +26,6 @@ from kprod.protocol.error_table import ErrorCode
 _GROUP, _TRANSACTION = 0, 1
 _FIRST_VERSION_WITH_MANY_KEYS = 4
 NOT_SERVED_TEXT = "not served by this broker"
-_CODES = {
-    _GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,  # case A
-    _TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,  # case B
-}
 
 
 class FindCoordinatorHandler(Handler):
@@ -37,16 +37,38 @@ class FindCoordinatorHandler(Handler):
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""
+        self._state = state
 
     def handle(self, request: Request) -> None:
         """Answer at once."""
-        code = _CODES.get(request.body["key_type"], ErrorCode.INVALID_REQUEST)  # case C
-        text = NOT_SERVED_TEXT if code != ErrorCode.INVALID_REQUEST else None
-        request.answer(_body(request, [_nobody(key, code, text) for key in _keys(request)]))
+        kind = request.body["key_type"]
+        request.answer(_body(request, [self._one(kind, key) for key in _keys(request)]))
 
     def reject(self, request: Request, code: int) -> Body:  # a Handler's
         """No coordinator for any key."""
         return _body(request, [_nobody(key, code, None) for key in _keys(request)])
+
+    def _one(self, kind: int, key: str) -> dict[str, Any]:
+        if kind == _TRANSACTION:
+            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            return _nobody(key, code, NOT_SERVED_TEXT)  # case B
+        if kind != _GROUP:
+            return _nobody(key, ErrorCode.INVALID_REQUEST, None)  # case C
+        try:
+            partition = self._state.groups.partition_of(key)
+        except Refused as refused:
+            return _nobody(key, refused.code, refused.text)
+        if partition.leader_id == NO_LEADER:
+            return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, None)  # case A
+        node = self._state.nodes[partition.leader_id]
+        return {
+            "key": key,
+            "error_code": int(ErrorCode.NONE),
+            "error_message": None,
+            "node_id": node.node_id,
+            "host": node.host,
+            "port": node.port,
+        }
 
 
 def _keys(request: Request) -> list[str]:
@@ -59,7 +81,7 @@ def _keys(request: Request) -> list[str]:
 def _nobody(key: str, code: int, text: str | None) -> dict[str, Any]:
     return {
         "key": key,
-        "error_code": code,
+        "error_code": int(code),
         "error_message": text,
         "node_id": -1,
         "host": "",

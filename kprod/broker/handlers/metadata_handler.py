@@ -26,6 +26,7 @@ import uuid
 from typing import Any
 
 from kprod.broker.cluster_state import CLUSTER_ID, ClusterState
+from kprod.broker.group.coordinator import OFFSETS_TOPIC
 from kprod.broker.handlers.request_handler import Handler
 from kprod.broker.rejection import Refused
 from kprod.broker.replication import NO_LEADER, Partition
@@ -121,6 +122,7 @@ class MetadataHandler(Handler):
             "error_code": ErrorCode.NONE,
             "name": topic.name,
             "topic_id": topic.topic_id,
+            "is_internal": topic.name == OFFSETS_TOPIC,
             "partitions": [self._partition(it) for it in topic.partitions],
         }
 
@@ -164,7 +166,10 @@ class _Making:
             return None
         addition_count = self._addition_count + 1 + self._state.config.default_partitions
         check_additions(addition_count)
-        topic = self._state.create_topic(name)
+        if name == OFFSETS_TOPIC:
+            topic = self._state.groups.offsets_topic()
+        else:
+            topic = self._state.create_topic(name)
         self._addition_count = addition_count
         return topic
 

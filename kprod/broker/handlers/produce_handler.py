@@ -19,6 +19,7 @@ Behaviour.
        every partition.
     K. A long request is handled in slices, a partition at a time; compressed records count for
        what they may unpack to.
+    L. `__consumer_offsets`: INVALID_TOPIC_EXCEPTION.
 Rights: WRITE on the topic, and on the transactional id of transactional records.
 Versions: 0 to 13; 0 to 2 as Kafka 3.9 served them.
 Left out: transactions.
@@ -31,6 +32,7 @@ from typing import Any, NamedTuple
 from kprod._core.layout import BatchAttributes, BatchLayout, Magic
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.delayed.delayed_produce import DelayedProduce, WaitingAppend
+from kprod.broker.group.coordinator import OFFSETS_TOPIC
 from kprod.broker.handlers.request_handler import Handler
 from kprod.broker.log.legacy import up_convert_batches
 from kprod.broker.log.validation import validate_batch
@@ -183,6 +185,11 @@ class ProduceHandler(Handler):
     def _appended(
         self, request: Request, partition: Partition, records: memoryview | None
     ) -> _Part:
+        if partition.name.topic == OFFSETS_TOPIC:
+            raise Refused(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"{OFFSETS_TOPIC} is written by the group coordinator alone",
+            )  # case L
         if partition.leader_id != request.node_id:
             raise Refused(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -1,0 +1,171 @@
+"""OffsetCommit, OffsetDelete and DeleteGroups: what changes the table of offsets on demand.
+
+Thread-safety: the broker's thread.
+Source: Kafka OffsetMetadataManager: commitOffset, deleteOffsets; ClassicGroup.validateOffsetCommit
+(4.3.1).
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import starmap
+
+from kprod.broker.group import sessions
+from kprod.broker.group.classic_group import Group
+from kprod.broker.group.leaving import forget_group
+from kprod.broker.group.offsets import OffsetTable
+from kprod.broker.group.records import (
+    LogRecord,
+    Offset,
+    OffsetKey,
+    group_key,
+    offset_key,
+    offset_record,
+)
+from kprod.broker.group.shard import CoordinatorShard
+from kprod.broker.group.state import Event, GroupState, rejection
+from kprod.broker.rejection import Refused
+from kprod.broker.request import Request
+from kprod.protocol.error_table import ErrorCode
+
+Commit = tuple[OffsetKey, Offset]
+
+_FIRST_VERSION_WITH_GROUP_NOT_FOUND = 9
+
+
+def check_commit(shard: CoordinatorShard, request: Request) -> Group:
+    """Check who commits, make a simple group if there is none, and renew the member's session.
+
+    Args:
+        shard: Of the group.
+        request: OffsetCommit.
+
+    Returns:
+        The group.
+
+    Raises:
+        Refused: The commit is refused as a whole.
+    """
+    body = request.body
+    generation: int = body["generation_id_or_member_epoch"]
+    group = shard.groups.get(body["group_id"])
+    if group is None:
+        if generation >= 0:
+            knows_code = request.api_version >= _FIRST_VERSION_WITH_GROUP_NOT_FOUND
+            raise Refused(
+                ErrorCode.GROUP_ID_NOT_FOUND if knows_code else ErrorCode.ILLEGAL_GENERATION
+            )
+        return shard.group_or_new(body["group_id"])
+    if generation < 0 and group.state is GroupState.EMPTY:
+        return group
+    member_id, instance_id = body["member_id"], body["group_instance_id"]
+    if generation < 0 and not member_id and instance_id is None:
+        _check_state(group, Event.SIMPLE_COMMIT)
+        return group
+    if group.state is GroupState.DEAD:
+        raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    member = group.check_member(member_id, instance_id)
+    group.check_generation(generation)
+    _check_state(group, Event.MEMBER_COMMIT)
+    sessions.renew(shard, group, member)
+    return group
+
+
+def commit(
+    shard: CoordinatorShard, commits: Sequence[Commit], done: Callable[[int], object]
+) -> None:
+    """Write offsets; they are seen when they are replicated.
+
+    Args:
+        shard: Of the group.
+        commits: At least one.
+        done: Gets the error code.
+    """
+
+    def written(code: int, base_offset: int) -> None:
+        if code == ErrorCode.NONE:
+            for index, (key, offset) in enumerate(commits):
+                shard.offsets.put(key, offset._replace(log_offset=base_offset + index))
+        done(code)
+
+    shard.log.append(list(starmap(offset_record, commits)), written)
+
+
+def check_offset_delete(shard: CoordinatorShard, group_id: str) -> Group:
+    """Check that offsets of a group may be deleted.
+
+    Returns:
+        The group.
+
+    Raises:
+        Refused: It is unknown, or its members are no consumers.
+    """
+    group = shard.groups.get(group_id)
+    if group is None:
+        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
+    if group.state is not GroupState.EMPTY and not group.is_consumers:
+        raise Refused(ErrorCode.NON_EMPTY_GROUP)
+    return group
+
+
+def delete_offsets(
+    shard: CoordinatorShard, keys: Sequence[OffsetKey], done: Callable[[int], object]
+) -> None:
+    """Write tombstones of offsets, and forget them when they are replicated.
+
+    Args:
+        shard: Of the groups.
+        keys: Those without an offset are passed over.
+        done: Gets the error code.
+    """
+    known = [key for key in keys if _has(shard.offsets, key)]
+    if not known:
+        done(ErrorCode.NONE)
+        return
+
+    def written(code: int, _: int) -> None:
+        if code == ErrorCode.NONE:
+            for key in known:
+                shard.offsets.remove(key)
+        done(code)
+
+    shard.log.append([(offset_key(key), None) for key in known], written)
+
+
+def delete_group(shard: CoordinatorShard, group_id: str, done: Callable[[int], object]) -> None:
+    """Write the tombstones of an empty group and of its offsets.
+
+    The group ends as soon as they are in the log, before they are replicated: a replay would end it
+    whatever comes of that.
+
+    Args:
+        shard: Of the group.
+        group_id: Which.
+        done: Gets the error code.
+    """
+    group = shard.groups.get(group_id)
+    code = ErrorCode.GROUP_ID_NOT_FOUND
+    if group is not None:
+        code = rejection(Event.DELETE, group.state)
+    if group is None or code != ErrorCode.NONE:
+        done(code)
+        return
+    if shard.offsets.has_pending(group_id):
+        done(ErrorCode.NON_EMPTY_GROUP)
+        return
+    keys = [OffsetKey(group_id, *place) for place in shard.offsets.of_group(group_id)]
+    tombstones: list[LogRecord] = [(offset_key(key), None) for key in keys]
+    tombstones.append((group_key(group_id), None))
+    if shard.log.append(tombstones, lambda code, _: done(code)):
+        for key in keys:
+            shard.offsets.remove(key)
+        if group.state is not GroupState.DEAD:
+            forget_group(shard, group, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _check_state(group: Group, event: Event) -> None:
+    code = rejection(event, group.state)
+    if code != ErrorCode.NONE:
+        raise Refused(code)
+
+
+def _has(offsets: OffsetTable, key: OffsetKey) -> bool:
+    return offsets.get(key.group_id, key.topic, key.partition) is not None

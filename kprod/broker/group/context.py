@@ -1,0 +1,49 @@
+"""What the group coordinator needs of its cluster; `ClusterState` has it.
+
+Thread-safety: the broker's thread.
+"""
+
+from typing import Protocol
+
+from kprod.broker.config import EmbeddedConfig
+from kprod.broker.delayed.delayed_produce import DelayedProduce
+from kprod.broker.scheduler import Scheduler
+from kprod.broker.topic import Topic
+from kprod.broker.topics import TopicRegistry
+from kprod.clock import Clock
+from kprod.timer.purgatory import Purgatory
+from kprod.timer.timer import Timer
+
+
+class CoordinatorContext(Scheduler, Protocol):
+    """Topics, time and waiting appends.
+
+    Attributes:
+        config: The cluster's settings.
+        clock: Wall clock.
+        timer: Drives every delay.
+        topics: All topics.
+        waiting_produces: Appends that wait for followers.
+        log_bytes: Size of all logs.
+    """
+
+    config: EmbeddedConfig
+    clock: Clock
+    timer: Timer
+    topics: TopicRegistry
+    waiting_produces: Purgatory[DelayedProduce]
+    log_bytes: int
+
+    @property
+    def log_bytes_max(self) -> int:
+        """Size of all logs past which nothing is appended."""
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partition_count: int = -1,
+        replication_factor: int = -1,
+        overrides: dict[str, str | None] | None = None,
+    ) -> Topic:
+        """Make a topic."""

@@ -1,0 +1,82 @@
+"""Signs of life, and what is done about members that give none.
+
+Thread-safety: the broker's thread.
+Source: Kafka GroupMetadataManager: classicGroupHeartbeat, rescheduleClassicGroupMemberHeartbeat,
+expireClassicGroupMemberHeartbeat (4.3.1).
+"""
+
+from functools import partial
+from typing import Any
+
+from kprod.broker.delayed.delayed_heartbeat import DelayedHeartbeat
+from kprod.broker.group.classic_group import Group
+from kprod.broker.group.member import Member
+from kprod.broker.group.shard import CoordinatorShard
+from kprod.broker.group.state import Event, GroupState, rejection
+from kprod.protocol.error_table import ErrorCode
+
+
+def heartbeat(shard: CoordinatorShard, body: dict[str, Any]) -> int:
+    """Take a heartbeat.
+
+    Args:
+        shard: Of the group.
+        body: Of the request.
+
+    Returns:
+        The error code.
+
+    Raises:
+        Refused: Group, member or generation are wrong.
+    """
+    group = shard.groups.get(body["group_id"])
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    member = group.check_member(body["member_id"], body["group_instance_id"])
+    group.check_generation(body["generation_id"])
+    if group.state is not GroupState.EMPTY:
+        renew(shard, group, member)
+    return rejection(Event.HEARTBEAT, group.state)
+
+
+def renew(
+    shard: CoordinatorShard,
+    group: Group,
+    member: Member,
+    *,
+    timeout_ms: int | None = None,
+) -> None:
+    """Begin a member's session again.
+
+    Args:
+        shard: Of the group.
+        group: Of the member.
+        member: It gave a sign of life, or is waited for from now on.
+        timeout_ms: How long; None for its session timeout.
+    """
+    end(member)
+    delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
+    member.session = watched(shard, group, member.member_id, delay_ms=delay_ms)
+
+
+def watched(
+    shard: CoordinatorShard, group: Group, member_id: str, *, delay_ms: int
+) -> DelayedHeartbeat:
+    """Wait for a member, or for an id that was given out.
+
+    Returns:
+        The running timer.
+    """
+    operation = DelayedHeartbeat(
+        delay_ms=max(delay_ms, 0), expire=partial(shard.expire_session, shard, group, member_id)
+    )
+    key = ("member", group.group_id, member_id)
+    shard.waiting.sessions.try_complete_or_watch(operation, (key,))
+    return operation
+
+
+def end(member: Member) -> None:
+    """Stop a member's session timer."""
+    session, member.session = member.session, None
+    if session is not None:
+        session.force_complete()

@@ -1,0 +1,211 @@
+"""The groups of one partition of `__consumer_offsets`, while one broker leads it.
+
+A shard is made when a broker becomes leader, from what the log says and nothing else, and ends when
+the leadership does. So whatever is not in the log (ids that were given out, joins that wait) is
+gone when a coordinator moves, and clients begin again.
+
+Invariants.
+    After `unload` no request waits here, no timer of a group runs, and nothing is written.
+
+Thread-safety: the broker's thread.
+Source: Kafka GroupCoordinatorShard and CoordinatorRuntime (4.3.1).
+"""
+
+from collections.abc import Callable
+
+from kprod._core.record.batch_reader import RecordBatch
+from kprod.broker.delayed.delayed_heartbeat import DelayedHeartbeat
+from kprod.broker.delayed.delayed_join import DelayedJoin
+from kprod.broker.delayed.delayed_sync import DelayedSync
+from kprod.broker.group.classic_group import Group
+from kprod.broker.group.context import CoordinatorContext
+from kprod.broker.group.group_record import group_fields, group_of
+from kprod.broker.group.offsets import NO_PRODUCER_ID, OffsetTable
+from kprod.broker.group.offsets_log import OffsetsLog
+from kprod.broker.group.records import GroupValue, decoded, group_record
+from kprod.broker.group.state import GroupState
+from kprod.broker.replication import Partition
+from kprod.errors import RemoteProtocolError
+from kprod.guarded_log import guarded_logger
+from kprod.model import Record
+from kprod.record.control import ControlType, decode_marker
+from kprod.timer.purgatory import Purgatory
+
+_logger = guarded_logger(__name__)
+
+
+ExpireSession = Callable[["CoordinatorShard", Group, str], object]
+
+
+class Waiting:
+    """The purgatories that all shards share.
+
+    Attributes:
+        joins: Join phases.
+        syncs: Waits for syncs.
+        sessions: Members' sessions.
+    """
+
+    __slots__ = ("joins", "sessions", "syncs")
+
+    def __init__(self, context: CoordinatorContext) -> None:
+        """Make them empty, over the cluster's timer."""
+        self.joins = Purgatory[DelayedJoin]("join", context.timer)
+        self.syncs = Purgatory[DelayedSync]("sync", context.timer)
+        self.sessions = Purgatory[DelayedHeartbeat]("session", context.timer)
+
+
+class CoordinatorShard:
+    """Groups and offsets of one partition.
+
+    Attributes:
+        config: The cluster's settings.
+        leadership: Leader and leader epoch that it is for.
+        groups: By id.
+        offsets: What they have committed.
+        log: Where changes are written.
+        waiting: Delayed operations.
+        is_loaded: Whether the log was replayed; until then requests are told to come again.
+        new_id: Makes member ids.
+        expire_session: Removes a member, or an id that was given out, whose session is over.
+    """
+
+    __slots__ = (
+        "_context",
+        "_unknown_types",
+        "config",
+        "expire_session",
+        "groups",
+        "is_loaded",
+        "leadership",
+        "log",
+        "new_id",
+        "offsets",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        context: CoordinatorContext,
+        partition: Partition,
+        waiting: Waiting,
+        *,
+        new_id: Callable[[str], str],
+        expire_session: "ExpireSession",
+    ) -> None:
+        """Make a shard that has not read its log yet.
+
+        Args:
+            context: The cluster.
+            partition: Of `__consumer_offsets`; its present leader coordinates.
+            waiting: The coordinator's.
+            new_id: Makes a member id that begins with a text.
+            expire_session: See the attribute.
+        """
+        self._context = context
+        self.config = context.config
+        self.leadership = (partition.leader_id, partition.leader_epoch)
+        self.groups: dict[str, Group] = {}
+        self.offsets = OffsetTable()
+        self.log = OffsetsLog(context, partition)
+        self.waiting = waiting
+        self.is_loaded = False
+        self._unknown_types: set[int] = set()
+        self.new_id = new_id
+        self.expire_session = expire_session
+
+    @property
+    def timestamp_ms(self) -> int:
+        """Wall clock, milliseconds since 1970."""
+        return self._context.clock.timestamp_ms()
+
+    def topic_exists(self, topic: str) -> bool:
+        """Whether the cluster has a topic."""
+        return self._context.topics.get(topic) is not None
+
+    def group_or_new(self, group_id: str) -> Group:
+        """The group of an id, made if there is none."""
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = Group(group_id, self.timestamp_ms)
+        return group
+
+    def write_group(
+        self,
+        group: Group,
+        done: Callable[[int], object],
+        assignments: dict[str, bytes] | None = None,
+    ) -> None:
+        """Write a group's record.
+
+        Args:
+            group: As it is now.
+            done: Gets the error code.
+            assignments: By member id; None for what the members have.
+        """
+        chosen = group.assignments() if assignments is None else assignments
+        record = group_record(group.group_id, group_fields(group, chosen))
+        self.log.append([record], lambda code, _: done(code))
+
+    def move(self, group: Group, state: GroupState) -> None:
+        """Change a group's state, now."""
+        group.move(state, self.timestamp_ms)
+
+    def load(self) -> None:
+        """Replay the log: what it says is what the shard knows."""
+        for batch in self.log.batches():
+            if batch.is_control:
+                self._replay_marker(batch)
+                continue
+            producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER_ID
+            for record in batch:
+                self._replay(record, producer_id)
+        # A group that only has offsets has no record of its own.
+        for group_id in self.offsets.group_ids():
+            self.group_or_new(group_id)
+        self.is_loaded = True
+
+    def unload(self, answer_parked: Callable[[Group], object]) -> None:
+        """End: answer what waits, stop timers, forget.
+
+        Args:
+            answer_parked: Answers what waits in a group, and stops its timers.
+        """
+        self.log.is_open = False
+        self.is_loaded = False
+        for group in self.groups.values():
+            answer_parked(group)
+            self.move(group, GroupState.DEAD)
+        self.groups.clear()
+
+    def _replay(self, stored: Record, producer_id: int) -> None:
+        key = stored.key or b""
+        try:
+            record = decoded(key, stored.value, stored.offset)
+        except RemoteProtocolError as error:
+            _logger.warning("skipping record %d of __consumer_offsets: %s", stored.offset, error)
+            return
+        if record is None:
+            record_type = int.from_bytes(key[:2])
+            if record_type not in self._unknown_types:
+                self._unknown_types.add(record_type)
+                _logger.warning("skipping records of type %d of __consumer_offsets", record_type)
+        elif isinstance(record, GroupValue):
+            if record.fields is None:
+                self.groups.pop(record.group_id, None)
+            else:
+                self.groups[record.group_id] = group_of(
+                    record.group_id, record.fields, self.timestamp_ms
+                )
+        elif record.offset is None:
+            self.offsets.remove(record.key)
+        else:
+            self.offsets.put(record.key, record.offset, producer_id)
+
+    def _replay_marker(self, batch: RecordBatch) -> None:
+        for record in batch:
+            marker = decode_marker(record)
+            if marker is not None:
+                self.offsets.end_transaction(
+                    batch.producer_id, is_commit=marker.control_type is ControlType.COMMIT
+                )

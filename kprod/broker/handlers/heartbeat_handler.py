@@ -1,0 +1,44 @@
+"""Heartbeat: a member lives, and hears whether the group rebalances.
+
+Behaviour.
+    A. A coordinator that is still loading answers NONE, as Kafka's does.
+    B. What each state answers is in `group.state`; every heartbeat that names a member and its
+       generation begins the session again.
+Versions: 0 to 4.
+Source: Kafka GroupCoordinatorService.heartbeat, GroupMetadataManager.classicGroupHeartbeat.
+"""
+
+from kprod.broker.cluster_state import ClusterState
+from kprod.broker.group.sessions import heartbeat
+from kprod.broker.handlers.group_shard import shard_of
+from kprod.broker.handlers.request_handler import Handler
+from kprod.broker.rejection import Refused
+from kprod.broker.request import Body, Request
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+
+
+class HeartbeatHandler(Handler):
+    """Begins sessions again."""
+
+    api_key = ApiKey.HEARTBEAT
+    versions = (0, 4)
+    advertised = versions
+
+    def __init__(self, state: ClusterState) -> None:
+        """Serve a cluster."""
+        self._state = state
+
+    def handle(self, request: Request) -> None:
+        """Answer at once."""
+        try:
+            code = heartbeat(shard_of(self._state, request), request.body)
+        except Refused as refused:
+            code = refused.code
+        if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            code = ErrorCode.NONE  # case A
+        request.answer(self.reject(request, code))
+
+    def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
+        """The code."""
+        return {"error_code": int(code)}

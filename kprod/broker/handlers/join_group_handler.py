@@ -1,0 +1,59 @@
+"""JoinGroup: become a member of a group's next generation.
+
+Behaviour.
+    A. Session timeout outside of `group_min_session_timeout_ms` and `group_max_session_timeout_ms`:
+       INVALID_SESSION_TIMEOUT.
+    B. What each state makes of a join is in `group.joining` and `group.static_members`. A join that
+       waits for others is parked; its connection takes no other request meanwhile.
+    C. A member that joins a second time while its join waits has the first answered with
+       REBALANCE_IN_PROGRESS; Kafka never answers it.
+    D. The first phase of an empty group lasts `group_initial_rebalance_delay_ms`, 0 here.
+    E. Of two protocols with as many votes the leader's earlier one is chosen; Kafka's choice is a
+       hash map's.
+Versions: 0 to 9.
+Left out: the protocol of KIP-848.
+Source: Kafka GroupCoordinatorService.joinGroup, GroupMetadataManager.
+"""
+
+from kprod.broker.cluster_state import ClusterState
+from kprod.broker.group.answers import join_rejected
+from kprod.broker.group.joining import join
+from kprod.broker.handlers.group_shard import shard_of
+from kprod.broker.handlers.request_handler import Handler
+from kprod.broker.rejection import Refused
+from kprod.broker.request import Body, Request
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+
+
+class JoinGroupHandler(Handler):
+    """Takes members in."""
+
+    api_key = ApiKey.JOIN_GROUP
+    versions = (0, 9)
+    advertised = versions
+
+    def __init__(self, state: ClusterState) -> None:
+        """Serve a cluster."""
+        self._state = state
+
+    def handle(self, request: Request) -> None:
+        """Answer, now or at the end of the join phase."""
+        try:
+            if request.body["group_id"]:
+                self._check_session_timeout(request)
+            shard = shard_of(self._state, request)
+        except Refused as refused:
+            request.answer(self.reject(request, refused.code))
+            return
+        join(shard, request)
+
+    def reject(self, request: Request, code: int) -> Body:
+        """No generation."""
+        return join_rejected(request, code, request.body["member_id"])
+
+    def _check_session_timeout(self, request: Request) -> None:
+        config = self._state.config
+        lowest, highest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+        if not lowest <= request.body["session_timeout_ms"] <= highest:
+            raise Refused(ErrorCode.INVALID_SESSION_TIMEOUT)  # case A

@@ -1,0 +1,69 @@
+"""LeaveGroup: members go, one by one or many at once.
+
+Behaviour.
+    A. Versions 0 to 2 name one member, whose error is that of the answer; later ones a list with an
+       error each.
+    B. A list may name static members by their instance alone: so administrators remove them.
+    C. An unknown group has no members: UNKNOWN_MEMBER_ID for each.
+Versions: 0 to 5.
+Source: Kafka GroupCoordinatorService.leaveGroup, GroupMetadataManager.classicGroupLeave; KIP-345.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kprod.broker.cluster_state import ClusterState
+from kprod.broker.group.leaving import leave
+from kprod.broker.handlers.group_shard import shard_of
+from kprod.broker.handlers.request_handler import Handler
+from kprod.broker.rejection import Refused
+from kprod.broker.request import Body, Request
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+
+_FIRST_VERSION_WITH_MANY_MEMBERS = 3
+
+
+class LeaveGroupHandler(Handler):
+    """Lets members go."""
+
+    api_key = ApiKey.LEAVE_GROUP
+    versions = (0, 5)
+    advertised = versions
+
+    def __init__(self, state: ClusterState) -> None:
+        """Serve a cluster."""
+        self._state = state
+
+    def handle(self, request: Request) -> None:
+        """Answer at once."""
+        identities = _identities(request)
+        try:
+            shard = shard_of(self._state, request)
+            codes = leave(shard, request.body["group_id"], identities)
+        except Refused as refused:
+            request.answer(self.reject(request, refused.code))
+            return
+        if request.api_version < _FIRST_VERSION_WITH_MANY_MEMBERS:
+            request.answer({"error_code": int(codes[0])})  # case A
+            return
+        members = [
+            {
+                "member_id": it["member_id"],
+                "group_instance_id": it["group_instance_id"],
+                "error_code": int(code),
+            }
+            for it, code in zip(identities, codes, strict=True)
+        ]
+        request.answer({"error_code": int(ErrorCode.NONE), "members": members})
+
+    def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
+        """Nobody left."""
+        return {"error_code": int(code), "members": []}
+
+
+def _identities(request: Request) -> list[Mapping[str, Any]]:
+    if request.api_version < _FIRST_VERSION_WITH_MANY_MEMBERS:
+        return [{"member_id": request.body["member_id"], "group_instance_id": None}]
+    members: list[Mapping[str, Any]] = request.body["members"]
+    return members
