@@ -7,8 +7,6 @@ from typing import Any
 
 import confluent_kafka
 
-from tests.broker.polling import says_no_group
-
 READ_TIMEOUT_S = 30.0
 READ_COUNT = 10_000
 READ_ROUND_S = 0.5
@@ -67,8 +65,6 @@ def _to_the_ends(consumer: confluent_kafka.Consumer, unfinished: set[int]) -> It
             error = message.error()
             if error is None:
                 yield message
-                continue
-            if says_no_group(message):
                 continue
             assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF, error
             unfinished.discard(message.partition())

@@ -18,7 +18,6 @@ LIMIT_S = 30.0
 @pytest.mark.parametrize(
     ("kind", "code"),
     [
-        (0, ErrorCode.GROUP_AUTHORIZATION_FAILED),
         (1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         (2, ErrorCode.INVALID_REQUEST),
     ],
@@ -36,11 +35,18 @@ def test_a_coordinator_is_refused_for_good(version: int, kind: int, code: int) -
     assert told["node_id"] == -1
 
 
-def test_version_0_asks_for_groups() -> None:
-    """It has no kinds of keys, and no place for a text."""
-    answer = World().client().ask(ApiKey.FIND_COORDINATOR, 0, {"key": "name"})
+@pytest.mark.parametrize("version", range(7))
+def test_a_group_has_a_coordinator(version: int) -> None:
+    """Version 0 has no kinds of keys: it asks for groups."""
+    names = {"coordinator_keys": ["name"]} if version >= 4 else {"key": "name"}
+    world = World()
 
-    assert answer["error_code"] == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    answer = world.client().ask(ApiKey.FIND_COORDINATOR, version, names)
+
+    told = answer["coordinators"][0] if version >= 4 else answer
+    assert told["error_code"] == ErrorCode.NONE
+    assert world.cluster.describe("__consumer_offsets", 5).leader_id >= 0
+    assert told["port"] == 9_000 + told["node_id"]
 
 
 def test_a_transactional_id_is_refused_for_good() -> None:
