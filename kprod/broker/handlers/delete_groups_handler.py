@@ -4,6 +4,7 @@ Behaviour, for each group once.
     A. Unknown: GROUP_ID_NOT_FOUND. It has members: NON_EMPTY_GROUP.
     B. Another coordinator, or one that is loading: told for the group.
     C. The answer waits until the in-sync replicas have the tombstones.
+Rights: DELETE on the group.
 Versions: 0 to 2.
 Source: Kafka GroupCoordinatorService.deleteGroups; KIP-229.
 """
@@ -42,6 +43,7 @@ class DeleteGroupsHandler(Handler):
         for group_id in list(results):
             finish = partial(self._finish, request, results, group_id)
             try:
+                request.access.check("DELETE", "group", group_id)
                 shard = self._state.groups.shard(request.node_id, group_id)
             except Refused as refused:
                 finish(refused.code)  # case B

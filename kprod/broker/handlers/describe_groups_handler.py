@@ -5,6 +5,7 @@ Behaviour.
        text (KIP-1043).
     B. Protocol and members' metadata are told in Stable alone.
     C. Another coordinator, or one that is loading: told for the group.
+Rights: DESCRIBE on the group.
 Versions: 0 to 6.
 Left out: authorized operations.
 Source: Kafka GroupMetadataManager.describeGroups.
@@ -46,6 +47,7 @@ class DescribeGroupsHandler(Handler):
 
     def _one(self, request: Request, group_id: str) -> dict[str, Any]:
         try:
+            request.access.check("DESCRIBE", "group", group_id)
             shard = self._state.groups.shard(request.node_id, group_id)
         except Refused as refused:
             return _rejected(group_id, refused.code)  # case C

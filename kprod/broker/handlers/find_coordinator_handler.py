@@ -8,6 +8,7 @@ Behaviour.
        COORDINATOR_NOT_AVAILABLE would be no answer: clients take it for a state that passes, and
        ask again until their time is over, or for ever.
     C. An unknown kind of key is answered with INVALID_REQUEST.
+Rights: DESCRIBE on the group.
 Versions: 0 to 6; many keys in one request from version 4.
 Left out: coordinators of transactions and of share groups.
 Source: Kafka KafkaApis.handleFindCoordinatorRequest, KIP-699.
@@ -42,19 +43,20 @@ class FindCoordinatorHandler(Handler):
     def handle(self, request: Request) -> None:
         """Answer at once."""
         kind = request.body["key_type"]
-        request.answer(_body(request, [self._one(kind, key) for key in _keys(request)]))
+        request.answer(_body(request, [self._one(request, kind, key) for key in _keys(request)]))
 
     def reject(self, request: Request, code: int) -> Body:  # a Handler's
         """No coordinator for any key."""
         return _body(request, [_nobody(key, code, None) for key in _keys(request)])
 
-    def _one(self, kind: int, key: str) -> dict[str, Any]:
+    def _one(self, request: Request, kind: int, key: str) -> dict[str, Any]:
         if kind == _TRANSACTION:
             code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             return _nobody(key, code, NOT_SERVED_TEXT)  # case B
         if kind != _GROUP:
             return _nobody(key, ErrorCode.INVALID_REQUEST, None)  # case C
         try:
+            request.access.check("DESCRIBE", "group", key)
             partition = self._state.groups.partition_of(key)
         except Refused as refused:
             return _nobody(key, refused.code, refused.text)

@@ -22,9 +22,11 @@ def shard_of(state: ClusterState, request: Request) -> CoordinatorShard:
         The shard, loaded.
 
     Raises:
-        Refused: With INVALID_GROUP_ID, NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS.
+        Refused: With GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, NOT_COORDINATOR or
+            COORDINATOR_LOAD_IN_PROGRESS.
     """
     group_id: str = request.body["group_id"]
+    request.access.check("READ", "group", group_id)
     if not group_id:
         raise Refused(ErrorCode.INVALID_GROUP_ID)
     return state.groups.shard(request.node_id, group_id)

@@ -4,6 +4,7 @@ Behaviour.
     A. A coordinator that is still loading answers NONE, as Kafka's does.
     B. What each state answers is in `group.state`; every heartbeat that names a member and its
        generation begins the session again.
+Rights: READ on the group.
 Versions: 0 to 4.
 Source: Kafka GroupCoordinatorService.heartbeat, GroupMetadataManager.classicGroupHeartbeat.
 """

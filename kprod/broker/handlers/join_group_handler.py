@@ -10,6 +10,7 @@ Behaviour.
     D. The first phase of an empty group lasts `group_initial_rebalance_delay_ms`, 0 here.
     E. Of two protocols with as many votes the leader's earlier one is chosen; Kafka's choice is a
        hash map's.
+Rights: READ on the group.
 Versions: 0 to 9.
 Left out: the protocol of KIP-848.
 Source: Kafka GroupCoordinatorService.joinGroup, GroupMetadataManager.

@@ -5,6 +5,7 @@ Behaviour.
        error each.
     B. A list may name static members by their instance alone: so administrators remove them.
     C. An unknown group has no members: UNKNOWN_MEMBER_ID for each.
+Rights: READ on the group.
 Versions: 0 to 5.
 Source: Kafka GroupCoordinatorService.leaveGroup, GroupMetadataManager.classicGroupLeave; KIP-345.
 """

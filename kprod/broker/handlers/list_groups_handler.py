@@ -3,6 +3,7 @@
 Behaviour.
     A. States and types are compared without case; an unknown one selects nothing.
     B. A shard is still loading: COORDINATOR_LOAD_IN_PROGRESS, and no groups.
+Rights: DESCRIBE on the cluster for all groups, or on the group for one.
 Versions: 0 to 5; states from 4, types from 5.
 Source: Kafka GroupCoordinatorService.listGroups; KIP-518, KIP-848 for the types.
 """
@@ -45,6 +46,8 @@ class ListGroupsHandler(Handler):
             }
             for shard in shards
             for group in shard.groups.values()
+            if request.access.may("DESCRIBE", "cluster")
+            or request.access.may("DESCRIBE", "group", group.group_id)
             if (not states or group.state.value.casefold() in states)
             and (not types or _TYPE in types)  # case A
         ]

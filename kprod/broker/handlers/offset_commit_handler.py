@@ -8,6 +8,7 @@ Behaviour, for each partition.
     D. A negative offset is stored, as in Kafka.
     E. The answer waits until the in-sync replicas of `__consumer_offsets` have the commit, at most
        `offsets_commit_timeout_ms`.
+Rights: READ on the group and on the topic.
 Versions: 1 to 10; 1 as Kafka 3.9 served it.
 Left out: version 0, which stored in ZooKeeper.
 Source: Kafka KafkaApis.handleOffsetCommitRequest, OffsetMetadataManager.commitOffset.
@@ -57,6 +58,9 @@ class OffsetCommitHandler(Handler):
                 answers.append(answer)
                 if topic is None:
                     continue  # case A
+                if not request.access.may("READ", "topic", topic.name):
+                    answer["error_code"] = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                    continue
                 if not 0 <= index < len(topic.partitions):
                     answer["error_code"] = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 else:
@@ -98,6 +102,7 @@ class OffsetCommitHandler(Handler):
             request.answer({"topics": topics})
 
         try:
+            request.access.check("READ", "group", request.body["group_id"])
             shard = self._state.groups.shard(request.node_id, request.body["group_id"])
             check_commit(shard, request)
         except Refused as refused:

@@ -5,6 +5,7 @@ Behaviour.
     B. Group unknown: GROUP_ID_NOT_FOUND; it has members that are no consumers: NON_EMPTY_GROUP.
     C. A member wants the topic: GROUP_SUBSCRIBED_TO_TOPIC for its partitions.
     D. There is nothing to forget: no error.
+Rights: DELETE on the group, READ on the topic.
 Versions: 0.
 Source: Kafka KafkaApis.handleOffsetDeleteRequest, OffsetMetadataManager.deleteOffsets; KIP-496.
 """
@@ -35,6 +36,9 @@ class OffsetDeleteHandler(Handler):
     def handle(self, request: Request) -> None:
         """Answer now, or when the tombstones are replicated."""
         group_id = request.body["group_id"]
+        if not request.access.may("DELETE", "group", group_id):
+            request.answer(self.reject(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            return
         topics, wanted = self._topics(request)
         if not wanted:
             request.answer({"error_code": int(ErrorCode.NONE), "topics": topics})
@@ -75,6 +79,8 @@ class OffsetDeleteHandler(Handler):
                 index = partition["partition_index"]
                 is_known = self._state.topics.partition(entry["name"], index) is not None
                 code = ErrorCode.NONE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if not request.access.may("READ", "topic", entry["name"]):
+                    is_known, code = False, ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 answers.append({"partition_index": index, "error_code": int(code)})
                 if is_known:
                     wanted.append((entry["name"], answers[-1]))

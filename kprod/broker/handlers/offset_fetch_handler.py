@@ -7,6 +7,8 @@ Behaviour.
     C. An unknown topic id, from version 10 on: UNKNOWN_TOPIC_ID for its partitions.
     D. Another coordinator, or one that is loading: told for the group; before version 2 for each
        partition.
+Rights: DESCRIBE on the group and on the topic; topics without it are not told of when all are asked
+    for.
 Versions: 1 to 10; many groups in one request from version 8.
 Left out: version 0, which read from ZooKeeper.
 Source: Kafka KafkaApis.handleOffsetFetchRequest, OffsetMetadataManager.fetchOffsets; KIP-709.
@@ -58,6 +60,7 @@ class OffsetFetchHandler(Handler):
     def _group(self, request: Request, wanted: Mapping[str, Any]) -> dict[str, Any]:
         group_id = wanted["group_id"]
         try:
+            request.access.check("DESCRIBE", "group", group_id)
             shard = self._state.groups.shard(request.node_id, group_id)
         except Refused as refused:
             return _rejected(wanted, refused.code)  # case D
@@ -72,7 +75,8 @@ class OffsetFetchHandler(Handler):
     ) -> list[dict[str, Any]]:
         by_topic: dict[str, list[int]] = {}
         for topic, partition in shard.offsets.of_group(group_id):
-            by_topic.setdefault(topic, []).append(partition)
+            if request.access.may("DESCRIBE", "topic", topic):
+                by_topic.setdefault(topic, []).append(partition)
         return [
             self._answer(request, shard, (group_id, topic, self._topic_id(topic)), partitions)
             for topic, partitions in by_topic.items()
@@ -91,6 +95,8 @@ class OffsetFetchHandler(Handler):
             if topic is None:
                 return _topic_rejected(wanted, ErrorCode.UNKNOWN_TOPIC_ID)  # case C
             name = topic.name
+        if not request.access.may("DESCRIBE", "topic", name):
+            return _topic_rejected(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return self._answer(request, shard, (group_id, name, topic_id), wanted["partition_indexes"])
 
     def _answer(

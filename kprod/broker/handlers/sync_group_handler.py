@@ -7,6 +7,7 @@ Behaviour.
     C. A member that syncs a second time while its sync waits has the first answered with
        REBALANCE_IN_PROGRESS, and one that is removed with UNKNOWN_MEMBER_ID; Kafka never answers
        either.
+Rights: READ on the group.
 Versions: 0 to 5.
 Source: Kafka KafkaApis.handleSyncGroupRequest, GroupMetadataManager.classicGroupSync.
 """
