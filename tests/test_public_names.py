@@ -57,7 +57,16 @@ MEMBERS: dict[type, set[str]] = {
         *("expire_member", "group", "groups", "move_coordinator", "rebalance"),
         *("client_certificate", "client_settings", "create_topic", "token"),
         *("delete_topic", "describe", "disconnect_clients", "failures", "faults", "forget_topic"),
-        *("kill", "move_leader", "open", "records", "remember_topic", "set_follower_lag", "start"),
+        *(
+            "kill",
+            "loaded",
+            "move_leader",
+            "open",
+            "records",
+            "remember_topic",
+            "set_follower_lag",
+            "start",
+        ),
         *("start_broker", "step", "stop_broker", "throttle", "truncate"),
     },
 }

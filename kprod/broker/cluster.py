@@ -42,6 +42,7 @@ from kprod.record.reader import read_records
 from kprod.wording import counted
 
 if TYPE_CHECKING:
+    from kprod.broker.log.partition_logs import LoadSummary
     from kprod.broker.security.authority import ClientCertificate
 
 T = TypeVar("T")
@@ -84,8 +85,7 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
             clock: The system's if not given.
             network: TCP if not given.
             security: What is demanded of clients; nothing if not given.
-            data_dir: A directory in which everything is kept; made if it does not exist, but not
-                its parent. Without one, all is in memory.
+            data_dir: A directory in which everything is kept; without one, all is in memory.
             data_dirs: Several, instead of one: a new partition goes where the fewest are.
             disk: What holds the directories; the operating system's if not given.
 
@@ -149,10 +149,7 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
         self._kprod.close()
 
     def kill(self) -> None:
-        """End as if the process were killed: nothing is synced, no file gets its last content.
-
-        What was acknowledged is with the operating system, and there after the next start.
-        """
+        """End as if the process were killed: nothing is synced, no file gets its last content."""
         self._kprod.kill()
 
     def __repr__(self) -> str:
@@ -186,6 +183,11 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
     def failures(self) -> Sequence[Exception]:
         """What went wrong inside the brokers themselves, at most ten; `close` raises the first."""
         return tuple(self._kprod.engine.failures)
+
+    @property
+    def loaded(self) -> "LoadSummary | None":
+        """What the directories held when the cluster was opened; None for one in memory."""
+        return self._kprod.engine.state.logs.summary
 
     @property
     def bootstrap_servers(self) -> str:

@@ -180,10 +180,9 @@ class ClusterState:
         Raises:
             OSError: Something cannot be written.
         """
-        watermarks = {it.name: it.high_watermark for it in self.topics.partitions()}
         # Ids that were not given away may be given later.
         self._producer_ids_end = self._next_producer_id
-        self.logs.close(self._facts(), watermarks)
+        self.logs.close(self._facts())
 
     def create_topic(  # a topic's own facts, by keyword
         self,
@@ -260,6 +259,10 @@ class ClusterState:
     def recount(self) -> None:
         """Sum the logs anew, after something was cut out."""
         self.log_bytes = sum(partition.log.size_bytes for partition in self.topics.partitions())
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """The high watermarks of all partitions."""
+        return {it.name: it.high_watermark for it in self.topics.partitions()}
 
     def write_down(self) -> None:
         """Keep topics, settings and producer ids, if the logs are kept; before a change is told.

@@ -20,6 +20,7 @@ _TOPIC_BOUNDS = {
     "max.message.bytes": (0, _INT32_MAX),
     "retention.bytes": (-_INT64_MAX - 1, _INT64_MAX),
     "message.timestamp.after.max.ms": (0, _INT64_MAX),
+    "flush.messages": (1, _INT64_MAX),
 }
 
 
@@ -160,6 +161,7 @@ class TopicConfig:
         retention_bytes: `retention.bytes`.
         message_timestamp_type: `message.timestamp.type`.
         message_timestamp_after_max_ms: `message.timestamp.after.max.ms`.
+        flush_messages: `flush.messages`.
     """
 
     min_insync_replicas: int
@@ -167,6 +169,7 @@ class TopicConfig:
     retention_bytes: int
     message_timestamp_type: str
     message_timestamp_after_max_ms: int
+    flush_messages: int = _INT64_MAX
 
     @classmethod
     def of_cluster(cls, config: EmbeddedConfig) -> "TopicConfig":

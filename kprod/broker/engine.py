@@ -102,6 +102,7 @@ class Engine:
                 node_id=node_ids[0],
                 clock=clock,
                 after=self.state.after,
+                high_watermarks=self.state.high_watermarks,
             )
         self.identities = Identities(self.security, clock)
         self.state.identities = self.identities

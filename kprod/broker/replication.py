@@ -260,6 +260,8 @@ class Partition:
             segment_bytes=_segment_bytes(self.config.retention_bytes),
         )
         self.producers.remember(batch, base_offset)
+        if self.log.log_end_offset - self.log.recovery_point >= self.config.flush_messages:
+            self.log.flush()
         self.replicas[self.leader_id].log_end_offset = self.log.log_end_offset
         for follower in self._followers():
             self._copy_later(follower)

@@ -52,25 +52,40 @@ def _parse_topics(
     callback=_parse_topics,
     help="Made at the start; may be repeated.",
 )
-def broker(port: int, broker_count: int, topics: Mapping[str, int]) -> None:
-    """Run a broker in miniature, in memory, until interrupted."""
-    run_broker(port=port, broker_count=broker_count, topics=topics)
+@click.option(
+    "--data",
+    "directories",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(file_okay=False),
+    help="Where everything is kept; may be repeated. Without it, all is in memory.",
+)
+def broker(
+    port: int, broker_count: int, topics: Mapping[str, int], directories: Sequence[str]
+) -> None:
+    """Run a broker in miniature until interrupted."""
+    run_broker(port=port, broker_count=broker_count, topics=topics, directories=directories)
 
 
-def run_broker(*, port: int, broker_count: int, topics: Mapping[str, int]) -> None:
+def run_broker(
+    *, port: int, broker_count: int, topics: Mapping[str, int], directories: Sequence[str] = ()
+) -> None:
     """Run a cluster until the process is interrupted.
 
     Args:
         port: Of the first broker, the others follow; 0 takes free ones.
         broker_count: How many, 1 to 100.
-        topics: Partitions by topic, made at once.
+        topics: Partitions by topic, made at once, unless a directory has them.
+        directories: Where everything is kept; none for memory.
 
     Raises:
         ConfigError: A number is out of bounds.
         OSError: A port is taken.
     """
-    with EmbeddedCluster(broker_count, topics, config=EmbeddedConfig(port=port)) as cluster:
+    config = EmbeddedConfig(port=port)
+    with EmbeddedCluster(broker_count, topics, config=config, data_dirs=directories) as cluster:
         # The address alone on standard output, for scripts.
         click.echo(cluster.bootstrap_servers)
-        click.echo("in memory, on loopback, for tests; Ctrl-C ends it", err=True)
+        where = "in memory" if cluster.loaded is None else str(cluster.loaded)
+        click.echo(f"{where}, on loopback, for tests; Ctrl-C ends it", err=True)
         threading.Event().wait()

@@ -62,7 +62,7 @@ class DirectoryRecordFile:
 class DirectoryStore:
     """The files of one partition, in a directory of their own."""
 
-    __slots__ = ("_directory", "_disk")
+    __slots__ = ("_directory", "_disk", "is_durable")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         """Use a directory.
@@ -73,9 +73,9 @@ class DirectoryStore:
         """
         self._disk = disk
         self._directory = directory
+        self.is_durable = True
 
-    @property
-    def directory(self) -> str:
+    def __str__(self) -> str:
         """The directory's path."""
         return self._directory
 
@@ -106,6 +106,10 @@ class DirectoryStore:
     def replace(self, name: str, table: Table) -> None:
         """Give a table's file new content, all or nothing, that survives a crash."""
         replace_file(self._disk, self._path(name), table.encoded())
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file of that name."""
+        return self._disk.exists(self._path(name))
 
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""

@@ -14,10 +14,13 @@ import uuid
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kprod.broker.log.checkpoint_tasks import CheckpointTasks, HighWatermarks
 from kprod.broker.log.disk import Disk
 from kprod.broker.log.file_names import partition_directory_name
+from kprod.broker.log.loading import Loaded
 from kprod.broker.log.log_directory import LogDirectory
 from kprod.broker.log.partition_log import PartitionLog
+from kprod.broker.log.partition_logs import LoadSummary
 from kprod.broker.metadata_file import METADATA_FILE, ClusterFacts, read_facts, write_facts
 from kprod.broker.rejection import DirectoryRejected
 from kprod.broker.scheduler import After
@@ -56,8 +59,10 @@ class DurableLogs:
         "_directory_of",
         "_disk",
         "_facts_directory",
+        "_high_watermarks",
         "_is_open",
         "_node_id",
+        "_summary",
         "is_durable",
     )
 
@@ -69,6 +74,7 @@ class DurableLogs:
         node_id: int,
         clock: Clock,
         after: After,
+        high_watermarks: HighWatermarks,
     ) -> None:
         """Name the directories; nothing is touched yet.
 
@@ -78,7 +84,9 @@ class DurableLogs:
             node_id: Of its first broker.
             clock: Wall clock.
             after: Runs something later.
+            high_watermarks: Of all partitions, for their checkpoint.
         """
+        self._high_watermarks = high_watermarks
         self.is_durable = True
         self._disk = storage.disk
         self._cluster_id = cluster_id
@@ -89,6 +97,7 @@ class DurableLogs:
         self._facts_directory = self._directories[0]
         self._directory_of: dict[TopicPartition, LogDirectory] = {}
         self._is_open = False
+        self._summary = LoadSummary(0, 0, 0, 0, 0)
 
     def open(self) -> ClusterFacts | None:
         """Lock all directories and load every partition; see `PartitionLogs.open`."""
@@ -98,7 +107,13 @@ class DurableLogs:
             self.abandon()
             raise
         self._is_open = True
+        CheckpointTasks(self._after, self._directories, self._high_watermarks).start()
         return facts
+
+    @property
+    def summary(self) -> LoadSummary:
+        """What was loaded when the directories were opened."""
+        return self._summary
 
     def log_of(self, partition: TopicPartition, topic_id: uuid.UUID) -> PartitionLog:
         """Give a partition its log; an empty one goes where the fewest are."""
@@ -119,7 +134,7 @@ class DurableLogs:
         """Replace the file with the cluster's facts."""
         write_facts(self._disk, self._facts_directory.path, facts)
 
-    def close(self, facts: ClusterFacts, high_watermarks: Mapping[TopicPartition, int]) -> None:
+    def close(self, facts: ClusterFacts) -> None:
         """Sync everything, mark each directory as closed, give up all locks."""
         if not self._is_open:
             return
@@ -127,7 +142,7 @@ class DurableLogs:
         try:
             self.write_down(facts)
             for directory in self._directories:
-                directory.close(high_watermarks)
+                directory.close(self._high_watermarks())
         finally:
             self.abandon()
 
@@ -156,6 +171,26 @@ class DurableLogs:
         if facts is not None:
             self._load(facts, found)
         return facts
+
+    def _report(self, directory: LogDirectory, partition: TopicPartition, loaded: Loaded) -> None:
+        if loaded.cut_offset >= 0:
+            _logger.warning(
+                "%s/%s was cut at offset %d: %d bytes of its segment are gone, and %d files of "
+                "later segments are kept as .deleted until the next start",
+                directory.path,
+                partition_directory_name(partition),
+                loaded.cut_offset,
+                loaded.cut_bytes,
+                len(loaded.deleted),
+            )
+        summary = self._summary
+        self._summary = LoadSummary(
+            summary.partition_count + 1,
+            summary.segment_count + loaded.log.segment_count,
+            summary.recovered_count + loaded.recovered_count,
+            summary.size_bytes + loaded.log.size_bytes,
+            summary.cut_bytes + loaded.cut_bytes,
+        )
 
     def _found(self) -> dict[TopicPartition, LogDirectory]:
         found: dict[TopicPartition, LogDirectory] = {}
@@ -190,7 +225,7 @@ class DurableLogs:
         for partition, directory in found.items():
             topic_id = directory.topic_id_of(partition)
             if topic_id is not None and topic_id == owners.get(partition):
-                directory.load(partition)
+                self._report(directory, partition, directory.load(partition))
                 self._directory_of[partition] = directory
             elif partition in owners and directory.is_empty(partition):
                 continue  # made by a broker that ended before it could write the topic's id

@@ -14,6 +14,8 @@ LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 SEGMENT_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+INDEX_SUFFIXES = SEGMENT_SUFFIXES[1:]
+SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
@@ -21,7 +23,7 @@ DELETED_DIRECTORY_SUFFIX = "-delete"
 STRAY_DIRECTORY_SUFFIX = "-stray"
 _NAME_CHARACTERS_MAX = 255
 _PARTITION = re.compile(r"(.+)-(0|[1-9]\d{0,5})", re.ASCII)
-_LOG_FILE = re.compile(r"(\d{20})\.log", re.ASCII)
+_SEGMENT_FILE = re.compile(r"(\d{20})(\.[a-z]+)", re.ASCII)
 
 
 def segment_file_name(base_offset: int, suffix: str) -> str:
@@ -37,17 +39,18 @@ def segment_file_name(base_offset: int, suffix: str) -> str:
     return f"{base_offset:020d}{suffix}"
 
 
-def base_offset_of(name: str) -> int | None:
-    """Read the base offset from the name of a segment's `.log` file.
+def base_offset_of(name: str, suffix: str = LOG_SUFFIX) -> int | None:
+    """Read the base offset from the name of one of a segment's files.
 
     Args:
         name: Of any file, without a directory.
+        suffix: What the file must hold.
 
     Returns:
         The base offset; None for a file of another kind.
     """
-    match = _LOG_FILE.fullmatch(name)
-    return int(match[1]) if match else None
+    match = _SEGMENT_FILE.fullmatch(name)
+    return int(match[1]) if match and match[2] == suffix else None
 
 
 def partition_directory_name(partition: TopicPartition) -> str:

@@ -1,34 +1,67 @@
-"""Makes a log from the files that an earlier one left: every batch is checked, a torn end is cut.
+"""Makes a log from the files that an earlier one left.
 
 Rules.
-    Segments are read from the oldest on. At the first batch that is unsound (cut off, a wrong
-    checksum or magic, an offset that does not rise) its segment is cut there, and the files of all
-    later segments get the suffix `.deleted`: nothing behind a gap may be read.
-    Indexes are built from the batches; those on disk are not trusted. One without a segment is
-    removed. Files of other names are left alone.
+    After a clean close nothing is checked: the end is found behind the last entry of the last
+    index. Otherwise every segment from the one that holds the recovery point on is checked, batch
+    by batch; what lies before it was synced, and is trusted.
+    At the first batch that is unsound (cut off, a wrong checksum or magic, an offset that does not
+    rise) its segment is cut there, and the files of all later segments get the suffix `.deleted`:
+    nothing behind a gap may be read.
+    A segment whose index is missing is checked, too. An index without a segment is removed. Files
+    of other names are left alone.
     What was recovered is synced before anybody reads it: a record that lives only in the operating
     system's memory must not be served now and be missing after the next crash (KAFKA-10101).
+    A log that ends before the start that its checkpoint says has lost all: it begins there.
 
 Thread-safety: the broker's thread.
-Source: Kafka LogLoader and LogSegment.recover (4.3).
+Source: Kafka LogLoader, LogSegment.recover and ProducerStateManager (4.3).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kprod._core.record.batch_reader import RecordBatch
+from kprod.broker.log.checkpoint import TEMPORARY_SUFFIX
 from kprod.broker.log.epochs import EPOCH_FILE, LeaderEpochs
 from kprod.broker.log.file_names import (
+    CLEANED_SUFFIX,
     DELETED_SUFFIX,
+    INDEX_SUFFIXES,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
-    TIME_INDEX_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
     base_offset_of,
     segment_file_name,
 )
+from kprod.broker.log.identity import PARTITION_FILE
 from kprod.broker.log.partition_log import PartitionLog
+from kprod.broker.log.producer_snapshot import decode_snapshot
+from kprod.broker.log.producer_state import ProducerStates
 from kprod.broker.log.segment import Segment
 from kprod.broker.log.store import Store
+from kprod.errors import CorruptRecord
+from kprod.guarded_log import guarded_logger
+
+_TEMPORARY = frozenset({EPOCH_FILE + TEMPORARY_SUFFIX, PARTITION_FILE + TEMPORARY_SUFFIX})
+_logger = guarded_logger("kprod.broker")
+
+
+class LoadOptions(NamedTuple):
+    """What is known of a log before its files are read.
+
+    Attributes:
+        index_interval_bytes: As for `PartitionLog`.
+        was_clean: Whether everything was synced and written when the log was closed.
+        recovery_point: All below it was synced.
+        start_offset: First offset that may be read.
+    """
+
+    index_interval_bytes: int
+    was_clean: bool = False
+    recovery_point: int = 0
+    start_offset: int = 0
 
 
 class Loaded(NamedTuple):
@@ -36,23 +69,25 @@ class Loaded(NamedTuple):
 
     Attributes:
         log: Ready for appends and reads.
+        recovered_count: Segments that were checked.
         cut_bytes: Dropped from the end of the last sound segment.
         cut_offset: Offset from which on batches were dropped; −1 when all were sound.
         deleted: Names that the files of later segments have now.
     """
 
     log: PartitionLog
+    recovered_count: int
     cut_bytes: int
     cut_offset: int
     deleted: tuple[str, ...]
 
 
-def load_log(store: Store, *, index_interval_bytes: int) -> Loaded:
-    """Load and recover a log.
+def load_log(store: Store, options: LoadOptions) -> Loaded:
+    """Load a log, and recover what may be unsound.
 
     Args:
         store: Holds the files of one partition, perhaps none.
-        index_interval_bytes: As for `PartitionLog`.
+        options: What is known.
 
     Returns:
         The log, and what was dropped.
@@ -60,53 +95,225 @@ def load_log(store: Store, *, index_interval_bytes: int) -> Loaded:
     Raises:
         OSError: A file cannot be read, cut or synced.
     """
-    names = store.names()
-    bases = [base for name in names if (base := base_offset_of(name)) is not None]
-    _remove_orphans(store, names, bases)
-    segments: list[Segment] = []
-    epochs = LeaderEpochs()
-    cut_bytes, cut_offset = 0, -1
-    for base_offset in bases:
-        if segments and segments[-1].next_offset > base_offset:
-            cut_offset = segments[-1].next_offset  # it overlaps the segment before
-            break
-        file = store.open(segment_file_name(base_offset, LOG_SUFFIX))
-        segment = Segment(file, base_offset, index_interval_bytes=index_interval_bytes)
-        cut_bytes = segment.recover(epochs)
-        file.sync()
-        segments.append(segment)
-        if cut_bytes:
-            cut_offset = segment.next_offset
-            break
-    deleted = tuple(_delete(store, names, bases[len(segments) :]))
-    for segment in segments[:-1]:
-        segment.save_indexes(store)
-    if segments:
-        store.save(EPOCH_FILE, epochs)
+    loading = _Loading(store, options)
+    loaded = loading.run()
+    if loaded.log.log_end_offset >= options.start_offset:
+        loaded.log.raise_start(options.start_offset)
+        return loaded
+    _logger.warning(
+        "%s ends at offset %d and is said to begin at %d: it begins there, empty",
+        store,
+        loaded.log.log_end_offset,
+        options.start_offset,
+    )
+    deleted = tuple(_delete(store, store.names(), loading.bases))
+    for name in (*_snapshots(store), EPOCH_FILE):
+        store.remove(name)
     store.sync()
     log = PartitionLog(
-        store, index_interval_bytes=index_interval_bytes, segments=segments, epochs=epochs
+        store,
+        index_interval_bytes=options.index_interval_bytes,
+        start_offset=options.start_offset,
     )
-    log.producers.rebuild(log.batches())
-    return Loaded(log, cut_bytes, cut_offset, deleted)
+    return loaded._replace(log=log, deleted=(*loaded.deleted, *deleted))
 
 
-def _remove_orphans(store: Store, names: Sequence[str], bases: Sequence[int]) -> None:
-    indexes = {
-        segment_file_name(base, suffix)
-        for base in bases
-        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
-    }
-    for name in names:
-        of_log = name.removesuffix(OFFSET_INDEX_SUFFIX).removesuffix(TIME_INDEX_SUFFIX)
-        is_index = of_log != name and base_offset_of(of_log + LOG_SUFFIX) is not None
-        if is_index and name not in indexes:
+class _Loading:
+    """One log on its way."""
+
+    def __init__(self, store: Store, options: LoadOptions) -> None:
+        self._store = store
+        self._options = options
+        self._segments: list[Segment] = []
+        self._producers = ProducerStates()
+        self._snapshot_offset = 0
+        _finish_swaps(store)
+        self._names = frozenset(store.names())
+        self.bases = sorted(
+            base for name in self._names if (base := base_offset_of(name)) is not None
+        )
+        self._epochs = _read_epochs(store)
+
+    def run(self) -> Loaded:
+        store = self._store
+        trusted_count = self._trusted_count()
+        _remove_orphans(store, self._names, self.bases)
+        for index, base_offset in enumerate(self.bases[:trusted_count]):
+            segment = self._opened(base_offset)
+            if not segment.trust(store, _at(self.bases, index + 1)):
+                trusted_count = index
+                break
+            self._segments.append(segment)
+        cut_bytes, cut_offset = self._recover(trusted_count)
+        deleted = tuple(_delete(store, self._names, self.bases[len(self._segments) :]))
+        log = PartitionLog(
+            store,
+            index_interval_bytes=self._options.index_interval_bytes,
+            segments=self._segments,
+            epochs=self._epochs,
+        )
+        log.producers = self._producers
+        recovered_count = len(self._segments) - trusted_count
+        if recovered_count or deleted or not self._options.was_clean:
+            self._settle(log, trusted_count)
+        return Loaded(log, recovered_count, cut_bytes, cut_offset, deleted)
+
+    def _trusted_count(self) -> int:
+        """How many segments, from the first on, need not be checked."""
+        bases = self.bases
+        if self._options.was_clean:
+            count = len(bases)
+        else:
+            # The one that holds the recovery point may have been appended to since.
+            count = sum(base <= self._options.recovery_point for base in bases) - 1
+        for index in range(count):
+            if segment_file_name(bases[index], OFFSET_INDEX_SUFFIX) not in self._names:
+                return index
+        return max(count, 0)
+
+    def _opened(self, base_offset: int) -> Segment:
+        file = self._store.open(segment_file_name(base_offset, LOG_SUFFIX))
+        interval_bytes = self._options.index_interval_bytes
+        return Segment(file, base_offset, index_interval_bytes=interval_bytes)
+
+    def _recover(self, trusted_count: int) -> tuple[int, int]:
+        """Check the other segments; bytes that were cut off, and the offset there."""
+        first_checked = _at(self.bases, trusted_count)
+        if not self._epochs:  # the file is lost, or was never there
+            self._epochs = _epochs_of(self._segments)
+        ends = self._segments[-1].next_offset if self._segments else 0
+        self._restore_producers(ends if first_checked is None else first_checked)
+        for segment in self._segments:
+            for batch in segment.batches_from(self._snapshot_offset):
+                self._learn(batch)
+        for base_offset in self.bases[trusted_count:]:
+            if self._segments and self._segments[-1].next_offset > base_offset:
+                return 0, self._segments[-1].next_offset  # it overlaps the segment before
+            segment = self._opened(base_offset)
+            cut_bytes = segment.recover(self._epochs, self._learn)
+            segment.sync()
+            self._segments.append(segment)
+            if cut_bytes:
+                return cut_bytes, segment.next_offset
+        return 0, -1
+
+    def _restore_producers(self, limit_offset: int) -> None:
+        """Start from the newest sound snapshot that lies before all that is checked."""
+        for name in sorted(_snapshots(self._store), reverse=True):
+            offset = base_offset_of(name, SNAPSHOT_SUFFIX) or 0
+            if offset > limit_offset:
+                continue
+            try:
+                self._producers.restore(decode_snapshot(self._store.load(name)))
+            except CorruptRecord as error:
+                _logger.warning("%s/%s is removed: %s", self._store, name, error)
+                self._store.remove(name)
+                continue
+            self._snapshot_offset = offset
+            return
+
+    def _learn(self, batch: RecordBatch) -> None:
+        if batch.base_offset >= self._snapshot_offset:
+            self._producers.remember(batch, batch.base_offset)
+
+    def _settle(self, log: PartitionLog, trusted_count: int) -> None:
+        """Write and sync what was rebuilt, and remove what lies behind the end."""
+        store = self._store
+        for segment in self._segments[trusted_count:-1]:
+            segment.save_indexes(store)
+            segment.sync_indexes(store)
+        bases = set(self.bases[: len(self._segments)])
+        snapshots = {name: base_offset_of(name, SNAPSHOT_SUFFIX) or 0 for name in _snapshots(store)}
+        newest = max((it for it in snapshots.values() if it <= log.log_end_offset), default=None)
+        for name, offset in snapshots.items():
+            if offset > log.log_end_offset or (offset not in bases and offset != newest):
+                store.remove(name)
+        # One that begins at the end brought no record, but clients may have been told of it.
+        self._epochs.truncate_to(log.log_end_offset + 1)
+        if self._segments:
+            self._epochs.raise_start(log.log_start_offset)
+            store.replace(EPOCH_FILE, self._epochs)
+        store.sync()
+
+
+def _read_epochs(store: Store) -> LeaderEpochs:
+    if not store.exists(EPOCH_FILE):
+        return LeaderEpochs()
+    try:
+        return LeaderEpochs.decoded(store.load(EPOCH_FILE))
+    except CorruptRecord as error:
+        _logger.warning("%s: %s; epochs are read from the batches", store, error)
+        return LeaderEpochs()
+
+
+def _finish_swaps(store: Store) -> None:
+    """Remove what was on its way out, and finish or undo a replacement of segments."""
+    names = store.names()
+    doomed = [it for it in names if it.endswith(DELETED_SUFFIX) and _base_of(it) is not None]
+    doomed += [it for it in names if it in _TEMPORARY]
+    cleaned = {it: base for it in names if (base := _base_of(it, CLEANED_SUFFIX)) is not None}
+    swaps = {it: base for it in names if (base := _base_of(it, SWAP_SUFFIX)) is not None}
+    undone = [it for it, base in swaps.items() if cleaned and base >= min(cleaned.values())]
+    for name in [*doomed, *cleaned, *undone]:
+        store.remove(name)
+    _complete(store, {it: base for it, base in swaps.items() if it not in undone})
+
+
+def _complete(store: Store, swaps: Mapping[str, int]) -> None:
+    """Let complete segments take the place of those that they cover."""
+    logs = [it for it in swaps if it.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+    if logs:
+        last = max(logs, key=swaps.__getitem__)
+        segment = Segment(store.open(last), swaps[last], index_interval_bytes=0)
+        segment.recover(LeaderEpochs())
+        covered = range(min(swaps[it] for it in logs), segment.next_offset)
+        for name in store.names():
+            if any(base_offset_of(name, suffix) in covered for suffix in SEGMENT_SUFFIXES):
+                store.remove(name)
+    for name in swaps:
+        store.rename(name, name.removesuffix(SWAP_SUFFIX))
+    if swaps:
+        store.sync()
+
+
+def _base_of(name: str, last_suffix: str = DELETED_SUFFIX) -> int | None:
+    """The base offset in the name of a segment's file that has one suffix more."""
+    plain = name.removesuffix(last_suffix)
+    if plain == name:
+        return None
+    suffix = "." + plain.rpartition(".")[2]
+    is_ours = suffix in SEGMENT_SUFFIXES or suffix == SNAPSHOT_SUFFIX
+    return base_offset_of(plain, suffix) if is_ours else None
+
+
+def _epochs_of(segments: Sequence[Segment]) -> LeaderEpochs:
+    epochs = LeaderEpochs()
+    for segment in segments:
+        for header in segment.headers():
+            if header.leader_epoch > epochs.latest_epoch:
+                epochs.assign(header.leader_epoch, header.base_offset)
+    return epochs
+
+
+def _snapshots(store: Store) -> list[str]:
+    return [it for it in store.names() if base_offset_of(it, SNAPSHOT_SUFFIX) is not None]
+
+
+def _at(values: Sequence[int], index: int) -> int | None:
+    return values[index] if index < len(values) else None
+
+
+def _remove_orphans(store: Store, names: frozenset[str], bases: Sequence[int]) -> None:
+    known = set(bases)
+    for name in sorted(names):
+        found = [base_offset_of(name, suffix) for suffix in INDEX_SUFFIXES]
+        if any(base is not None and base not in known for base in found):
             store.remove(name)
 
 
-def _delete(store: Store, names: Sequence[str], bases: Sequence[int]) -> Iterator[str]:
+def _delete(store: Store, names: Collection[str], bases: Sequence[int]) -> Iterator[str]:
     for base in bases:
-        for suffix in SEGMENT_SUFFIXES:
+        for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX):
             name = segment_file_name(base, suffix)
             if name in names:
                 store.rename(name, name + DELETED_SUFFIX)

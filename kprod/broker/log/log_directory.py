@@ -38,7 +38,7 @@ from kprod.broker.log.identity import (
     write_identity,
     write_topic_id,
 )
-from kprod.broker.log.loading import Loaded, load_log
+from kprod.broker.log.loading import Loaded, LoadOptions, load_log
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.metadata_file import METADATA_FILE
 from kprod.broker.rejection import DirectoryRejected
@@ -62,6 +62,7 @@ class LogDirectory:
 
     __slots__ = (
         "_disk",
+        "_high_watermarks",
         "_recovery_points",
         "_release",
         "_start_offsets",
@@ -76,6 +77,7 @@ class LogDirectory:
         self._release: Callable[[], None] | None = None
         self._recovery_points: Offsets = {}
         self._start_offsets: Offsets = {}
+        self._high_watermarks: Offsets = {}
         self.path = path
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.was_clean = False
@@ -87,7 +89,9 @@ class LogDirectory:
             DirectoryRejected: It is in use.
             OSError: It cannot be made or written.
         """
-        self._disk.make_directory(self.path)
+        if not self._disk.exists(self.path):
+            self._disk.make_directory(self.path)
+            self._disk.sync_directory(self.path.rpartition("/")[0] or "/")
         self._release = self._disk.lock(f"{self.path}/{LOCK_FILE}")
 
     def identify(self, cluster_id: str, node_id: int, timestamp_ms: int) -> None:
@@ -139,8 +143,14 @@ class LogDirectory:
     def load(self, partition: TopicPartition) -> Loaded:
         """Load a partition that has a directory here."""
         store = DirectoryStore(self._disk, self._path_of(partition))
-        loaded = load_log(store, index_interval_bytes=_INDEX_INTERVAL_BYTES)
-        self.logs[partition] = loaded.log
+        options = LoadOptions(
+            index_interval_bytes=_INDEX_INTERVAL_BYTES,
+            was_clean=self.was_clean,
+            recovery_point=self._recovery_points.get(partition, 0),
+            start_offset=self._start_offsets.get(partition, 0),
+        )
+        loaded = load_log(store, options)
+        self._add(partition, loaded.log)
         return loaded
 
     def create(self, partition: TopicPartition, topic_id: uuid.UUID) -> PartitionLog:
@@ -150,7 +160,8 @@ class LogDirectory:
         write_topic_id(self._disk, path, topic_id)
         self._disk.sync_directory(self.path)
         store = DirectoryStore(self._disk, path)
-        log = self.logs[partition] = PartitionLog(store, index_interval_bytes=_INDEX_INTERVAL_BYTES)
+        log = PartitionLog(store, index_interval_bytes=_INDEX_INTERVAL_BYTES)
+        self._add(partition, log)
         return log
 
     def put_aside(self, partition: TopicPartition) -> str:
@@ -174,20 +185,39 @@ class LogDirectory:
         """Remove the directory of a deleted partition."""
         self._disk.remove_directory(path)
 
-    def close(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Sync all logs, write the checkpoints, and mark the directory as closed."""
-        for log in self.logs.values():
-            log.sync()
-        ends = {name: log.log_end_offset for name, log in self.logs.items()}
-        write_offsets(self._disk, f"{self.path}/{RECOVERY_POINTS}", ends)
+    def write_recovery_points(self) -> None:
+        """Say up to where each log was synced, if that has changed."""
+        points = {name: log.recovery_point for name, log in self.logs.items()}
+        if points != self._recovery_points:
+            write_offsets(self._disk, f"{self.path}/{RECOVERY_POINTS}", points)
+            self._recovery_points = points
+
+    def write_start_offsets(self) -> None:
+        """Say which logs begin within a segment, if that has changed."""
         starts = {name: log.log_start_offset for name, log in self.logs.items()}
-        write_offsets(
-            self._disk,
-            f"{self.path}/{START_OFFSETS}",
-            {name: offset for name, offset in starts.items() if offset},
-        )
-        watermarks = {name: high_watermarks[name] for name in self.logs if name in high_watermarks}
-        write_offsets(self._disk, f"{self.path}/{HIGH_WATERMARKS}", watermarks)
+        starts = {name: offset for name, offset in starts.items() if offset}
+        if starts != self._start_offsets:
+            write_offsets(self._disk, f"{self.path}/{START_OFFSETS}", starts)
+            self._start_offsets = starts
+
+    def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Say how far each partition is replicated, if that has changed."""
+        known = {name: high_watermarks[name] for name in self.logs if name in high_watermarks}
+        if known != self._high_watermarks:
+            write_offsets(self._disk, f"{self.path}/{HIGH_WATERMARKS}", known)
+            self._high_watermarks = known
+
+    def close(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Sync all logs, write the checkpoints, and mark the directory as closed.
+
+        Raises:
+            OSError: A log cannot be synced; without the mark the next start checks it.
+        """
+        for log in self.logs.values():
+            log.close()
+        self.write_recovery_points()
+        self.write_start_offsets()
+        self.write_high_watermarks(high_watermarks)
         mark_clean_close(self._disk, self.path)
         self.unlock()
 
@@ -196,6 +226,10 @@ class LogDirectory:
         if self._release is not None:
             self._release()
             self._release = None
+
+    def _add(self, partition: TopicPartition, log: PartitionLog) -> None:
+        self.logs[partition] = log
+        log.on_cut = self.write_recovery_points
 
     def _retire(self, partition: TopicPartition, suffix: str) -> str:
         name = partition_directory_name(partition)

@@ -54,10 +54,11 @@ class MemoryRecordFile:
 class MemoryStore:
     """Files of batches by name; tables are not kept, since their indexes are in memory anyway."""
 
-    __slots__ = ("_files",)
+    __slots__ = ("_files", "is_durable")
 
     def __init__(self) -> None:
         """Make an empty store."""
+        self.is_durable = False
         self._files: dict[str, MemoryRecordFile] = {}
 
     def create(self, name: str) -> MemoryRecordFile:
@@ -78,6 +79,10 @@ class MemoryStore:
 
     def replace(self, name: str, table: Table) -> None:
         """Do nothing."""
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file of that name."""
+        return name in self._files
 
     def remove(self, name: str) -> None:
         """Forget a file, if it exists."""

@@ -13,8 +13,41 @@ Source: Kafka OffsetIndex (4.3).
 """
 
 import bisect
+import operator
+import struct
 import sys
 from array import array
+
+ENTRY_BYTES = 8
+_ENTRY = struct.Struct(">II")
+
+
+def rises(values: "array[int]") -> bool:
+    """Whether each value is above the one before it."""
+    return all(map(operator.lt, values, values[1:]))
+
+
+def last_position(content: bytes, size_bytes: int) -> int:
+    """Read the position of an `.index` file's last entry.
+
+    Args:
+        content: All of it.
+        size_bytes: Of the segment.
+
+    Returns:
+        The position; 0 when there is no entry.
+
+    Raises:
+        ValueError: The file ends within an entry, or the entry lies behind the segment's end.
+    """
+    if len(content) % ENTRY_BYTES:
+        raise ValueError(f"an index of {len(content)} bytes ends within an entry")
+    if not content:
+        return 0
+    _, position = _ENTRY.unpack_from(content, len(content) - ENTRY_BYTES)
+    if position >= size_bytes or (position == 0 and len(content) > ENTRY_BYTES):
+        raise ValueError(f"an index ends with position {position} of {size_bytes}")
+    return int(position)
 
 
 class OffsetIndex:
@@ -39,6 +72,34 @@ class OffsetIndex:
         if sys.byteorder == "little":
             pairs.byteswap()
         return pairs.tobytes()
+
+    @classmethod
+    def decoded(cls, content: bytes, size_bytes: int) -> "OffsetIndex":
+        """Read the content of an `.index` file.
+
+        Args:
+            content: All of it.
+            size_bytes: Of the segment.
+
+        Returns:
+            The index.
+
+        Raises:
+            ValueError: Its size is no whole number of entries, entries do not rise, or one lies
+                behind the segment's end.
+        """
+        if len(content) % ENTRY_BYTES:
+            raise ValueError(f"an index of {len(content)} bytes ends within an entry")
+        pairs = array("I", content)
+        if sys.byteorder == "little":
+            pairs.byteswap()
+        index = cls()
+        index._offsets, index._positions = pairs[0::2], pairs[1::2]
+        if not rises(index._offsets) or not rises(index._positions):
+            raise ValueError("entries of an index do not rise")
+        if index._positions and index._positions[-1] >= size_bytes:
+            raise ValueError("an index has a position behind its segment's end")
+        return index
 
     def append(self, relative_offset: int, position: int) -> None:
         """Add an entry.

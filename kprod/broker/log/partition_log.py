@@ -14,7 +14,7 @@ Source: Kafka UnifiedLog and LocalLog (4.3).
 """
 
 import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 
 from kprod._core.record.batch_reader import RecordBatch
@@ -23,6 +23,8 @@ from kprod.broker.log.epochs import EPOCH_FILE, LeaderEpochs
 from kprod.broker.log.file_names import (
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    base_offset_of,
     segment_file_name,
 )
 from kprod.broker.log.producer_state import ProducerStates
@@ -40,18 +42,26 @@ class PartitionLog:
         log_start_offset: First offset that can be read.
         log_end_offset: Offset of the next record.
         producers: What the log's batches say of idempotent producers; kept by the log's owner.
+        recovery_point: All below it is synced; it moves by a sync, and down when the log is cut.
+        is_sound: Whether no sync has failed. One that failed is not tried again: the operating
+            system may have dropped the bytes and would report success.
+        on_cut: Called when the recovery point went down; the checkpoint must say so at once.
         size_bytes: Of all segments.
     """
 
     __slots__ = (
+        "_has_new_names",
         "_index_interval_bytes",
         "_saved_epoch",
         "_segments",
         "_store",
         "epochs",
+        "is_sound",
         "log_end_offset",
         "log_start_offset",
+        "on_cut",
         "producers",
+        "recovery_point",
         "size_bytes",
     )
 
@@ -62,14 +72,16 @@ class PartitionLog:
         index_interval_bytes: int = 0,
         segments: Sequence[Segment] = (),
         epochs: LeaderEpochs | None = None,
+        start_offset: int = 0,
     ) -> None:
-        """Make a log; without segments it is empty and starts at offset 0.
+        """Make a log.
 
         Args:
             store: For this log's segments alone.
             index_interval_bytes: Bytes between two entries of a segment's index; 0 makes an entry
                 for each batch.
             segments: What the store holds, oldest first, without overlap.
+            start_offset: Where a log without segments begins.
             epochs: Those of the segments' batches; none of an empty log.
         """
         self._store = store
@@ -78,8 +90,12 @@ class PartitionLog:
         self.epochs = LeaderEpochs() if epochs is None else epochs
         self._saved_epoch = self.epochs.latest_epoch
         self.producers = ProducerStates()
-        self.log_start_offset = segments[0].base_offset if segments else 0
-        self.log_end_offset = segments[-1].next_offset if segments else 0
+        self._has_new_names = False
+        self.is_sound = True
+        self.on_cut: Callable[[], None] = _nothing
+        self.log_start_offset = segments[0].base_offset if segments else start_offset
+        self.log_end_offset = segments[-1].next_offset if segments else start_offset
+        self.recovery_point = self.log_end_offset
         self.size_bytes = sum(it.size_bytes for it in segments)
 
     @property
@@ -226,6 +242,14 @@ class PartitionLog:
         """
         if not self._segments:
             return
+        if offset < self.recovery_point:
+            # First: after a crash in the middle, what is cut must be looked at again.
+            self.recovery_point = offset
+            self.on_cut()
+        for name in self._store.names():
+            snapshot = base_offset_of(name, SNAPSHOT_SUFFIX)
+            if snapshot is not None and snapshot > offset:
+                self._store.remove(name)
         while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
             self._drop(len(self._segments) - 1)
         active = self._segments[-1]
@@ -233,6 +257,8 @@ class PartitionLog:
         active.truncate_to(offset)
         self.size_bytes -= before - active.size_bytes
         self.log_end_offset = active.next_offset
+        self.recovery_point = min(self.recovery_point, self.log_end_offset)
+        self._has_new_names = True
         if self.epochs.truncate_to(self.log_end_offset):
             self._save_epochs()
 
@@ -270,11 +296,61 @@ class PartitionLog:
             self._save_epochs()
         return True
 
-    def sync(self) -> None:
-        """Write the active segment's indexes and make the whole log survive a crash."""
-        for segment in self._segments:
-            segment.sync(self._store, save_indexes=segment is self._segments[-1])
-        self._store.sync()
+    @property
+    def is_durable(self) -> bool:
+        """Whether the log survives the process."""
+        return self._store.is_durable
+
+    def flush(self) -> None:
+        """Make everything that was appended survive a crash of the operating system.
+
+        The active segment's indexes are left out: recovery builds them again.
+
+        Raises:
+            OSError: It cannot be synced now, or could not be before.
+        """
+        if self.recovery_point >= self.log_end_offset and not self._has_new_names:
+            return
+        self._sync_from(self.recovery_point)
+        self.recovery_point = self.log_end_offset
+
+    def close(self) -> None:
+        """Flush, with the active segment's indexes and the producers' state at the end.
+
+        Raises:
+            OSError: It cannot be synced now, or could not be before.
+        """
+        if not self._store.is_durable or not self._segments:
+            return
+        active = self._segments[-1]
+        active.save_indexes(self._store)
+        self._take_snapshot()
+        self._save_epochs()
+        self._has_new_names = True
+        self._sync_from(min(self.recovery_point, active.base_offset))
+        active.sync_indexes(self._store)
+        self.recovery_point = self.log_end_offset
+
+    def _sync_from(self, offset: int) -> None:
+        if not self.is_sound:
+            raise OSError(f"{self._store}: an earlier sync failed, and is not tried again")
+        self.is_sound = False
+        for segment in self._segments[self._index_of(offset) :]:
+            segment.sync()
+            if segment is not self._segments[-1]:
+                segment.sync_indexes(self._store)
+            snapshot = segment_file_name(segment.base_offset, SNAPSHOT_SUFFIX)
+            if self._store.exists(snapshot):
+                self._store.sync(snapshot)
+        if self._has_new_names:
+            self._store.sync()
+            self._has_new_names = False
+        self.is_sound = True
+
+    def _take_snapshot(self) -> None:
+        name = segment_file_name(self.log_end_offset, SNAPSHOT_SUFFIX)
+        self._store.save(name, self.producers)
+        self._store.sync(name)
 
     def save_indexes(self) -> None:
         """Write the active segment's indexes; those of the others were written when it was made."""
@@ -313,10 +389,19 @@ class PartitionLog:
     def _roll(self, base_offset: int) -> None:
         if self._segments:
             self._segments[-1].save_indexes(self._store)
+            if self._store.is_durable:
+                self._take_snapshot()
         file = self._store.create(segment_file_name(base_offset, LOG_SUFFIX))
+        self._has_new_names = True
         self._segments.append(
             Segment(file, base_offset, index_interval_bytes=self._index_interval_bytes)
         )
+        if self._store.is_durable:
+            self.flush()
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _limit_position(segment: Segment, limit_offset: int) -> int:

@@ -5,13 +5,42 @@ Source: kprod's own; Kafka's LogManager for the role.
 """
 
 import uuid
-from collections.abc import Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kprod.broker.log.memory_store import MemoryStore
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.metadata_file import ClusterFacts
 from kprod.model import TopicPartition
+from kprod.wording import counted
+
+
+class LoadSummary(NamedTuple):
+    """What was loaded.
+
+    Attributes:
+        partition_count: Partitions.
+        segment_count: Their segments.
+        recovered_count: Segments that were checked batch by batch.
+        size_bytes: Of all segments.
+        cut_bytes: That were unsound, and are gone.
+    """
+
+    partition_count: int
+    segment_count: int
+    recovered_count: int
+    size_bytes: int
+    cut_bytes: int
+
+    def __str__(self) -> str:
+        """Say so in one line."""
+        text = (
+            f"{counted(self.partition_count, 'partition')} with "
+            f"{counted(self.segment_count, 'segment')} and {self.size_bytes} bytes loaded"
+        )
+        if self.recovered_count:
+            checked = counted(self.recovered_count, "segment")
+            text += f", {checked} checked, {self.cut_bytes} torn bytes cut off"
+        return text
 
 
 class PartitionLogs(Protocol):
@@ -22,6 +51,10 @@ class PartitionLogs(Protocol):
     """
 
     is_durable: bool
+
+    @property
+    def summary(self) -> LoadSummary | None:
+        """What was loaded; None where nothing can be."""
 
     def open(self) -> ClusterFacts | None:
         """Load everything; the partitions are then there for `log_of`.
@@ -51,7 +84,7 @@ class PartitionLogs(Protocol):
             OSError: It cannot be written.
         """
 
-    def close(self, facts: ClusterFacts, high_watermarks: Mapping[TopicPartition, int]) -> None:
+    def close(self, facts: ClusterFacts) -> None:
         """Sync everything and say that it was; a second call does nothing.
 
         Raises:
@@ -71,6 +104,10 @@ class MemoryLogs:
         """Keep nothing."""
         self.is_durable = False
 
+    @property
+    def summary(self) -> None:
+        """Nothing is ever loaded."""
+
     def open(self) -> ClusterFacts | None:
         """There is never anything to load."""
 
@@ -84,7 +121,7 @@ class MemoryLogs:
     def write_down(self, facts: ClusterFacts) -> None:
         """Do nothing."""
 
-    def close(self, facts: ClusterFacts, high_watermarks: Mapping[TopicPartition, int]) -> None:
+    def close(self, facts: ClusterFacts) -> None:
         """Do nothing."""
 
     def abandon(self) -> None:

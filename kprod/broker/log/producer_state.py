@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kprod._core.record.batch_reader import RecordBatch
+from kprod.broker.log.producer_snapshot import ProducerRow, encode_snapshot
 from kprod.protocol.error_table import ErrorCode
 
 BATCHES_KEPT = 5
@@ -33,6 +34,9 @@ class KnownBatch(NamedTuple):
     base_offset: int
     last_offset: int
     timestamp_ms: int
+
+
+_NO_BATCH = KnownBatch(-1, -1, -1, -1, -1)
 
 
 class _Entry:
@@ -119,6 +123,46 @@ class ProducerStates:
             batch.max_timestamp_ms,
         )
         entry.batches.append(known)
+
+    def encoded(self) -> bytes:
+        """The content of a `.snapshot` file: the last batch of each producer."""
+        rows = []
+        for producer_id, entry in self._entries.items():
+            last = entry.batches[-1] if entry.batches else _NO_BATCH
+            rows.append(
+                ProducerRow(
+                    producer_id,
+                    entry.epoch,
+                    last.last_sequence,
+                    last.last_offset,
+                    max(last.last_offset - last.base_offset, 0),
+                    last.timestamp_ms,
+                    coordinator_epoch=-1,
+                    open_offset=-1,
+                )
+            )
+        return encode_snapshot(rows)
+
+    def restore(self, rows: Iterable[ProducerRow]) -> None:
+        """Forget all and learn from a snapshot.
+
+        Args:
+            rows: As `decode_snapshot` gives them.
+        """
+        self._entries.clear()
+        for row in rows:
+            entry = self._entries[row.producer_id] = _Entry(row.producer_epoch)
+            if row.last_offset >= 0:
+                base_sequence = (row.last_sequence - row.offset_delta) & _SEQUENCE_MASK
+                base_offset = row.last_offset - row.offset_delta
+                known = KnownBatch(
+                    base_sequence,
+                    row.last_sequence,
+                    base_offset,
+                    row.last_offset,
+                    row.timestamp_ms,
+                )
+                entry.batches.append(known)
 
     def rebuild(self, batches: Iterable[RecordBatch]) -> None:
         """Forget all and learn from a log's batches, oldest first."""

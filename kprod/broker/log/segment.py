@@ -11,26 +11,31 @@ Thread-safety: the broker's thread.
 Source: Kafka LogSegment (4.3).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from kprod._core.record.batch_reader import RecordBatch
 from kprod.broker.log.epochs import LeaderEpochs
 from kprod.broker.log.file_names import (
+    INDEX_SUFFIXES,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
     segment_file_name,
 )
-from kprod.broker.log.offset_index import OffsetIndex
+from kprod.broker.log.offset_index import OffsetIndex, last_position
 from kprod.broker.log.store import RecordFile, Store
 from kprod.broker.log.stored_header import HEADER_BYTES, BatchHeader, read_header
 from kprod.broker.log.time_index import NO_TIME, TimeEntry, TimeIndex
 from kprod.errors import CorruptRecord
+from kprod.guarded_log import guarded_logger
 from kprod.record.reader import read_batches
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
 """Both indexes hold offsets relative to the segment's base as signed 32-bit integers."""
 
 _WINDOW_BYTES = 1 << 20
+_INDEXED = ("_offsets", "_times", "largest")
+_logger = guarded_logger("kprod.broker")
 
 
 class Segment:
@@ -46,6 +51,7 @@ class Segment:
         "_file",
         "_index_interval_bytes",
         "_offsets",
+        "_store",
         "_times",
         "_unindexed_bytes",
         "base_offset",
@@ -70,6 +76,13 @@ class Segment:
         self.next_offset = base_offset
         self.largest = NO_TIME
 
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of any of these attributes
+        # Of a trusted segment, whose indexes are in their files until they are needed.
+        if name not in _INDEXED:
+            raise AttributeError(name)
+        self._load_indexes()
+        return getattr(self, name)
+
     @property
     def size_bytes(self) -> int:
         """Bytes of all batches."""
@@ -87,11 +100,38 @@ class Segment:
         self._file.append(encoded)
         self._note(position, len(encoded), last_offset, max_timestamp_ms)
 
-    def recover(self, epochs: LeaderEpochs) -> int:
+    def trust(self, store: Store, next_offset: int | None) -> bool:
+        """Take the file and its indexes for sound; the indexes are read when they are needed.
+
+        Args:
+            store: Has the indexes' files.
+            next_offset: The base of the segment behind; None for the last one, whose end is looked
+                for behind the last entry of its index.
+
+        Returns:
+            Whether that end was found; if not, nothing has changed.
+        """
+        if next_offset is None:
+            try:
+                self._find_end(store)
+            except (ValueError, FileNotFoundError):
+                self.next_offset, self._unindexed_bytes = self.base_offset, 0
+                return False
+        else:
+            self.next_offset = next_offset
+        self._store = store
+        for name in _INDEXED:
+            delattr(self, name)
+        return True
+
+    def recover(
+        self, epochs: LeaderEpochs, learn: Callable[[RecordBatch], object] = lambda _: None
+    ) -> int:
         """Check every batch of a file that another process wrote, and index it.
 
         Args:
             epochs: Learns the leader epochs of the batches.
+            learn: Is told of each batch.
 
         Returns:
             Bytes that were cut off from the first unsound batch on.
@@ -105,6 +145,7 @@ class Segment:
             self._note(position, batch.size_bytes, last_offset, batch.max_timestamp_ms)
             if batch.partition_leader_epoch > epochs.latest_epoch:
                 epochs.assign(batch.partition_leader_epoch, batch.base_offset)
+            learn(batch)
             position += batch.size_bytes
         cut_bytes = self._file.size_bytes - position
         if cut_bytes:
@@ -159,6 +200,13 @@ class Segment:
         encoded = _joined(self._file.read(header.position, header.size_bytes))
         return next(read_batches(encoded, check_crc=False))
 
+    def batches_from(self, offset: int) -> Iterator[RecordBatch]:
+        """Read the batches from the one that holds an offset on."""
+        if offset < self.next_offset:
+            first = self.locate(offset)
+            for header in self.headers(self.size_bytes if first is None else first.position):
+                yield self.batch(header)
+
     def headers(self, position: int = 0) -> Iterator[BatchHeader]:
         """Read the batches' headers from a position on.
 
@@ -192,18 +240,16 @@ class Segment:
         store.save(segment_file_name(self.base_offset, OFFSET_INDEX_SUFFIX), self._offsets)
         store.save(segment_file_name(self.base_offset, TIME_INDEX_SUFFIX), self._times)
 
-    def sync(self, store: Store, *, save_indexes: bool) -> None:
-        """Make batches and indexes survive a crash.
-
-        Args:
-            store: Holds the segment's files.
-            save_indexes: Whether the indexes have entries that are not in their files.
-        """
+    def sync(self) -> None:
+        """Make the batches survive a crash."""
         self._file.sync()
-        if save_indexes:
-            self.save_indexes(store)
-        store.sync(segment_file_name(self.base_offset, OFFSET_INDEX_SUFFIX))
-        store.sync(segment_file_name(self.base_offset, TIME_INDEX_SUFFIX))
+
+    def sync_indexes(self, store: Store) -> None:
+        """Make the saved indexes survive a crash."""
+        for suffix in INDEX_SUFFIXES:
+            name = segment_file_name(self.base_offset, suffix)
+            if store.exists(name):
+                store.sync(name)
 
     def truncate_to(self, offset: int) -> None:
         """Drop every batch that holds an offset at or beyond this one."""
@@ -219,6 +265,43 @@ class Segment:
         self.largest = NO_TIME
         for kept in self.headers():
             self._learn(kept)
+
+    def _find_end(self, store: Store) -> None:
+        """Read the headers behind the last entry of the index."""
+        name = segment_file_name(self.base_offset, OFFSET_INDEX_SUFFIX)
+        position = last_position(store.load(name), self.size_bytes)
+        self._unindexed_bytes = self.size_bytes - position
+        while position < self.size_bytes:
+            pieces = self._file.read(position, HEADER_BYTES)
+            if len(pieces[0]) < HEADER_BYTES:
+                raise ValueError("a header is cut off")
+            header = read_header(pieces[0], position)
+            position += header.size_bytes
+            if header.size_bytes < HEADER_BYTES or header.last_offset < self.next_offset:
+                raise ValueError("there is no batch where the index says")
+            self.next_offset = header.last_offset + 1
+        if position != self.size_bytes:
+            raise ValueError("the last batch is cut off")
+
+    def _load_indexes(self) -> None:
+        offset_name = segment_file_name(self.base_offset, OFFSET_INDEX_SUFFIX)
+        time_name = segment_file_name(self.base_offset, TIME_INDEX_SUFFIX)
+        try:
+            offsets = OffsetIndex.decoded(self._store.load(offset_name), self.size_bytes)
+            times = TimeIndex.decoded(self._store.load(time_name))
+        except (ValueError, FileNotFoundError) as error:
+            _logger.warning("the indexes of %s are built again: %s", self._store, error)
+            self._index_again()
+            return
+        self._offsets, self._times, self.largest = offsets, times, times.last
+
+    def _index_again(self) -> None:
+        next_offset = self.next_offset
+        self._offsets, self._times, self.largest = OffsetIndex(), TimeIndex(), NO_TIME
+        self._unindexed_bytes = 0
+        for it in self.headers():
+            self._note(it.position, it.size_bytes, it.last_offset, it.max_timestamp_ms)
+        self.next_offset = next_offset
 
     def _sound_batches(self) -> Iterator[RecordBatch]:
         position, window_bytes = 0, _WINDOW_BYTES

@@ -55,7 +55,13 @@ class Table(Protocol):
 
 
 class Store(Protocol):
-    """The files of one partition."""
+    """The files of one partition.
+
+    Attributes:
+        is_durable: Whether they survive the process.
+    """
+
+    is_durable: bool
 
     def create(self, name: str) -> RecordFile:
         """Make an empty file; one of that name is replaced."""
@@ -75,6 +81,9 @@ class Store(Protocol):
 
     def replace(self, name: str, table: Table) -> None:
         """Give a table's file new content, all or nothing, that survives a crash."""
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file of that name."""
 
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""

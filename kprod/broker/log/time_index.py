@@ -17,6 +17,8 @@ import struct
 from array import array
 from typing import NamedTuple
 
+from kprod.broker.log.offset_index import rises
+
 _ENTRY = struct.Struct(">qI")
 
 
@@ -52,6 +54,36 @@ class TimeIndex:
     def encoded(self) -> bytes:
         """The content of a `.timeindex` file: pairs of timestamp and offset, 12 bytes each."""
         return b"".join(map(_ENTRY.pack, self._timestamps, self._offsets))
+
+    @classmethod
+    def decoded(cls, content: bytes) -> "TimeIndex":
+        """Read the content of a `.timeindex` file.
+
+        Args:
+            content: All of it.
+
+        Returns:
+            The index.
+
+        Raises:
+            ValueError: Its size is no whole number of entries, or entries do not rise.
+        """
+        if len(content) % _ENTRY.size:
+            raise ValueError(f"an index by time of {len(content)} bytes ends within an entry")
+        index = cls()
+        for timestamp_ms, relative_offset in _ENTRY.iter_unpack(content):
+            index._timestamps.append(timestamp_ms)
+            index._offsets.append(relative_offset)
+        if not rises(index._timestamps) or not rises(index._offsets):
+            raise ValueError("entries of an index by time do not rise")
+        return index
+
+    @property
+    def last(self) -> TimeEntry:
+        """The newest entry; `NO_TIME` when there is none."""
+        if not self._timestamps:
+            return NO_TIME
+        return TimeEntry(self._timestamps[-1], self._offsets[-1])
 
     def maybe_append(self, entry: TimeEntry) -> None:
         """Add an entry, unless its timestamp is not above the newest one's."""
