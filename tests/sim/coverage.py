@@ -15,11 +15,16 @@ from kprod.producer.transaction import transaction_state
 from tests.sim.faults import FAULTS
 
 NOT_SIMULATED = {
+    Event.REAUTHENTICATED: "the simulated brokers ask for no login",
+    Event.TOKEN_REFRESHED: "the simulated brokers ask for no login",
+    Event.TOKEN_FAILED: "the simulated brokers ask for no login",
     Event.THROTTLED: "no broker asks for a silence of more than three seconds",
 }
 """Events that no run shows, and why."""
 
-SECURED = frozenset({"TLS_HANDSHAKE", "AUTHENTICATING", "AUTHENTICATION_FAILED"})
+SECURED = frozenset(
+    {"TLS_HANDSHAKE", "AUTHENTICATING", "REAUTHENTICATING", "AUTHENTICATION_FAILED"}
+)
 """States that no run shows: the simulated brokers ask neither for TLS nor for a login."""
 
 NO_MOVES = {
