@@ -85,7 +85,7 @@ class OidcClient:
             response = connection.getresponse()
             content = response.read(RESPONSE_BYTES_MAX + 1)
         finally:
-            connection.close()
+            connection.end()
         return response.status, content
 
     def _context(self) -> ssl.SSLContext:
@@ -168,10 +168,18 @@ class _TimedConnection(http.client.HTTPSConnection):
     ) -> None:
         super().__init__(host, port, context=context, timeout=_left_s(deadline))
         self._deadline = deadline
+        self._below: ssl.SSLSocket | None = None
 
     def connect(self) -> None:
         super().connect()
+        self._below = self.sock
         self.sock: Any = _TimedSocket(self.sock, self._deadline)
+
+    def end(self) -> None:
+        """Close the socket itself."""
+        self.close()
+        if self._below is not None:
+            self._below.close()
 
 
 class _TimedSocket:
@@ -189,7 +197,7 @@ class _TimedSocket:
         return io.BufferedReader(_TimedReader(self._below, self._deadline))
 
     def close(self) -> None:
-        self._below.close()
+        """Leave it open: the response is read after `http.client` has closed its socket."""
 
 
 class _TimedReader(io.RawIOBase):
