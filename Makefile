@@ -15,7 +15,7 @@ MODULES := $(subst /,.,$(basename $(shell find kprod -name '*.pyx' | sort)))
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo spark-test spark-demo chaos test lint format docs lock test-quick test-pythons kafka kafka-fetch fuzz long mutants sim soak \
-  timer-stress bench race old-and-new clean
+  timer-stress bench race old-and-new wheel try-wheel changes lowest clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -46,6 +46,7 @@ format: $(VENV)/.built  ## write the style that lint asks for, as far as a tool 
 docs: $(VENV)/.built  ## write the generated pages and build the site in out/site
 	$(PY) -m tools.generate_configuration
 	$(PY) -m tools.generate_settings
+	$(PY) -m tools.generate_embedded_settings
 	$(PY) -m tools.generate_metrics
 	$(PY) -m tools.generate_errors
 	$(PY) -m tools.generate_migrating
@@ -118,9 +119,21 @@ old-and-new: $(VENV)/.built  ## compare this tree's speed with the last commit's
 	$(PY) benchmarks/old_and_new.py --old $(OLD) --json build/old_and_new.json $(OLD_AND_NEW)
 OLD ?= HEAD
 
+wheel: $(VENV)/.built  ## build a wheel twice as a release does, compare and check it (WHEEL=--once)
+	$(PY) -m tools.build_wheel $(WHEEL)
+
+try-wheel: $(VENV)/.built  ## install dist/*.whl in an empty environment without a compiler, and use it
+	$(PY) -m tools.try_wheel $(TRY)
+
+changes: $(VENV)/.built  ## show what the changelog will say of the next release
+	@$(BIN)/towncrier build --draft --version "$$($(PY) -c 'import kprod; print(kprod.__version__)')"
+
+lowest: $(VENV)/.built  ## test with the oldest versions of all that kprod requires
+	$(PY) -m tools.test_lowest
+
 lock: $(VENV)/.built  ## choose new versions of the development tools
 	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header \
-	  --no-emit-index-url --python-version 3.11 --extra dev -o requirements/dev.txt pyproject.toml
+	  --no-emit-index-url --python-version 3.11 --all-extras --group dev -o requirements/dev.txt pyproject.toml
 
 clean:  ## remove everything that was made
 	rm -rf .venv .venv-* build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -5,13 +5,23 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = SETTINGS["project"]
+GROUPS: dict[str, list[str | dict[str, str]]] = SETTINGS["dependency-groups"]
 REQUIRED = {"crc32c", "lz4", "python-snappy", "xxhash", "zstandard"}
 
 
 def _names(requirements: list[str]) -> set[str]:
     names = {re.split(r"[<>=!~\[; ]", line, maxsplit=1)[0].lower() for line in requirements}
     return names - {"kprod"}
+
+
+def _group(name: str) -> set[str]:
+    """Return the packages of a dependency group, those of groups that it includes with them."""
+    found: set[str] = set()
+    for entry in GROUPS[name]:
+        found |= _group(entry["include-group"]) if isinstance(entry, dict) else _names([entry])
+    return found
 
 
 def test_required_dependencies_are_five() -> None:
@@ -26,6 +36,8 @@ def test_every_dependency_has_its_reason() -> None:
     wanted = _names(PROJECT["dependencies"])
     for requirements in PROJECT["optional-dependencies"].values():
         wanted |= _names(requirements)
+    for name in GROUPS:
+        wanted |= _group(name)
     assert rows - {"package"} == wanted
 
 
@@ -35,7 +47,17 @@ def test_development_is_pinned_with_hashes() -> None:
     entries = re.split(r"\n(?=\w)", lock)
     assert [entry for entry in entries if "--hash=sha256:" not in entry or "==" not in entry] == []
     locked = {entry.split("==")[0].strip().lower() for entry in entries}
-    assert _names(PROJECT["optional-dependencies"]["dev"]) | REQUIRED <= locked
+    wanted = _group("dev") | REQUIRED
+    for requirements in PROJECT["optional-dependencies"].values():
+        wanted |= _names(requirements)
+    assert wanted - locked == set()
+
+
+def test_development_is_no_extra() -> None:
+    """What users may ask for by `kprod[…]` is for users."""
+    assert set(PROJECT["optional-dependencies"]) == {
+        *("arrow", "cli", "demo", "json", "opentelemetry", "prometheus", "spark", "testing"),
+    }
 
 
 def test_the_lock_fits_the_build() -> None:
