@@ -6,6 +6,9 @@ so that a change of a header compiles again whatever includes it.
 A source may ask for more options of the compiler by a line `# distutils: extra_compile_args = …`.
 `KPROD_CFLAGS` replaces the compiler's usual options, for builds with sanitizers; otherwise nothing
 is kept for debuggers, which would be four fifths of a wheel.
+
+A wheel carries its bill of materials (`tools.bill_of_materials`), and the addresses of the
+repository that it is released from, which the release names in `KPROD_REPOSITORY`.
 """
 
 import os
@@ -14,16 +17,51 @@ import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 
 TREE = Path(__file__).parent
 # By its path: any distribution may have installed a package that is called `tools`.
 compiled_modules = runpy.run_path(str(TREE / "tools" / "built_tree.py"))["compiled_modules"]
+bill = runpy.run_path(str(TREE / "tools" / "bill_of_materials.py"))
 
 OPTIONS = os.environ.get("KPROD_CFLAGS", "-O3 -g0 -Wall").split()
 # Apple's linker has no such option, and keeps little.
 STRIPS = "KPROD_CFLAGS" not in os.environ and sys.platform == "linux"
 
+REPOSITORY = os.environ.get("KPROD_REPOSITORY", "")
+ADDRESSES = {
+    "Documentation": "/tree/main/docs",
+    "Changelog": "/blob/main/CHANGELOG.md",
+    "Issues": "/issues",
+    "Security": "/security/policy",
+}
+
+
+class WheelWithBill(bdist_wheel):
+    """Adds the bill of materials to a wheel's metadata."""
+
+    def write_wheelfile(self, wheelfile_base: str, *args: str, **options: str) -> None:
+        """Write it beside the file `WHEEL`."""
+        super().write_wheelfile(wheelfile_base, *args, **options)
+        version = self.distribution.get_version()
+        target = Path(wheelfile_base, "sboms", bill["FILE_NAME"])
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(bill["bill_of_materials"](TREE, version), encoding="utf-8")
+
+
+def addresses() -> dict[str, str]:
+    """Return the project's addresses below its repository's; none where that is not named."""
+    if not REPOSITORY:
+        return {}
+    return {
+        "Source": REPOSITORY,
+        **{name: REPOSITORY + path for name, path in ADDRESSES.items()},
+    }
+
+
 setup(
+    cmdclass={"bdist_wheel": WheelWithBill},
+    project_urls=addresses(),
     ext_modules=[
         Extension(
             module.name,
@@ -33,5 +71,5 @@ setup(
             extra_link_args=["-Wl,--strip-all"] if STRIPS else [],
         )
         for module in compiled_modules(TREE)
-    ]
+    ],
 )
