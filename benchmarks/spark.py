@@ -1,33 +1,43 @@
 """Rows per second from a query into Apache Kafka, and what they cost the whole machine.
 
-One session, `local[2]`, reads the same Parquet files and writes them by four sinks in turn: kprod,
-Spark's own Kafka sink (tuned: linger 20 ms, batches of 1 MB), confluent-kafka called in
-`mapInArrow`, and none (`noop`), which is what the query itself costs. CPU is the whole machine's,
-with the broker, Java and Python in it.
+One session, `local[2]`, reads the same Parquet files and writes them by kprod and by Spark's own
+Kafka sink in turn, which is tuned: linger 20 ms, batches of 1 MB. Four shapes of rows: a key of 16
+bytes and a value of 100; the same with two headers; JSON of 8 columns, by `value.format=json` and
+by `to_json`; and values of 1 KB. `--peers` adds confluent-kafka called in `mapInArrow`, and `noop`,
+which is what the query itself costs. CPU is the whole machine's, with the broker, Java and Python.
 
-Run: `python benchmarks/spark.py --plot out/spark.png`. It needs Java, and Maven the first time.
+Each shape has a gate: the least ratio of rates and the greatest of CPU. The JSON shape's is 0.9 of
+what JSON that was made before reaches through kprod, from 1.1 to 1.3. `--gate` fails below a gate.
+
+A long race may be run in parts, one shape each, and put together:
+
+    python benchmarks/spark.py --shape json --json part3.json
+    python benchmarks/spark.py --merge part1.json … --gate --plot docs/plots/spark.png
+
+It needs Java, and Maven the first time.
 """
 
 import argparse
 import contextlib
 import os
+import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from report import Contestant, Report, main
 from report_values import Metric
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTITIONS = 6
-OURS, THEIRS = "kprod", "Spark's own sink"
+OURS, THEIRS, PRECOMPUTED = "kprod", "Spark's own sink", "kprod, JSON made before"
 RATE = Metric("rate", "rows/s")
 COST = Metric("machine CPU", "s per million rows", more_is_better=False)
 SETTINGS = {
@@ -36,53 +46,174 @@ SETTINGS = {
     "spark.ui.enabled": "false",
 }
 TUNED = {"linger.ms": "20", "batch.size": "1000000"}
-ROW = (
-    "cast(lpad(cast(id as string), 16, '0') as binary) as key",
-    "cast(substr(concat(sha2(cast(id as string), 512), ''), 1, 100) as binary) as value",
+KEY = "cast(lpad(cast(id as string), 16, '0') as binary) as key"
+VALUE = "cast(substr(sha2(cast(id as string), 512), 1, 100) as binary) as value"
+HEADERS = """array(
+  named_struct('key', 'source', 'value', cast('orders' as binary)),
+  named_struct('key', 'trace', 'value', cast(lpad(cast(id as string), 16, '0') as binary))
+) as headers"""
+KILOBYTE = (
+    "cast(concat(sha2(cast(id as string), 512), repeat(md5(cast(id as string)), 28)) as binary)"
+    " as value"
 )
+JSON_COLUMNS = (
+    "id as order_id",
+    "concat('customer-', id % 10007) as customer",
+    "cast(id * 7 % 100000 / 100 as decimal(10,2)) as price",
+    "id % 1000 / 8 as weight",
+    "cast(id % 50 as int) as quantity",
+    "id % 3 = 0 as is_express",
+    "timestamp_millis(1700000000000 + id) as placed_at",
+    "array(concat('tag', id % 5), concat('tag', id % 7)) as tags",
+)
+
+_Sink = Callable[["DataFrame", str, str], None]
+
+
+class Shape(NamedTuple):
+    """Rows of one kind, and what is asked of kprod with them.
+
+    Attributes:
+        columns: Of the Parquet file, as expressions of `id`.
+        share: Of the rows that the race has; larger rows are fewer.
+        least_rate: Least ratio of rates; None where it follows from `PRECOMPUTED`.
+        most_cost: Greatest ratio of machine CPU.
+    """
+
+    columns: Sequence[str]
+    share: float
+    least_rate: float | None
+    most_cost: float
+
+
+SHAPES = {
+    "key and value": Shape((KEY, VALUE), 1.0, 1.3, 0.8),
+    "two headers": Shape((KEY, VALUE, HEADERS), 1.0, 1.2, 0.9),
+    "json": Shape((KEY, *JSON_COLUMNS), 0.5, None, 0.9),
+    "1 KB": Shape((KEY, KILOBYTE), 0.25, 1.2, 0.9),
+}
+JSON_SHAPE = "json"
+JSON_SHARE, JSON_LEAST, JSON_MOST = 0.9, 1.1, 1.3
 
 
 def benchmark(report: Report) -> None:
-    """Rate and cost of every sink."""
-    rows = report.options.extra.rows or report.pick(2_000_000, 200_000)
-    only = set(report.options.extra.only or ())
-    with _surroundings() as (spark, servers), tempfile.TemporaryDirectory() as directory:
-        table = str(Path(directory) / "rows")
-        spark.range(0, rows, 1, 2).selectExpr(*ROW).write.parquet(table)
-        sinks = {
-            OURS: _kprod,
-            THEIRS: _own,
-            "confluent-kafka in mapInArrow": _confluent,
-            "noop": _noop,
-        }
-        sinks = {name: sink for name, sink in sinks.items() if not only or name in only}
+    """Rate and cost of every sink with every shape."""
+    extra = report.options.extra
+    if extra.merge:
+        for part in extra.merge:
+            report.merge(part)
+    else:
+        rows = extra.rows or report.pick(2_000_000, 200_000)
+        with _surroundings() as (spark, servers), tempfile.TemporaryDirectory() as directory:
+            for name in extra.shape or SHAPES:
+                shape = SHAPES[name]
+                table, count = str(Path(directory) / name), int(rows * shape.share)
+                spark.range(0, count, 1, 2).selectExpr(*shape.columns).write.parquet(table)
+                race = Race(spark, servers, name, table, count)
+                race.run(report, _sinks(name, with_peers=extra.peers))
+    _judge(report, fails=extra.gate)
 
-        def contestant(name: str, sink: Callable[[Any, str, str], None]) -> Contestant:
-            def measure() -> Mapping[str, float]:
-                with _topic(servers) as topic:
-                    cpu, began = _busy_s(), time.perf_counter()
-                    sink(spark.read.parquet(table), servers, topic)
-                    elapsed, used = time.perf_counter() - began, _busy_s() - cpu
-                return {RATE.name: rows / elapsed, COST.name: used / rows * 1e6}
 
-            return Contestant(name, measure)
+def _sinks(shape: str, *, with_peers: bool) -> dict[str, _Sink]:
+    if shape == JSON_SHAPE:
+        return {OURS: _kprod_json, THEIRS: _own_json, PRECOMPUTED: _kprod}
+    peers = {"confluent-kafka in mapInArrow": _confluent, "noop": _noop} if with_peers else {}
+    return {OURS: _kprod, THEIRS: _own, **peers}
 
-        contestants = list(starmap(contestant, sinks.items()))
+
+class Race(NamedTuple):
+    """One shape's sinks in turn.
+
+    Attributes:
+        spark: The session.
+        servers: The broker's address.
+        shape: Its name.
+        table: Parquet files of its rows.
+        row_count: How many rows those are.
+    """
+
+    spark: "SparkSession"
+    servers: str
+    shape: str
+    table: str
+    row_count: int
+
+    def run(self, report: Report, sinks: Mapping[str, _Sink]) -> None:
+        """Warm every sink, then compare them."""
+        if PRECOMPUTED in sinks:
+            self.spark.read.parquet(self.table).selectExpr(
+                "key", f"to_json(struct({_json_names()})) as value"
+            ).write.parquet(self._texts)
+        contestants = list(starmap(self._contestant, sinks.items()))
         for each in contestants:
             each.measure()  # warm: classes compiled, workers started
-        baseline = THEIRS if THEIRS in sinks else None
-        report.compare(contestants, metric=(RATE, COST), baseline=baseline, rounds=3)
+        baseline = f"{self.shape}: {THEIRS}"
+        report.compare(contestants, metric=(RATE, COST), baseline=baseline, rounds=5)
+
+    @property
+    def _texts(self) -> str:
+        return f"{self.table} as JSON"
+
+    def _contestant(self, name: str, sink: _Sink) -> Contestant:
+        table = self._texts if name == PRECOMPUTED else self.table
+
+        def measure() -> Mapping[str, float]:
+            with _topic(self.servers) as topic:
+                cpu, began = _busy_s(), time.perf_counter()
+                sink(self.spark.read.parquet(table), self.servers, topic)
+                elapsed, used = time.perf_counter() - began, _busy_s() - cpu
+            return {RATE.name: self.row_count / elapsed, COST.name: used / self.row_count * 1e6}
+
+        return Contestant(f"{self.shape}: {name}", measure)
+
+
+def _judge(report: Report, *, fails: bool) -> None:
+    """Print each shape's ratios beside its gates."""
+    ratios = {(row.series, row.metric): row.ratios for row in report.rows}
+    is_missed = False
+    for name, shape in SHAPES.items():
+        ours = f"{name}: {OURS}"
+        if (ours, RATE.name) not in ratios:
+            continue
+        rate, cost = (statistics.median(ratios[ours, metric.name]) for metric in (RATE, COST))
+        least = shape.least_rate
+        if least is None:
+            before = statistics.median(ratios[f"{name}: {PRECOMPUTED}", RATE.name])
+            least = max(JSON_LEAST, min(JSON_MOST, JSON_SHARE * before))
+        is_met = rate >= least and cost <= shape.most_cost
+        is_missed |= not is_met
+        report.console.print(
+            f"{name}: rate {rate:.2f} × (gate {least:.2f}), CPU {cost:.2f} ×"
+            f" (gate {shape.most_cost:.2f}): {'met' if is_met else 'MISSED'}"
+        )
+    if is_missed and fails:
+        raise SystemExit("a gate was missed")
 
 
 def _kprod(rows: "DataFrame", servers: str, topic: str) -> None:
-    options = {"bootstrap.servers": servers, "topic": topic}
+    _save(rows, {"bootstrap.servers": servers, "topic": topic})
+
+
+def _kprod_json(rows: "DataFrame", servers: str, topic: str) -> None:
+    _save(rows, {"bootstrap.servers": servers, "topic": topic, "value.format": "json"})
+
+
+def _save(rows: "DataFrame", options: Mapping[str, str]) -> None:
     rows.write.format("kprod").options(**options).mode("append").save()
 
 
 def _own(rows: "DataFrame", servers: str, topic: str) -> None:
     options = {f"kafka.{name}": value for name, value in TUNED.items()}
-    options |= {"kafka.bootstrap.servers": servers, "topic": topic}
+    options |= {"kafka.bootstrap.servers": servers, "topic": topic, "includeHeaders": "true"}
     rows.write.format("kafka").options(**options).mode("append").save()
+
+
+def _own_json(rows: "DataFrame", servers: str, topic: str) -> None:
+    _own(rows.selectExpr("key", f"to_json(struct({_json_names()})) as value"), servers, topic)
+
+
+def _json_names() -> str:
+    return ", ".join(column.rpartition(" as ")[2] for column in JSON_COLUMNS)
 
 
 def _noop(rows: "DataFrame", servers: str, topic: str) -> None:
@@ -167,8 +298,11 @@ def _busy_s() -> float:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rows", type=int, help="how many")
-    parser.add_argument("--only", action="append", help="a sink's name; may be given again")
+    parser.add_argument("--rows", type=int, help="how many of the smallest; larger ones are fewer")
+    parser.add_argument("--shape", action="append", choices=SHAPES, help="may be given again")
+    parser.add_argument("--peers", action="store_true", help="confluent-kafka and noop, too")
+    parser.add_argument("--gate", action="store_true", help="fail where a gate is missed")
+    parser.add_argument("--merge", nargs="+", type=Path, metavar="JSON", help="put parts together")
 
 
 if __name__ == "__main__":

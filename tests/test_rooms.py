@@ -18,6 +18,7 @@ LOOKS_DOWN_TO: dict[str, set[str]] = {
     "send": {"", "memory", "record", "outcome"},
     "metrics": {"", "record", "outcome"},
     "arrow": {"", "memory", "record", "outcome", "send"},
+    "json": {"", "arrow"},
     "aio": {"", "memory", "outcome", "send"},
 }
 # The second of each pair is the compiled half of the first.

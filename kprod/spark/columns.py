@@ -32,7 +32,9 @@ from kprod.spark.options import COLUMN_ROLES, SinkOptions, ValueFormat
 
 __all__ = ["Columns", "read_columns"]
 
+_JSON_DEPTH_MAX = 90
 _JSON_SCALARS = (
+    BinaryType,
     BooleanType,
     DateType,
     DecimalType,
@@ -175,24 +177,33 @@ def _json_fields(schema: StructType, options: SinkOptions) -> tuple[str, ...]:
     return tuple(field.name for field in fields)
 
 
-def _check_json(path: str, given: DataType) -> None:
+def _check_json(path: str, given: DataType, depth: int = 1) -> None:
+    if "\0" in path:
+        raise ConfigError(
+            f"value.format=json: the name of {path!r} has a NUL in it, where Arrow ends names;"
+            " rename it"
+        )
+    if depth > _JSON_DEPTH_MAX:
+        raise ConfigError(
+            f"value.format=json: column {path!r:.200} is nested more than {_JSON_DEPTH_MAX} levels"
+            " deep; use to_json(…) and value.format=raw"
+        )
     match given:
         case StructType():
             for inner in given.fields:
-                _check_json(f"{path}.{inner.name}", inner.dataType)
+                _check_json(f"{path}.{inner.name}", inner.dataType, depth + 1)
             return
         case ArrayType():
-            _check_json(f"{path}[]", given.elementType)
+            _check_json(f"{path}[]", given.elementType, depth + 1)
             return
         case MapType() if isinstance(given.keyType, StringType):
-            _check_json(f"{path}{{}}", given.valueType)
+            _check_json(f"{path}{{}}", given.valueType, depth + 1)
             return
         case _ if isinstance(given, _JSON_SCALARS):
             return
-    remedy = "use base64(…) or hex(…)" if isinstance(given, BinaryType) else "cast it to string"
     raise ConfigError(
-        f"value.format=json: column {path!r} is {given.simpleString()}, which has no form in JSON:"
-        f" {remedy}"
+        f"value.format=json: column {path!r} is {given.simpleString()}, which kprod does not write"
+        " as JSON: cast it to string, or use to_json(…) and value.format=raw"
     )
 
 

@@ -1,151 +1,71 @@
-"""Rows as JSON objects, made by Arrow's kernels: no Python code runs per row.
+"""Rows as JSON objects, as Spark's `to_json` writes them: the value of `value.format=json`.
 
-The form is that of Spark's `to_json`: null fields are left out, nulls in arrays stay, numbers that
-JSON lacks are the texts "NaN", "Infinity" and "-Infinity". Two things differ. Points in time are in
-UTC with all six digits, whatever the session's time zone; and numbers are written as Arrow writes
-them (1e+20), which read back the same.
+The text is written by compiled code, `kprod._core.json`. What differs from `to_json` on a Java
+before 19: floating point numbers have the fewest digits that read back the same, as newer Javas
+write them.
 
 Thread-safety: functions of their arguments.
-Source: RFC 8259; Spark 4.1 JacksonGenerator for which nulls are written.
+Source: Spark 4.1 JacksonGenerator; java.time.ZoneId for the names of zones.
 """
 
-from collections.abc import Iterable, Sequence
+import datetime as dt
+import functools
+import re
+import zoneinfo
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-__all__ = ["json_objects"]
+from kprod._core.json.json_rows import json_objects as write_objects
+from kprod.errors import ConfigError
 
-# Named escapes first: the backslash before whatever brings new ones.
-_ESCAPES = (
-    ("\\", "\\\\"),
-    ('"', '\\"'),
-    ("\n", "\\n"),
-    ("\r", "\\r"),
-    ("\t", "\\t"),
-    ("\b", "\\b"),
-    ("\f", "\\f"),
-)
-_OTHER_CONTROLS = tuple(chr(code) for code in range(0x20) if chr(code) not in "\n\r\t\b\f")
-_NEEDS_ESCAPE = r'[\x00-\x1f"\\]'
-_NEEDS_NUMBERED_ESCAPE = r"[\x00-\x07\x0b\x0e-\x1f]"
-_INSTANT = "%Y-%m-%dT%H:%M:%S"  # seconds come with the type's own digits
+__all__ = ["find_zone", "json_objects"]
+
+_FIXED_ZONE = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)?")
 
 
-def json_objects(names: Sequence[str], columns: Iterable[Any]) -> Any:
+def json_objects(rows: Any) -> Any:
     """Write one object per row.
 
     Args:
-        names: Of the columns; they become the objects' keys.
-        columns: Arrow arrays of one length, of types that `read_columns` lets pass.
+        rows: A pyarrow record batch; its columns become the objects' fields. Their types are
+            those that `read_columns` lets pass.
 
     Returns:
-        A string array without nulls.
+        A binary array without nulls.
+
+    Raises:
+        ConfigError: A timestamp's time zone is not known here.
     """
-    fields = [
-        pc.binary_join_element_wise(f"{quoted(name)}:", _text(column), "")
-        for name, column in zip(names, columns, strict=True)
-    ]
-    # Arrow drops a row of which everything is skipped. So each begins with an empty text, and the
-    # comma behind that becomes the brace.
-    joined = pc.binary_join_element_wise("", *fields, ",", null_handling="skip")
-    begun = pc.binary_replace_slice(joined, start=0, stop=1, replacement="{")
-    return pc.binary_join_element_wise(begun, "}", "")
+    offsets, texts = write_objects(rows, find_zone)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(texts)]
+    return pa.Array.from_buffers(pa.large_binary(), rows.num_rows, buffers)
 
 
-def quoted(text: str) -> str:
-    """Return a text as a JSON string."""
-    escaped: str = _escaped(pa.array([text]))[0].as_py()
-    return f'"{escaped}"'
+@functools.cache
+def find_zone(name: str) -> int | dt.tzinfo:
+    """Find a session's time zone.
 
+    Args:
+        name: As Spark's setting `spark.sql.session.timeZone` has it.
 
-def _text(column: Any) -> Any:  # noqa: PLR0911 - a table of types
-    """Each value in JSON; null where it is null."""
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        return _text(column.dictionary_decode())
-    if pa.types.is_struct(kind):
-        return _structs(column)
-    if pa.types.is_map(kind):
-        return _maps(column)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _lists(column)
-    if pa.types.is_floating(kind):
-        return _floats(column)
-    if pa.types.is_timestamp(kind):
-        return _in_quotes(_instants(column))
-    if pa.types.is_date(kind):
-        return _in_quotes(pc.cast(column, pa.string()))
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _in_quotes(_escaped(pc.cast(column, pa.string())))
-    return pc.cast(column, pa.string())  # whole numbers, decimals, booleans, nothing at all
+    Returns:
+        Seconds from UTC, or a zone.
 
-
-def _in_quotes(texts: Any) -> Any:
-    return pc.binary_join_element_wise('"', texts, '"', "")
-
-
-def _escaped(texts: Any) -> Any:
-    if not pc.any(pc.match_substring_regex(texts, _NEEDS_ESCAPE)).as_py():
-        return texts
-    for plain, escape in _ESCAPES:
-        texts = pc.replace_substring(texts, plain, escape)
-    if pc.any(pc.match_substring_regex(texts, _NEEDS_NUMBERED_ESCAPE)).as_py():
-        for control in _OTHER_CONTROLS:
-            texts = pc.replace_substring(texts, control, f"\\u{ord(control):04X}")
-    return texts
-
-
-def _floats(column: Any) -> Any:
-    texts = pc.cast(column, pa.string())
-    # Arrow writes 3.0 as 3, which readers take for a whole number; `to_json` writes 3.0.
-    is_whole = pc.match_substring_regex(texts, "^-?[0-9]+$")
-    texts = pc.if_else(is_whole, pc.binary_join_element_wise(texts, ".0", ""), texts)
-    finite = pc.is_finite(column)
-    if pc.all(finite).as_py() is not False:
-        return texts
-    names = pc.if_else(
-        pc.is_nan(column), '"NaN"', pc.if_else(pc.less(column, 0), '"-Infinity"', '"Infinity"')
-    )
-    return pc.if_else(finite, texts, names)
-
-
-def _instants(column: Any) -> Any:
-    if column.type.tz is None:
-        return pc.strftime(column, format=_INSTANT)
-    return pc.strftime(pc.cast(column, pa.timestamp("us", "UTC")), format=f"{_INSTANT}Z")
-
-
-def _structs(column: Any) -> Any:
-    kind = column.type
-    names = [kind.field(at).name for at in range(kind.num_fields)]
-    objects = json_objects(names, column.flatten()) if names else _constant("{}", len(column))
-    return pc.if_else(column.is_valid(), objects, pa.scalar(None, pa.string()))
-
-
-def _lists(column: Any) -> Any:
-    items = _or_null(_text(column.values))
-    return _joined(column, items, "[", "]")
-
-
-def _maps(column: Any) -> Any:
-    keys = _in_quotes(_escaped(pc.cast(column.keys, pa.string())))
-    entries = pc.binary_join_element_wise(keys, _or_null(_text(column.items)), ":")
-    return _joined(column, entries, "{", "}")
-
-
-def _joined(column: Any, items: Any, begin: str, end: str) -> Any:
-    """Join the items of each list; the offsets are the column's own, so slices stay slices."""
-    of_texts = pa.LargeListArray if pa.types.is_large_list(column.type) else pa.ListArray
-    lists = of_texts.from_arrays(column.offsets, items)
-    joined = pc.binary_join_element_wise(begin, pc.binary_join(lists, ","), end, "")
-    return pc.if_else(column.is_valid(), joined, pa.scalar(None, pa.string()))
-
-
-def _or_null(texts: Any) -> Any:
-    return pc.fill_null(texts, "null")
-
-
-def _constant(text: str, count: int) -> Any:
-    return pa.repeat(pa.scalar(text, pa.string()), count)
+    Raises:
+        ConfigError: There is no such zone on this machine.
+    """
+    fixed = _FIXED_ZONE.fullmatch(name)
+    if name in {"UTC", "GMT", "UT", "Z"}:
+        return 0
+    if fixed is not None:
+        sign, hours, minutes, seconds = fixed.groups(default="0")
+        size = int(hours) * 3_600 + int(minutes) * 60 + int(seconds)
+        return -size if sign == "-" else size
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ConfigError(
+            f"the session's time zone {name!r:.80} is not known where the rows are written: install"
+            " the package tzdata there, or set spark.sql.session.timeZone to a name such as UTC"
+        ) from error

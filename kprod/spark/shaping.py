@@ -1,6 +1,6 @@
 """From a batch of a query's rows to what the producer sends: one table per topic.
 
-All of it is done by Arrow, on columns. Rows keep their order within a topic.
+All of it is done on columns, by Arrow and by compiled code. Rows keep their order within a topic.
 
 Thread-safety: functions of their arguments.
 """
@@ -43,7 +43,7 @@ def shape(batch: Any, columns: Columns) -> Any:
         A record batch; `topic` is among its columns where the query chooses the topic.
     """
     if columns.value is None:
-        value = json_objects(columns.fields, [batch.column(name) for name in columns.fields])
+        value = json_objects(batch.select(list(columns.fields)))
     else:
         value = batch.column(columns.value)
     named = {"value": value}

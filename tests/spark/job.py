@@ -38,6 +38,7 @@ def main() -> int:
     parser.add_argument("--master", default="local[2,3]")
     parser.add_argument("--remote", help="of a Connect server; `local` starts one")
     parser.add_argument("--rows", type=int, default=1_000)
+    parser.add_argument("--schemas", type=int, default=10)
     parser.add_argument("--jars", default="")
     parser.add_argument("--fault", default="")
     parser.add_argument("--input", default="")

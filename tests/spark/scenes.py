@@ -1,5 +1,6 @@
 """What the Spark programs of the tests do; see `tests.spark.job`."""
 
+import random
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,6 +11,7 @@ import kprod.spark
 from kprod.spark.reports import append_report
 from kprod.spark.write_listener import WriteListener
 from tests.spark.faulty import FaultySource
+from tests.spark.random_rows import ZONES, random_rows, random_schema
 
 COLUMNS = (
     # A row in 50 is a tombstone; every other has its number in the value, and 96 bytes besides.
@@ -87,11 +89,26 @@ def as_json(spark: SparkSession, given: Namespace) -> Any:
         "timestamp_millis(id * 1000 + 5) as at",
     )
     write(rows, options_of(given, "json", **{"value.format": "json"}))
-    # Its instants have three digits, kprod's six.
-    texts = rows.drop("key").selectExpr(
-        "to_json(struct(*), map('timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\")) as text"
-    )
+    texts = rows.drop("key").selectExpr("to_json(struct(*)) as text")
     return [row["text"] for row in texts.collect()]
+
+
+def json_schemas(spark: SparkSession, given: Namespace) -> Any:
+    """Rows of random schemas by the JSON format and by Spark's own function, in several zones."""
+    found = {}
+    for seed in range(given.schemas):
+        rng = random.Random(seed)
+        schema = random_schema(rng)
+        zone = ZONES[seed % len(ZONES)]
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        rows = spark.createDataFrame(random_rows(rng, schema), schema).coalesce(1)
+        write(rows, options_of(given, f"json-{seed}", **{"value.format": "json"}))
+        # Spark's own text of a struct goes by its columns' names, which have to be quoted.
+        names = ", ".join("`" + name.replace("`", "``") + "`" for name in rows.columns)
+        texts = rows.selectExpr(f"to_json(struct({names})) as text").collect()
+        found[seed] = {"texts": [row["text"] for row in texts], "types": schema.simpleString()}
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    return found
 
 
 def stream(spark: SparkSession, given: Namespace) -> Any:
@@ -273,6 +290,7 @@ SCENES: dict[str, Callable[[SparkSession, Namespace], Any]] = {
         save,
         topics,
         as_json,
+        json_schemas,
         stream,
         files,
         for_each_batch,

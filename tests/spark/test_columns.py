@@ -26,6 +26,16 @@ from kprod.spark.options import read_options
 TEXT, BYTES, INT, LONG = StringType(), BinaryType(), IntegerType(), LongType()
 
 TO_T = {"topic": "t"}
+
+
+def deep(levels: int) -> DataType:
+    """Return an array of arrays."""
+    inner: DataType = INT
+    for _ in range(levels):
+        inner = ArrayType(inner)
+    return inner
+
+
 AS_JSON = {**TO_T, "value_format": "json"}
 
 
@@ -123,8 +133,9 @@ def test_json_takes_all_other_columns() -> None:
         (struct(value=TEXT), {**TO_T, "key_column": "id"}, "there is no such column"),
         (StructType([*struct(value=TEXT), *struct(value=TEXT)]), TO_T, "more than once"),
         (struct(key=TEXT), AS_JSON, "no column is left"),
-        (struct(a=BYTES), AS_JSON, "use base64(…)"),
-        (struct(a=ArrayType(struct(b=BYTES))), AS_JSON, "column 'a[].b'"),
+        (struct(a=ArrayType(struct(b=DayTimeIntervalType()))), AS_JSON, "column 'a[].b'"),
+        (struct(a=deep(200)), AS_JSON, "levels deep"),
+        (struct(a=struct(**{"b\0": INT})), AS_JSON, "where Arrow ends names"),
         (struct(a=MapType(INT, INT)), AS_JSON, "map<int,int>"),
         (struct(a=DayTimeIntervalType()), AS_JSON, "cast it to string"),
     ],

@@ -26,7 +26,7 @@ def test_json_of_the_fields_only() -> None:
     """The value is made of what has no role."""
     batch = pa.record_batch({"a": [1], "key": ["k"], "b": ["x"]})
     columns = replace(NONE, key="key", fields=("a", "b"))
-    assert shape(batch, columns).to_pylist() == [{"value": '{"a":1,"b":"x"}', "key": "k"}]
+    assert shape(batch, columns).to_pylist() == [{"value": b'{"a":1,"b":"x"}', "key": "k"}]
 
 
 def test_one_topic_for_all() -> None:

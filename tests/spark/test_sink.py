@@ -13,13 +13,16 @@ import pytest
 from kprod.broker import EmbeddedCluster
 from kprod.spark.reports import writes
 from kprod.spark.task_messages import WriteReport
+from tests.spark.json_tokens import assert_same_objects
 from tests.spark.reading import sum_up
 from tests.spark.running import ROOT, environment, run_job
 
 ROWS = 1_000
+SCHEMAS = 10
 CANARY = "canary-2f9c1b"
 TOPICS = dict.fromkeys(("save", "stream", "each", "fault", "logs"), 3)
 TOPICS |= dict.fromkeys(("odd", "even", "dead", "json", "bad"), 3)
+TOPICS |= {f"json-{seed}": 1 for seed in range(SCHEMAS)}
 
 
 class Run(NamedTuple):
@@ -56,10 +59,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Generator[Run]:
             *("--servers", cluster.bootstrap_servers, "--rows", str(ROWS)),
             *(f"--conf=spark.{each}" for each in logged),
             *("--fault", "kill_worker", "--input", str(directory / "input")),
+            *("--schemas", str(SCHEMAS)),
             *(
                 "save",
                 "topics",
                 "as_json",
+                "json_schemas",
                 "files",
                 "stream",
                 "for_each_batch",
@@ -105,6 +110,11 @@ def test_for_each_batch_knows_its_batch(run: Run) -> None:
     reports = [WriteReport.from_json(line) for line in run.found["for_each_batch"]]
     assert [report.batch_id for report in reports] == list(range(8))
     assert sum(report.record_count for report in reports) == ROWS
+
+
+def test_json_of_any_schema_is_what_spark_writes(run: Run) -> None:
+    """Of random rows, in several time zones."""
+    assert_same_objects(run.cluster, run.found["json_schemas"])
 
 
 def test_json_is_what_spark_writes(run: Run) -> None:

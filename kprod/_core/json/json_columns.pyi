@@ -1,0 +1,2 @@
+class JsonPlan:
+    name: str
