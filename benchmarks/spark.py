@@ -44,6 +44,9 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "4g",
     "spark.ui.enabled": "false",
+    # As the docs advise: no check of a batch's bytes for each row, which is a walk over all columns.
+    # It concerns what goes to Python alone.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
 }
 TUNED = {"linger.ms": "20", "batch.size": "1000000"}
 KEY = "cast(lpad(cast(id as string), 16, '0') as binary) as key"

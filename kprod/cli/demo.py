@@ -20,10 +20,10 @@ from kprod.broker import EmbeddedCluster
 from kprod.cli.comparison import Comparison
 from kprod.cli.flights import FLIGHT_COUNT, find_flights, read_flights
 from kprod.cli.summary import Sending, summary_lines
-from kprod.cli.topic_creation import create_topic
 from kprod.clock import SystemClock
 from kprod.errors import KprodError
 from kprod.model import RecordMetadata
+from kprod.network.topic_creation import create_topic
 from kprod.network.topic_reader import TopicReader
 
 TOPIC = "flights"

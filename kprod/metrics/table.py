@@ -137,6 +137,7 @@ _RETRIES = (
 )
 
 SENDER_ROWS: tuple[Row, ...] = (
+    *_total_and_rate("batch-send", "batches", "Batches sent, counted at each attempt", "batches"),
     *_total_and_rate("record-send", "records", "Records sent, counted at each attempt", "records"),
     *_RETRIES,
     *_average_and_maximum(

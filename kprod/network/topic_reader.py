@@ -18,7 +18,7 @@ know topics by name.
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from kprod.clock import SystemClock
@@ -97,7 +97,7 @@ class TopicReader:
 
     def __init__(  # noqa: PLR0913 - what a reader needs of the world
         self,
-        bootstrap_servers: str | Sequence[str],
+        cluster: str | Sequence[str] | ClientConfig,
         topic: str,
         *,
         partitions: Iterable[int] | None = None,
@@ -109,7 +109,7 @@ class TopicReader:
         """Make a reader; it connects when it is first asked for something.
 
         Args:
-            bootstrap_servers: As for the producer.
+            cluster: `bootstrap_servers` as for the producer, or how to connect.
             topic: Must exist; it is not created.
             partitions: Which to read; None for all.
             options: Sizes and times.
@@ -118,13 +118,9 @@ class TopicReader:
             io: To the system by default.
 
         Raises:
-            ConfigError: `bootstrap_servers` is malformed.
+            ConfigError: The addresses are malformed.
         """
-        config = ClientConfig(
-            bootstrap_servers=bootstrap_addresses(bootstrap_servers),
-            client_id="kprod-reader",
-            allow_auto_create_topics=False,
-        )
+        config = _config_of(cluster)
         settings = config.network_settings()
         self._topic = topic
         self._partitions = None if partitions is None else sorted(set(partitions))
@@ -398,3 +394,13 @@ class TopicReader:
             f" {counted(len(stuck), 'partition is', 'partitions are')} unfinished ({where}):"
             f" {self._metadata.trouble()}"
         )
+
+
+def _config_of(cluster: str | Sequence[str] | ClientConfig) -> ClientConfig:
+    if isinstance(cluster, ClientConfig):
+        return replace(cluster, allow_auto_create_topics=False)
+    return ClientConfig(
+        bootstrap_servers=bootstrap_addresses(cluster),
+        client_id="kprod-reader",
+        allow_auto_create_topics=False,
+    )

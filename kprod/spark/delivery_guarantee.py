@@ -12,11 +12,13 @@ hold nothing but checked options and columns.
 import logging
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
+from kprod.errors import ConfigError
 from kprod.guarded_log import guarded_logger
 from kprod.spark.columns import Columns
 from kprod.spark.first_look import FirstLook, can_resolve_here
@@ -27,6 +29,7 @@ from kprod.spark.reports import append_report
 from kprod.spark.task_failure import TaskFailed
 from kprod.spark.task_messages import TaskMessage, TaskReport, WriteReport
 from kprod.spark.traffic import TrafficMeter
+from kprod.spark.write_ledger import WriteLedger
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -63,12 +66,13 @@ class AtLeastOnce:
         columns: Of its rows.
     """
 
-    __slots__ = ("_columns", "_looks_in_task", "_options")
+    __slots__ = ("_columns", "_earlier", "_looks_in_task", "_options")
 
     def __init__(self, options: SinkOptions, columns: Columns) -> None:
         self._options = options
         self._columns = columns
         self._looks_in_task = False
+        self._earlier: WriteReport | None = None
 
     def prepare(self) -> None:
         """Look at brokers and topics where Spark plans the write, before any task.
@@ -77,16 +81,24 @@ class AtLeastOnce:
         further attempts are as patient as the producer's settings.
 
         Raises:
+            ConfigError: The write has an id, and only executors can reach the brokers.
             KprodError: No broker answers, or a topic is missing; no secret is in its text.
         """
-        if not self._options.checks_cluster:
-            return
-        self._looks_in_task = not can_resolve_here(self._options.settings)
-        if self._looks_in_task:
+        resolves_here = can_resolve_here(self._options.settings)
+        if self._options.write_id is not None and not resolves_here:
+            raise ConfigError(
+                "write.id is looked up and entered by the driver, and a value of env: or file:"
+                " cannot be read there; make it known to the driver, too"
+            )
+        self._looks_in_task = self._options.checks_cluster and not resolves_here
+        if not resolves_here:
             return
         settings = resolve(self._options.settings)
         try:
-            _first_look.once(settings, self._options.topics)
+            if self._options.checks_cluster:
+                _first_look.once(settings, self._options.topics)
+            if self._options.write_id is not None:
+                self._earlier = self._ledger(settings).find(self._options.write_id)
         except Exception as error:  # noqa: BLE001 - raised again, without secrets
             _raise_without(secrets_in(self._options.settings, settings), error)
 
@@ -102,6 +114,8 @@ class AtLeastOnce:
         Raises:
             KprodError: Not all could be written; no secret is in its text.
         """
+        if self._earlier is not None:
+            return TaskReport().message(0, 0)  # no row is asked for, so that none is computed
         context = TaskContext.get()
         partition_id = context.partitionId() if context is not None else 0
         attempt_number = context.attemptNumber() if context is not None else 0
@@ -140,17 +154,46 @@ class AtLeastOnce:
 
         Raises:
             TooManyBadRows: All tasks together left out more rows than allowed.
+            TaskFailed: The write's id cannot be entered.
         """
-        report = WriteReport.of(_ours(messages), batch_id)
+        write_id = self._options.write_id
+        report = replace(
+            WriteReport.of(_ours(messages), batch_id),
+            write_id=write_id,
+            is_repetition=self._earlier is not None,
+        )
         bad_count = report.skipped_count + report.dead_letter_count
         faults = ", ".join(f"{count} × {reason}" for reason, count in report.bad_rows.items())
         self._options.bad_row_limits.check(bad_count, bad_count + report.record_count, faults)
+        if write_id is not None and self._earlier is None:
+            self._enter(write_id, report)
+        self._tell(report)
+
+    def _enter(self, write_id: str, report: WriteReport) -> None:
+        settings = resolve(self._options.settings)
+        try:
+            self._ledger(settings).enter(write_id, report)
+        except Exception as error:  # noqa: BLE001 - raised again, without secrets
+            _raise_without(secrets_in(self._options.settings, settings), error)
+
+    def _ledger(self, settings: Mapping[str, str]) -> WriteLedger:
+        return WriteLedger(settings, self._options.ledger_topic)
+
+    def _tell(self, report: WriteReport) -> None:
+        """Log a report, and append it to the file that the user named."""
         if _logger.target.level == logging.NOTSET:
             # Nobody can configure logging in this process. Where Spark collects its workers' lines
             # it adds a handler, and this one must not be lost for the root's level; else nothing
             # is shown.
             _logger.target.setLevel(logging.INFO)
-        _logger.info("Committed %s", report.summary())
+        if self._earlier is None:
+            _logger.info("Committed %s", report.summary())
+        else:
+            _logger.info(
+                "Nothing written: write.id=%s was committed before, %s",
+                report.write_id,
+                self._earlier.summary(),
+            )
         if self._options.report_path is None:
             return
         try:

@@ -38,6 +38,8 @@ OWN_OPTIONS: tuple[str, ...] = (
     "check.cluster",
     "report.path",
     "delivery",
+    "write.id",
+    "ledger.topic",
     *(f"{role}.column" for role in COLUMN_ROLES),
 )
 
@@ -46,6 +48,8 @@ OWN_OPTIONS: tuple[str, ...] = (
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "includeheaders"})
 
 CLIENT_ID = "kprod-spark"
+LEDGER_TOPIC = "__kprod_spark_ledger"
+WRITE_ID_CHARACTERS_MAX = 200
 _TIMEOUT_MS_MAX = 2**31 - 1
 _COUNT_DIGITS_MAX = 18  # below 2**63
 _DLQ = "dlq:"
@@ -86,6 +90,8 @@ class SinkOptions:
             `delivery_timeout_ms` lets them live.
         checks_cluster: Whether brokers and topics are looked at when a query starts.
         report_path: File on the driver's machine that gets a line for each committed write.
+        write_id: Names a batch write, so that it is not written twice; None for none.
+        ledger_topic: Where the ids of committed writes are.
 
     Thread-safety: immutable.
     """
@@ -100,6 +106,8 @@ class SinkOptions:
     flush_timeout_ms: int | None
     checks_cluster: bool
     report_path: str | None
+    write_id: str | None
+    ledger_topic: str
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -149,6 +157,8 @@ def read_options(options: Mapping[str, str]) -> SinkOptions:
         checks_cluster=_choice("check.cluster", own.get("check.cluster"), ("true", "false"))
         == "true",
         report_path=_report_path(own.get("report.path")),
+        write_id=_write_id(own),
+        ledger_topic=_topic("ledger.topic", own.get("ledger.topic", LEDGER_TOPIC)),
     )
 
 
@@ -263,6 +273,20 @@ def _milliseconds(name: str, text: str | None) -> int | None:
     if not 1 <= value <= _TIMEOUT_MS_MAX:
         raise ConfigError(f"{name} must be from 1 to {_TIMEOUT_MS_MAX} ms, not {value}")
     return value
+
+
+def _write_id(own: Mapping[str, str]) -> str | None:
+    text = own.get("write.id")
+    if text is None:
+        if "ledger.topic" in own:
+            raise ConfigError("ledger.topic has the ids of writes, and write.id names none")
+        return None
+    if not 1 <= len(text) <= WRITE_ID_CHARACTERS_MAX or not text.isprintable():
+        raise ConfigError(
+            f"write.id must have 1 to {WRITE_ID_CHARACTERS_MAX} printable characters, not"
+            f" {len(text)}: {shown(text)}"
+        )
+    return text
 
 
 def _report_path(text: str | None) -> str | None:

@@ -14,12 +14,13 @@ Source: Spark 4.1, Python Data Source API.
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from pyspark.sql import datasource
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
+    DataSourceStreamWriter,
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
@@ -33,6 +34,12 @@ from kprod.spark.task_messages import TaskMessage
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import SparkSession
+
+# PySpark 4.0 has no Arrow writer for streams: it hands their rows over one by one.
+_STREAMS_ARROW = hasattr(datasource, "DataSourceStreamArrowWriter")
+_StreamBase: Any = (
+    datasource.DataSourceStreamArrowWriter if _STREAMS_ARROW else DataSourceStreamWriter
+)
 
 __all__ = ["BatchWriter", "KprodFormat", "StreamWriter", "register"]
 
@@ -104,7 +111,12 @@ class KprodFormat(DataSource):
                 'a topic cannot hold a complete result: use .outputMode("append"), or write by'
                 " foreachBatch, which has update mode"
             )
-        return StreamWriter(_checked(self._options, schema))
+        if "write.id" in self._options:
+            raise ConfigError(
+                "write.id names a batch write; a stream's checkpoint knows its micro-batches. In"
+                " foreachBatch, make it of the query's name and the batch's number"
+            )
+        return StreamWriter(_checked(self._options, schema), schema)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} with {len(self._options)} options>"
@@ -161,21 +173,23 @@ class BatchWriter(DataSourceArrowWriter):
         self._delivery.abort(messages, None)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(_StreamBase):  # type: ignore[misc]  # PySpark says which
     """Writes the rows of one micro-batch.
 
     Args:
         delivery: With everything checked.
+        schema: Of the rows.
     """
 
-    def __init__(self, delivery: Delivery) -> None:
+    def __init__(self, delivery: Delivery, schema: StructType) -> None:
         self._delivery = delivery
+        self._schema = schema
 
-    def write(self, iterator: Iterator["RecordBatch"]) -> TaskMessage:
+    def write(self, iterator: Iterator[Any]) -> TaskMessage:
         """Write one task's rows; return when all are acknowledged.
 
         Args:
-            iterator: Its rows.
+            iterator: Its rows: Arrow batches, or with PySpark 4.0 one by one.
 
         Returns:
             What commit is told.
@@ -183,6 +197,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
         Raises:
             KprodError: Not all could be written.
         """
+        if not _STREAMS_ARROW:
+            from kprod.spark.row_batches import as_batches  # noqa: PLC0415 - pyarrow is for executors
+
+            iterator = as_batches(iterator, self._schema)
         return self._delivery.write(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

@@ -188,6 +188,8 @@ class WriteReport:
         repeated_count_max: Most rows that may be in the topics more than once for failed attempts.
         traffic: What the successful attempts cost on the wire.
         spans: Where the rows are, by topic and partition.
+        write_id: The option `write.id`; None without it.
+        is_repetition: Whether nothing was written, since a write of this id was committed before.
 
     Thread-safety: immutable.
     """
@@ -203,6 +205,8 @@ class WriteReport:
     repeated_count_max: int = 0
     traffic: Traffic = field(default_factory=Traffic)
     spans: Mapping[str, Mapping[int, OffsetSpan]]
+    write_id: str | None = None
+    is_repetition: bool = False
 
     @classmethod
     def of(cls, messages: Iterable[TaskMessage | None], batch_id: int | None = None) -> Self:
@@ -255,6 +259,8 @@ class WriteReport:
                 "repeated_count_max": self.repeated_count_max,
                 "traffic": asdict(self.traffic),
                 "spans": self.spans,
+                "write_id": self.write_id,
+                "is_repetition": self.is_repetition,
             }
         )
 

@@ -24,6 +24,7 @@ class Traffic:
 
     Attributes:
         sent_bytes: Of record batches on the wire, compressed, dead letters and retries included.
+        sent_batch_count: How many batches those were.
         retried_count: Records that the producer had to send again.
         acknowledgement_ms_max: Longest time from a Produce request to its response.
         duration_ms: Of the task; of all tasks together, the longest.
@@ -32,6 +33,7 @@ class Traffic:
     """
 
     sent_bytes: int = 0
+    sent_batch_count: int = 0
     retried_count: int = 0
     acknowledgement_ms_max: float = 0.0
     duration_ms: int = 0
@@ -40,6 +42,7 @@ class Traffic:
         """Return the traffic of both."""
         return Traffic(
             sent_bytes=self.sent_bytes + other.sent_bytes,
+            sent_batch_count=self.sent_batch_count + other.sent_batch_count,
             retried_count=self.retried_count + other.retried_count,
             acknowledgement_ms_max=max(self.acknowledgement_ms_max, other.acknowledgement_ms_max),
             duration_ms=max(self.duration_ms, other.duration_ms),
@@ -53,31 +56,34 @@ class TrafficMeter:
         producer: The task's.
     """
 
-    __slots__ = ("_begin_ms", "_bytes_before", "_clock", "_producer", "_retried_before")
+    __slots__ = ("_before", "_begin_ms", "_clock", "_producer")
 
     def __init__(self, producer: Producer) -> None:
         self._clock = SystemClock()
         self._producer = producer
         self._begin_ms = self._clock.now_ms()
-        self._bytes_before, self._retried_before, _ = self._read()
+        self._before = self._read()
 
     def measured(self) -> Traffic:
         """Return the traffic since this meter was made."""
-        sent_bytes, retried_count, latency_ms = self._read()
+        before, now = self._before, self._read()
         return Traffic(
             # The counters of a topic unused for long are dropped: never below 0.
-            sent_bytes=max(sent_bytes - self._bytes_before, 0),
-            retried_count=retried_count - self._retried_before,
-            acknowledgement_ms_max=latency_ms,
+            sent_bytes=max(now.sent_bytes - before.sent_bytes, 0),
+            sent_batch_count=now.sent_batch_count - before.sent_batch_count,
+            retried_count=now.retried_count - before.retried_count,
+            acknowledgement_ms_max=now.acknowledgement_ms_max,
             duration_ms=self._clock.now_ms() - self._begin_ms,
         )
 
-    def _read(self) -> tuple[int, int, float]:
+    def _read(self) -> Traffic:
         metrics = self._producer.metrics()
         own = metrics["producer-metrics"]
-        sent = sum(
-            group["byte-total"] for name, group in metrics.items() if name.startswith(_TOPIC_GROUP)
-        )
+        topics = [group for name, group in metrics.items() if name.startswith(_TOPIC_GROUP)]
         latency_ms = own["request-latency-max"]
-        known_ms = 0.0 if math.isnan(latency_ms) else latency_ms
-        return int(sent), int(own["record-retry-total"]), known_ms
+        return Traffic(
+            sent_bytes=int(sum(topic["byte-total"] for topic in topics)),
+            sent_batch_count=int(own["batch-send-total"]),
+            retried_count=int(own["record-retry-total"]),
+            acknowledgement_ms_max=0.0 if math.isnan(latency_ms) else latency_ms,
+        )

@@ -32,7 +32,8 @@ _TOTALS = {
     "attempts": "Attempts of these tasks.",
     "repeated_rows_max": "Most rows that failed attempts may have repeated.",
     "retried_records": "Records that producers sent again.",
-    "sent_bytes": "Record batches on the wire.",
+    "sent_batches": "Record batches on the wire.",
+    "sent_bytes": "Their bytes, compressed.",
 }
 
 
@@ -81,6 +82,8 @@ class WriteCollector(Collector):
             )
 
     def _add(self, report: WriteReport) -> None:
+        if report.is_repetition:
+            return
         self._last = report
         self._bad_rows.update(report.bad_rows)
         self._totals.update(
@@ -92,5 +95,6 @@ class WriteCollector(Collector):
             attempts=report.attempt_count,
             repeated_rows_max=report.repeated_count_max,
             retried_records=report.traffic.retried_count,
+            sent_batches=report.traffic.sent_batch_count,
             sent_bytes=report.traffic.sent_bytes,
         )

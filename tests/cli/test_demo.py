@@ -8,8 +8,8 @@ from kprod.broker import EmbeddedCluster
 from kprod.cli import app, demo
 from kprod.cli.comparison import Comparison
 from kprod.cli.flights import FlightsMissing
-from kprod.cli.topic_creation import create_topic
 from kprod.errors import BrokerError
+from kprod.network.topic_creation import create_topic
 
 FLIGHTS = [(f"carrier-{n % 7}".encode(), f'{{"flight":{n}}}'.encode() * 5) for n in range(5_000)]
 

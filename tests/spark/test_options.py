@@ -23,6 +23,19 @@ def test_the_least_that_is_needed() -> None:
     assert options.flush_timeout_ms is None
 
 
+def test_the_id_of_a_write() -> None:
+    """It is short and can be read, and its topic has a default."""
+    options = read_options({**ADDRESS, "write.id": "trips 2013-01-02"})
+    assert (options.write_id, options.ledger_topic) == ("trips 2013-01-02", "__kprod_spark_ledger")
+    for wrong in ("", "x" * 201, "a\nb"):
+        with pytest.raises(ConfigError, match=r"write\.id must have 1 to 200 printable"):
+            read_options({**ADDRESS, "write.id": wrong})
+    with pytest.raises(ConfigError, match=r"write\.id names none"):
+        read_options({**ADDRESS, "ledger.topic": "ids"})
+    with pytest.raises(ConfigError, match=r"ledger\.topic: "):
+        read_options({**ADDRESS, "write.id": "x", "ledger.topic": "no topic"})
+
+
 def test_everything_in_its_place(tmp_path: Path) -> None:
     """Own options, producer settings with and without the prefix, and Spark's own."""
     options = read_options(

@@ -21,7 +21,7 @@ ROWS = 1_000
 SCHEMAS = 10
 CANARY = "canary-2f9c1b"
 TOPICS = dict.fromkeys(("save", "stream", "each", "fault", "logs"), 3)
-TOPICS |= dict.fromkeys(("odd", "even", "dead", "json", "bad"), 3)
+TOPICS |= dict.fromkeys(("odd", "even", "dead", "json", "bad", "repeat"), 3)
 TOPICS |= {f"json-{seed}": 1 for seed in range(SCHEMAS)}
 
 
@@ -65,6 +65,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Generator[Run]:
                 "topics",
                 "as_json",
                 "json_schemas",
+                "repeat",
                 "files",
                 "stream",
                 "for_each_batch",
@@ -110,6 +111,16 @@ def test_for_each_batch_knows_its_batch(run: Run) -> None:
     reports = [WriteReport.from_json(line) for line in run.found["for_each_batch"]]
     assert [report.batch_id for report in reports] == list(range(8))
     assert sum(report.record_count for report in reports) == ROWS
+
+
+def test_a_write_that_was_committed_is_not_written_again(run: Run) -> None:
+    """Its rows are not even computed; another id is another write."""
+    reports = [WriteReport.from_json(line) for line in run.found["repeat"]["reports"]]
+    assert [each.record_count for each in reports] == [ROWS, 0, ROWS]
+    assert [each.is_repetition for each in reports] == [False, True, False]
+    assert [each.write_id for each in reports] == ["first", "first", "second"]
+    assert sum(map(len, run.cluster.records("repeat").values())) == 2 * ROWS
+    assert run.found["repeat"]["computed"] == [ROWS, ROWS, 2 * ROWS]
 
 
 def test_json_of_any_schema_is_what_spark_writes(run: Run) -> None:

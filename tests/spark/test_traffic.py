@@ -17,5 +17,6 @@ def test_a_task_is_charged_for_its_own_records() -> None:
         producer.send("a", b"x" * 1_000).result(10)
         traffic = meter.measured()
     assert 1_000 < traffic.sent_bytes < 2_000
+    assert traffic.sent_batch_count == 1
     assert traffic.retried_count == 0
     assert traffic.duration_ms >= 0

@@ -137,7 +137,12 @@ cdef void _put_scientific(
 cdef void put_padded(JsonBuffer* text, uint64_t number, int width) noexcept nogil:
     """Write a number with zeros before it; room is reserved."""
     cdef uint8_t[DIGITS_MAX] digits
-    cdef int count = _digits_of(number, digits)
+    cdef int count
+    if width == 2 and number < 100:
+        put_byte(text, <uint8_t>(c"0" + number // 10))
+        put_byte(text, <uint8_t>(c"0" + number % 10))
+        return
+    count = _digits_of(number, digits)
     _put_zeros(text, width - count)
     put_bytes(text, digits + DIGITS_MAX - count, count)
 

@@ -153,8 +153,8 @@ cdef inline int _enclose(
 cdef int _put_value(JsonColumn* column, int64_t row, JsonBuffer* text) except -1 nogil:
     """Write a value and return CELL_FULL; write nothing of a null, and return CELL_NULL."""
     cdef int64_t at = column.offset + row
-    cdef int64_t number
-    cdef int64_t size
+    cdef int64_t number = 0
+    cdef int64_t size = 0
     cdef const uint8_t* start
     cdef int cell
     if column.kind == JSON_STRING or column.kind == JSON_BASE64:

@@ -5,10 +5,12 @@ Source: CreateTopicsRequest (Kafka 4.3.1); KIP-464 for −1 as the replication f
 """
 
 import random
+from collections.abc import Mapping, Sequence
 
 from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
-from kprod.config import ProducerConfig
+from kprod.config import ClientConfig
+from kprod.config.address import bootstrap_addresses
 from kprod.errors import KprodTimeout
 from kprod.model import Node
 from kprod.network.client import NetworkClient
@@ -23,20 +25,31 @@ _VERSION_MIN = 4  # the first in which −1 stands for the broker's own replicat
 _VERSION_MAX = 7
 
 
-def create_topic(bootstrap_servers: str, topic: str, partition_count: int) -> None:
+def create_topic(
+    cluster: str | Sequence[str] | ClientConfig,
+    topic: str,
+    partition_count: int,
+    *,
+    settings: Mapping[str, str] | None = None,
+) -> None:
     """Make a topic with the cluster's own replication factor.
 
     Args:
-        bootstrap_servers: `host:port,host:port`.
+        cluster: `host:port,host:port`, or how to connect.
         topic: A name that is not taken.
         partition_count: At least 1.
+        settings: The topic's own, such as `cleanup.policy`; others are the cluster's.
 
     Raises:
         ConfigError: The addresses are malformed.
         KprodTimeout: No broker could be reached, or none answered in 30 s; the text says why.
         KprodError: The cluster refused.
     """
-    config = ProducerConfig.parse({"bootstrap_servers": bootstrap_servers, "client_id": "kprod"})
+    config = (
+        cluster
+        if isinstance(cluster, ClientConfig)
+        else ClientConfig(bootstrap_servers=bootstrap_addresses(cluster), client_id="kprod")
+    )
     clock = SystemClock()
     rng = random.Random()  # noqa: S311 - spreads retries, guards nothing
     metadata = Metadata(config.metadata_settings(), rng=rng)
@@ -50,13 +63,19 @@ def create_topic(bootstrap_servers: str, topic: str, partition_count: int) -> No
         rng=rng,
     )
     try:
-        _create(client, metadata, clock, body=_body(topic, partition_count))
+        _create(client, metadata, clock, body=_body(topic, partition_count, settings or {}))
     finally:
+        metadata.close()
         client.close()
 
 
-def _body(topic: str, partition_count: int) -> dict[str, object]:
-    wish = {"name": topic, "num_partitions": partition_count, "replication_factor": -1}
+def _body(topic: str, partition_count: int, settings: Mapping[str, str]) -> dict[str, object]:
+    wish = {
+        "name": topic,
+        "num_partitions": partition_count,
+        "replication_factor": -1,
+        "configs": [{"name": name, "value": value} for name, value in settings.items()],
+    }
     return {"topics": [wish], "timeout_ms": _TIMEOUT_MS}
 
 

@@ -1,0 +1,111 @@
+"""Ids of batch writes that were committed, in a compacted topic: `write.id`.
+
+A write is looked up where it is planned and entered where it is committed, both on the driver's
+machine. Between the last acknowledged row and its entry a write may still fail; run again, it
+writes its rows again. Two writes with one id at the same time do not see each other.
+
+Invariants.
+    An entry is acknowledged by all in-sync replicas before the commit ends.
+
+Thread-safety: one thread.
+Source: the idea is Delta Lake's, `txnAppId` and `txnVersion`.
+"""
+
+from collections.abc import Mapping
+
+from kprod import Producer
+from kprod.config import ProducerConfig
+from kprod.errors import BrokerError, KprodError, UnknownTopic
+from kprod.network.topic_creation import create_topic
+from kprod.network.topic_reader import ReaderOptions, TopicReader
+from kprod.protocol.error_table import ErrorCode
+from kprod.spark.task_failure import TaskFailed
+from kprod.spark.task_messages import WriteReport
+
+__all__ = ["WriteLedger"]
+
+KEY_PREFIX = "write/"  # other kinds of entries may share the topic
+READER = ReaderOptions(timeout_ms=8_000, topic_wait_ms=1_000)
+ENTRY_TIMEOUT_S = 30.0
+
+
+class WriteLedger:
+    """The committed writes of one cluster.
+
+    Args:
+        settings: The producer's, resolved.
+        topic: Where entries are.
+    """
+
+    __slots__ = ("_settings", "_topic")
+
+    def __init__(self, settings: Mapping[str, str], topic: str) -> None:
+        self._settings = dict(settings)
+        self._topic = topic
+
+    def find(self, write_id: str) -> WriteReport | None:
+        """Look a write up; make the topic if it is not there, so that a commit finds it.
+
+        Args:
+            write_id: The write's.
+
+        Returns:
+            The report of the write that was committed with this id; None if there was none.
+
+        Raises:
+            KprodError: The topic can be neither read nor made.
+        """
+        try:
+            return self._read(write_id)
+        except UnknownTopic:
+            if self._is_made():
+                return None
+        return self._read(write_id)
+
+    def enter(self, write_id: str, report: WriteReport) -> None:
+        """Enter a write that is committed.
+
+        Args:
+            write_id: The write's.
+            report: What was written.
+
+        Raises:
+            TaskFailed: The entry is not acknowledged, so that the write may be run again.
+        """
+        try:
+            with Producer({**self._settings, "client.id": "kprod-ledger"}) as producer:
+                future = producer.send(
+                    self._topic, report.to_json().encode(), key=_key(write_id), partition=0
+                )
+                future.result(ENTRY_TIMEOUT_S)
+        except KprodError as error:
+            raise TaskFailed(
+                f"every row is in its topic, but write.id={write_id!r} is not entered in"
+                f" {self._topic!r}, so that the same write would be written again: {error}"
+            ) from error
+
+    def _read(self, write_id: str) -> WriteReport | None:
+        key, found = _key(write_id), None
+        with TopicReader(self._config(), self._topic, options=READER) as reader:
+            for _, record in reader:
+                if record.key == key:
+                    found = record.value
+        return None if found is None else WriteReport.from_json(bytes(found).decode())
+
+    def _is_made(self) -> bool:
+        """Make the topic; return False where another was first."""
+        compacted = {"cleanup.policy": "compact"}
+        try:
+            create_topic(self._config(), self._topic, 1, settings=compacted)
+        except BrokerError as error:
+            if error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                return False
+            raise
+        return True
+
+    def _config(self) -> ProducerConfig:
+        return ProducerConfig.parse(self._settings)
+
+
+def _key(write_id: str) -> bytes:
+    return f"{KEY_PREFIX}{write_id}".encode()
