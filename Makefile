@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= 2
+ACCIDENTS_S ?= 3600
 
 BIN := $(VENV)/bin
 PY := $(BIN)/python
@@ -61,9 +62,9 @@ test-quick: $(VENV)/.built
 	  --ignore tests/test_tidy.py --ignore tests/test_dependencies.py --ignore tests/plugins \
 	  --ignore tests/docs
 
-spark-test: $(VENV)/.built  ## two million rows through each kind of Spark into Apache Kafka, and accidents
+spark-test: $(VENV)/.built  ## two million rows through each kind of Spark into Apache Kafka, and an hour of accidents (ACCIDENTS_S=600)
 	-@$(PY) -m tests.plugins.kafka fetch
-	$(PY) -m pytest -n 0 -m spark --timeout 3600 tests/spark
+	KPROD_SPARK_ACCIDENTS_S=$(ACCIDENTS_S) $(PY) -m pytest -n 0 -m spark --timeout 5400 tests/spark
 
 spark-demo: $(VENV)/.built  ## a pipeline on Spark, batch and streaming, checked (SPARK="--bootstrap HOST:PORT")
 	@$(PY) examples/spark_pipeline.py $(SPARK)

@@ -9,6 +9,7 @@ largest of key, value and headers is left out, and its size said: `kprod.value.b
 Invariants.
     At most `LETTERS_MAX` dead letters and about `LETTER_BYTES_MAX` bytes of them are unsettled.
     A dead letter that is too large for its topic loses its largest field, at most three times.
+    One that is refused with its timestamp is sent without it: a row may have two faults.
 
 Thread-safety: one task's.
 """
@@ -17,7 +18,7 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from kprod import Producer, RecordFuture
-from kprod.errors import BrokerError, KprodError, RecordTooLarge
+from kprod.errors import BrokerError, KprodError, Persistence, RecordTooLarge
 from kprod.protocol.error_table import ErrorCode
 from kprod.spark.row_faults import RowFault
 from kprod.spark.task_failure import TaskFailed
@@ -36,6 +37,8 @@ LETTERS_MAX = 1_000
 LETTER_BYTES_MAX = 8 << 20
 
 _TOO_LARGE_CODES = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+
+_REFUSAL_CODES = frozenset({ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_RECORD})
 
 _Headers = list[tuple[str, bytes | None]]
 
@@ -143,6 +146,9 @@ class DeadLetters:
         if letter.size_bytes and _is_too_large(error):
             self._send(letter.without_largest())
             return
+        if letter.timestamp_ms is not None and _is_refused(error):
+            self._send(letter._replace(timestamp_ms=None))
+            return
         raise TaskFailed(
             f"a dead letter for {self.topic!r} is not delivered: {type(error).__name__}: {error}"
         ) from error
@@ -168,6 +174,15 @@ def _letter(row: dict[str, Any], topic: str | None, fault: RowFault, error: str)
         if entry is not None
     ]
     return _Letter(row.get("key"), row["value"], headers, reasons, timestamp_ms)
+
+
+def _is_refused(error: KprodError) -> bool:
+    """Whether the broker refused the record, or others of its batch."""
+    return (
+        isinstance(error, BrokerError)
+        and error.code in _REFUSAL_CODES
+        and error.persistence is Persistence.NOT_PERSISTED
+    )
 
 
 def _is_too_large(error: KprodError) -> bool:

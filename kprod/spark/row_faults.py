@@ -1,8 +1,8 @@
 """What can be wrong with a row: one table, and the check of a batch's rows against it.
 
 The check is done by Arrow's kernels on whole columns, so that good rows cost no Python. A row with
-several faults has the first of the table. The last three are only seen when a row is sent: by the
-producer, which knows partitions and sizes, or by the broker.
+several faults has the first of the table. The last four are only seen when a row is sent: by the
+producer, which knows topics, partitions and sizes, or by the broker.
 
 Thread-safety: functions of their arguments.
 """
@@ -29,6 +29,7 @@ class RowFault(enum.Enum):
     NULL_HEADER = "null header"
     NULL_HEADER_KEY = "null header key"
     HEADER_KEY_NOT_UTF8 = "header key not UTF-8"
+    UNKNOWN_TOPIC = "unknown topic"
     UNKNOWN_PARTITION = "unknown partition"
     TOO_LARGE = "too large"
     REFUSED = "refused by the broker"

@@ -13,13 +13,18 @@ from typing import Any, NamedTuple, NoReturn
 import pyarrow as pa
 
 from kprod import Producer
+from kprod.errors import BrokerError, UnknownTopic
+from kprod.protocol.error_table import ErrorCode
 from kprod.spark.bad_rows import BadRows, as_rows
+from kprod.spark.row_faults import RowFault
 from kprod.spark.row_states import NEXT_STATE, RowState, fault_of, outcome_of
 from kprod.spark.task_failure import TaskFailed
 from kprod.spark.task_messages import OffsetSpan, TaskReport
 from kprod.wording import counted
 
 __all__ = ["Settling"]
+
+MISSING_TOPICS_MAX = 1_000  # remembered, since each costs a wait of max_block_ms
 
 _ROLES = ("key", "headers", "partition", "timestamp")
 
@@ -37,12 +42,22 @@ class Settling:
         producer: The task's.
         bad_rows: Takes the rows that can never be records; None where one fails the task.
         report: Counts deliveries.
+        rows_name_topics: Whether a topic comes from its rows, so that a missing one is their fault.
     """
 
-    __slots__ = ("_bad_rows", "_producer", "_report", "_sent")
+    __slots__ = ("_bad_rows", "_missing", "_producer", "_report", "_rows_name_topics", "_sent")
 
-    def __init__(self, producer: Producer, bad_rows: BadRows | None, report: TaskReport) -> None:
+    def __init__(
+        self,
+        producer: Producer,
+        bad_rows: BadRows | None,
+        report: TaskReport,
+        *,
+        rows_name_topics: bool = False,
+    ) -> None:
         self._producer = producer
+        self._rows_name_topics = rows_name_topics
+        self._missing: dict[str, str] = {}
         self._bad_rows = bad_rows
         self._report = report
         self._sent: deque[_Sent] = deque()
@@ -55,11 +70,33 @@ class Settling:
             table: A pyarrow table with columns named by roles.
 
         Raises:
-            KprodError: None of them can be sent, such as for lack of the topic.
+            UnknownTopic: There is no such topic, and an option named it.
+            TaskFailed: Rows named it, and no row may be left out, or not so many.
+            KprodError: None of them can be sent for another reason.
         """
         roles = {role: role for role in _ROLES if role in table.column_names}
-        receipt = self._producer.send_arrow(topic, table, value="value", **roles)
+        if topic in self._missing:
+            self._leave_out_all(topic, table)
+            return
+        try:
+            receipt = self._producer.send_arrow(topic, table, value="value", **roles)
+        except UnknownTopic as error:
+            if not (self._rows_name_topics and _is_missing(error)):
+                raise
+            while len(self._missing) >= MISSING_TOPICS_MAX:
+                self._missing.pop(next(iter(self._missing)))
+            self._missing[topic] = f"{type(error).__name__}: {error}"
+            self._leave_out_all(topic, table)
+            return
         self._sent.append(_Sent(topic, receipt, None if self._bad_rows is None else table))
+
+    def _leave_out_all(self, topic: str, table: Any) -> None:
+        text = self._missing[topic]
+        if self._bad_rows is None:
+            raise TaskFailed(f"{counted(table.num_rows, 'row')} of a batch: {text}")
+        for row in as_rows(table):
+            self._bad_rows.leave_out_one(row, topic, RowFault.UNKNOWN_TOPIC, text)
+        self._bad_rows.check_limits()
 
     def settle_done(self) -> None:
         """Look at the receipts that are done, so that a failure ends the task soon.
@@ -141,6 +178,11 @@ def _by_state(sent: _Sent, failures: Sequence[tuple[int, Exception]]) -> dict[Ro
         )
         by_state[NEXT_STATE[outcome]].append(index)
     return by_state
+
+
+def _is_missing(error: UnknownTopic) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, BrokerError) and cause.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _fail(sent: _Sent) -> NoReturn:

@@ -60,7 +60,12 @@ class TaskWriter:
         self.report = TaskReport()
         self._bad_rows = BadRows(producer, options, self.report)
         may_leave_out = options.on_record_error is not RecordErrorMode.FAIL
-        self._settling = Settling(producer, self._bad_rows if may_leave_out else None, self.report)
+        self._settling = Settling(
+            producer,
+            self._bad_rows if may_leave_out else None,
+            self.report,
+            rows_name_topics=may_leave_out and options.topic is None,
+        )
 
     def write(self, batches: Iterable[Any]) -> None:
         """Send all rows and wait until each is settled.

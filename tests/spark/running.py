@@ -68,7 +68,11 @@ class SparkProgram:
     __slots__ = ("_log", "_out", "_process", "directory")
 
     def __init__(
-        self, directory: Path, arguments: Sequence[str], more: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        arguments: Sequence[str],
+        more: Mapping[str, str] | None = None,
+        python: str = sys.executable,
     ) -> None:
         """Start it.
 
@@ -76,6 +80,7 @@ class SparkProgram:
             directory: Its own: log, results, and what Spark writes.
             arguments: Of the program.
             more: Added to its environment.
+            python: Its interpreter.
         """
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
@@ -84,7 +89,7 @@ class SparkProgram:
         with self._log.open("wb") as log:
             # A session of its own, so that everything it starts can be ended with it.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", JOB, "--out", str(self._out), *arguments],
+                [python, "-m", JOB, "--out", str(self._out), *arguments],
                 cwd=directory,
                 env=environment(more),
                 stdin=subprocess.DEVNULL,
@@ -124,6 +129,11 @@ class SparkProgram:
             return False
         return True
 
+    @property
+    def pid(self) -> int:
+        """The process, which is also its session and its group."""
+        return self._process.pid
+
     def kill(self) -> None:
         """End it and all that it started, as a power cut would."""
         self._sweep()
@@ -145,6 +155,7 @@ def run_job(
     *arguments: str,
     timeout_s: float = 500,
     more: Mapping[str, str] | None = None,
+    python: str = sys.executable,
 ) -> dict[str, Any]:
     """Run `tests.spark.job` to its end.
 
@@ -153,9 +164,10 @@ def run_job(
         arguments: Of the program.
         timeout_s: Seconds that it may take.
         more: Added to its environment.
+        python: Its interpreter.
 
     Returns:
         What each scene found.
     """
     need_spark()
-    return SparkProgram(directory, arguments, more).result(timeout_s)
+    return SparkProgram(directory, arguments, more, python).result(timeout_s)

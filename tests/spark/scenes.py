@@ -1,6 +1,7 @@
 """What the Spark programs of the tests do; see `tests.spark.job`."""
 
 import random
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -150,6 +151,44 @@ def stream(spark: SparkSession, given: Namespace) -> Any:
     )
     query.awaitTermination()
     return [report.to_json() for report in kprod.spark.writes(home / "batches")]
+
+
+def endless(spark: SparkSession, given: Namespace) -> Any:
+    """Numbers to a topic, batch after batch, until a file says that it is enough."""
+    home = given.out.parent
+    rows = (
+        spark.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", given.rows)
+        .option("numPartitions", 4)
+        .load()
+        .selectExpr("cast(value as string) as value")
+    )
+    query = (
+        rows.writeStream.format("kprod")
+        .options(**options_of(given, "endless", **{"report.path": str(home.parent / "reports")}))
+        .option("checkpointLocation", str(home.parent / "checkpoint"))
+        .trigger(processingTime="1 second")
+        .start()
+    )
+    while not (home.parent / "enough").exists():
+        query.awaitTermination(1)
+        if not query.isActive:
+            raise RuntimeError(f"the query ended: {query.exception()}")
+    last = query.lastProgress
+    query.stop()
+    return None if last is None else last["batchId"]
+
+
+def where(spark: SparkSession, given: Namespace) -> Any:
+    """The environments in which tasks ran, and the driver's; a batch is written from there."""
+
+    def look(_: Any) -> tuple[str, str]:
+        return sys.prefix, str(kprod.spark.__file__)
+
+    rows = spark.range(0, given.rows, 1, 2).selectExpr("cast(id as string) as value")
+    write(rows, options_of(given, "save"))
+    found = spark.sparkContext.parallelize(range(2), 2).map(look).collect()
+    return {"tasks": found, "driver": (sys.prefix, str(kprod.spark.__file__))}
 
 
 def for_each_batch(spark: SparkSession, given: Namespace) -> Any:
@@ -313,6 +352,8 @@ SCENES: dict[str, Callable[[SparkSession, Namespace], Any]] = {
         json_schemas,
         repeat,
         stream,
+        endless,
+        where,
         files,
         for_each_batch,
         fault,

@@ -6,7 +6,9 @@ import pyarrow as pa
 import pytest
 
 from kprod import Producer
-from kprod.broker import EmbeddedCluster
+from kprod.broker import EmbeddedCluster, EmbeddedConfig
+from kprod.clock import SystemClock
+from kprod.errors import UnknownTopic
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 from kprod.spark import dead_letters
@@ -15,7 +17,7 @@ from kprod.spark.bad_rows import BadRows
 from kprod.spark.row_faults import RowFault
 from kprod.spark.task_failure import TaskFailed, TooManyBadRows
 from kprod.spark.task_messages import TaskReport, WriteReport
-from tests.spark.test_task import cluster, options_of, write  # noqa: F401 - a fixture
+from tests.spark.test_task import FAR_MS, cluster, options_of, write  # noqa: F401 - a fixture
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 POISON: list[dict[str, Any]] = [
@@ -96,6 +98,37 @@ def test_a_dead_letter_keeps_what_the_row_had(cluster: EmbeddedCluster) -> None:
     assert (letters[b"8"].value, headers[b"8"]["kprod.value.bytes"]) == (None, b"3000")
     assert (letters[b""].value, headers[b""]["kprod.key.bytes"]) == (b"good", b"3000")
     assert (letters[b"10"].value, headers[b"10"]["kprod.headers.bytes"]) == (b"good", b"3003")
+
+
+def test_a_row_with_two_faults(cluster: EmbeddedCluster) -> None:  # noqa: F811
+    """No topic, and a timestamp that the topic of dead letters refuses; so do sound letters."""
+    far_ms = SystemClock().timestamp_ms() + FAR_MS
+    rows = rows_of({"topic": None, "timestamp": far_ms}, *[{"topic": None}] * 5)
+    task = write(options_of(cluster, on_record_error="dlq:dead"), rows)
+    assert task.report.dead_letter_count == 6
+    letters = letters_of(cluster)
+    assert letters.keys() == {b"%d" % n for n in range(6)}
+    assert dict(letters[b"0"].headers)["kprod.timestamp"] == b"%d" % far_ms
+    assert letters[b"0"].timestamp_ms < far_ms
+
+
+def test_a_topic_that_is_not_there() -> None:
+    """Where rows name their topics, it is their fault, and waited for once; else the task's."""
+    config = EmbeddedConfig(auto_create_topics=False)
+    with EmbeddedCluster(topics={"a": 1, "dead": 1}, config=config) as strict:
+        rows = rows_of({}, {"topic": "gone"}, {"topic": "gone"}, {})
+        own = {"max__block__ms": "500"}
+        task = write(options_of(strict, on_record_error="dlq:dead", **own), rows, rows)
+        assert task.report.bad_rows == {"unknown topic": 4}
+        assert len(strict.records("a")[0]) == 4
+        letters = strict.records("dead")[0]
+        assert {dict(letter.headers)["kprod.topic"] for letter in letters} == {b"gone"}
+        for options in (
+            options_of(strict, **own),
+            options_of(strict, on_record_error="skip", topic="gone", **own),
+        ):
+            with pytest.raises(UnknownTopic, match="gone"):
+                write(options, rows)
 
 
 @pytest.mark.parametrize("poison", POISON, ids=lambda change: next(iter(change)))

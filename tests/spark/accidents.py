@@ -1,0 +1,72 @@
+"""What can be killed under a running query: a worker, an executor, a broker, the driver.
+
+All processes of a Spark program are of its session, workers too, which have groups of their own.
+"""
+
+import contextlib
+import os
+import random
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+EXECUTOR = "CoarseGrainedExecutorBackend"
+DAEMON = "pyspark.daemon"
+_SESSION_FIELD = 3  # of /proc/PID/stat, behind the command
+
+
+def processes_of(session: int) -> Iterator[tuple[int, str]]:
+    """Find the processes of a session.
+
+    Args:
+        session: The process that began it.
+
+    Yields:
+        Number and command line of each.
+    """
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError, ValueError):
+            fields = (entry / "stat").read_text("utf-8").rpartition(")")[2].split()
+            if int(fields[_SESSION_FIELD]) == session:
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+                yield int(entry.name), command.decode(errors="replace")
+
+
+def kill_worker(session: int, rng: random.Random) -> bool:
+    """Kill a Python worker that a daemon has forked; return whether there was one."""
+    daemons = {pid for pid, command in processes_of(session) if DAEMON in command}
+    return _kill_one([pid for pid in daemons if _parent_of(pid) in daemons], rng)
+
+
+def kill_executor(session: int, rng: random.Random) -> bool:
+    """Kill the Java process of an executor; return whether there was one."""
+    executors = [pid for pid, command in processes_of(session) if EXECUTOR in command]
+    return _kill_one(executors, rng)
+
+
+def kill_all(session: int) -> None:
+    """Kill every process of a session, as a power cut would."""
+    for pid, _ in list(processes_of(session)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def in_turn(*accidents: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
+    """Yield each again and again."""
+    while True:
+        yield from accidents
+
+
+def _kill_one(pids: list[int], rng: random.Random) -> bool:
+    with contextlib.suppress(ProcessLookupError, IndexError):
+        os.kill(rng.choice(sorted(pids)), signal.SIGKILL)
+        return True
+    return False
+
+
+def _parent_of(pid: int) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        return int(Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[1])
+    return 0
