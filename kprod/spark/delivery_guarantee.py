@@ -115,7 +115,7 @@ class AtLeastOnce:
             KprodError: Not all could be written; no secret is in its text.
         """
         if self._earlier is not None:
-            return TaskReport().message(0, 0)  # no row is asked for, so that none is computed
+            return TaskReport().message(0, 0)  # no row is asked for
         context = TaskContext.get()
         partition_id = context.partitionId() if context is not None else 0
         attempt_number = context.attemptNumber() if context is not None else 0
