@@ -44,7 +44,7 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "4g",
     "spark.ui.enabled": "false",
-    # As the docs advise: no check of a batch's bytes for each row, which is a walk over all columns.
+    # As the docs advise: no check of a batch's bytes for each row, which is a walk over columns.
     # It concerns what goes to Python alone.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
 }
