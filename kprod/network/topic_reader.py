@@ -385,10 +385,10 @@ class TopicReader:
 
     def _raise_for_no_progress(self) -> None:
         stuck = [position for position in self._positions if not position.is_finished]
-        where = ", ".join(
-            f"{position.partition} at {position.next_offset} of {position.end_offset}"
-            for position in stuck[:3]
+        places = (
+            f"{each.partition} at {each.next_offset} of {each.end_offset}" for each in stuck[:3]
         )
+        where = ", ".join(places)
         raise RequestTimeout(
             f"nothing was read from topic {self._topic!r} for {self._options.timeout_ms} ms;"
             f" {counted(len(stuck), 'partition is', 'partitions are')} unfinished ({where}):"
@@ -397,10 +397,7 @@ class TopicReader:
 
 
 def _config_of(cluster: str | Sequence[str] | ClientConfig) -> ClientConfig:
-    if isinstance(cluster, ClientConfig):
-        return replace(cluster, allow_auto_create_topics=False)
-    return ClientConfig(
-        bootstrap_servers=bootstrap_addresses(cluster),
-        client_id="kprod-reader",
-        allow_auto_create_topics=False,
-    )
+    if not isinstance(cluster, ClientConfig):
+        addresses = bootstrap_addresses(cluster)
+        cluster = ClientConfig(bootstrap_servers=addresses, client_id="kprod-reader")
+    return replace(cluster, allow_auto_create_topics=False)

@@ -8,7 +8,7 @@ Invariants.
     An entry is acknowledged by all in-sync replicas before the commit ends.
 
 Thread-safety: one thread.
-Source: the idea is Delta Lake's, `txnAppId` and `txnVersion`.
+Source: Delta Lake's options txnAppId and txnVersion, for the idea.
 """
 
 from collections.abc import Mapping

@@ -104,8 +104,8 @@ cdef class JsonPlan:
         cdef JsonPlan child
         if array.n_children < len(self._children) or (self._children and array.children == NULL):
             raise ValueError(
-                f"a broken Arrow array: {self.name!r} has {array.n_children} columns instead of"
-                f" {len(self._children)}"
+                f"a broken Arrow array: {self.name!r} has {len(self._children)} fields, and this"
+                f" many arrays: {array.n_children}"
             )
         for child in self._children:
             if array.children[child._position] == NULL:
@@ -187,7 +187,7 @@ cdef int _plan_fields(JsonPlan plan, ArrowSchema* schema, find_zone, int depth) 
     plan._children = [_plan(schema, index, find_zone, depth + 1) for index in range(count)]
     plan.column.children = <JsonColumn**>calloc(max(count, 1), sizeof(void*))
     if plan.column.children == NULL:
-        raise MemoryError(f"no memory for {count} columns")
+        raise MemoryError(f"no memory for the columns of {plan.name!r}")
     for index, child in enumerate(plan._children):
         plan.column.children[<Py_ssize_t>index] = &child.column
     plan.column.child_count = count
