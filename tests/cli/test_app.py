@@ -95,7 +95,8 @@ def test_topics_have_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker.broker, "callback", note)
     typed = ["broker", "--topic", "orders:6", "--topic", "audit", "--topic", "orders:7"]
     assert cli.run(typed) == 0
-    assert seen == [{"port": 0, "broker_count": 1, "topics": {"orders": 7, "audit": 1}}]
+    topics = {"orders": 7, "audit": 1}
+    assert seen == [{"port": 0, "broker_count": 1, "topics": topics, "directories": ()}]
 
 
 def test_without_click_one_line_says_what_to_install(
