@@ -114,6 +114,7 @@ class Partition:
         self.log = log
         self.producers = log.producers
         self.high_watermark = log.log_end_offset
+        self.producers.transactions.note_high_watermark(self.high_watermark)
         # Whoever leads a log that was loaded is a new leader of it (KIP-101).
         self.leader_epoch = max(leader_epoch, log.epochs.latest_epoch + 1)
         self.log.begin_epoch(self.leader_epoch, save=False)
@@ -163,8 +164,37 @@ class Partition:
             rewrite_log_append_time(encoded, timestamp_ms)
             batch = next(read_batches(encoded, check_crc=False))
             log_append_time_ms = timestamp_ms
-        base_offset = self._store(batch, encoded)
+        base_offset = self.store(batch, encoded)
         return Appended(base_offset, base_offset + batch.last_offset_delta, log_append_time_ms)
+
+    def store(self, batch: RecordBatch, encoded: memoryview) -> int:
+        """Append a batch that was judged already.
+
+        Args:
+            batch: What was judged.
+            encoded: The same bytes, writable; the log keeps them.
+
+        Returns:
+            Its base offset.
+        """
+        base_offset = self.log.append(
+            batch,
+            encoded,
+            leader_epoch=self.leader_epoch,
+            segment_bytes=_segment_bytes(self.config.retention_bytes),
+        )
+        ended = self.producers.remember(batch, base_offset)
+        if ended is not None:
+            self.log.note_ended(ended)
+        if self.log.log_end_offset - self.log.recovery_point >= self.config.flush_messages:
+            self.log.flush()
+        self.replicas[self.leader_id].log_end_offset = self.log.log_end_offset
+        for follower in self._followers():
+            self._copy_later(follower)
+        self._move_high_watermark()
+        self.log.retain(self.config.retention_bytes, limit_offset=self.high_watermark)
+        self._context.announce(self.name)
+        return base_offset
 
     def set_lag(self, node_id: int, lag_ms: int | None) -> None:
         """Hold a follower back, or let it go on.
@@ -252,24 +282,6 @@ class Partition:
         elif node_id in self.isr:
             self.lead(node_id)
 
-    def _store(self, batch: RecordBatch, encoded: memoryview) -> int:
-        base_offset = self.log.append(
-            batch,
-            encoded,
-            leader_epoch=self.leader_epoch,
-            segment_bytes=_segment_bytes(self.config.retention_bytes),
-        )
-        self.producers.remember(batch, base_offset)
-        if self.log.log_end_offset - self.log.recovery_point >= self.config.flush_messages:
-            self.log.flush()
-        self.replicas[self.leader_id].log_end_offset = self.log.log_end_offset
-        for follower in self._followers():
-            self._copy_later(follower)
-        self._move_high_watermark()
-        self.log.retain(self.config.retention_bytes, limit_offset=self.high_watermark)
-        self._context.announce(self.name)
-        return base_offset
-
     def _followers(self) -> list[Replica]:
         return [replica for node_id, replica in self.replicas.items() if node_id != self.leader_id]
 
@@ -317,6 +329,7 @@ class Partition:
     def _move_high_watermark(self) -> None:
         reached = min(self.replicas[node_id].log_end_offset for node_id in self.isr)
         self.high_watermark = max(self.high_watermark, reached)
+        self.producers.transactions.note_high_watermark(self.high_watermark)
 
     def _hand_over(self, node_id: int) -> None:
         if self.leader_id == NO_LEADER:
@@ -339,6 +352,7 @@ class Partition:
         if self.leader_id != NO_LEADER:
             self.replicas[self.leader_id].log_end_offset = end
         self.high_watermark = min(self.high_watermark, end)
+        self.producers.transactions.note_high_watermark(self.high_watermark)
 
 
 def _segment_bytes(retention_bytes: int) -> int:

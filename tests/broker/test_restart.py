@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from kprod.broker import EmbeddedCluster
+from kprod.broker.partition_transactions import append_marker
 from kprod.broker.rejection import DirectoryRejected
 from kprod.errors import ConfigError
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
-from tests.broker.world import World, batch
+from kprod.record.control import ControlType, EndMarker
+from kprod.record.reader import read_batches
+from tests.broker.world import TIMESTAMP_MS, World, batch, part
 
 
 def topic_id_of(world: World, name: str) -> uuid.UUID:
@@ -66,6 +69,78 @@ def test_a_retried_batch_is_a_duplicate_after_a_restart(tmp_path: Path, end: str
     following = world.client().produced(batch(1, base_sequence=4, **fields))
     assert following["base_offset"] == 4
     world.cluster.close()
+
+
+@pytest.mark.parametrize("ends", [("close", "close"), ("kill", "close"), ("close", "kill")])
+def test_transactions_outlive_restarts(tmp_path: Path, ends: tuple[str, str]) -> None:
+    """Readers of committed records pass over the aborted one, and wait at the open one."""
+    world = World(data_dir=tmp_path, topics={"orders": 1})
+    append_transactional(world, 1, base_sequence=0)
+    append_transactional(world, 2, base_sequence=0)
+    end_transaction(world, 2, ControlType.ABORT)
+    end_transaction(world, 1, ControlType.COMMIT)
+    append_transactional(world, 2, base_sequence=2)
+    told = [{"producer_id": 2, "first_offset": 2}]
+    for end in ends:
+        before = fetched_committed(world)
+        assert (before["last_stable_offset"], before["high_watermark"]) == (6, 8)
+        assert before["aborted_transactions"] == told
+        getattr(world.cluster, end)()
+        world = World(data_dir=tmp_path, topics={"orders": 1})
+        assert fetched_committed(world) == before
+
+    end_transaction(world, 2, ControlType.ABORT)
+    after = fetched_committed(world)
+    assert after["last_stable_offset"] == after["high_watermark"] == 9
+    assert after["aborted_transactions"] == [*told, {"producer_id": 2, "first_offset": 6}]
+    world.cluster.close()
+
+
+def append_transactional(world: World, producer_id: int, *, base_sequence: int) -> None:
+    """Append a batch of two records below the face that asks for a transactional id."""
+    encoded = memoryview(
+        bytearray(
+            batch(
+                2,
+                producer_id=producer_id,
+                producer_epoch=0,
+                base_sequence=base_sequence,
+                is_transactional=True,
+            )
+        )
+    )
+    judged = next(read_batches(encoded))
+    partition = world.cluster._kprod.engine.partition("orders", 0)
+    world.cluster.call(lambda: partition.append(judged, encoded, TIMESTAMP_MS, acks=-1))
+
+
+def end_transaction(world: World, producer_id: int, kind: ControlType) -> None:
+    """Append a marker as a coordinator does."""
+    partition = world.cluster._kprod.engine.partition("orders", 0)
+    world.cluster.call(
+        lambda: append_marker(
+            partition,
+            EndMarker(kind, 0),
+            producer_id=producer_id,
+            producer_epoch=0,
+            timestamp_ms=TIMESTAMP_MS,
+        )
+    )
+
+
+def fetched_committed(world: World) -> dict[str, Any]:
+    """What a reader of committed records gets from the partition's beginning."""
+    entry = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+    topics = [{"topic": "orders", "partitions": [entry]}]
+    body = {
+        "max_wait_ms": 0,
+        "min_bytes": 1,
+        "max_bytes": 1 << 20,
+        "session_epoch": -1,
+        "isolation_level": 1,
+        "topics": topics,
+    }
+    return part(world.client().ask(ApiKey.FETCH, 12, body))
 
 
 def test_a_deleted_topic_does_not_come_back(tmp_path: Path) -> None:

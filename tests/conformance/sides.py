@@ -98,7 +98,13 @@ class Side:
         return bytes(answer["records"])
 
     def offset(
-        self, target: Target, timestamp: int, *, version: int = OFFSETS_VERSION, **fields: int
+        self,
+        target: Target,
+        timestamp: int,
+        *,
+        version: int = OFFSETS_VERSION,
+        isolation_level: int = 0,
+        **fields: int,
     ) -> dict[str, Any]:
         """Ask ListOffsets of one partition.
 
@@ -107,7 +113,8 @@ class Side:
         """
         entry = {"partition_index": target.partition, "timestamp": timestamp, **fields}
         topics = [{"name": target.topic, "partitions": [entry]}]
-        answer = self.ask(ApiKey.LIST_OFFSETS, version, {"replica_id": -1, "topics": topics})
+        body = {"replica_id": -1, "isolation_level": isolation_level, "topics": topics}
+        answer = self.ask(ApiKey.LIST_OFFSETS, version, body)
         (topic,) = answer["topics"]
         (told,) = topic["partitions"]
         return dict(told)

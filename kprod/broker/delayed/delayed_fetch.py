@@ -3,7 +3,8 @@
 Behaviour.
     A. Any partition is led by another broker now, or is unknown, or its offset is out of range:
        answer at once.
-    B. Over all partitions the bytes below the high watermark reach `min_bytes`: answer.
+    B. Over all partitions the bytes below the high watermark, or below the last stable offset for
+       readers of committed records, reach `min_bytes`: answer.
     C. Neither within `max_wait_ms`: answer with what there is.
 A partition whose offset is in an older segment than the high watermark counts with all that the
 fetch wants of it; Kafka answers such a fetch at once.
@@ -15,6 +16,7 @@ Source: Kafka DelayedFetch.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from kprod.broker.partition_transactions import readable_end
 from kprod.broker.replication import Partition
 from kprod.timer.purgatory import DelayedOperation
 
@@ -27,12 +29,14 @@ class WaitingRead(NamedTuple):
         node_id: The broker that was asked.
         offset: First offset wanted.
         max_bytes: Most bytes wanted of this partition.
+        isolation_level: 0 for all records, else only committed ones.
     """
 
     partition: Partition
     node_id: int
     offset: int
     max_bytes: int
+    isolation_level: int = 0
 
 
 class DelayedFetch(DelayedOperation):
@@ -70,7 +74,7 @@ class DelayedFetch(DelayedOperation):
             if moved or not is_readable(partition, read.offset):
                 return self.force_complete()  # case A
             available += partition.log.bytes_between(
-                read.offset, partition.high_watermark, enough=read.max_bytes
+                read.offset, readable_end(partition, read.isolation_level), enough=read.max_bytes
             )
         return available >= self._min_bytes and self.force_complete()  # case B
 

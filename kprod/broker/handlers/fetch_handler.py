@@ -1,4 +1,4 @@
-"""Fetch: batches of some partitions, below the high watermark.
+"""Fetch: batches of some partitions, below the high watermark or the last stable offset.
 
 Behaviour.
     A. An unknown partition: UNKNOWN_TOPIC_OR_PARTITION; an unknown id: UNKNOWN_TOPIC_ID.
@@ -20,9 +20,11 @@ Behaviour.
     H. Versions 0 to 3 get message sets; see `log.legacy`.
     I. A session id of 0 is answered, so every fetch is a full one (KIP-227 allows it). To go on
        with a session is FETCH_SESSION_ID_NOT_FOUND; to begin one or to end one is answered.
+    J. `isolation_level` 1 reads up to the last stable offset, and is told of the aborted
+       transactions that have records in the answer, or soon behind it.
 Rights: READ on the topic.
 Versions: 0 to 18; 0 to 3 as Kafka 3.9 served them.
-Left out: followers of other processes, aborted transactions, tiered storage.
+Left out: followers of other processes, tiered storage.
 Source: Kafka KafkaApis.handleFetchRequest, ReplicaManager.readFromLog.
 """
 
@@ -36,6 +38,7 @@ from kprod.broker.delayed.delayed_fetch import DelayedFetch, WaitingRead, is_rea
 from kprod.broker.handlers.request_handler import Handler
 from kprod.broker.log.epochs import EpochEnd
 from kprod.broker.log.legacy import lowered
+from kprod.broker.partition_transactions import last_stable_offset, readable_end
 from kprod.broker.rejection import Refused
 from kprod.broker.replication import Partition
 from kprod.broker.request import Body, Request
@@ -100,6 +103,7 @@ class FetchHandler(Handler):
                 request.node_id,
                 it.entry["fetch_offset"],
                 it.entry["partition_max_bytes"],
+                request.body["isolation_level"],
             )
             for it in wanted
             if it.partition is not None
@@ -159,12 +163,13 @@ class FetchHandler(Handler):
         for topic in topics:
             answers = []
             for wanted in topic.wanted:
-                answer = _partition_response(request, wanted)
+                answer = _partition_response(wanted)
                 if wanted.diverging is not None:
                     answer["diverging_epoch"] = wanted.diverging._asdict()  # case D
                 elif not wanted.code and wanted.partition is not None:
-                    pieces = _pieces(wanted, left, is_first=is_first)
+                    pieces = _pieces(request, wanted, left, is_first=is_first)
                     _give(request, answer, pieces)
+                    _tell_aborted(request, wanted, answer, sum(map(len, pieces)))
                     left -= sum(map(len, pieces))
                     is_first = is_first and not pieces
                 elif wanted.partition is not None and wanted.code in _MOVED:
@@ -232,15 +237,29 @@ def _diverging(partition: Partition, last_fetched_epoch: int, offset: int) -> Ep
     return end if end.epoch < last_fetched_epoch or end.end_offset < offset else None
 
 
-def _pieces(wanted: _Wanted, left: int, *, is_first: bool) -> list[memoryview]:
+def _pieces(request: Request, wanted: _Wanted, left: int, *, is_first: bool) -> list[memoryview]:
     if wanted.partition is None or (left <= 0 and not is_first):
         return []
     return wanted.partition.log.read(
         wanted.entry["fetch_offset"],
-        limit_offset=wanted.partition.high_watermark,
+        limit_offset=readable_end(wanted.partition, request.body["isolation_level"]),
         max_bytes=min(left, wanted.entry["partition_max_bytes"]),
         whole_first=is_first,  # case E
     )
+
+
+def _tell_aborted(
+    request: Request, wanted: _Wanted, answer: dict[str, Any], count_bytes: int
+) -> None:
+    """Case J: which of the records must be passed over."""
+    level, partition = request.body["isolation_level"], wanted.partition
+    if not level or partition is None:
+        return
+    offset, limit_offset = wanted.entry["fetch_offset"], readable_end(partition, level)
+    aborted = partition.log.aborted_in(offset, count_bytes, limit_offset) if count_bytes else []
+    answer["aborted_transactions"] = [
+        {"producer_id": it.producer_id, "first_offset": it.first_offset} for it in aborted
+    ]
 
 
 def _give(request: Request, answer: dict[str, Any], pieces: list[memoryview]) -> None:
@@ -263,15 +282,15 @@ def _give(request: Request, answer: dict[str, Any], pieces: list[memoryview]) ->
     answer["records"] = encoded
 
 
-def _partition_response(request: Request, wanted: _Wanted) -> dict[str, Any]:
+def _partition_response(wanted: _Wanted) -> dict[str, Any]:
     partition = wanted.partition
     known = partition is not None and not wanted.code
     return {
         "partition_index": wanted.entry["partition"],
         "error_code": wanted.code,
         "high_watermark": partition.high_watermark if known and partition else -1,
-        "last_stable_offset": partition.high_watermark if known and partition else -1,
+        "last_stable_offset": last_stable_offset(partition) if known and partition else -1,
         "log_start_offset": partition.log.log_start_offset if known and partition else -1,
-        "aborted_transactions": None if partition and not request.body["isolation_level"] else [],
+        "aborted_transactions": None if partition else [],
         "records": b"",
     }

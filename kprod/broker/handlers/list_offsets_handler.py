@@ -1,17 +1,21 @@
 """ListOffsets: the first, the last, or the first offset of a time.
 
 Behaviour.
-    A. −2 earliest, −1 latest (the high watermark), −3 the largest timestamp (from version 7),
-       −4 earliest local, the same as −2 here (from 8), −5 latest tiered and −6 earliest to be
-       tiered: none (from 9 and 11).
-    B. A time: the first record stamped then or later; −1 and −1 when there is none.
+    A. −2 earliest, −1 latest (the high watermark, or the last stable offset with
+       `isolation_level` 1), −3 the largest timestamp (from version 7), −4 earliest local, the same
+       as −2 here (from 8), −5 latest tiered and −6 earliest to be tiered: none (from 9 and 11).
+    B. A time: the first record stamped then or later; −1 and −1 when there is none, or when it lies
+       at or beyond what −1 would give. So does the largest timestamp.
     C. Unknown partition, other leader, leader epoch: as in Fetch.
     D. Any other negative timestamp: UNSUPPORTED_VERSION for the partition.
     E. Version 0 answers a list: the offset, and the log's start if two or more are asked for.
     F. A partition twice in a request: INVALID_REQUEST.
+    G. What −1 gives lies below the offset at which the leader's epoch began, so that it may still
+       fall: OFFSET_NOT_AVAILABLE for everything but the earliest, before version 5
+       LEADER_NOT_AVAILABLE.
 Rights: DESCRIBE on the topic.
 Versions: 0 to 11; 0 as Kafka 3.9 served it.
-Left out: transactions; the last stable offset is the high watermark.
+Left out: tiered storage.
 Source: Kafka KafkaApis.handleListOffsetRequest, UnifiedLog.fetchOffsetByTimestamp.
 """
 
@@ -19,10 +23,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kprod._core.record.batch_reader import RecordBatch
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.handlers.fetch_handler import check_leader_epoch
 from kprod.broker.handlers.request_handler import Handler
+from kprod.broker.log.partition_log import PartitionLog
+from kprod.broker.log.time_lookup import first_record_at, latest_record
+from kprod.broker.partition_transactions import readable_end
 from kprod.broker.rejection import Refused
 from kprod.broker.replication import Partition
 from kprod.broker.request import Body, Request
@@ -32,6 +38,7 @@ from kprod.protocol.error_table import ErrorCode
 _LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL = -1, -2, -3, -4
 _LATEST_TIERED, _EARLIEST_TO_BE_TIERED = -5, -6
 _FIRST_VERSION_WITH_LEADER_EPOCH = 4
+_FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 _FIRST_VERSION_WITH = {
     _MAX_TIMESTAMP: 7,
     _EARLIEST_LOCAL: 8,
@@ -117,39 +124,39 @@ class ListOffsetsHandler(Handler):
 
     def _looked_up(self, request: Request, name: str, entry: Mapping[str, Any]) -> _Found:
         request.access.check("DESCRIBE", "topic", name)
-        partition = self._state.topics.partition(name, entry["partition_index"])
-        if partition is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if partition.leader_id != request.node_id:
-            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        partition = self._state.topics.led_partition(
+            name, entry["partition_index"], request.node_id
+        )
         check_leader_epoch(partition, entry["current_leader_epoch"])
         timestamp = entry["timestamp"]
         if request.api_version < _FIRST_VERSION_WITH.get(timestamp, 0):
             raise Refused(ErrorCode.UNSUPPORTED_VERSION)
-        return _found(partition, timestamp)
+        if timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
+            return _earliest(partition)
+        end = readable_end(partition, request.body["isolation_level"])
+        if end < partition.log.epochs.start_of_latest:
+            is_told = request.api_version >= _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
+            raise Refused(
+                ErrorCode.OFFSET_NOT_AVAILABLE if is_told else ErrorCode.LEADER_NOT_AVAILABLE
+            )  # case G
+        if timestamp == _LATEST:
+            return _Found(end, -1, partition.leader_epoch)
+        found = _found(partition.log, timestamp)
+        return found if found.offset < end else _Found()  # case B
 
 
-def _found(partition: Partition, timestamp: int) -> _Found:
-    log = partition.log
-    if timestamp == _LATEST:
-        return _Found(partition.high_watermark, -1, partition.leader_epoch)
-    if timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
-        first = next(log.batches(), None)
-        epoch = partition.leader_epoch if first is None else first.partition_leader_epoch
-        return _Found(log.log_start_offset, -1, epoch)
+def _earliest(partition: Partition) -> _Found:
+    start = partition.log.log_start_offset
+    return _Found(start, -1, partition.log.epochs.epoch_at(start))
+
+
+def _found(log: PartitionLog, timestamp: int) -> _Found:
     if timestamp in {_LATEST_TIERED, _EARLIEST_TO_BE_TIERED}:
         return _Found()
     if timestamp == _MAX_TIMESTAMP:
-        latest = log.latest_batch(partition.high_watermark)
-        return _Found() if latest is None else _first_record(latest, latest.max_timestamp_ms)
-    if timestamp < 0:
+        found = latest_record(log)
+    elif timestamp >= 0:
+        found = first_record_at(log, timestamp)
+    else:
         raise Refused(ErrorCode.UNSUPPORTED_VERSION)  # case D
-    batch = log.first_batch_at(timestamp, partition.high_watermark)
-    return _Found() if batch is None else _first_record(batch, timestamp)
-
-
-def _first_record(batch: RecordBatch, timestamp_ms: int) -> _Found:
-    for record in batch:
-        if record.timestamp_ms >= timestamp_ms:
-            return _Found(record.offset, record.timestamp_ms, batch.partition_leader_epoch)
-    return _Found()
+    return _Found() if found is None else _Found(*found)

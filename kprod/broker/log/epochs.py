@@ -81,6 +81,11 @@ class LeaderEpochs:
         """All epochs, oldest first."""
         return tuple(self._starts)
 
+    @property
+    def start_of_latest(self) -> int:
+        """Offset at which the newest epoch begins, 0 when none is known."""
+        return self._starts[-1].start_offset if self._starts else 0
+
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Note that an epoch begins at an offset, unless it is the newest one already.
 

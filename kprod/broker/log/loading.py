@@ -36,6 +36,7 @@ from kprod.broker.log.file_names import (
     segment_file_name,
 )
 from kprod.broker.log.identity import PARTITION_FILE
+from kprod.broker.log.open_transactions import EndedTransaction
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.log.producer_snapshot import decode_snapshot
 from kprod.broker.log.producer_state import ProducerStates
@@ -185,7 +186,9 @@ class _Loading:
         self._restore_producers(ends if first_checked is None else first_checked)
         for segment in self._segments:
             for batch in segment.batches_from(self._snapshot_offset):
-                self._learn(batch)
+                ended = self._learn(batch)
+                if ended is not None:
+                    segment.aborted.note_ended(ended)
         for base_offset in self.bases[trusted_count:]:
             if self._segments and self._segments[-1].next_offset > base_offset:
                 return 0, self._segments[-1].next_offset  # it overlaps the segment before
@@ -212,9 +215,10 @@ class _Loading:
             self._snapshot_offset = offset
             return
 
-    def _learn(self, batch: RecordBatch) -> None:
-        if batch.base_offset >= self._snapshot_offset:
-            self._producers.remember(batch, batch.base_offset)
+    def _learn(self, batch: RecordBatch) -> EndedTransaction | None:
+        if batch.base_offset < self._snapshot_offset:
+            return None
+        return self._producers.remember(batch, batch.base_offset)
 
     def _settle(self, log: PartitionLog, trusted_count: int) -> None:
         """Write and sync what was rebuilt, and remove what lies behind the end."""

@@ -143,6 +143,18 @@ class OffsetIndex:
         end = positions[index + 1] if index + 1 < len(positions) else size_bytes
         return position, end - position
 
+    def ceiling_offset(self, position: int) -> int | None:
+        """Look a position up.
+
+        Args:
+            position: In bytes.
+
+        Returns:
+            Relative offset of the first entry at or beyond the position, if any.
+        """
+        index = bisect.bisect_left(self._positions, position)
+        return self._offsets[index] if index < len(self._offsets) else None
+
     def truncate(self, size_bytes: int) -> None:
         """Drop the entries of batches at or beyond a position."""
         kept = bisect.bisect_left(self._positions, size_bytes)

@@ -27,9 +27,11 @@ from kprod.broker.log.file_names import (
     base_offset_of,
     segment_file_name,
 )
+from kprod.broker.log.open_transactions import EndedTransaction
 from kprod.broker.log.producer_state import ProducerStates
 from kprod.broker.log.segment import RELATIVE_OFFSET_MAX, Segment
 from kprod.broker.log.store import Store
+from kprod.broker.log.transaction_index import AbortedTransaction
 
 _BASE_OFFSET = attrgetter("base_offset")
 
@@ -173,6 +175,45 @@ class PartitionLog:
             return segment.read(position, min(max_bytes, readable_bytes))
         return []
 
+    def note_ended(self, transaction: EndedTransaction) -> None:
+        """Index a transaction in the segment that has its marker, if it was aborted."""
+        self._segments[self._index_of(transaction.last_offset)].aborted.note_ended(transaction)
+
+    def aborted_in(
+        self, offset: int, count_bytes: int, limit_offset: int
+    ) -> list[AbortedTransaction]:
+        """Find the aborted transactions that a reader must know of.
+
+        Args:
+            offset: Where the read began.
+            count_bytes: How many bytes were read.
+            limit_offset: As it was for the read.
+
+        Returns:
+            Those with a record in what was read, in the order of their markers; perhaps some whose
+            records come soon after.
+        """
+        if not self._segments:
+            return []
+        first = self._index_of(offset)
+        upper = self._offset_behind(first, offset, count_bytes)
+        upper = min(upper, limit_offset)
+        found: list[AbortedTransaction] = []
+        for segment in self._segments[first:]:
+            for it in segment.aborted:
+                if it.last_offset >= offset and it.first_offset < upper:
+                    found.append(it)
+                if it.last_stable_offset >= upper:
+                    return found
+        return found
+
+    def _offset_behind(self, index: int, offset: int, count_bytes: int) -> int:
+        for segment in self._segments[index:]:
+            place = segment.place_of(offset)
+            if place is not None:
+                return segment.offset_behind(place[0] + count_bytes)
+        return self.log_end_offset
+
     def bytes_between(self, offset: int, limit_offset: int, *, enough: int) -> int:
         """Count the readable bytes from an offset to a limit.
 
@@ -202,37 +243,24 @@ class PartitionLog:
             for header in segment.headers():
                 yield segment.batch(header)
 
-    def first_batch_at(self, timestamp_ms: int, limit_offset: int) -> RecordBatch | None:
-        """Find the first batch that has a record of that time or later, before a limit."""
+    def batches_at(self, timestamp_ms: int) -> Iterator[RecordBatch]:
+        """Read the batches whose largest timestamp is as late as a time, oldest first."""
         for segment in self._segments:
             if segment.largest.timestamp_ms < timestamp_ms:
                 continue
             for header in segment.headers_at(timestamp_ms):
-                if header.base_offset >= limit_offset:
-                    return None
                 if header.max_timestamp_ms >= timestamp_ms:
-                    return segment.batch(header)
-        return None
+                    yield segment.batch(header)
 
-    def latest_batch(self, limit_offset: int) -> RecordBatch | None:
-        """Find the first batch with the largest timestamp, before a limit."""
-        latest_ms = -1
-        found = None
-        for segment in self._segments:
-            if segment.base_offset >= limit_offset:
-                break
-            if found is not None and segment.largest.timestamp_ms <= latest_ms:
-                continue
-            # A limit within the segment may exclude the batch that its largest timestamp is of.
-            whole = segment.next_offset <= limit_offset
-            headers = segment.headers_at(segment.largest.timestamp_ms if whole else -1)
-            for header in headers:
-                if header.base_offset >= limit_offset:
-                    break
-                if found is None or header.max_timestamp_ms > latest_ms:
-                    latest_ms = header.max_timestamp_ms
-                    found = (segment, header)
-        return None if found is None else found[0].batch(found[1])
+    def latest_batch(self) -> RecordBatch | None:
+        """Find the first batch with the largest timestamp."""
+        filled = [it for it in self._segments if it.size_bytes]
+        if not filled:
+            return None
+        segment = max(filled, key=lambda it: it.largest.timestamp_ms)
+        latest_ms = segment.largest.timestamp_ms
+        headers = segment.headers_at(latest_ms)
+        return next(segment.batch(it) for it in headers if it.max_timestamp_ms >= latest_ms)
 
     def truncate_to(self, offset: int) -> None:
         """Drop every batch that holds an offset at or beyond this one.

@@ -31,7 +31,7 @@ class ProducerRow(NamedTuple):
         last_sequence: Of its last batch, −1 if it has none.
         last_offset: Of its last batch, −1 likewise.
         offset_delta: Between that batch's first and last offset.
-        timestamp_ms: That batch's largest timestamp.
+        timestamp_ms: Largest timestamp of its last batch or marker, whichever is newer.
         coordinator_epoch: Of the last marker, −1 if there was none.
         open_offset: First offset of its open transaction, −1 if it has none.
     """

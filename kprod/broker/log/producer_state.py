@@ -1,4 +1,4 @@
-"""What a partition knows of each idempotent producer: its epoch and its last five batches.
+"""What a partition knows of each idempotent producer: its epoch, last batches, open transaction.
 
 A batch equal in epoch and sequences to one of the last five is a duplicate and is answered with
 the offset it got the first time. Any other batch must follow the newest one without a gap.
@@ -7,6 +7,8 @@ Rules.
     A producer id that the partition does not know may begin with any sequence.
     An epoch below the known one is refused; one above it must begin with sequence 0.
     In one epoch the first sequence is the last one plus 1, and 2³¹−1 is followed by 0.
+    Within a transaction every batch is transactional; a marker of the coordinator ends it.
+    A producer that wrote nothing for long, and has no open transaction, is forgotten.
 
 The state follows from the log alone, so a truncated log gives it anew (`rebuild`).
 
@@ -16,11 +18,14 @@ Source: Kafka ProducerStateManager, ProducerAppendInfo and ProducerStateEntry (4
 
 from collections import deque
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import NamedTuple
 
 from kprod._core.record.batch_reader import RecordBatch
+from kprod.broker.log.open_transactions import EndedTransaction, OpenTransactions
 from kprod.broker.log.producer_snapshot import ProducerRow, encode_snapshot
 from kprod.protocol.error_table import ErrorCode
+from kprod.record.control import ControlType, decode_marker
 
 BATCHES_KEPT = 5
 _SEQUENCE_MASK = 0x7FFF_FFFF
@@ -42,21 +47,28 @@ _NO_BATCH = KnownBatch(-1, -1, -1, -1, -1)
 class _Entry:
     """One producer's epoch and newest batches."""
 
-    __slots__ = ("batches", "epoch")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp_ms")
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch: int, coordinator_epoch: int) -> None:
         self.epoch = epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp_ms = -1
         self.batches: deque[KnownBatch] = deque(maxlen=BATCHES_KEPT)
 
 
 class ProducerStates:
-    """The producers of one partition."""
+    """The producers of one partition.
 
-    __slots__ = ("_entries",)
+    Attributes:
+        transactions: Their open transactions.
+    """
+
+    __slots__ = ("_entries", "transactions")
 
     def __init__(self) -> None:
         """Know nobody."""
         self._entries: dict[int, _Entry] = {}
+        self.transactions = OpenTransactions()
 
     def __len__(self) -> int:
         """Number of producers known."""
@@ -90,6 +102,9 @@ class ProducerStates:
         if batch.producer_epoch < entry.epoch:
             message = f"epoch {batch.producer_epoch} is older than {entry.epoch}"
             return ErrorCode.INVALID_PRODUCER_EPOCH, message
+        if not batch.is_transactional and batch.producer_id in self.transactions:
+            message = f"producer {batch.producer_id} is in a transaction, and the batch is not"
+            return ErrorCode.INVALID_TXN_STATE, message
         wanted = 0
         if batch.producer_epoch == entry.epoch and entry.batches:
             wanted = (entry.batches[-1].last_sequence + 1) & _SEQUENCE_MASK
@@ -101,20 +116,53 @@ class ProducerStates:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message
         return ErrorCode.NONE, ""
 
-    def remember(self, batch: RecordBatch, base_offset: int) -> None:
+    def check_marker(
+        self, producer_id: int, producer_epoch: int, coordinator_epoch: int
+    ) -> tuple[int, str]:
+        """Judge a marker.
+
+        Args:
+            producer_id: Whose transaction it ends.
+            producer_epoch: The epoch that the coordinator gave it.
+            coordinator_epoch: Of the coordinator that writes.
+
+        Returns:
+            An error code, 0 when the marker may be appended, and what was wrong.
+        """
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            return ErrorCode.NONE, ""
+        if producer_epoch < entry.epoch:
+            message = f"epoch {producer_epoch} is older than {entry.epoch}"
+            return ErrorCode.INVALID_PRODUCER_EPOCH, message
+        if coordinator_epoch < entry.coordinator_epoch:
+            message = f"coordinator epoch {coordinator_epoch} is older than"
+            return (
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"{message} {entry.coordinator_epoch}",
+            )
+        return ErrorCode.NONE, ""
+
+    def remember(self, batch: RecordBatch, base_offset: int) -> EndedTransaction | None:
         """Take note of a batch that was appended; one without a producer id is nothing.
 
         Args:
             batch: Its own base offset does not matter.
             base_offset: Its place in the log.
+
+        Returns:
+            The transaction that the batch, a marker, ends.
         """
-        if batch.producer_id < 0:
-            return
-        entry = self._entries.get(batch.producer_id)
+        producer_id = batch.producer_id
+        if producer_id < 0:
+            return None
+        entry = self._entries.get(producer_id)
         if entry is None or entry.epoch != batch.producer_epoch:
-            entry = self._entries[batch.producer_id] = _Entry(batch.producer_epoch)
+            coordinator_epoch = -1 if entry is None else entry.coordinator_epoch
+            entry = self._entries[producer_id] = _Entry(batch.producer_epoch, coordinator_epoch)
+        entry.last_timestamp_ms = batch.max_timestamp_ms
         if batch.is_control:
-            return
+            return self._note_marker(batch, base_offset, entry)
         known = KnownBatch(
             batch.base_sequence,
             batch.last_sequence,
@@ -123,9 +171,12 @@ class ProducerStates:
             batch.max_timestamp_ms,
         )
         entry.batches.append(known)
+        if batch.is_transactional:
+            self.transactions.begin(producer_id, base_offset)
+        return None
 
     def encoded(self) -> bytes:
-        """The content of a `.snapshot` file: the last batch of each producer."""
+        """The content of a `.snapshot` file: last batch and open transaction of each producer."""
         rows = []
         for producer_id, entry in self._entries.items():
             last = entry.batches[-1] if entry.batches else _NO_BATCH
@@ -136,9 +187,9 @@ class ProducerStates:
                     last.last_sequence,
                     last.last_offset,
                     max(last.last_offset - last.base_offset, 0),
-                    last.timestamp_ms,
-                    coordinator_epoch=-1,
-                    open_offset=-1,
+                    entry.last_timestamp_ms,
+                    entry.coordinator_epoch,
+                    self.transactions.first_offset_of(producer_id),
                 )
             )
         return encode_snapshot(rows)
@@ -150,8 +201,13 @@ class ProducerStates:
             rows: As `decode_snapshot` gives them.
         """
         self._entries.clear()
-        for row in rows:
-            entry = self._entries[row.producer_id] = _Entry(row.producer_epoch)
+        self.transactions.clear()
+        for row in sorted(rows, key=attrgetter("open_offset")):
+            entry = _Entry(row.producer_epoch, row.coordinator_epoch)
+            entry.last_timestamp_ms = row.timestamp_ms
+            self._entries[row.producer_id] = entry
+            if row.open_offset >= 0:
+                self.transactions.begin(row.producer_id, row.open_offset)
             if row.last_offset >= 0:
                 base_sequence = (row.last_sequence - row.offset_delta) & _SEQUENCE_MASK
                 base_offset = row.last_offset - row.offset_delta
@@ -167,5 +223,40 @@ class ProducerStates:
     def rebuild(self, batches: Iterable[RecordBatch]) -> None:
         """Forget all and learn from a log's batches, oldest first."""
         self._entries.clear()
+        self.transactions.clear()
         for batch in batches:
             self.remember(batch, batch.base_offset)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget the producers that wrote nothing for long.
+
+        Args:
+            now_ms: Wall clock, as timestamps of batches.
+            expiration_ms: Milliseconds since the newest batch (`producer.id.expiration.ms`).
+
+        Returns:
+            How many were forgotten; none with an open transaction is.
+        """
+        idle = [
+            producer_id
+            for producer_id, entry in self._entries.items()
+            if now_ms - entry.last_timestamp_ms >= expiration_ms
+            and producer_id not in self.transactions
+        ]
+        for producer_id in idle:
+            del self._entries[producer_id]
+        return len(idle)
+
+    def _note_marker(
+        self, batch: RecordBatch, base_offset: int, entry: _Entry
+    ) -> EndedTransaction | None:
+        record = next(iter(batch), None)
+        marker = None if record is None else decode_marker(record)
+        if marker is None:
+            return None  # compaction left nothing of it, or it is of another kind
+        entry.coordinator_epoch = marker.coordinator_epoch
+        return self.transactions.end(
+            batch.producer_id,
+            base_offset,
+            is_aborted=marker.control_type is ControlType.ABORT,
+        )

@@ -20,12 +20,15 @@ from kprod.broker.log.file_names import (
     INDEX_SUFFIXES,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     segment_file_name,
 )
 from kprod.broker.log.offset_index import OffsetIndex, last_position
+from kprod.broker.log.open_transactions import EndedTransaction
 from kprod.broker.log.store import RecordFile, Store
 from kprod.broker.log.stored_header import HEADER_BYTES, BatchHeader, read_header
 from kprod.broker.log.time_index import NO_TIME, TimeEntry, TimeIndex
+from kprod.broker.log.transaction_index import TransactionIndex
 from kprod.errors import CorruptRecord
 from kprod.guarded_log import guarded_logger
 from kprod.record.reader import read_batches
@@ -35,13 +38,19 @@ RELATIVE_OFFSET_MAX = 2**31 - 1
 
 _WINDOW_BYTES = 1 << 20
 _INDEXED = ("_offsets", "_times", "largest")
+Learn = Callable[[RecordBatch], EndedTransaction | None]
 _logger = guarded_logger("kprod.broker")
+
+
+def _learn_nothing(_: RecordBatch) -> None:
+    """Take no note of a batch."""
 
 
 class Segment:
     """Batches from a base offset on.
 
     Attributes:
+        aborted: Transactions whose abort markers the segment has.
         base_offset: First offset that the segment may hold.
         next_offset: One above the last record's; `base_offset` while it is empty.
         largest: The largest timestamp.
@@ -54,6 +63,7 @@ class Segment:
         "_store",
         "_times",
         "_unindexed_bytes",
+        "aborted",
         "base_offset",
         "largest",
         "next_offset",
@@ -72,6 +82,7 @@ class Segment:
         self._offsets = OffsetIndex()
         self._times = TimeIndex()
         self._unindexed_bytes = 0
+        self.aborted = TransactionIndex()
         self.base_offset = base_offset
         self.next_offset = base_offset
         self.largest = NO_TIME
@@ -101,7 +112,7 @@ class Segment:
         self._note(position, len(encoded), last_offset, max_timestamp_ms)
 
     def trust(self, store: Store, next_offset: int | None) -> bool:
-        """Take the file and its indexes for sound; the indexes are read when they are needed.
+        """Take the file and its indexes for sound; offsets and times are read when needed.
 
         Args:
             store: Has the indexes' files.
@@ -109,29 +120,29 @@ class Segment:
                 for behind the last entry of its index.
 
         Returns:
-            Whether that end was found; if not, nothing has changed.
+            Whether that end was found, and the index of transactions, if there is one, is sound;
+            if not, nothing has changed.
         """
-        if next_offset is None:
-            try:
+        try:
+            aborted = self._read_aborted(store)
+            if next_offset is None:
                 self._find_end(store)
-            except (ValueError, FileNotFoundError):
-                self.next_offset, self._unindexed_bytes = self.base_offset, 0
-                return False
-        else:
-            self.next_offset = next_offset
-        self._store = store
+            else:
+                self.next_offset = next_offset
+        except (ValueError, FileNotFoundError, CorruptRecord):
+            self.next_offset, self._unindexed_bytes = self.base_offset, 0
+            return False
+        self._store, self.aborted = store, aborted
         for name in _INDEXED:
             delattr(self, name)
         return True
 
-    def recover(
-        self, epochs: LeaderEpochs, learn: Callable[[RecordBatch], object] = lambda _: None
-    ) -> int:
+    def recover(self, epochs: LeaderEpochs, learn: Learn = _learn_nothing) -> int:
         """Check every batch of a file that another process wrote, and index it.
 
         Args:
             epochs: Learns the leader epochs of the batches.
-            learn: Is told of each batch.
+            learn: Is told of each batch; returns the transaction that it ends, if any.
 
         Returns:
             Bytes that were cut off from the first unsound batch on.
@@ -145,7 +156,9 @@ class Segment:
             self._note(position, batch.size_bytes, last_offset, batch.max_timestamp_ms)
             if batch.partition_leader_epoch > epochs.latest_epoch:
                 epochs.assign(batch.partition_leader_epoch, batch.base_offset)
-            learn(batch)
+            ended = learn(batch)
+            if ended is not None:
+                self.aborted.note_ended(ended)
             position += batch.size_bytes
         cut_bytes = self._file.size_bytes - position
         if cut_bytes:
@@ -191,6 +204,18 @@ class Segment:
         header = self.locate(offset)
         return None if header is None else (header.position, header.size_bytes)
 
+    def offset_behind(self, position: int) -> int:
+        """Return an offset that no batch before a position reaches.
+
+        Args:
+            position: In bytes.
+
+        Returns:
+            The next entry's offset, or the segment's end; it may lie well behind the position.
+        """
+        relative_offset = self._offsets.ceiling_offset(position)
+        return self.next_offset if relative_offset is None else self.base_offset + relative_offset
+
     def read(self, position: int, count_bytes: int) -> list[memoryview]:
         """Read a range of bytes, beginning with a batch."""
         return self._file.read(position, count_bytes)
@@ -235,10 +260,18 @@ class Segment:
         return self.headers(0 if first is None else first.position)
 
     def save_indexes(self, store: Store) -> None:
-        """Write both indexes, the largest timestamp as the last entry by time."""
+        """Write the indexes, the largest timestamp as the last entry by time.
+
+        There is an index of transactions only if one was aborted.
+        """
         self._times.maybe_append(self.largest)
         store.save(segment_file_name(self.base_offset, OFFSET_INDEX_SUFFIX), self._offsets)
         store.save(segment_file_name(self.base_offset, TIME_INDEX_SUFFIX), self._times)
+        name = segment_file_name(self.base_offset, TRANSACTION_INDEX_SUFFIX)
+        if self.aborted:
+            store.save(name, self.aborted)
+        elif store.exists(name):
+            store.remove(name)  # of transactions whose markers were cut off
 
     def sync(self) -> None:
         """Make the batches survive a crash."""
@@ -257,6 +290,7 @@ class Segment:
         if header is None:
             return
         self._file.truncate(header.position)
+        self.aborted.truncate(header.base_offset)
         self._offsets.truncate(header.position)
         self._times.truncate(header.base_offset - self.base_offset)
         # Bytes since the last entry are not known; the next batch may get one early.
@@ -282,6 +316,10 @@ class Segment:
             self.next_offset = header.last_offset + 1
         if position != self.size_bytes:
             raise ValueError("the last batch is cut off")
+
+    def _read_aborted(self, store: Store) -> TransactionIndex:
+        name = segment_file_name(self.base_offset, TRANSACTION_INDEX_SUFFIX)
+        return TransactionIndex.decoded(store.load(name) if store.exists(name) else b"")
 
     def _load_indexes(self) -> None:
         offset_name = segment_file_name(self.base_offset, OFFSET_INDEX_SUFFIX)

@@ -11,9 +11,11 @@ from kprod.broker.log.file_pool import FilePool
 from kprod.broker.log.loading import Loaded, LoadOptions, load_log
 from kprod.broker.log.memory_store import MemoryStore
 from kprod.broker.log.partition_log import PartitionLog
+from kprod.protocol.error_table import ErrorCode
+from kprod.record.control import ControlType, EndMarker, encode_marker_batch
 from kprod.record.reader import read_batches
 from tests.broker.log.stores import made_store
-from tests.oracle.record_v2 import encode_batch
+from tests.oracle.record_v2 import BatchFields, encode_batch
 
 INTERVAL_BYTES = 200
 BATCHES = 84
@@ -220,3 +222,127 @@ def test_a_store_in_memory_is_loaded_alike() -> None:
 def _ends(content: bytes) -> list[int]:
     sizes = [batch.size_bytes for batch in read_batches(content)]
     return [sum(sizes[: index + 1]) for index in range(len(sizes))]
+
+
+def test_transactions_are_known_again(place: Place) -> None:
+    """Aborted ones by their markers, open ones by their first offset; the index file follows."""
+    place.put({})
+    log = log_with_transactions(place)
+    log.save_indexes()
+    name = f"{0:020d}.txnindex"
+    written = place.contents()
+
+    loaded = place.load()
+    loaded.log.save_indexes()
+
+    assert_transactions_are_known(loaded.log)
+    assert len(written[name]) == 34
+    assert place.contents()[name] == written[name]
+
+
+@pytest.mark.parametrize("is_index_torn", [False, True])
+@pytest.mark.parametrize("has_later_segments", [False, True])
+def test_transactions_are_known_without_a_check(
+    place: Place, has_later_segments: bool, is_index_torn: bool
+) -> None:
+    """From the snapshot and the index; where the index is torn, from the batches."""
+    place.put({})
+    log = log_with_transactions(place)
+    if has_later_segments:
+        for number in range(2 * BATCHES):
+            append(log, number)
+        assert log.segment_count > 2
+    log.close()
+    contents = place.contents()
+    index = place.directory / f"{0:020d}.txnindex"
+    if is_index_torn:
+        index.write_bytes(contents[index.name][:-1])
+
+    options = LoadOptions(INTERVAL_BYTES, was_clean=True, recovery_point=log.log_end_offset)
+    loaded = load_log(place.store, options)
+
+    assert bool(loaded.recovered_count) == is_index_torn
+    assert_transactions_are_known(loaded.log)
+    loaded.log.close()
+    assert index.read_bytes() == contents[index.name]
+
+
+def test_transactions_are_known_without_a_snapshot(place: Place) -> None:
+    """The batches say all of it again, and the index has nothing twice."""
+    place.put({})
+    log_with_transactions(place).close()
+    for name in place.contents():
+        if name.endswith(".snapshot"):
+            (place.directory / name).unlink()
+
+    loaded = load_log(place.store, LoadOptions(INTERVAL_BYTES, was_clean=True))
+
+    assert_transactions_are_known(loaded.log)
+
+
+def test_transactions_are_known_from_a_snapshot_and_the_batches_behind_it(place: Place) -> None:
+    """One that was open at the snapshot is aborted by a batch that must be recovered."""
+    place.put({})
+    log = log_with_transactions(place)
+    for number in range(BATCHES):
+        append(log, number)
+    marker = EndMarker(ControlType.ABORT, 0)
+    put(log, encode_marker_batch(marker, producer_id=2, producer_epoch=0, timestamp_ms=6))
+    end = log.log_end_offset
+    bases = sorted(int(it[:20]) for it in place.contents() if it.endswith(".log"))
+
+    loaded = load_log(place.store, LoadOptions(INTERVAL_BYTES, recovery_point=bases[-1]))
+
+    assert loaded.recovered_count == 1 < loaded.log.segment_count
+    assert not len(loaded.log.producers.transactions)
+    found = [it[:3] for it in loaded.log.aborted_in(0, 1 << 20, end)]
+    assert found == [(1, 0, 2), (2, 1, end - 1)]
+
+
+def test_the_index_of_a_marker_that_was_cut_off_goes(place: Place) -> None:
+    """Else its transaction would be passed over after the next start."""
+    place.put({})
+    log = log_with_transactions(place)
+    log.save_indexes()
+    log.truncate_to(2)
+    log.close()
+
+    loaded = load_log(place.store, LoadOptions(INTERVAL_BYTES, was_clean=True))
+
+    assert loaded.log.aborted_in(0, 1 << 20, 2) == []
+    assert f"{0:020d}.txnindex" not in place.contents()
+
+
+def log_with_transactions(place: Place) -> PartitionLog:
+    """A log with an open transaction, and one that was aborted."""
+    log = place.load().log
+    for producer_id in (1, 2):
+        fields: BatchFields = {
+            "producer_id": producer_id,
+            "producer_epoch": 0,
+            "base_sequence": 0,
+            "is_transactional": True,
+        }
+        put(log, encode_batch([(5, b"k", b"v", ())], **fields))
+    marker = EndMarker(ControlType.ABORT, 3)
+    put(log, encode_marker_batch(marker, producer_id=1, producer_epoch=0, timestamp_ms=6))
+    return log
+
+
+def assert_transactions_are_known(log: PartitionLog) -> None:
+    """The log knows what `log_with_transactions` put into it."""
+    found = [(it.producer_id, it.first_offset) for it in log.aborted_in(0, 1 << 20, 3)]
+    assert found == [(1, 0)]
+    assert log.producers.transactions.first_offset_of(2) == 1
+    assert log.producers.transactions.first_offset_of(1) == -1
+    assert log.producers.check_marker(1, 0, 2)[0] == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+def put(log: PartitionLog, encoded: bytes | bytearray) -> None:
+    """Append a batch as a partition does."""
+    view = memoryview(bytearray(encoded))
+    batch = next(read_batches(view))
+    base_offset = log.append(batch, view, leader_epoch=1, segment_bytes=SEGMENT_BYTES)
+    ended = log.producers.remember(batch, base_offset)
+    if ended is not None:
+        log.note_ended(ended)

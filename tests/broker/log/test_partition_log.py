@@ -12,6 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kprod.broker.log.file_pool import FilePool
 from kprod.broker.log.memory_store import MemoryStore
 from kprod.broker.log.partition_log import PartitionLog
+from kprod.broker.log.time_lookup import first_record_at, latest_record
+from kprod.model import Record
 from kprod.record.reader import read_batches, read_records
 from tests.broker.log.stores import made_store
 from tests.oracle.record_v2 import encode_batch
@@ -29,12 +31,14 @@ class Stored(NamedTuple):
     size_bytes: int
 
 
-def append(log: PartitionLog, *timestamps_ms: int, segment_bytes: int = 1 << 30) -> Stored:
+def append(
+    log: PartitionLog, *timestamps_ms: int, segment_bytes: int = 1 << 30, leader_epoch: int = 3
+) -> Stored:
     """Append a batch with a record for each timestamp."""
     rows = [(timestamp_ms, b"k", b"value", ()) for timestamp_ms in timestamps_ms]
     encoded = memoryview(bytearray(encode_batch(rows)))
     batch = next(read_batches(encoded))
-    base_offset = log.append(batch, encoded, leader_epoch=3, segment_bytes=segment_bytes)
+    base_offset = log.append(batch, encoded, leader_epoch=leader_epoch, segment_bytes=segment_bytes)
     last_offset = base_offset + len(timestamps_ms) - 1
     return Stored(base_offset, last_offset, max(timestamps_ms), len(encoded))
 
@@ -51,12 +55,20 @@ class LogBesideModel(RuleBasedStateMachine):
         store = MemoryStore() if in_memory else on_disk
         self.log = PartitionLog(store, index_interval_bytes=interval)
         self.model: list[Stored] = []
+        self.epoch = 0
         self.start = 0
 
-    @rule(times=st.lists(TIMES_MS, min_size=1, max_size=4), segment_bytes=st.integers(1, 1_000))
-    def append(self, times: list[int], segment_bytes: int) -> None:
-        """Append a batch, in a new segment where the old one is full."""
-        self.model.append(append(self.log, *times, segment_bytes=segment_bytes))
+    @rule(
+        times=st.lists(TIMES_MS, min_size=1, max_size=4),
+        segment_bytes=st.integers(1, 1_000),
+        new_leader=st.sampled_from([0, 0, 0, 1, 2]),
+    )
+    def append(self, times: list[int], segment_bytes: int, new_leader: int) -> None:
+        """Append a batch, in a new segment where the old one is full, perhaps by a new leader."""
+        self.epoch += new_leader
+        self.model.append(
+            append(self.log, *times, segment_bytes=segment_bytes, leader_epoch=self.epoch)
+        )
 
     @rule(back=st.integers(0, 8))
     def truncate(self, back: int) -> None:
@@ -105,27 +117,34 @@ class LogBesideModel(RuleBasedStateMachine):
         counted = self.log.bytes_between(offset, limit, enough=100_000)
         assert counted == wanted or (counted == 100_000 and self.log.segment_count > 1)
 
-    @rule(timestamp_ms=TIMES_MS, back=st.integers(0, 8))
-    def look_up_by_time(self, timestamp_ms: int, back: int) -> None:
-        """The first batch as late as a time, before a limit."""
-        limit = max(self.log.log_end_offset - back, self.start)
-        found = self.log.first_batch_at(timestamp_ms, limit)
-        wanted = [
-            it.base_offset
-            for it in self.model
-            if it.max_timestamp_ms >= timestamp_ms and it.base_offset < limit
-        ]
-        assert (None if found is None else found.base_offset) == next(iter(wanted), None)
+    @rule(timestamp_ms=TIMES_MS)
+    def look_up_by_time(self, timestamp_ms: int) -> None:
+        """What a linear scan of all records finds: the first one as late as a time."""
+        late = (it for it in self.records() if it.timestamp_ms >= timestamp_ms)
+        first = next((it.offset for it in late if it.offset >= self.log.log_start_offset), None)
+        found = first_record_at(self.log, timestamp_ms)
+        assert (None if found is None else found.offset) == first
 
-    @rule(back=st.integers(0, 8))
-    def look_up_largest(self, back: int) -> None:
-        """The first batch that has the largest timestamp, before a limit."""
-        limit = max(self.log.log_end_offset - back, self.start)
-        found = self.log.latest_batch(limit)
-        within = [it for it in self.model if it.base_offset < limit]
-        wanted = max(within, key=lambda it: it.max_timestamp_ms, default=None)
-        assert (found is None) == (wanted is None)
-        assert found is None or wanted is None or found.base_offset == wanted.base_offset
+    @rule()
+    def look_up_largest(self) -> None:
+        """What a linear scan finds: the first record that has the largest timestamp."""
+        wanted = max(self.records(), key=lambda it: it.timestamp_ms, default=None)
+        found = latest_record(self.log)
+        assert (None if found is None else found.offset) == (wanted and wanted.offset)
+
+    @rule(epoch=st.integers(-1, 12))
+    def look_up_epoch(self, epoch: int) -> None:
+        """What a linear scan finds: the first batch of a later epoch, and the one before it."""
+        end = self.log.epochs.end_of(epoch, self.log.log_end_offset)
+        epochs = [(it.partition_leader_epoch, it.base_offset) for it in self.log.batches()]
+        later = [offset for it, offset in epochs if it > epoch]
+        known = [it for it, _ in epochs if it <= epoch]
+        if later and known:
+            assert end == (known[-1], later[0])
+
+    def records(self) -> list[Record]:
+        """All records, by a scan of the whole log."""
+        return [record for it in self.log.batches() for record in it]
 
     def teardown(self) -> None:
         """Close the files and remove them."""
@@ -145,7 +164,11 @@ class LogBesideModel(RuleBasedStateMachine):
             for it in self.log.batches()
         ]
         assert stored == [tuple(it) for it in self.model]
-        assert {it.partition_leader_epoch for it in self.log.batches()} <= {3}
+        epochs = [(it.partition_leader_epoch, it.base_offset) for it in self.log.batches()]
+        firsts = [
+            it for index, it in enumerate(epochs) if not index or epochs[index - 1][0] < it[0]
+        ]
+        assert [tuple(it) for it in self.log.epochs.starts] == firsts
 
 
 TestLogBesideModel = LogBesideModel.TestCase
@@ -187,6 +210,6 @@ def test_relative_offsets_do_not_overflow(interval: int) -> None:
 
     assert log.segment_count == 2
     assert [it.base_offset for it in log.batches()] == [0, 2**31 - 2, 2**31]
-    found = log.first_batch_at(7, 2**31 + 1)
+    found = first_record_at(log, 7)
     assert found is not None
-    assert found.base_offset == 2**31
+    assert found.offset == 2**31

@@ -1,0 +1,82 @@
+"""Transactions in one partition: their markers, and how far committed records may be read.
+
+Invariants.
+    log_start_offset <= last stable offset <= high_watermark.
+
+Thread-safety: the broker's thread.
+Source: Kafka UnifiedLog.lastStableOffset and ProducerAppendInfo (4.3); KIP-98.
+"""
+
+from kprod.broker.rejection import RejectedByLog
+from kprod.broker.replication import Appended, Partition
+from kprod.protocol.error_table import ErrorCode
+from kprod.record.control import EndMarker, encode_marker_batch
+from kprod.record.reader import read_batches
+
+
+def last_stable_offset(partition: Partition) -> int:
+    """Return the offset at which committed records end.
+
+    Args:
+        partition: Of any broker.
+
+    Returns:
+        Below it no transaction is open, and no marker is only in part of the in-sync set.
+    """
+    unstable = partition.producers.transactions.first_unstable_offset
+    if unstable is None:
+        return partition.high_watermark
+    return min(max(unstable, partition.log.log_start_offset), partition.high_watermark)
+
+
+def readable_end(partition: Partition, isolation_level: int) -> int:
+    """Return the offset at which a consumer's reading ends.
+
+    Args:
+        partition: What is read.
+        isolation_level: 0 for all records, else only committed ones.
+
+    Returns:
+        High watermark or last stable offset.
+    """
+    return last_stable_offset(partition) if isolation_level else partition.high_watermark
+
+
+def append_marker(
+    partition: Partition,
+    marker: EndMarker,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp_ms: int,
+) -> Appended:
+    """End a producer's transaction in a partition, as its coordinator does.
+
+    Args:
+        partition: Where the marker goes.
+        marker: Commit or abort.
+        producer_id: Whose transaction; it may have none here.
+        producer_epoch: Its epoch.
+        timestamp_ms: Wall clock.
+
+    Returns:
+        The marker's place.
+
+    Raises:
+        RejectedByLog: A later epoch of the producer or of the coordinator was here already.
+    """
+    code, text = partition.producers.check_marker(
+        producer_id, producer_epoch, marker.coordinator_epoch
+    )
+    if code != ErrorCode.NONE:
+        raise RejectedByLog(code, text)
+    encoded = memoryview(
+        encode_marker_batch(
+            marker,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            timestamp_ms=timestamp_ms,
+        )
+    )
+    base_offset = partition.store(next(read_batches(encoded, check_crc=False)), encoded)
+    return Appended(base_offset, base_offset, -1)
