@@ -74,7 +74,11 @@ def test_a_delegation_token(kafka_secured: SecuredKafka) -> None:
                 "max_lifetime_ms": -1,
             },
         )
-    assert made["error_code"] == 0, made
+        assert made["error_code"] == 0, made
+        while made["token_id"] not in known_tokens(
+            wire
+        ):  # the broker learns of it from the controller, later
+            threading.Event().wait(0.05)
     settings = settings_for(kafka_secured, "SASL_SSL", "SCRAM-SHA-256") | {
         "sasl_plain_username": made["token_id"],
         "sasl_plain_password": base64.b64encode(bytes(made["hmac"])).decode(),
@@ -86,6 +90,13 @@ def test_a_delegation_token(kafka_secured: SecuredKafka) -> None:
         pytest.raises(AuthenticationFailed),
     ):
         producer.send(TOPIC, b"one")
+
+
+def known_tokens(wire: Wire) -> set[str]:
+    """Return the ids of the tokens that the broker knows."""
+    described = wire.ask(ApiKey.DESCRIBE_DELEGATION_TOKEN, 3, {"owners": None})
+    assert described["error_code"] == 0, described
+    return {token["token_id"] for token in described["tokens"]}
 
 
 def renewed(kafka: SecuredKafka, mechanism: str, seconds: float) -> dict[str, float]:

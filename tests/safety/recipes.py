@@ -15,6 +15,7 @@ from kprod._core.aio import async_send
 from kprod._core.aio import loop_batch_waiters as delivery_wait
 from kprod._core.aio import loop_mailbox as loop_calls
 from kprod._core.arrow import arrow_batches, arrow_plan, arrow_rows, arrow_send, arrow_source
+from kprod._core.json.json_rows import json_objects
 from kprod._core.memory import chunk, memory_waiter
 from kprod._core.memory import chunk_pool as chunks
 from kprod._core.metrics import counters as counting
@@ -205,6 +206,7 @@ _MADE: dict[str, Callable[[], Any]] = {
     "SendMethod": lambda: _stage().producer,
     "SendHooks": lambda: _stage().producer._kprod.support,
     "ArrowRows": _rows,
+    "JsonText": lambda: json_objects(_table().to_batches()[0], lambda _: 0)[0],
     "ArrowBatches": _arrow_batches,
     "BlockPlan": lambda: arrow_plan.BlockPlan(
         _stage().producer._kprod.path, TopicRoutes("orders", []), _rows()
