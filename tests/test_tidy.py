@@ -36,7 +36,6 @@ GENERATED = {"kprod/protocol/messages.py", "kprod/protocol/error_table.py"}
 KEPT_TOGETHER: dict[str, str] = {
     "kprod/broker/cluster.py": "one short method for each thing that a test may do to a cluster",
     "kprod/broker/log/partition_log.py": "one log: what is appended, read, cut and synced",
-    "kprod/network/topic_reader.py": "one reading of a topic; the consumer will replace it",
     "kprod/network/connection.py": "one connection's life from address to answer",
 }
 

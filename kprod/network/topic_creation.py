@@ -4,21 +4,17 @@ Thread-safety: one thread.
 Source: CreateTopicsRequest (Kafka 4.3.1); KIP-464 for −1 as the replication factor.
 """
 
-import random
 from collections.abc import Mapping, Sequence
 
-from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config import ClientConfig
 from kprod.config.address import bootstrap_addresses
 from kprod.errors import KprodTimeout
 from kprod.model import Node
-from kprod.network.client import NetworkClient
 from kprod.network.client_request import ClientRequest, Outcome
-from kprod.network.connection_context import system_io
+from kprod.network.standalone_client import StandaloneClient, open_client
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode, error_for
-from kprod.timer.timer import Timer
 
 _TIMEOUT_MS = 30_000
 _VERSION_MIN = 4  # the first in which −1 stands for the broker's own replication factor
@@ -50,23 +46,11 @@ def create_topic(
         if isinstance(cluster, ClientConfig)
         else ClientConfig(bootstrap_servers=bootstrap_addresses(cluster), client_id="kprod")
     )
-    clock = SystemClock()
-    rng = random.Random()  # noqa: S311 - spreads retries, guards nothing
-    metadata = Metadata(config.metadata_settings(), rng=rng)
-    network = config.network_settings()
-    client = NetworkClient(
-        network,
-        metadata,
-        system_io(network),
-        clock=clock,
-        timer=Timer(clock.now_ms()),
-        rng=rng,
-    )
+    opened = open_client(config)
     try:
-        _create(client, metadata, clock, body=_body(topic, partition_count, settings or {}))
+        _create(opened, _body(topic, partition_count, settings or {}))
     finally:
-        metadata.close()
-        client.close()
+        opened.close()
 
 
 def _body(topic: str, partition_count: int, settings: Mapping[str, str]) -> dict[str, object]:
@@ -79,9 +63,8 @@ def _body(topic: str, partition_count: int, settings: Mapping[str, str]) -> dict
     return {"topics": [wish], "timeout_ms": _TIMEOUT_MS}
 
 
-def _create(
-    client: NetworkClient, metadata: Metadata, clock: SystemClock, *, body: dict[str, object]
-) -> None:
+def _create(opened: StandaloneClient, body: dict[str, object]) -> None:
+    client, metadata, clock = opened
     outcomes: list[Outcome] = []
     deadline_ms = clock.now_ms() + _TIMEOUT_MS
     is_sent = False

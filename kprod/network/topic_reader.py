@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from kprod.clock import SystemClock
-from kprod.cluster.metadata import Metadata
 from kprod.config import ClientConfig
 from kprod.config.address import bootstrap_addresses
 from kprod.errors import (
@@ -35,15 +34,14 @@ from kprod.errors import (
     UnknownTopic,
 )
 from kprod.model import Node, Record
-from kprod.network.client import NetworkClient
 from kprod.network.client_request import ClientRequest, Outcome
-from kprod.network.connection_context import NetworkIO, system_io
+from kprod.network.connection_context import NetworkIO
 from kprod.network.reading_position import BACKOFF, ReadingPosition, last_offset_of
 from kprod.network.reading_requests import fetch_body, list_offsets_body, reading_terms
+from kprod.network.standalone_client import open_client
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode, error_for
 from kprod.record.entries import LogEntry, read_entries
-from kprod.timer.timer import Timer
 from kprod.wording import counted
 
 _FETCH_VERSIONS = (4, 12)  # from 13 on topics go by id
@@ -87,6 +85,7 @@ class TopicReader:
         "_error",
         "_last_progress_ms",
         "_metadata",
+        "_opened",
         "_options",
         "_partitions",
         "_positions",
@@ -120,22 +119,12 @@ class TopicReader:
         Raises:
             ConfigError: The addresses are malformed.
         """
-        config = _config_of(cluster)
-        settings = config.network_settings()
         self._topic = topic
         self._partitions = None if partitions is None else sorted(set(partitions))
         self._options = options or ReaderOptions()
-        self._clock = clock or SystemClock()
         self._rng = rng or random.Random()  # noqa: S311 - jitter
-        self._metadata = Metadata(config.metadata_settings(), rng=self._rng)
-        self._client = NetworkClient(
-            settings,
-            self._metadata,
-            io or system_io(settings),
-            clock=self._clock,
-            timer=Timer(self._clock.now_ms()),
-            rng=self._rng,
-        )
+        self._opened = open_client(_config_of(cluster), clock=clock, rng=self._rng, io=io)
+        self._client, self._metadata, self._clock = self._opened
         self._positions: list[ReadingPosition] = []
         self._arrived: deque[tuple[ReadingPosition, memoryview]] = deque()
         self._busy_nodes: set[int] = set()
@@ -207,8 +196,7 @@ class TopicReader:
 
     def close(self) -> None:
         """Close the connections."""
-        self._metadata.close()
-        self._client.close()
+        self._opened.close()
 
     def _find_positions(self) -> None:
         """Wait for the topic's metadata, once."""

@@ -11,7 +11,6 @@ Invariants.
 Thread-safety: one thread in each process.
 """
 
-import random
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 
@@ -19,11 +18,9 @@ from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config import ProducerConfig
 from kprod.errors import ConfigError, MetadataTimeout, UnknownTopic
-from kprod.network.client import NetworkClient
-from kprod.network.connection_context import system_io
+from kprod.network.standalone_client import StandaloneClient, open_client
 from kprod.protocol.error_table import ErrorCode
 from kprod.spark.references import resolve
-from kprod.timer.timer import Timer
 
 __all__ = ["LOOK_TIMEOUT_MS", "FirstLook", "can_resolve_here", "look"]
 
@@ -102,29 +99,15 @@ def look(settings: Mapping[str, str], topics: Iterable[str]) -> None:
         UnknownTopic: There is no such topic, or it may not be used.
         ConfigError: A setting is malformed.
     """
-    config = ProducerConfig.parse(dict(settings))
-    clock = SystemClock()
-    rng = random.Random()  # noqa: S311 - spreads retries, guards nothing
-    metadata = Metadata(config.metadata_settings(), rng=rng)
-    network = config.network_settings()
-    client = NetworkClient(
-        network,
-        metadata,
-        system_io(network),
-        clock=clock,
-        timer=Timer(clock.now_ms()),
-        rng=rng,
-    )
+    opened = open_client(ProducerConfig.parse(dict(settings)))
     try:
-        _await(client, metadata, clock, frozenset(topics))
+        _await(opened, frozenset(topics))
     finally:
-        metadata.close()
-        client.close()
+        opened.close()
 
 
-def _await(
-    client: NetworkClient, metadata: Metadata, clock: SystemClock, topics: frozenset[str]
-) -> None:
+def _await(opened: StandaloneClient, topics: frozenset[str]) -> None:
+    client, metadata, clock = opened
     begin_ms = clock.now_ms()
     while True:
         now_ms = clock.now_ms()

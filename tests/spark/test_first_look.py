@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterable, Mapping
 
 import pytest
 
-from kprod.broker import EmbeddedCluster
+from kprod.broker import BrokerSecurity, EmbeddedCluster
 from kprod.errors import ConfigError, KprodError, MetadataTimeout, UnknownTopic
 from kprod.spark import first_look
 from kprod.spark.columns import Columns
@@ -48,6 +48,17 @@ def test_a_topic_that_the_broker_makes_is_none_that_is_missing() -> None:
     with EmbeddedCluster(brokers=1) as cluster:
         look({"bootstrap.servers": cluster.bootstrap_servers}, ["made"])
         assert cluster.records("made")
+
+
+def test_brokers_that_ask_for_tls_and_a_login_are_looked_at_with_both() -> None:
+    """A wrong password is told, and not that no broker answers."""
+    users = {"alice": "alice-secret"}
+    security = BrokerSecurity(protocol="SASL_SSL", users=users)
+    with EmbeddedCluster(brokers=1, topics={"here": 1}, security=security) as cluster:
+        settings = cluster.client_settings()
+        look(settings, ["here"])
+        with pytest.raises(KprodError, match="refused user 'alice'"):
+            look(settings | {"sasl_plain_password": "wrong"}, ["here"])
 
 
 @pytest.mark.parametrize("topics", [["here"], []])

@@ -1,0 +1,74 @@
+"""A network client that belongs to no producer: for one question, or for reading a topic back.
+
+Whoever drives it calls `poll`; there is no thread.
+
+Thread-safety: one thread.
+"""
+
+import random
+from typing import NamedTuple
+
+from kprod.clock import SystemClock
+from kprod.cluster.metadata import Metadata
+from kprod.config import ClientConfig
+from kprod.network.client import NetworkClient
+from kprod.network.connection_context import NetworkIO, system_io
+from kprod.network.security import Security
+from kprod.timer.timer import Timer
+
+
+class StandaloneClient(NamedTuple):
+    """A client with its metadata and its clock.
+
+    Attributes:
+        client: Connects as the settings say, TLS and login included.
+        metadata: Kept new by the client.
+        clock: The client's.
+    """
+
+    client: NetworkClient
+    metadata: Metadata
+    clock: SystemClock
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.metadata.close()
+        self.client.close()
+
+
+def open_client(
+    config: ClientConfig,
+    *,
+    clock: SystemClock | None = None,
+    rng: random.Random | None = None,
+    io: NetworkIO | None = None,
+) -> StandaloneClient:
+    """Make a client; it connects when it is asked for a node.
+
+    Args:
+        config: How to connect.
+        clock: The system's by default.
+        rng: For jitter; one of its own by default.
+        io: The system's by default.
+
+    Returns:
+        To be closed by the caller.
+
+    Raises:
+        ConfigError: A file or text of certificates cannot be used, or an extra is missing.
+    """
+    clock = clock or SystemClock()
+    rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
+    settings = config.network_settings()
+    security = Security(config.security)  # before the sockets: it may raise
+    metadata = Metadata(config.metadata_settings(), rng=rng)
+    client = NetworkClient(
+        settings,
+        metadata,
+        io or system_io(settings),
+        clock=clock,
+        timer=Timer(clock.now_ms()),
+        rng=rng,
+        security=security,
+    )
+    return StandaloneClient(client, metadata, clock)
