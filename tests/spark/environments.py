@@ -53,7 +53,7 @@ def environment_with(*requirements: str) -> Path:
     return python
 
 
-def tests_alone(directory: Path) -> str:
+def copied_tests(directory: Path) -> str:
     """Return a path from which the programs of the tests are imported, and this tree's kprod not.
 
     Args:

@@ -11,11 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from kprod.spark import KprodFormat
@@ -52,7 +48,7 @@ class Fault:
         count = 0
         for batch in batches:
             yield batch
-            count += batch.num_rows
+            count += getattr(batch, "num_rows", 1)  # PySpark 4.0 streams row by row
             if 0 <= self.after_rows <= count:
                 self.strike()
 
@@ -94,7 +90,7 @@ class FaultySource(KprodFormat):
         """
         return FaultyBatchWriter(super().writer(schema, overwrite), self._fault)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> "FaultyStreamWriter":  # type: ignore[override]  # noqa: N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "FaultyStreamWriter":  # noqa: N802
         """Wrap the writer of a micro-batch.
 
         Returns:
@@ -130,8 +126,8 @@ class FaultyBatchWriter(DataSourceArrowWriter):
         self._inner.abort(messages)
 
 
-class FaultyStreamWriter(DataSourceStreamArrowWriter):
-    """A micro-batch's writer to which it happens."""
+class FaultyStreamWriter(StreamWriter):
+    """A micro-batch's writer to which it happens; of the kind that this PySpark has."""
 
     def __init__(self, inner: StreamWriter, fault: Fault) -> None:
         self._inner = inner

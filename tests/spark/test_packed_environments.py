@@ -14,7 +14,7 @@ import pyspark
 import pytest
 
 from kprod.broker import EmbeddedCluster
-from tests.spark.environments import environment_with, tests_alone
+from tests.spark.environments import copied_tests, environment_with
 from tests.spark.running import run_job
 
 ROWS = 10_000
@@ -63,7 +63,7 @@ def test_an_environment_packed_by_venv_pack(tmp_path: Path) -> None:
 
 def _run(directory: Path, python: str, *arguments: str, expected: str) -> None:
     # Where the driver's interpreter finds the programs of the tests, and its own kprod.
-    path = {"PYTHONPATH": tests_alone(directory / "path"), "PYSPARK_PYTHON": python}
+    path = {"PYTHONPATH": copied_tests(directory / "path"), "PYSPARK_PYTHON": python}
     with EmbeddedCluster(brokers=1, topics={"save": 3}) as cluster:
         given = ("--servers", cluster.bootstrap_servers, "--rows", str(ROWS), *CLUSTER)
         more = {**path, "PYSPARK_DRIVER_PYTHON": sys.executable}

@@ -10,7 +10,7 @@ import pytest
 
 from kprod.broker import EmbeddedCluster
 from kprod.spark.task_messages import WriteReport
-from tests.spark.environments import environment_with, tests_alone
+from tests.spark.environments import copied_tests, environment_with
 from tests.spark.json_tokens import assert_same_objects
 from tests.spark.reading import sum_up
 from tests.spark.running import run_job
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_800)]
 def test_every_promised_version(version: str, tmp_path: Path) -> None:
     """Batch, stream, JSON, reports with the micro-batch's number, and a killed worker."""
     python = str(environment_with(f"pyspark=={version}.*"))
-    path = {"PYTHONPATH": tests_alone(tmp_path / "path"), "PYSPARK_PYTHON": python}
+    path = {"PYTHONPATH": copied_tests(tmp_path / "path"), "PYSPARK_PYTHON": python}
     with EmbeddedCluster(brokers=1, topics=TOPICS) as cluster:
         found = run_job(
             tmp_path / "run",
