@@ -24,10 +24,9 @@ class Security:
 
     Attributes:
         logins: Of a client that logs in; None before `attach`, and for one that does not.
-        has_been_let_in: Whether a broker has accepted a login, or there is none.
     """
 
-    __slots__ = ("_config", "_context", "has_been_let_in", "logins")
+    __slots__ = ("_config", "_context", "logins")
 
     def __init__(self, config: SecurityConfig | None = None) -> None:
         """Load what certificates there are.
@@ -41,7 +40,6 @@ class Security:
         self._config = config or SecurityConfig()
         self._context = None
         self.logins: SaslLogins | None = None
-        self.has_been_let_in = False
         if self._config.uses_tls:
             from kprod.network.tls_context import TlsContext  # noqa: PLC0415 - loads OpenSSL
 
@@ -130,7 +128,6 @@ class Security:
 
     def was_let_in(self) -> None:
         """Take note that a broker has let the client in."""
-        self.has_been_let_in = True
         if self.logins is not None and self.logins.tokens is not None:
             self.logins.tokens.was_let_in()
 

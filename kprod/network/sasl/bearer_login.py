@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kprod.errors import AuthenticationFailed, ConnectionFailed
 from kprod.network.sasl.login import Login
 from kprod.network.sasl.token_forms import described
-from kprod.network.sasl.tokens import TokenStore, failure_text
+from kprod.network.sasl.tokens import TokenStore
 from kprod.peer_text import peer_text
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class OAuthBearerLogin(Login):
             return True
         if self._has_asked:
             failure = self._store.failure or AuthenticationFailed("the token has expired already")
-            raise AuthenticationFailed(f"there is no token: {failure_text(failure)}") from failure
+            raise AuthenticationFailed(f"there is no token: {failure}") from failure
         self._has_asked = True
         self._store.need(resume)
         return False

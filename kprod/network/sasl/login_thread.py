@@ -14,13 +14,15 @@ Thread-safety: any thread. `_lock` guards `_jobs`, `_is_running` and `_is_closed
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
-from kprod.errors import without_frames
+from kprod.errors import AuthenticationFailed, without_frames
+from kprod.peer_text import peer_text
 
 Job = Callable[[], Any]
-OnDone = Callable[[Any, BaseException | None], None]
-"""Called with what a job returned, or with what it raised."""
+OnDone = Callable[[Any, AuthenticationFailed | None], None]
+"""Called with the job's result, or with the error that ended it."""
 
 
 class LoginJobs(Protocol):
@@ -71,8 +73,8 @@ class LoginThread:
             self._is_running = True
         try:
             threading.Thread(target=self._work, name="kprod-login", daemon=True).start()
-        except RuntimeError:  # no more threads, or an interpreter that is ending
-            self._work()
+        except RuntimeError as error:  # no more threads, or an interpreter that is ending
+            self._fail_all(error)
 
     def close(self) -> None:
         """See `LoginJobs`."""
@@ -90,6 +92,15 @@ class LoginThread:
                     self.outcomes.append(outcome)
                 wakeup = self._wakeup
             wakeup()
+
+    def _fail_all(self, error: RuntimeError) -> None:
+        """End the jobs that no thread will run; on the client's thread they could block it."""
+        with self._lock:
+            jobs, self._jobs = self._jobs, deque()
+            self._is_running = False
+            failure = as_failure(error, "no thread could be started for the login:")
+            self.outcomes.extend(partial(on_done, None, failure) for _, on_done in jobs)
+        self._wakeup()
 
     def _next(self) -> tuple[Job, OnDone] | None:
         with self._lock:
@@ -125,9 +136,30 @@ def _outcome(job: Job, on_done: OnDone) -> Callable[[], None]:
     try:
         found = job()
     except BaseException as error:  # noqa: BLE001 - application code, on a thread of ours
-        failure = without_frames(error)  # frames hold passwords and tokens
+        failure = without_frames(as_failure(error, "the login failed:"))  # frames hold passwords
         return lambda: on_done(None, failure)
     return lambda: on_done(found, None)
+
+
+def as_failure(error: BaseException, said: str) -> AuthenticationFailed:
+    """Put an error of a job into words, on the thread that met it: its text may run any code.
+
+    Args:
+        error: Of the application, a library or kprod.
+        said: The text's beginning.
+
+    Returns:
+        The error itself if it is kprod's own; else one that names its kind and text.
+    """
+    if type(error) is AuthenticationFailed:
+        return error
+    try:
+        text = peer_text(str(error))
+    except Exception as failure:  # noqa: BLE001 - a text that cannot be made is no reason to hang
+        text = f"its text raised {type(failure).__name__}"
+    failed = AuthenticationFailed(f"{said} {type(error).__name__}: {text}")
+    failed.__cause__ = error
+    return failed
 
 
 def _ignore() -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from kprod.errors import AuthenticationFailed, ConnectionFailed
 from kprod.network.sasl.login import Login
 from kprod.network.sasl.login_thread import LoginJobs
-from kprod.peer_text import peer_text
 
 
 class ThreadedLogin(Login):
@@ -32,17 +31,18 @@ class ThreadedLogin(Login):
         self._may_block = may_block
         self._is_said = False
         self._message: bytes | None = None
-        self._failure: BaseException | None = None
+        self._failure: AuthenticationFailed | None = None
 
     def prepare(self, challenge: bytes | None, resume: Callable[[], None]) -> bool:
         """See `Login`."""
         if not self._is_said and not self._may_block(challenge):
             self._message, self._is_said = self._say(challenge), True
         if self._is_said:
-            self._raise_failure()
+            if self._failure is not None:
+                raise self._failure
             return True
 
-        def on_done(message: bytes | None, failure: BaseException | None) -> None:
+        def on_done(message: bytes | None, failure: AuthenticationFailed | None) -> None:
             self._is_said, self._message, self._failure = True, message, failure
             resume()
 
@@ -63,14 +63,6 @@ class ThreadedLogin(Login):
 
     def _say(self, challenge: bytes | None) -> bytes | None:
         return self._login.first() if challenge is None else self._login.answer(challenge)
-
-    def _raise_failure(self) -> None:
-        if isinstance(self._failure, AuthenticationFailed):
-            raise self._failure
-        if self._failure is not None:
-            raise AuthenticationFailed(
-                f"the login failed: {type(self._failure).__name__}: {peer_text(str(self._failure))}"
-            ) from self._failure
 
     def _taken(self) -> bytes | None:
         message, self._message, self._is_said = self._message, None, False

@@ -62,7 +62,10 @@ def _read(found: object) -> tuple[Token, str | None]:
         value = fields[0] if isinstance(fields[0], Secret) else Secret(fields[0])
         found = Token(value, *fields[1:])
     value = found.value if isinstance(found.value, Secret) else Secret(str(found.value))
-    found = found._replace(value=value, extensions=dict(found.extensions or {}))
+    principal = str(found.principal or "")
+    found = found._replace(
+        value=value, principal=principal, extensions=dict(found.extensions or {})
+    )
     if len(value.reveal()) > TOKEN_LENGTH_MAX or not _TOKEN.fullmatch(value.reveal()):
         return nothing, (
             f"a text of {len(value.reveal())} characters that is no bearer token (RFC 6750)"

@@ -23,6 +23,7 @@ from kprod.errors import AuthenticationFailed
 from kprod.interfaces import Token
 from kprod.metrics.state_log import Event
 from kprod.network.sasl.login_support import LoginSupport
+from kprod.network.sasl.login_thread import as_failure
 from kprod.network.sasl.token_forms import as_token
 from kprod.peer_text import peer_text
 from kprod.timer.timer import TimerTask
@@ -60,8 +61,7 @@ class TokenStore:
         self._failures = 0  # in a row
         self._refresh: TimerTask | None = None
         self._has_second_chance = True
-        self.failure: BaseException | None = None
-        self.loop: asyncio.AbstractEventLoop | None = None
+        self.failure: AuthenticationFailed | None = None
 
     @property
     def is_fetching(self) -> bool:
@@ -140,10 +140,15 @@ class TokenStore:
 
     def _call_provider(self) -> Token:
         """Ask the application; on the login thread."""
-        found = call_provider(self._provider, self._argument, self.loop)
-        return as_token(found, self._support.clock.timestamp_ms() / 1_000)
+        try:
+            found = call_provider(self._provider, self._argument)
+            return as_token(found, self._support.clock.timestamp_ms() / 1_000)
+        except AuthenticationFailed:
+            raise
+        except BaseException as error:
+            raise as_failure(error, "the token provider raised") from error
 
-    def _take(self, token: Token | None, failure: BaseException | None) -> None:
+    def _take(self, token: Token | None, failure: AuthenticationFailed | None) -> None:
         self._is_fetching = False
         self.failure = failure
         if token is not None:
@@ -171,12 +176,10 @@ class TokenStore:
             expires_in_s="unknown" if token.expires_at is None else life_ms // 1_000,
         )
 
-    def _note_failure(self, failure: BaseException) -> None:
+    def _note_failure(self, failure: AuthenticationFailed) -> None:
         pause_s = min(1 << min(self._failures, 6), _RETRY_S_MAX)
         self._failures += 1
-        self._support.state_log.note(
-            Event.TOKEN_FAILED, reason=failure_text(failure), again_in_s=pause_s
-        )
+        self._support.state_log.note(Event.TOKEN_FAILED, reason=str(failure), again_in_s=pause_s)
         if self._token is not None:  # who has none asks when it connects again
             self._fetch_later(self._support.timer.now_ms + pause_s * 1_000)
 
@@ -192,23 +195,20 @@ class TokenStore:
             self._fetch()
 
 
-def call_provider(provider: Any, argument: str, loop: asyncio.AbstractEventLoop | None) -> Any:  # noqa: ANN401 - the application's
+def call_provider(provider: Any, argument: str) -> Any:  # noqa: ANN401 - the application's
     """Call a token provider; blocks as long as it does.
 
     Args:
         provider: A function, or an object with a method `token`.
         argument: For a function that takes one.
-        loop: In which a coroutine runs, if it still does; None for one of its own.
 
     Returns:
-        What it returned, or what its coroutine did.
+        Its result; a coroutine runs to its end in an event loop of its own.
     """
     method = getattr(provider, "token", provider)
     found = method(argument) if _takes_one(method) else method()
     if not inspect.isawaitable(found):
         return found
-    if loop is not None and loop.is_running():
-        return asyncio.run_coroutine_threadsafe(_awaited(found), loop).result()
     return asyncio.run(_awaited(found))
 
 
@@ -225,17 +225,3 @@ def _takes_one(function: Any) -> bool:  # noqa: ANN401 - the application's
         it.default is it.empty and it.kind in {it.POSITIONAL_ONLY, it.POSITIONAL_OR_KEYWORD}
         for it in parameters
     )
-
-
-def failure_text(failure: BaseException) -> str:
-    """Say in one line why a provider gave no token.
-
-    Args:
-        failure: What it raised.
-
-    Returns:
-        Kind and text, made safe to print.
-    """
-    if isinstance(failure, AuthenticationFailed):
-        return str(failure)
-    return f"the token provider raised {type(failure).__name__}: {peer_text(str(failure))}"

@@ -1,5 +1,7 @@
 """OAUTHBEARER at the embedded broker: providers that work, hang, raise, and return the wrong."""
 
+import contextlib
+import itertools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +15,7 @@ from kprod.providers import token_file, unsecured
 
 BEARER = "OAUTHBEARER"
 AUDIENCE = "kafka"
+TRIES_MAX = 400
 
 
 def served(protocol: str = "SASL_PLAINTEXT", **security: Any) -> EmbeddedCluster:
@@ -32,6 +35,15 @@ def refusal(settings: dict[str, Any], **more: Any) -> KprodError:
         with pytest.raises((AuthenticationFailed, MetadataTimeout)) as caught:
             producer.send("orders", b"one")
         return caught.value
+
+
+def delivered_in_the_end(producer: Producer) -> int:
+    """Send until the back-off of failed logins is over; the record's offset."""
+    for _ in range(TRIES_MAX):
+        with contextlib.suppress(AuthenticationFailed):
+            return producer.send("orders", b"one").result(30).offset
+        threading.Event().wait(0.05)
+    raise AssertionError("every login failed")
 
 
 @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
@@ -124,6 +136,38 @@ def test_a_provider_that_gives_none(provider: Callable[[], object], text: str) -
     assert "there is no token: " in str(error)
     assert text in str(error)
     assert error.__cause__ is not None
+
+
+class Wordless(Exception):
+    """An error whose text cannot be made."""
+
+    def __str__(self) -> str:
+        """Fail."""
+        raise RuntimeError("no words")
+
+
+def test_a_provider_whose_error_has_no_text_ends_the_login_only() -> None:
+    """The next login asks it again, and the producer goes on."""
+    with served() as cluster:
+        token, calls = cluster.token("alice"), itertools.count()
+
+        def provide() -> str:
+            if next(calls) == 0:
+                raise Wordless
+            return token
+
+        with Producer(settings_with(cluster, provide), max_block_ms=20_000) as producer:
+            with pytest.raises(AuthenticationFailed, match="Wordless: its text raised"):
+                producer.send("orders", b"lost")
+            assert delivered_in_the_end(producer) == 0
+
+
+def test_a_principal_of_any_type_is_a_text_for_logs() -> None:
+    """As of a provider that gives the user's number."""
+    with served() as cluster:
+        found = (cluster.token("alice"), None, 42)
+        with Producer(settings_with(cluster, lambda: found), max_block_ms=20_000) as producer:
+            assert producer.send("orders", b"one").result(30).offset == 0
 
 
 def test_a_provider_that_hangs_blocks_nobody() -> None:

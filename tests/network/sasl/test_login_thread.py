@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kprod.errors import AuthenticationFailed
 from kprod.network.sasl.login_thread import InlineJobs, LoginThread
 
 
@@ -39,8 +40,10 @@ def test_outcomes_are_told_on_the_client_s_thread(
     values = [found for found, _ in told.outcomes]
     assert values == [1, None, 3]
     error = told.outcomes[1][1]
-    assert isinstance(error, ZeroDivisionError)
-    assert error.__traceback__ is None  # its frames may hold a token
+    assert isinstance(error, AuthenticationFailed)
+    assert "the login failed: ZeroDivisionError" in str(error)
+    assert isinstance(error.__cause__, ZeroDivisionError)
+    assert error.__cause__.__traceback__ is None  # its frames may hold a token
 
 
 def test_what_ends_a_thread_ends_a_job_only() -> None:
@@ -54,7 +57,51 @@ def test_what_ends_a_thread_ends_a_job_only() -> None:
     jobs.run(leave, told)
     assert woken.acquire(timeout=30)
     jobs.outcomes.popleft()()
-    assert isinstance(told.outcomes[0][1], SystemExit)
+    assert isinstance(told.outcomes[0][1].__cause__, SystemExit)
+
+
+class Wordless(Exception):
+    """An error whose text cannot be made."""
+
+    def __str__(self) -> str:
+        """Fail, on whichever thread asks."""
+        raise RuntimeError(threading.current_thread().name)
+
+
+def test_an_error_is_put_into_words_on_the_login_thread() -> None:
+    """The client's thread runs no code of the application's error."""
+    woken, told = threading.Semaphore(0), Told()
+    jobs = LoginThread(woken.release)
+
+    def fail() -> None:
+        raise Wordless
+
+    jobs.run(fail, told)
+    assert woken.acquire(timeout=30)
+    jobs.outcomes.popleft()()
+    assert str(told.outcomes[0][1]) == "the login failed: Wordless: its text raised RuntimeError"
+
+
+def test_without_a_thread_jobs_fail_and_do_not_run_on_the_client_s(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They may block; the next job tries to start a thread again."""
+    woken, told, ran = threading.Semaphore(0), Told(), threading.Event()
+    jobs = LoginThread(woken.release)
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        jobs.run(ran.set, told)
+    assert woken.acquire(timeout=30)
+    jobs.outcomes.popleft()()
+    assert "no thread could be started for the login: RuntimeError" in str(told.outcomes[0][1])
+    assert not ran.is_set()
+    jobs.run(ran.set, told)
+    assert woken.acquire(timeout=30)
+    assert ran.is_set()
 
 
 def test_closing_waits_for_no_job() -> None:

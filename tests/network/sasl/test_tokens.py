@@ -12,8 +12,8 @@ from kprod.errors import AuthenticationFailed
 from kprod.interfaces import Token
 from kprod.metrics.state_log import Event, StateLog
 from kprod.network.sasl.login_support import LoginSupport
-from kprod.network.sasl.login_thread import Job, OnDone
-from kprod.network.sasl.tokens import TokenStore, call_provider, failure_text
+from kprod.network.sasl.login_thread import Job, OnDone, as_failure
+from kprod.network.sasl.tokens import TokenStore, call_provider
 from kprod.timer.timer import Timer
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class HeldJobs:
         try:
             found = job()
         except BaseException as error:  # noqa: BLE001 - as the login thread
-            on_done(None, error)
+            on_done(None, as_failure(error, "the login failed:"))
         else:
             on_done(found, None)
 
@@ -167,7 +167,7 @@ def test_an_expired_token_is_never_used() -> None:
     world.fetch()
     assert world.store.valid_token() is None
     assert isinstance(world.store.failure, AuthenticationFailed)
-    assert "expired 1 s ago" in failure_text(world.store.failure)
+    assert "expired 1 s ago" in str(world.store.failure)
 
 
 def test_one_fresh_token_after_a_refusal() -> None:
@@ -247,19 +247,4 @@ def confluents(config: str) -> tuple[str, float]:
 )
 def test_providers_of_other_clients(provider: Any, expected: object) -> None:
     """They work unchanged."""
-    assert call_provider(provider, "argument", None) == expected
-
-
-def test_a_coroutine_runs_in_the_application_s_loop() -> None:
-    """Where there is one."""
-
-    async def use() -> bool:
-        loop = asyncio.get_running_loop()
-
-        async def provide() -> object:
-            await asyncio.sleep(0)
-            return asyncio.get_running_loop()
-
-        return await asyncio.to_thread(call_provider, provide, "", loop) is loop
-
-    assert asyncio.run(use())
+    assert call_provider(provider, "argument") == expected
