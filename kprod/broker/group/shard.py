@@ -119,10 +119,6 @@ class CoordinatorShard:
         """Wall clock, milliseconds since 1970."""
         return self._context.clock.timestamp_ms()
 
-    def topic_exists(self, topic: str) -> bool:
-        """Whether the cluster has a topic."""
-        return self._context.topics.get(topic) is not None
-
     def group_or_new(self, group_id: str) -> Group:
         """The group of an id, made if there is none."""
         group = self.groups.get(group_id)

@@ -10,6 +10,8 @@ Behaviour.
     D. The first phase of an empty group lasts `group_initial_rebalance_delay_ms`, 0 here.
     E. Of two protocols with as many votes the leader's earlier one is chosen; Kafka's choice is a
        hash map's.
+    F. A client id or instance id that leaves no room for the coordinator's part of the member id
+       (more than 32,730 bytes): INVALID_REQUEST. Kafka fails when it writes the group's record.
 Rights: READ on the group.
 Versions: 0 to 9.
 Left out: the protocol of KIP-848.
@@ -18,6 +20,7 @@ Source: Kafka GroupCoordinatorService.joinGroup, GroupMetadataManager.
 
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.group.answers import join_rejected
+from kprod.broker.group.coordinator import CLIENT_NAME_BYTES_MAX
 from kprod.broker.group.joining import join
 from kprod.broker.handlers.group_shard import shard_of
 from kprod.broker.handlers.request_handler import Handler
@@ -43,6 +46,7 @@ class JoinGroupHandler(Handler):
         try:
             if request.body["group_id"]:
                 self._check_session_timeout(request)
+                _check_name(request)  # case F
             shard = shard_of(self._state, request)
         except Refused as refused:
             request.answer(self.reject(request, refused.code))
@@ -58,3 +62,10 @@ class JoinGroupHandler(Handler):
         lowest, highest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
         if not lowest <= request.body["session_timeout_ms"] <= highest:
             raise Refused(ErrorCode.INVALID_SESSION_TIMEOUT)  # case A
+
+
+def _check_name(request: Request) -> None:
+    instance_id = request.body["group_instance_id"]
+    name = (request.client_id or "") if instance_id is None else instance_id
+    if len(name.encode()) > CLIENT_NAME_BYTES_MAX:
+        raise Refused(ErrorCode.INVALID_REQUEST)

@@ -29,6 +29,7 @@ from kprod.protocol.error_table import ErrorCode
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 10
 _NO_RETENTION = -1
+_LAST_TIMESTAMP_MS = 2**63 - 1
 
 _Answer = dict[str, Any]
 
@@ -133,7 +134,9 @@ class OffsetCommitHandler(Handler):
             metadata=entry["committed_metadata"] or "",
             commit_timestamp_ms=now_ms if stamped_ms == NO_TIMESTAMP else stamped_ms,
             expire_timestamp_ms=(
-                NO_TIMESTAMP if retention_ms == _NO_RETENTION else now_ms + retention_ms
+                NO_TIMESTAMP
+                if retention_ms == _NO_RETENTION
+                else min(now_ms + retention_ms, _LAST_TIMESTAMP_MS)
             ),
             topic_id=topic.topic_id,
         )
