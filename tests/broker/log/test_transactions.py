@@ -219,20 +219,6 @@ def test_a_marker_without_a_transaction_is_written_and_ends_nothing() -> None:
     assert last_stable_offset(scene.partition) == 1
 
 
-def test_idle_producers_are_forgotten_but_not_with_an_open_transaction() -> None:
-    """`producer.id.expiration.ms` after the newest batch."""
-    scene = Scene()
-    scene.write(1)
-    scene.write(2, is_transactional=False)
-    producers = scene.partition.producers
-
-    assert producers.expire(TIMESTAMP_MS + 999, 1_000) == 0
-    assert producers.expire(TIMESTAMP_MS + 1_000, 1_000) == 1
-    assert len(producers) == 1
-    scene.end(1, commit=True)
-    assert producers.expire(TIMESTAMP_MS + 1_000, 1_000) == 1
-
-
 class Written(NamedTuple):
     """One entry of a history: whose, and a marker's kind or None for a batch."""
 

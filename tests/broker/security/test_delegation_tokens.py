@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 
 from kprod.broker import BrokerSecurity
-from kprod.broker.sasl.delegation_tokens import (
-    EXPIRY_MS,
-    MAX_LIFETIME_MS,
-    DelegationToken,
-    DelegationTokens,
-)
+from kprod.broker.sasl.delegation_tokens import EXPIRY_MS, DelegationToken, DelegationTokens
 from kprod.clock import ManualClock
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
@@ -45,10 +40,11 @@ def log_in(world: World, token: DelegationToken, extension: str) -> dict[str, An
     return client.ask(ApiKey.SASL_AUTHENTICATE, 2, ask)
 
 
-def made(world: World, max_lifetime_ms: int = -1) -> DelegationToken:
+def made(world: World, lifetime_ms: int = EXPIRY_MS) -> DelegationToken:
     """A token of alice's."""
     tokens = world.cluster._kprod.engine.identities.delegation_tokens
-    return tokens.create("alice", "alice", (), max_lifetime_ms)
+    created: DelegationToken = tokens.create("alice", lifetime_ms)
+    return created
 
 
 def test_a_login_with_a_token_lasts_as_long_as_the_token() -> None:
@@ -77,18 +73,18 @@ def test_a_token_that_is_over_is_refused() -> None:
     assert answer["error_code"] == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
-def test_a_token_is_renewed_up_to_its_end() -> None:
-    """And let expire; who may is said by it, and its secret is not shown."""
+def test_a_token_shows_no_secret_and_goes_when_others_need_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those that are over go first, then the oldest."""
+    monkeypatch.setattr("kprod.broker.sasl.delegation_tokens.TOKENS_MAX", 2)
     clock = ManualClock()
     tokens = DelegationTokens(clock)
-    token = tokens.create("alice", "alice", ("bob",), MAX_LIFETIME_MS + 1)
-    assert token.ends_ms - token.issued_ms == MAX_LIFETIME_MS
-    assert tokens.renew(token, MAX_LIFETIME_MS * 2) == token.ends_ms
-    assert tokens.renew(token, 5) == token.issued_ms + 5
-    assert [token.is_renewed_by(user) for user in ("alice", "bob", "carol")] == [True, True, False]
-    assert tokens.by_secret(token.secret) is token
-    assert list(tokens) == [token]
-    tokens.expire(token, -1)
-    assert tokens.valid(token.token_id) is None
-    assert not list(tokens)
-    assert repr(token.secret) not in repr(token)
+    oldest, over, *_ = made_ones = [tokens.create("alice"), tokens.create("bob", 1)]
+    assert repr(oldest.secret) not in repr(oldest)
+    clock.advance(1)
+    made_ones.append(tokens.create("carol"))
+    assert tokens.valid(oldest.token_id) is oldest
+    assert tokens.valid(over.token_id) is None
+    made_ones.append(tokens.create("dave"))
+    assert [tokens.valid(it.token_id) is it for it in made_ones] == [False, False, True, True]
