@@ -235,6 +235,13 @@ cdef int64_t _milliseconds(const JsonColumn* column, int64_t number) noexcept no
     return quotient - (number % column.divisor < 0)
 
 
+cdef int _put_or_null(JsonColumn* column, int64_t row, JsonBuffer* text) except -1 nogil:
+    if _put_value(column, row, text) == CELL_NULL:
+        reserve(text, 4)
+        put_bytes(text, b"null", 4)
+    return 0
+
+
 cdef int _put_list(JsonColumn* column, int64_t row, JsonBuffer* text) except -1 nogil:
     cdef int64_t item
     cdef int64_t begin = text.size
@@ -244,9 +251,7 @@ cdef int _put_list(JsonColumn* column, int64_t row, JsonBuffer* text) except -1 
     for item in range(first, end):
         reserve(text, 5)
         put_byte(text, c",")
-        if _put_value(column.children[0], item, text) == CELL_NULL:
-            reserve(text, 4)
-            put_bytes(text, b"null", 4)
+        _put_or_null(column.children[0], item, text)
     return _enclose(text, begin, c"[", c"]")
 
 
@@ -264,9 +269,7 @@ cdef int _put_map(JsonColumn* column, int64_t row, JsonBuffer* text) except -1 n
             put_bytes(text, b'""', 2)  # Arrow has no null keys; never half an object
         reserve(text, 5)
         put_byte(text, c":")
-        if _put_value(column.children[1], item, text) == CELL_NULL:
-            reserve(text, 4)
-            put_bytes(text, b"null", 4)
+        _put_or_null(column.children[1], item, text)
     return _enclose(text, begin, c"{", c"}")
 
 
