@@ -81,7 +81,7 @@ class Broker:
 
 
 def answer_of(request: Request) -> dict[str, Any]:
-    """The answer that a request has had."""
+    """The response that a request has had."""
     frame = request._reply.frame  # type: ignore[attr-defined]  # noqa: SLF001 - the bench's own
     _, at = decode_response_header(request.api_key, request.api_version, frame)
     return response_codec(request.api_key, request.api_version).decode(frame[at:])

@@ -102,7 +102,7 @@ class Token(_TokenFields):
     Attributes:
         value: The token itself.
         expires_at: Seconds since 1970; None if that is not known.
-        principal: Who it is for, for texts; the broker reads it from the token.
+        principal: Its user, for texts; the broker reads it from the token.
         extensions: Further fields of the login (RFC 7628), such as Confluent Cloud's
             `logicalCluster`.
     """
@@ -121,7 +121,7 @@ class Token(_TokenFields):
         Args:
             value: The token itself.
             expires_at: Seconds since 1970.
-            principal: Who it is for.
+            principal: Its user.
             extensions: Further fields of the login.
 
         Returns:

@@ -4,7 +4,7 @@ A broker cannot know which of its clients is hostile. It knows which of them mov
 whose bytes come or go has just made progress, and one that holds memory and does not move is the
 one to lose. So when the total is passed, the connections without progress for longest are closed
 until the rest fits, and clients that keep moving are served. A connection that is the only one to
-hold anything stays: one answer may be larger than all of them together should be.
+hold anything stays: one response may be larger than all of them together should be.
 
 Invariants.
     held_bytes is the sum of what the holders hold, and after each change at most limit_bytes, or

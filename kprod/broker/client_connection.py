@@ -1,10 +1,10 @@
 """One client's connection: frames in, requests taken one at a time, answers out in order.
 
-Reading goes on while a request is in hand, up to a bound, so that the end of the stream is seen
+Reading continues while a request is in hand, up to a bound, so that the end of the stream is seen
 early and the next requests are there when it is their turn.
 
 No client can hold up the others: a turn ends after `REQUESTS_PER_TURN` requests or
-`RESPONSE_BYTES_PER_TURN` bytes of answers, and the rest is taken in the next step.
+`RESPONSE_BYTES_PER_TURN` bytes of responses, and the rest is taken in the next step.
 
 Invariants.
     At most one request of a connection is in hand.
@@ -164,7 +164,7 @@ class Connection:
         self._pump()
 
     def send(self, frame: bytes) -> None:
-        """Queue an answer and take the next request."""
+        """Queue a response and take the next request."""
         self._queue(frame)
         self._next()
 
@@ -185,7 +185,7 @@ class Connection:
         self._host.after(delay_ms, self._unmute)
 
     def send_raw(self, piece: bytes) -> None:
-        """Queue bytes that are no frame: the beginning of an answer that is cut."""
+        """Queue bytes that are no frame: the beginning of a response that is cut."""
         self._enqueue(memoryview(piece))
 
     def close(self) -> None:

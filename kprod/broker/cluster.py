@@ -113,7 +113,7 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
         )
 
     def open(self) -> None:
-        """Load what is kept, bind every broker's port and make the topics; once.
+        """Load the directories, bind every broker's port and make the topics; once.
 
         Raises:
             ClosedError: The cluster was closed.
@@ -242,7 +242,7 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
         """Return the settings with which a client connects to this cluster.
 
         Args:
-            user: Who logs in, where a login is wanted; None for the first that there is. By
+            user: The user that logs in, where a login is wanted; None for the first one. By
                 OAUTHBEARER any name will do.
             mechanism: How; None for the first that there is.
             names: Of which client: `kprod`, `confluent`, `kafka` (kafka-python) or `aiokafka`.
@@ -397,7 +397,7 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
         self._kprod.call(start)
 
     def disconnect_clients(self, broker: int) -> None:
-        """Close every connection of a broker; it goes on running."""
+        """Close every connection of a broker; it continues running."""
         self._kprod.call(lambda: self._kprod.engine.brokers[broker].disconnect_all("on demand"))
 
     def forget_topic(self, topic: str) -> None:

@@ -52,7 +52,7 @@ class ClusterState:
         groups: Coordinates groups.
         soon_actions: What is to be run in the next step.
         security: What is demanded of clients.
-        identities: Who may log in.
+        identities: Users and tokens that may log in.
     """
 
     __slots__ = (
@@ -175,7 +175,7 @@ class ClusterState:
         self.groups.start()
 
     def close(self) -> None:
-        """Sync all logs and write down what is to be known after a restart.
+        """Sync all logs and write the metadata that a restart needs.
 
         Raises:
             OSError: Something cannot be written.
@@ -257,7 +257,7 @@ class ClusterState:
             partition.broker_started(node_id)
 
     def recount(self) -> None:
-        """Sum the logs anew, after something was cut out."""
+        """Sum the logs again, after something was cut out."""
         self.log_bytes = sum(partition.log.size_bytes for partition in self.topics.partitions())
 
     def high_watermarks(self) -> dict[TopicPartition, int]:

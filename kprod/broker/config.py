@@ -39,7 +39,7 @@ class EmbeddedConfig:
         port: Port of broker 0, the others follow; 0 takes free ones.
         unsafe: Allow binding other than loopback. There is no authentication.
         auto_create_topics: Make a topic that metadata is asked for and that does not exist.
-        describe_new_topics: Describe such a topic in the answer that made it. Kafka says
+        describe_new_topics: Describe such a topic in the response that made it. Kafka says
             UNKNOWN_TOPIC_OR_PARTITION once, and the client asks again.
         default_partitions: Partitions of an automatically created topic.
         default_replication_factor: Copies of each partition, at most the number of brokers.

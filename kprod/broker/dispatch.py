@@ -7,7 +7,7 @@ Behaviour.
     C. Bytes after the request are ignored, as in Kafka: librdkafka 2.16 sends three of them when it
        asks for the metadata of all topics.
     D. A handler that fails inside is answered with UNKNOWN_SERVER_ERROR, or its connection closed
-       where there is no answer, and the failure is reported; see `request`.
+       where there is no response, and the failure is reported; see `request`.
     E. A request whose fields would take more than `decoded_request_bytes_max` beyond its own bytes
        closes the connection: decoded, a list of small elements takes a hundred times its bytes.
     F. A request that the connection's session does not allow closes the connection; nothing is

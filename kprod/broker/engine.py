@@ -47,7 +47,7 @@ class Engine:
         brokers: By id; none before `open`.
         connection_count: Open connections of all brokers.
         requests: What all connections hold of requests.
-        responses: What they hold of answers that are not written yet.
+        responses: What they hold of responses that are not written yet.
         notices: Where clients that are wrong are noted.
         security_faults: Those of TLS and of logins.
         security: What is demanded of clients.
@@ -237,7 +237,7 @@ class Engine:
         return partition
 
     def stall(self, node_id: int, stalled: bool) -> None:  # noqa: FBT001 - a callback's argument
-        """Let a broker stand still, or go on."""
+        """Let a broker stand still, or continue."""
         if stalled:
             self.brokers[node_id].stall()
         else:

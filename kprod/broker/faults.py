@@ -5,8 +5,8 @@ the n-th request is hit; `times` is how many are hit; `broker` limits it to one.
 may hit one request: a delayed failure is a delay and a failure.
 
 Two moments matter to a client and look alike to it: before the request was handled and after.
-Every fault that spoils an answer takes `handled`: True lets the broker do the work first (the
-batch is in the log) and then spoils the answer.
+Every fault that spoils a response takes `handled`: True lets the broker do the work first (the
+batch is in the log) and then spoils the response.
 
 Thread-safety: `FaultControl` from any thread; `FaultBook` the broker's thread.
 Source: kprod's own; franz-go's kfake and librdkafka's mock cluster for what users of them miss.
@@ -47,10 +47,10 @@ class Fault:
         skip: Requests to let pass first.
         times: Requests to hit.
         broker: Only this broker; None for all.
-        handled: The request is handled before its answer is spoiled.
+        handled: The request is handled before its response is spoiled.
         error_code: For FAIL.
         delay_ms: For DELAY.
-        at_byte: For CUT: bytes of the answer that leave, its size field included.
+        at_byte: For CUT: bytes of the response that leave, its size field included.
         function: For REWRITE and REWRITE_REQUEST: a frame without its size to another.
     """
 
@@ -177,9 +177,9 @@ class FaultControl:
         handled: bool = False,
         **where: Unpack[Where],
     ) -> None:
-        """Answer with an error code in every place of the answer that has one.
+        """Answer with an error code in every place of the response that has one.
 
-        A Produce request with acks=0, which gets no answer, has its connection closed.
+        A Produce request with acks=0, which gets no response, has its connection closed.
 
         Args:
             api: Which requests.
@@ -200,7 +200,7 @@ class FaultControl:
         handled: bool = False,
         **where: Unpack[Where],
     ) -> None:
-        """Hold requests back `delay_ms`; with `handled`, handle at once and delay the answer."""
+        """Hold requests back `delay_ms`; with `handled`, handle at once and delay the response."""
         self._arm(FaultKind.DELAY, api, times, where, delay_ms=delay_ms, handled=handled)
 
     def drop(
@@ -216,23 +216,23 @@ class FaultControl:
         self._arm(FaultKind.DISCONNECT, api, times, where, handled=handled)
 
     def duplicate(self, api: int, times: int = 1, **where: Unpack[Where]) -> None:
-        """Handle requests twice, as if the network had repeated them; one answer, the first."""
+        """Handle requests twice, as if the network had repeated them; one response, the first."""
         self._arm(FaultKind.DUPLICATE, api, times, where)
 
     def omit(
         self, api: int, times: int = 1, *, handled: bool = False, **where: Unpack[Where]
     ) -> None:
-        """Leave the first partition out: of the request, or with `handled` of the answer."""
+        """Leave the first partition out: of the request, or with `handled` of the response."""
         self._arm(FaultKind.OMIT, api, times, where, handled=handled)
 
     def empty(
         self, api: int, times: int = 1, *, handled: bool = False, **where: Unpack[Where]
     ) -> None:
-        """Leave every partition out: of the request, or with `handled` of the answer."""
+        """Leave every partition out: of the request, or with `handled` of the response."""
         self._arm(FaultKind.EMPTY, api, times, where, handled=handled)
 
     def cut(self, api: int, at_byte: int, times: int = 1, **where: Unpack[Where]) -> None:
-        """Handle requests, send the first `at_byte` bytes of the answer, close the connection."""
+        """Handle requests, send the first `at_byte` bytes of the response, close the connection."""
         self._arm(FaultKind.CUT, api, times, where, at_byte=at_byte)
 
     def rewrite(
@@ -260,7 +260,7 @@ class FaultControl:
         self._call(lambda: self._host.stall(broker, True))  # noqa: FBT003 - stalled or not
 
     def resume(self, broker: int) -> None:
-        """Let a stalled broker go on."""
+        """Let a stalled broker continue."""
         self._call(lambda: self._host.stall(broker, False))  # noqa: FBT003 - stalled or not
 
     def refuse_logins(self, times: int = 1, message: str = "Authentication failed") -> None:

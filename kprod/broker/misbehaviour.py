@@ -1,10 +1,10 @@
 """Faults carried out: what is done to one request, before it is handled and after.
 
-A fault that spoils the answer is a reply that does something else with it; so handlers know
-nothing of faults, and an answer that comes late is spoiled like any other.
+A fault that spoils the response is a reply that does something else with it; so handlers know
+nothing of faults, and a response that comes late is spoiled like any other.
 
 Invariants.
-    No answer says of a partition what cannot be: where the broker has refused it, that error is
+    No response says of a partition what cannot be: where the broker has refused it, that error is
     told, and not one that a fault would put in its place.
 
 Thread-safety: the broker's thread.
@@ -77,7 +77,7 @@ def _handle(
 
 def _reject(handler: Handler, request: Request, code: int) -> None:
     if request.body.get("acks") == 0:
-        request.disconnect()  # there is no answer that could have the code
+        request.disconnect()  # there is no response that could have the code
     else:
         request.answer(handler.reject(request, code))
 
@@ -96,7 +96,7 @@ def _carry_out(handler: Handler, request: Request, faults: Sequence[Fault]) -> N
 
 
 def _rejected_too(own: Body, rejection: Body) -> Body:
-    """A rejection, but where the broker's own answer has an error, that part of its answer."""
+    """A rejection, but where the broker's own answer has an error, that part of its response."""
     if "error_code" in rejection and own.get("error_code"):
         return own
     return {key: _kept_errors(own.get(key), value) for key, value in rejection.items()}
@@ -176,7 +176,7 @@ class _Unheard:
 
 
 class _ChangedReply:
-    """The reply of a request whose answer's fields are changed: FAIL, OMIT and EMPTY, in turn."""
+    """The reply of a request whose response's fields are changed: FAIL, OMIT and EMPTY, in turn."""
 
     __slots__ = ("_faults", "_handler", "_request")
 
@@ -201,7 +201,7 @@ class _ChangedReply:
 
     def skip(self) -> None:
         if FaultKind.FAIL in self._faults:
-            self._request.disconnect()  # there is no answer that could have the code
+            self._request.disconnect()  # there is no response that could have the code
         else:
             self._request.respond_nothing()
 
@@ -212,7 +212,7 @@ class _ChangedReply:
         self._request.disconnect()
 
     def mute(self, delay_ms: int) -> None:
-        """The request that gets the answer mutes."""
+        """The request that gets the response mutes."""
 
     def report(self, error: Exception) -> None:
         raise error
@@ -222,7 +222,7 @@ class _ChangedReply:
 
 
 class SpoiledReply:
-    """A connection's reply with the answer's faults in front."""
+    """A connection's reply with the response's faults in front."""
 
     __slots__ = ("_after", "_connection", "_faults")
 
@@ -230,7 +230,7 @@ class SpoiledReply:
         """Stand before a connection.
 
         Args:
-            connection: Gets what is left of the answer.
+            connection: Gets what is left of the response.
             faults: Those of the request.
             after: Runs something after so many milliseconds.
         """
@@ -239,7 +239,7 @@ class SpoiledReply:
         self._after = after
 
     def send(self, frame: bytes) -> None:
-        """Spoil the answer in the order rewrite, delay, drop, disconnect, cut."""
+        """Spoil the response in the order rewrite, delay, drop, disconnect, cut."""
         rewrite = self._faults.get(FaultKind.REWRITE)
         if rewrite is not None and rewrite.function is not None:
             frame = rewrite.function(frame)
@@ -250,7 +250,7 @@ class SpoiledReply:
             self._send(frame)
 
     def skip(self) -> None:
-        """No answer, nothing to spoil."""
+        """No response, nothing to spoil."""
         self._connection.skip()
 
     def hang(self) -> None:

@@ -33,7 +33,7 @@ def readable_end(partition: Partition, isolation_level: int) -> int:
     """Return the offset at which a consumer's reading ends.
 
     Args:
-        partition: What is read.
+        partition: The partition that is read.
         isolation_level: 0 for all records, else only committed ones.
 
     Returns:

@@ -10,11 +10,11 @@ from kprod.protocol.error_table import ErrorCode
 
 TEXT_CHARACTERS_MAX = 1_000
 """Of one text: far below the 32,767 bytes that a string of the protocol may have, whatever the
-characters, so that an answer with a text in it can always be written."""
+characters, so that a response with a text in it can always be written."""
 
 
 def shortened(text: str) -> str:
-    """A text that fits into an answer, and one that a log can show.
+    """A text that fits into a response, and one that a log can show.
 
     Args:
         text: Of any length; it may repeat what a client sent.
@@ -32,7 +32,7 @@ class Refused(KprodError):
 
     Attributes:
         code: The protocol's error code.
-        text: Goes to the client where the answer has a field for it; at most
+        text: Goes to the client where the response has a field for it; at most
             `TEXT_CHARACTERS_MAX` characters.
     """
 

@@ -98,7 +98,7 @@ class Partition:
         context: PartitionContext,
         leader_epoch: int = 0,
     ) -> None:
-        """Make a partition whose replicas all have what is in its log.
+        """Make a partition whose replicas all have the whole log.
 
         Args:
             name: Topic and index.
@@ -115,7 +115,7 @@ class Partition:
         self.producers = log.producers
         self.high_watermark = log.log_end_offset
         self.producers.transactions.note_high_watermark(self.high_watermark)
-        # Whoever leads a log that was loaded is a new leader of it (KIP-101).
+        # A leader of a loaded log is a new leader of it (KIP-101).
         self.leader_epoch = max(leader_epoch, log.epochs.latest_epoch + 1)
         self.log.begin_epoch(self.leader_epoch, save=False)
         self._context = context
@@ -171,7 +171,7 @@ class Partition:
         """Append a batch that was judged already.
 
         Args:
-            batch: What was judged.
+            batch: The judged batch.
             encoded: The same bytes, writable; the log keeps them.
 
         Returns:
@@ -197,7 +197,7 @@ class Partition:
         return base_offset
 
     def set_lag(self, node_id: int, lag_ms: int | None) -> None:
-        """Hold a follower back, or let it go on.
+        """Hold a follower back, or let it continue.
 
         Args:
             node_id: A replica other than the leader.

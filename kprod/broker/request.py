@@ -1,10 +1,10 @@
-"""One request in a broker's hands, and the one answer that it gets, now or later.
+"""One request in a broker's hands, and the one response that it gets, now or later.
 
 A connection's requests are taken one at a time: the next is looked at only when this one is done.
 So answers leave in order, and a delayed request holds back those behind it, as in Kafka.
 
 Invariants.
-    A request is done exactly once: answered, without an answer, or with its connection closed.
+    A request is done exactly once: answered, without a response, or with its connection closed.
     A handler that fails inside is answered with UNKNOWN_SERVER_ERROR, as in Kafka, and the failure
     is reported: a broker that is wrong must not pass for a network that is.
 
@@ -31,7 +31,7 @@ class Reply(Protocol):
     """The way back to the client."""
 
     def send(self, frame: bytes) -> None:
-        """Send an answer, given without its size field, and take the next request."""
+        """Send a response, given without its size field, and take the next request."""
 
     def skip(self) -> None:
         """Send nothing and take the next request."""
@@ -58,8 +58,8 @@ class Request:
     Attributes:
         node_id: The broker that was asked.
         api_key: Which API.
-        api_version: Of the request and of its answer.
-        correlation_id: Of the request and of its answer.
+        api_version: Of the request and of its response.
+        correlation_id: Of the request and of its response.
         client_id: As the client calls itself.
         client_host: Its address behind a slash, as Kafka writes it.
         body: Fields by name.
@@ -68,7 +68,7 @@ class Request:
         wants_response: False for a produce request with acks=0, which gets none.
         access: What the client may do; everything before the dispatcher has set it.
         session: The login of its connection; None before the dispatcher has set it.
-        rejection: Makes the answer that has an error code in every place for one; None before the
+        rejection: Makes the response that has an error code in every place for one; None before the
             handler is known.
     """
 
@@ -116,7 +116,7 @@ class Request:
         self.access = UNLIMITED
 
     def answer(self, body: Body) -> None:
-        """Encode and send the answer; nothing when the request is done."""
+        """Encode and send the response; nothing when the request is done."""
         self.respond_in_version(body, self.api_version)
 
     def respond_in_version(self, body: Body, version: int) -> None:
@@ -140,8 +140,8 @@ class Request:
     def fail(self, error: Exception) -> None:
         """Report a failure of the broker's own, and answer UNKNOWN_SERVER_ERROR.
 
-        Where no answer is possible the connection is closed: the request has had its answer, gets
-        none, or is one whose refusal cannot be written either.
+        Where no response is possible the connection is closed: the request has had its response,
+        gets none, or is one whose refusal cannot be written either.
 
         Args:
             error: What went wrong inside.
@@ -161,13 +161,13 @@ class Request:
         self._send(frame)
 
     def answer_and_close(self, body: Body) -> None:
-        """Encode and send the answer, then close the connection."""
+        """Encode and send the response, then close the connection."""
         if not self.is_done:
             self.answer(body)
             self._reply.close()
 
     def respond_nothing(self) -> None:
-        """End a request that gets no answer (acks=0)."""
+        """End a request that gets no response (acks=0)."""
         if not self.is_done:
             self.is_done = True
             self._reply.skip()

@@ -4,7 +4,7 @@ A setting without effect is accepted and told again, so that scripts written for
 of the embedded broker lists them (`settings_without_effect`).
 
 Thread-safety: constants.
-Source: Kafka LogConfig (4.3.1), whose answers to DescribeConfigs these are.
+Source: Kafka LogConfig (4.3.1), whose responses to DescribeConfigs these are.
 """
 
 from collections.abc import Iterable, Mapping

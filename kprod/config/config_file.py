@@ -26,7 +26,7 @@ def read_config_file(path: str | Path) -> dict[str, object]:
 
     Args:
         path: A name that ends in `.toml`, or any other for `.properties`. In TOML a table's name
-            and a dot stand before the names in it; lists are for settings that are lists.
+            and a dot come before the names in it; lists are for settings that are lists.
 
     Returns:
         Values by name, as an application would write them; texts, or what TOML has.

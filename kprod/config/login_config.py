@@ -46,7 +46,7 @@ class LoginConfig:
             None,
             PlainText("a name"),
             Group.SECURITY,
-            "Who logs in, by PLAIN or SCRAM.",
+            "The user that logs in, by PLAIN or SCRAM.",
             also=("sasl.username",),
         ),
     )
@@ -172,7 +172,8 @@ class LoginConfig:
             None,
             PlainText("a principal"),
             Group.SECURITY,
-            "Who logs in by GSSAPI; the default of the keytab or of the ticket cache otherwise.",
+            "The principal that logs in by GSSAPI; the default of the keytab or of the ticket cache"
+            " otherwise.",
             also=("sasl.kerberos.principal",),
         ),
     )

@@ -27,7 +27,7 @@ class PasswordKind:
         return Secret(value)
 
     def describe(self) -> str:
-        """Return what is accepted."""
+        """Return the accepted values."""
         return "text (kept secret), or a function without arguments that returns it"
 
 
@@ -43,7 +43,7 @@ class TokenProviderObject:
         raise ValueError(f"must be {self.describe()}, not a value of type {type(value).__name__}")
 
     def describe(self) -> str:
-        """Return what is accepted."""
+        """Return the accepted values."""
         return "an object with a method token, or a function"
 
 
@@ -62,7 +62,7 @@ class HttpsUrl:
         return value
 
     def describe(self) -> str:
-        """Return what is accepted."""
+        """Return the accepted values."""
         return "a URL that begins with https://"
 
 
@@ -104,5 +104,5 @@ class Extensions:
         return dict(value)
 
     def describe(self) -> str:
-        """Return what is accepted."""
+        """Return the accepted values."""
         return "a mapping, or name=value with commas between"

@@ -194,10 +194,10 @@ class ProducerSettings(TypedDict, total=False):
     """How to log in; it must be one that the listener has."""
 
     sasl_plain_username: str
-    """Who logs in, by PLAIN or SCRAM."""
+    """The user that logs in, by PLAIN or SCRAM."""
 
     sasl_username: str
-    """Who logs in, by PLAIN or SCRAM."""
+    """The user that logs in, by PLAIN or SCRAM."""
 
     sasl_plain_password: str | Secret | Callable[[], str | Secret]
     """The user's password, for PLAIN or SCRAM, which never sends it. A function is asked before
@@ -255,7 +255,8 @@ class ProducerSettings(TypedDict, total=False):
     """The first part of the brokers' Kerberos principals."""
 
     sasl_kerberos_principal: str
-    """Who logs in by GSSAPI; the default of the keytab or of the ticket cache otherwise."""
+    """The principal that logs in by GSSAPI; the default of the keytab or of the ticket cache
+    otherwise."""
 
     sasl_kerberos_keytab: str
     """The keys of GSSAPI's principal; without it, the ticket cache is used. No `kinit` is run."""

@@ -1,7 +1,7 @@
 """Addresses of one broker: what its name resolved to, and which one to try next.
 
 A name may stand for several addresses (`use_all_dns_ips`). An attempt walks them in the resolver's
-order; when all have failed, or an established connection is lost, the name is resolved anew, since
+order; when all have failed, or an established connection is lost, the name is resolved again, since
 a broker that moved keeps its name. The address that was just lost goes to the end of the new list.
 
 Thread-safety: one thread, the client's.
@@ -87,7 +87,7 @@ class AddressCursor:
         """Give up the current address for the next.
 
         Returns:
-            Whether there is another; if not, the name must be resolved anew.
+            Whether there is another; if not, the name must be resolved again.
         """
         self._index += 1
         if self._index < len(self._addresses):

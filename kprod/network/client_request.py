@@ -19,7 +19,7 @@ from kprod.protocol.codec import request_codec, response_codec
 from kprod.protocol.headers import decode_response_header, encode_request_header
 
 ANSWER_BYTES = 32 * 1024
-"""Memory for the fields of any answer, beyond as much as its bytes."""
+"""Memory for the fields of any response, beyond as much as its bytes."""
 
 _USUAL_BOUNDS = Bounds(memory_bytes=ANSWER_BYTES)
 
@@ -62,7 +62,7 @@ class Outcome:  # noqa: B903 - those would be made by Python code
 class ClientRequest:
     """One request to one node.
 
-    Who has its bytes elsewhere already, or reads its answers more often than others are read,
+    Who has its bytes elsewhere already, or reads its responses more often than others are read,
     derives from it.
 
     Attributes:
@@ -129,7 +129,7 @@ class ClientRequest:
         return OutgoingFrame([b"".join((length, header, body))])
 
     def decode(self, version: int, frame: Frame) -> Any:  # noqa: ANN401 - each request's own
-        """Read the answer.
+        """Read the response.
 
         What follows the body is ignored, as Kafka's own client does; librdkafka's mock cluster
         (2.16) ends its Metadata answers with a stray byte.

@@ -144,7 +144,7 @@ class NodeConnection:
         except OSError as error:
             self.drop(lost_error(self.node, error), now_ms)
         except KprodError as error:
-            # It is kept, for texts; its frames hold the answer that cannot be read.
+            # It is kept, for texts; its frames hold the response that cannot be read.
             self.drop(without_frames(error), now_ms)
         except Exception as error:  # noqa: BLE001 - MemoryError, most likely
             _lose(self, error, now_ms)
@@ -208,7 +208,7 @@ class NodeConnection:
         self._fail_requests(error, now_ms)
 
     def close_after_fork(self) -> None:
-        """Close this process's copy of the socket; in a forked child, whose parent goes on.
+        """Close this process's copy of the socket; in a forked child, whose parent continues.
 
         The selector is not asked: what it watches it shares with the parent's.
         """

@@ -1,10 +1,10 @@
 """Setting up a connection: the node's name, its addresses, the socket and the TLS handshake.
 
-    resolve → connect a socket → TLS handshake, if there is TLS → the owner goes on
+    resolve → connect a socket → TLS handshake, if there is TLS → the owner continues
 
 A name's addresses are walked within one attempt while they refuse at once; one that is silent ends
-the attempt at the set-up deadline, and the next attempt goes on behind it. The deadline covers all
-steps together.
+the attempt at the set-up deadline, and the next attempt continues behind it. The deadline covers
+all steps together.
 
 Not on the direct path: a record is sent when a connection is ready.
 
@@ -68,7 +68,7 @@ class ConnectionSetup:
     __slots__ = ("_context", "_cursor", "_owner", "_reasons", "_timeout", "tls")
 
     def __init__(self, owner: ConnectionOwner, context: ConnectionContext) -> None:
-        """Begin without addresses.
+        """Make it without addresses.
 
         Args:
             owner: Told how it goes.
@@ -87,7 +87,7 @@ class ConnectionSetup:
         return self._cursor.current
 
     def begin(self, allowed_ms: int, now_ms: int) -> None:
-        """Begin an attempt.
+        """Start an attempt.
 
         Args:
             allowed_ms: Within which the connection must stand.
@@ -153,7 +153,7 @@ class ConnectionSetup:
         """Note that an attempt or a connection is over.
 
         Args:
-            tries_next: Whether the next attempt goes on with the name's next address.
+            tries_next: Whether the next attempt continues with the name's next address.
         """
         if tries_next:
             self._cursor.advance()

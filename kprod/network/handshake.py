@@ -3,7 +3,8 @@
 A handshake is a list of steps. A step makes a request and reads the body of its response; then it
 asks again, or the next step begins. ApiVersions is the first; a login may follow. No socket here:
 the connection sends what `request` makes, and hands over each response's body. A step whose next
-message takes long to make, as a password's or a token's may, says so; it calls when it can go on.
+message takes long to make, as a password's or a token's may, says so; it calls when it can
+continue.
 
 Thread-safety: one thread.
 Source: Kafka's NetworkClient.handleInitiateApiVersionRequests (clients 4.3.1); KIP-35, KIP-511.
@@ -20,7 +21,7 @@ from kprod.protocol.api import ApiKey
 
 
 class Progress(enum.Enum):
-    """What is to be done next."""
+    """The next step of a handshake."""
 
     ASK = "a request can be made"
     WAIT = "the next message is being made"
@@ -179,7 +180,7 @@ class Handshake:
             del self._steps[0]
 
     def go_on(self, resume: Callable[[], None]) -> Progress:
-        """Find out what is next.
+        """Find the next step.
 
         Args:
             resume: Called once on the client's thread, later, if this returns `WAIT`.

@@ -3,9 +3,9 @@
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
-A broker answers in the order of the requests, so the answer at hand belongs to the oldest; its
-correlation id must say so too. A request that gets no answer is complete when it is written, and is
-then the newest, since nothing is sent behind a request that is not written yet.
+A broker answers in the order of the requests, so the response at hand belongs to the oldest; its
+correlation id must say so too. A request that gets no response is complete when it is written, and
+is then the newest, since nothing is sent behind a request that is not written yet.
 
 Invariant: every request leaves exactly once: answered, written without answer, or cleared.
 
@@ -118,10 +118,10 @@ class InFlightRequests:
         return bool(self._requests) and self._requests[-1] is request
 
     def oldest(self, correlation_id: int) -> InFlightRequest:
-        """Find the request that an answer belongs to.
+        """Find the request that a response belongs to.
 
         Args:
-            correlation_id: In the answer.
+            correlation_id: In the response.
 
         Returns:
             The oldest request; it stays until `complete_oldest`.

@@ -39,7 +39,7 @@ class RequestCarrier(Protocol):
 
 
 class MetadataCall(ClientRequest):
-    """A Metadata request; it reads of the answer only what it asked for."""
+    """A Metadata request; it reads of the response only what it asked for."""
 
     __slots__ = ("_leaders",)
 
@@ -54,14 +54,14 @@ class MetadataCall(ClientRequest):
         self._leaders = frozenset(leaders)
 
     def decode(self, version: int, frame: Frame) -> Any:  # noqa: ANN401 - one of two
-        """Read the answer.
+        """Read the response.
 
         Args:
             version: It is written in.
             frame: Without its length.
 
         Returns:
-            A MetadataAnswer, or the BrokerError that the answer is.
+            A MetadataAnswer, or the BrokerError that the response is.
         """
         _, body_offset = decode_response_header(ApiKey.METADATA, version, frame)
         assert self.body is not None  # noqa: S101 - the updater gives one
@@ -77,7 +77,7 @@ class MetadataCall(ClientRequest):
 
 
 class MetadataUpdater:
-    """Asks when a question is due, and hands the answer to `Metadata`."""
+    """Asks when a question is due, and hands the response to `Metadata`."""
 
     __slots__ = ("_carrier", "_connections", "_metadata")
 

@@ -66,7 +66,7 @@ class Negotiation:
         }
 
     def take_response(self, body: memoryview) -> tuple[BrokerFeatures, Mapping[str, Any]] | None:
-        """Read the answer.
+        """Read the response.
 
         Args:
             body: The response without its header.
@@ -78,7 +78,7 @@ class Negotiation:
         Raises:
             BrokerError: The broker refused for another reason than the version.
             UnsupportedVersion: There is no lower version to try.
-            RemoteProtocolError: The answer is none.
+            RemoteProtocolError: The response is none.
         """
         if len(body) < _ERROR_CODE_BYTES:
             raise RemoteProtocolError(f"an ApiVersions response has {len(body)} bytes")

@@ -3,7 +3,7 @@
 A broker may limit how long a login lasts (KIP-368). The client logs in again on the same
 connection, behind the requests in flight, and only when it has another request to send: at 85 to
 95 % of the lifetime the connection takes no further request until the broker has let the client in
-again. Responses to what was sent before are taken as ever, since a broker answers in order.
+again. Responses to earlier requests are taken as before, since a broker answers in order.
 
 Invariants.
     At most one request of a handshake is in flight.
@@ -72,7 +72,7 @@ class NodeSession:
     )
 
     def __init__(self, owner: SessionOwner, context: ConnectionContext) -> None:
-        """Begin without a connection.
+        """Make it without a connection.
 
         Args:
             owner: Sends the requests.
@@ -104,7 +104,7 @@ class NodeSession:
         return request is self._asked
 
     def begin(self, address: SocketAddress | None, now_ms: int) -> None:
-        """Begin the handshake of a new connection.
+        """Start the handshake of a new connection.
 
         Args:
             address: The one that took the connection.
@@ -119,7 +119,7 @@ class NodeSession:
         self.go_on(now_ms)
 
     def begin_again(self, now_ms: int) -> None:
-        """Begin another login, if what it needs is there; else ask for that, and wait a little.
+        """Start another login, if a token is there; else ask for one, and wait a little.
 
         Args:
             now_ms: Monotonic.
@@ -208,7 +208,7 @@ class NodeSession:
             self._timeout = None
 
     def _resume(self, handshake: Handshake) -> None:
-        """Go on, as what was waited for is there."""
+        """Continue the handshake: its next message can be made."""
         if handshake is not self.handshake:
             return  # of a connection that is closed
         now_ms = max(self._context.timer.now_ms, self._began_ms)

@@ -19,7 +19,7 @@ OFFSET_MAX = 2**63 - 1
 
 
 def reading_terms(partition_count: int) -> dict[str, Any]:
-    """What the answer to either question may hold: a topic, and an answer for each partition.
+    """What the response to either question may hold: a topic, and a response for each partition.
 
     Args:
         partition_count: How many partitions are asked about.

@@ -1,7 +1,7 @@
 # cython: annotation_typing=False, nonecheck=True
 """Names into addresses, off the client's thread: a slow name server must not delay a batch.
 
-The client asks, goes on, and collects what has come in on a later turn; `wakeup` ends its sleep
+The client asks, continues, and collects what has come in on a later turn; `wakeup` ends its sleep
 when something has. Threads live only while there are names to look up.
 
 Invariants.

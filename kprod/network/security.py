@@ -67,7 +67,7 @@ class Security:
 
     @property
     def principal(self) -> str:
-        """Who logs in, for texts; empty where nobody does."""
+        """User and mechanism, for texts; empty without a login."""
         return "" if self.logins is None else self.logins.principal
 
     def encrypted(self, below: Transport, node: Node) -> "TlsTransport | None":
@@ -105,7 +105,7 @@ class Security:
             versions: The first step of a connection that stands; None for a new one.
 
         Returns:
-            Begun with nothing.
+            Its steps, none of them taken.
 
         Raises:
             AuthenticationFailed: A password or a token would be sent in the clear.

@@ -1,6 +1,6 @@
 """A network client that belongs to no producer: for one question, or for reading a topic back.
 
-Whoever drives it calls `poll`; there is no thread.
+Its owner calls `poll`; there is no thread.
 
 Thread-safety: one thread.
 """

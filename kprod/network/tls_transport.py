@@ -24,7 +24,7 @@ from kprod.network.selector import EVENT_READ, EVENT_WRITE
 from kprod.network.tls_errors import TlsPeer, handshake_error, session_error
 from kprod.network.transport import Transport
 
-# Each call into `ssl` gives the interpreter lock up, and gets it back from a busy thread after 5 ms
+# Each call into `ssl` gives the GIL up, and gets it back from a busy thread after 5 ms
 # at the latest. So few large calls are made.
 TLS_CHUNK_BYTES = 1 << 20
 _RECORD_BYTES_MAX = (16 << 10) + 512  # of ciphertext; the rest of one may be kept by OpenSSL
@@ -153,7 +153,7 @@ class TlsTransport:
         self._below.close()
 
     def close_after_fork(self) -> None:
-        """Close this process's copy of the socket; the parent's session goes on."""
+        """Close this process's copy of the socket; the parent's session continues."""
         self._is_broken = True
         self._below.close()
 

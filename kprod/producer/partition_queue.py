@@ -42,7 +42,7 @@ class PartitionQueue(PartitionAppender):
         metadata_generation: See `leader_id`.
         ring_node_id: The node in whose ready ring it stands; `NO_NODE` for none.
         sent_to: The node that its batches in flight were sent to; `NO_NODE` once their topic was
-            deleted and made anew.
+            deleted and created again.
         may_pipeline: A batch succeeded at `sent_to` since the last error.
         must_rewind: A sent batch failed; send nothing until the rest is answered.
         backoff_count: Back-offs that run; it waits for the longest.

@@ -10,8 +10,8 @@ queued waits for its delivery deadline.
 
 A topic created again knows nothing of this producer, and a partition that does not know a producer
 takes any first sequence. So sequences just continue; but as with a new leader nothing is sent until
-what is in flight to the deleted topic is answered, and pipelining waits for a first success in the
-new topic, or the second of two batches could become the first.
+requests in flight to the deleted topic are answered, and pipelining waits for a first success in
+the new topic, or the second of two batches could become the first.
 
 Growth takes no lock: a signal handler that flushes may come in anywhere. Queues are made first, and
 published by steps of which each is atomic, and may be taken twice, or by two threads.

@@ -18,7 +18,7 @@ class UnsecuredTokens:
     """Makes a token each time.
 
     Attributes:
-        subject: Who logs in.
+        subject: The user that logs in.
         lifetime_s: How long a token is good, in seconds.
         scope: The claim `scope`; empty for none.
         clock: Wall clock.
@@ -48,7 +48,7 @@ def unsecured(subject: str, *, lifetime_s: float = 3_600.0, scope: str = "") -> 
     """Make a provider of unsecured tokens, for tests only.
 
     Args:
-        subject: Who logs in.
+        subject: The user that logs in.
         lifetime_s: How long each token is good, in seconds.
         scope: The claim `scope`; empty for none.
 

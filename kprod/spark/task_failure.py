@@ -9,7 +9,7 @@ __all__ = ["TaskFailed", "TooManyBadRows"]
 
 
 class TaskFailed(KprodError):
-    """A task cannot go on; Spark runs it again, with a new producer."""
+    """A task cannot continue; Spark runs it again, with a new producer."""
 
 
 class TooManyBadRows(TaskFailed):

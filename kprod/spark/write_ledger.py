@@ -67,7 +67,7 @@ class WriteLedger:
 
         Args:
             write_id: The write's.
-            report: What was written.
+            report: Of the write.
 
         Raises:
             TaskFailed: The entry is not acknowledged, so that the write may be run again.

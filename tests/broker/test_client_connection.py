@@ -44,7 +44,7 @@ def test_bytes_may_come_and_go_in_small_pieces(limit: int) -> None:
 @settings(max_examples=40)
 @given(frame=st.binary(min_size=1, max_size=60))
 def test_any_bytes_are_survived(frame: bytes) -> None:
-    """Random frames close their connection or are answered; the broker goes on."""
+    """Random frames close their connection or are answered; the broker continues."""
     world = World(brokers=1)
     world.client().send_frame(frame)
 
@@ -81,7 +81,7 @@ def test_a_frame_above_the_cap_closes_the_connection() -> None:
 
 
 def test_connections_above_the_cap_are_closed_at_once() -> None:
-    """Those that were there first go on, and a freed place can be taken."""
+    """Those that were there first continue, and a freed place can be taken."""
     world = World(config=EmbeddedConfig(connections_max=2))
     first, _, third = world.client(), world.client(), world.client()
     world.step()
@@ -94,7 +94,7 @@ def test_connections_above_the_cap_are_closed_at_once() -> None:
 
 
 def test_a_client_that_leaves_while_its_request_waits() -> None:
-    """Its answer goes nowhere, and nothing else is disturbed."""
+    """Its response goes nowhere, and nothing else is disturbed."""
     world = World()
     client = world.client()
     client.fetch(0, max_wait_ms=100)
@@ -108,7 +108,7 @@ def test_a_client_that_leaves_while_its_request_waits() -> None:
 
 
 def test_throttling_tells_and_mutes() -> None:
-    """The answer leaves at once with the time; the next request is taken after it (KIP-219)."""
+    """The response leaves at once with the time; the next request is taken after it (KIP-219)."""
     world = World()
     world.cluster.throttle(ApiKey.PRODUCE, 50)
     client = world.client()

@@ -187,7 +187,7 @@ def test_delay_and_failure_combine() -> None:
 
 @pytest.mark.parametrize("handled", [False, True])
 def test_drop_silences_the_connection(handled: bool) -> None:
-    """Neither this request nor those behind it are answered; other connections go on."""
+    """Neither this request nor those behind it are answered; other connections continue."""
     world = World()
     world.cluster.faults.drop(ApiKey.PRODUCE, handled=handled)
     client = world.client()
@@ -216,7 +216,7 @@ def test_disconnect_closes_instead_of_answering(handled: bool) -> None:
 
 @pytest.mark.parametrize("at_byte", [0, 3, 4, 9, 20])
 def test_cut_sends_the_beginning(at_byte: int) -> None:
-    """So many bytes of the answer leave, then the connection closes."""
+    """So many bytes of the response leave, then the connection closes."""
     world = World()
     world.cluster.faults.cut(ApiKey.PRODUCE, at_byte)
     client = world.client()
@@ -303,7 +303,7 @@ def test_clear_disarms() -> None:
     ],
 )
 def test_every_api_can_fail(api: ApiKey, version: int, body: dict[str, object]) -> None:
-    """The code is somewhere in the answer, and the answer is well formed."""
+    """The code is somewhere in the response, and the response is well formed."""
     world = World()
     world.cluster.faults.fail_next(api, 77)
 

@@ -1,7 +1,7 @@
 """What hostile clients cost the broker, and that others are served meanwhile.
 
 Memory is measured in a process of its own for each client. That another client is served is told by
-the order of answers, and how much work a request makes by counted calls: no clock is looked at.
+the order of responses, and how much work a request makes by counted calls: no clock is looked at.
 """
 
 import contextlib
@@ -116,7 +116,7 @@ def _produce(records: list[bytes], *, version: int) -> tuple[World, Client, byte
 
 
 def questions() -> tuple[World, Client, bytes]:
-    """A thousand questions in one piece, none of whose answers is read."""
+    """A thousand questions in one piece, none of whose responses is read."""
     frame = hostile.frame_of(ApiKey.METADATA, 12, {"topics": None})
     world = World(topics={f"t{index}": 10 for index in range(50)})
     return world, world.client(), 1_000 * frame
@@ -133,7 +133,7 @@ def test_a_long_request_is_handled_in_slices(
 
 
 def test_who_pipelines_and_never_reads_stops_nobody() -> None:
-    """Its requests are taken a few at a time, and none once its answers pile up."""
+    """Its requests are taken a few at a time, and none once its responses pile up."""
     world, client, frames = questions()
     honest = world.client()
     world.step()

@@ -52,7 +52,7 @@ def test_everything_is_there_again(tmp_path: Path, end: str) -> None:
 
 @pytest.mark.parametrize("end", ["close", "kill"])
 def test_a_retried_batch_is_a_duplicate_after_a_restart(tmp_path: Path, end: str) -> None:
-    """A producer whose answer was lost asks again; its id is given to nobody else."""
+    """A producer whose response was lost asks again; its id is given to nobody else."""
     world = World(data_dir=tmp_path, topics={"orders": 1})
     fields: dict[str, Any] = {"producer_id": new_producer_id(world), "producer_epoch": 0}
     sent = [batch(2, base_sequence=sequence, **fields) for sequence in (0, 2)]

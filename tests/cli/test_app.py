@@ -24,7 +24,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     "arguments", [[], ["--help"], ["-h"], ["demo", "--help"], ["broker", "-h"]]
 )
 def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Help is an answer, not an error, and so is a call without a command."""
+    """Help is a response, not an error, and so is a call without a command."""
     assert cli.run(arguments) == 0
     assert "Usage: kprod" in capsys.readouterr().out
 

@@ -146,7 +146,7 @@ class Crew:
         self.send(name, ApiKey.JOIN_GROUP, self.join_body(name, **fields))
 
     def joined(self, name: str) -> dict[str, Any]:
-        """Wait for the answer of a join that was taken."""
+        """Wait for the response of a join that was taken."""
         answer = self.read(name, ApiKey.JOIN_GROUP)
         assert answer["error_code"] == ErrorCode.NONE, answer
         self.ids[name], self.generation = answer["member_id"], answer["generation_id"]
@@ -252,7 +252,7 @@ class Crew:
             self.await_state("PreparingRebalance", 3)
 
     def masked(self, value: Any) -> Any:
-        """An answer without what each broker chooses for itself: ids, hosts, texts, order."""
+        """A response without what each broker chooses for itself: ids, hosts, texts, order."""
         names = {member_id: f"<{name}>" for name, member_id in self.ids.items()}
         if isinstance(value, dict):
             left_out = {"client_host", "error_message", "topic_id", "throttle_time_ms"}

@@ -188,7 +188,7 @@ class Sides(NamedTuple):
 
 
 def plain(answer: Any) -> Any:
-    """Leave out of an answer what each cluster chooses for itself.
+    """Leave out of a response what each cluster chooses for itself.
 
     Args:
         answer: Fields of any depth.

@@ -129,7 +129,7 @@ class Denied:
         self.guest = guest
 
     def answer(self, case: Case) -> Any:
-        """Ask as carol; returns the answer without what each cluster chooses for itself."""
+        """Ask as carol; returns the response without what each cluster chooses for itself."""
         with self.admin.connect() as wire:
             if self.admin is self.guest:
                 _log_in(wire, "alice")

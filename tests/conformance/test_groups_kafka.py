@@ -1,7 +1,7 @@
 """Groups: every state and every request that a client can make of it, at both brokers.
 
-A group is brought into a state, one request is made, and what is compared is its answer (or that it
-waits), and the group as it is described afterwards.
+A group is brought into a state, one request is made, and what is compared is its response (or that
+it waits), and the group as it is described afterwards.
 """
 
 from collections.abc import Callable, Iterator
@@ -144,12 +144,12 @@ def outcome(crew: Crew, event: Event, *, waits: bool | None) -> tuple[Any, Any]:
         waits: Whether it waited at the other broker; None if this is the first.
 
     Returns:
-        The answer, or that there is none, and the group described.
+        The response, or that there is none, and the group described.
     """
     name, api, body = event(crew)
     if waits is None or waits:
         crew.send(name, api, body)
-        # The embedded broker has one thread: what it answers at once is there by now.
+        # The embedded broker has one thread: what it answers at once is there already.
         crew.described()
         crew.described()
         if not crew.has_answer(name, wait_s=0.05):

@@ -110,7 +110,7 @@ def test_reading_with_either_isolation_level(sides: Sides, max_bytes: int) -> No
 
 
 def part(side: Side, target: Target, offset: int, **fields: int) -> Any:
-    """Fetch one partition; what an answer beyond the end has is an error and nothing else."""
+    """Fetch one partition; what a response beyond the end has is an error and nothing else."""
     (topic,) = side.fetch(target, offset, **fields)["responses"]
     (answer,) = plain(topic["partitions"])
     assert answer["error_code"] in {ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE}

@@ -223,7 +223,7 @@ def test_a_mechanism_that_is_not_served(login_sides: Sides, name: str) -> None:
 
 
 def test_a_login_where_none_is_taken(sides: Sides) -> None:
-    """A plaintext listener answers, and goes on."""
+    """A plaintext listener answers, and continues."""
 
     def case(wire: Wire) -> object:
         answer = begin(wire)
@@ -305,7 +305,7 @@ def test_logging_in_again_too_soon(short_sides: Sides) -> None:
 
 @pytest.mark.slow
 def test_logging_in_again_where_sessions_do_not_end(login_sides: Sides) -> None:
-    """Refused, however late; the session goes on."""
+    """Refused, however late; the session continues."""
 
     def case(wire: Wire) -> object:
         log_in(wire)

@@ -201,7 +201,7 @@ def test_zstd_needs_version_7(sides: Sides) -> None:
 
 
 def test_the_broker_stamps_where_the_topic_says_so(sides: Sides) -> None:
-    """The answer's time is in the log, for each record of the batch."""
+    """The response's time is in the log, for each record of the batch."""
     for side in sides:
         target = side.create("stamping", message_timestamp_type="LogAppendTime")
         answer = side.produce(target, GOOD)

@@ -219,7 +219,7 @@ def test_fetch_of_unknown_places(sides: Sides, filled: dict[str, Target], versio
 
 
 def test_fetch_with_a_session_that_is_not_there(sides: Sides, filled: dict[str, Target]) -> None:
-    """To go on with one is refused; to end one is a full fetch."""
+    """To continue with one is refused; to end one is a full fetch."""
 
     def case(side: Side, session_id: int, epoch: int) -> tuple[int, int]:
         answer = side.fetch(filled[side.name], 6, session_id=session_id, session_epoch=epoch)

@@ -1,7 +1,7 @@
-"""Late answers and prompt ones: other clients wait at the embedded broker as at Apache Kafka.
+"""Late responses and prompt ones: other clients wait at the embedded broker as at Apache Kafka.
 
 Nothing here measures speed. Late means not before the wait that the client asked for. Prompt means
-that the answer comes although that wait is longer than the test.
+that the response comes although that wait is longer than the test.
 """
 
 import asyncio
@@ -199,7 +199,7 @@ def test_a_fetch_that_finds_nothing_is_answered_when_its_wait_is_over(side: Side
 
 
 def test_a_fetch_waits_without_holding_up_others(side: Side) -> None:
-    """Another connection is served meanwhile, and what it brings is the answer."""
+    """Another connection is served meanwhile, and what it brings is the response."""
     target = side.create("meanwhile")
     entry = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     body = {

@@ -53,7 +53,7 @@ class Wire:
         self._socket.close()
 
     def ask(self, api_key: ApiKey, version: int, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request and read its answer.
+        """Send a request and read its response.
 
         Args:
             api_key: Which.
@@ -61,7 +61,7 @@ class Wire:
             body: The request's fields.
 
         Returns:
-            The answer's fields.
+            The response's fields.
         """
         self.send(api_key, version, body)
         return self.read(api_key, version)
@@ -90,11 +90,11 @@ class Wire:
         self._socket.sendall(_SIZE.pack(len(frame)) + frame)
 
     def read(self, api_key: ApiKey, version: int) -> dict[str, Any]:
-        """Read the answer to the newest request.
+        """Read the response to the newest request.
 
         Args:
             api_key: Of that request.
-            version: The answer's.
+            version: The response's.
 
         Returns:
             Its fields.

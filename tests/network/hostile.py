@@ -36,7 +36,7 @@ LEADER = {1: ("127.0.0.1", 9101)}
 
 
 class Flood(NamedTuple):
-    """One answer on its way to a client.
+    """One response on its way to a client.
 
     Attributes:
         transport: That it arrives on.
@@ -70,7 +70,7 @@ def uvarint(number: int) -> bytes:
 
 
 def measure(flood: Flood) -> dict[str, int]:
-    """Let a client take in an answer; tell what that took."""
+    """Let a client take in a response; tell what that took."""
     unread = memoryview(flood.answer)
     transport = flood.transport
     position = 0
@@ -188,7 +188,7 @@ def many_replicas() -> Iterator[Flood]:
 
 
 def topic_again_and_again() -> Iterator[Flood]:
-    """The topic that was asked for, 20,000 times in one answer."""
+    """The topic that was asked for, 20,000 times in one response."""
     yield from _metadata(_cluster(*[_topic("orders", [0])] * 20_000), partitions_asked=1)
 
 
@@ -255,7 +255,7 @@ def million_record_errors() -> Iterator[Flood]:
 
 
 def answers_for_others() -> Iterator[Flood]:
-    """An answer for 50,000 partitions to a request about one."""
+    """A response for 50,000 partitions to a request about one."""
 
     def make(held: HeldRequest) -> dict[str, Any]:
         body = _rejection(held)
@@ -267,7 +267,7 @@ def answers_for_others() -> Iterator[Flood]:
 
 
 def acknowledgements_for_others() -> Iterator[Flood]:
-    """The same for an answer of 50,000 topics that takes every batch."""
+    """The same for a response of 50,000 topics that takes every batch."""
 
     def make(held: HeldRequest) -> dict[str, Any]:
         topic_id = held.request.body["topic_data"][0]["topic_id"]
@@ -291,7 +291,7 @@ def many_endpoints() -> Iterator[Flood]:
 
 
 def many_unknown_tags() -> Iterator[Flood]:
-    """An answer with 1,024 tagged fields that nobody knows, of 100 bytes each."""
+    """A response with 1,024 tagged fields that nobody knows, of 100 bytes each."""
     world = World()
     world.join(LEADER, {})
     peer = world.connect_node(1)

@@ -236,7 +236,7 @@ class Peer:
     def frame(
         request: PeerRequest, body: Mapping[str, Any], *, version: int | None = None
     ) -> bytes:
-        """Make the bytes of an answer."""
+        """Make the bytes of a response."""
         version = request.version if version is None else version
         header = encode_response_header(request.api_key, version, request.correlation_id)
         payload = header + response_codec(request.api_key, version).encode(body)

@@ -29,7 +29,7 @@ def test_text_of_an_address() -> None:
 
 
 def test_addresses_are_walked_once() -> None:
-    """After the last one the name must be resolved anew."""
+    """After the last one the name must be resolved again."""
     cursor = AddressCursor()
     assert cursor.current is None
 

@@ -104,7 +104,7 @@ def test_an_address_whose_idle_connection_was_closed_begins_anew() -> None:
 
 
 def test_above_so_many_addresses_no_attempt_is_a_first_one() -> None:
-    """A list that changes with each answer gets no further than one that stays."""
+    """A list that changes with each response gets no further than one that stays."""
     attempts = attempts_of()
     for number in range(ADDRESSES_MAX + REPEATED_PER_SECOND_MAX):
         node = Node(number, f"host-{number}", 9092)

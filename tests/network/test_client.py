@@ -42,7 +42,7 @@ def test_join_makes_a_snapshot() -> None:
 
 
 def test_request_and_response() -> None:
-    """A request goes out in the newest common version and its answer completes it."""
+    """A request goes out in the newest common version and its response completes it."""
     world, peer = ready_world(client_id="me")
 
     world.send(1)
@@ -93,7 +93,7 @@ def test_a_caller_may_bring_and_read_the_bytes() -> None:
 
 
 def test_up_to_five_requests_are_in_flight() -> None:
-    """Then the node has no room until an answer comes; answers complete in order."""
+    """Then the node has no room until a response comes; answers complete in order."""
     world, peer = ready_world()
     for _ in range(5):
         assert world.client.can_send(1)
@@ -179,7 +179,7 @@ def test_a_request_that_cannot_be_made(fields: dict[str, Any], error: type[Excep
 
 
 def test_a_node_that_lacks_the_request() -> None:
-    """The text names the request; others go on."""
+    """The text names the request; others continue."""
     world = World()
     world.join({1: ("127.0.0.1", 9101)})
     world.connect_node(1, {key: ALL_VERSIONS[key] for key in (3, 18)})
@@ -192,7 +192,7 @@ def test_a_node_that_lacks_the_request() -> None:
 
 
 def test_a_silent_node_times_out() -> None:
-    """Its connection is closed and every request of it ends, the answer to the first included."""
+    """Its connection is closed and every request of it ends, the response to the first included."""
     world, peer = ready_world(request_timeout_ms=1_000)
     world.send(1)
     world.clock.advance(400)
@@ -268,7 +268,7 @@ def test_a_throttle_mutes_one_node(throttle_ms: int, muted_ms: int) -> None:
 
 
 def test_throttled_time_is_not_counted_against_requests() -> None:
-    """The second request's deadline moves by the throttle that came with the first answer."""
+    """The second request's deadline moves by the throttle that came with the first response."""
     world, peer = ready_world(request_timeout_ms=1_000)
     world.send(1)
     world.send(1)
@@ -284,7 +284,7 @@ def test_throttled_time_is_not_counted_against_requests() -> None:
 
 
 def test_a_completion_that_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """The others still run, and the client goes on."""
+    """The others still run, and the client continues."""
     world, peer = ready_world()
 
     def fail(_outcome: Outcome) -> None:

@@ -101,7 +101,7 @@ def test_a_reset_found_while_sending() -> None:
     "spoil",
     [
         lambda frame: frame[:4] + (99).to_bytes(4, "big") + frame[8:],  # another correlation id
-        lambda frame: frame + frame,  # an answer that nobody asked for
+        lambda frame: frame + frame,  # a response that nobody asked for
         lambda frame: (len(frame) - 5).to_bytes(4, "big") + frame[4:-1],  # a body cut short
         lambda frame: b"\0\0\0\x03" + frame[4:],  # no room for a correlation id
         lambda frame: b"\x7f\xff\xff\xff" + frame[4:],
@@ -332,7 +332,7 @@ def test_every_address_of_a_name_is_tried() -> None:
 
 
 def test_a_silent_address_is_passed_over_by_the_next_attempt() -> None:
-    """The second attempt goes on with the second address, without resolving again."""
+    """The second attempt continues with the second address, without resolving again."""
     world = World("kafka.example:9092", socket_connection_setup_timeout_ms=100)
     world.poll()
     world.resolver.answer("kafka.example", 9092, "10.0.0.1", "10.0.0.2")
@@ -403,7 +403,7 @@ def test_an_unknown_name_is_a_failed_attempt() -> None:
 
 
 def test_a_slow_resolver_does_not_stop_the_client() -> None:
-    """Other nodes are served; the attempt ends at its deadline; a late answer is nothing."""
+    """Other nodes are served; the attempt ends at its deadline; a late response is nothing."""
     world = World()
     world.join({1: ("127.0.0.1", 9101), 2: ("slow.example", 9102)})
     peer = world.connect_node(1)

@@ -78,7 +78,7 @@ def test_room_in_flight() -> None:
 
 
 def test_a_request_without_response_completes_when_written() -> None:
-    """Behind one that waits for an answer, and not before it is written whole."""
+    """Behind one that waits for a response, and not before it is written whole."""
     requests = InFlightRequests()
     requests.add(in_flight(1))
     silent = in_flight(2, expects_response=False, is_written=False)

@@ -8,7 +8,7 @@ from kprod.network.reading_position import (
 
 
 def test_first_the_beginning_then_the_end_then_records() -> None:
-    """Each answer leads to the next question."""
+    """Each response leads to the next question."""
     position = ReadingPosition(0)
     assert position.wanted_timestamp == EARLIEST_TIMESTAMP
     position.take_offset(5)

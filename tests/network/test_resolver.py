@@ -64,7 +64,7 @@ def test_a_name_that_cannot_be_encoded_is_an_error() -> None:
 
 
 def test_a_request_does_not_block_and_its_result_wakes(lookups: Lookups) -> None:
-    """The caller goes on at once; later it is woken and takes the result."""
+    """The caller continues at once; later it is woken and takes the result."""
     woken = threading.Event()
     resolver = ThreadResolver(woken.set)
 

@@ -151,7 +151,7 @@ def test_any_number_of_wakeups_end_one_sleep(selector: AnySelector) -> None:
 def test_a_handler_may_wait_for_the_sleeper_while_its_thread_wakes_it(
     system: SystemSelector,
 ) -> None:
-    """At every line of `wakeup`: the client goes on sleeping and waking."""
+    """At every line of `wakeup`: the client continues sleeping and waking."""
     lines = 0
 
     def serve() -> None:

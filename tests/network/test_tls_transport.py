@@ -158,7 +158,7 @@ def test_any_socket_gives_the_same_bytes(seed: int) -> None:
 
 @pytest.mark.parametrize("bare", [True, False])
 def test_the_end_of_the_stream(bare: bool) -> None:
-    """Told or not, it is an end and never an answer; what came before it is read."""
+    """Told or not, it is an end and never a response; what came before it is read."""
     pair = Pair().shake_hands()
     pair.server.send(b"last")
     if not bare:
@@ -194,7 +194,7 @@ def test_closing_tells_the_peer_once() -> None:
 
 
 def test_a_forked_child_tells_nobody() -> None:
-    """Its parent's session goes on."""
+    """Its parent's session continues."""
     pair = Pair().shake_hands()
     pair.client.close_after_fork()
     assert pair.below.is_closed

@@ -209,7 +209,7 @@ def test_a_new_leader_is_followed() -> None:
 
 
 def test_a_log_that_loses_its_beginning() -> None:
-    """Retention is faster than the reader: it goes on where the log now begins."""
+    """Retention is faster than the reader: it continues where the log now begins."""
     cluster = LogCluster(log_of([b"a"], [b"b"], [b"c"]))
 
     def expire(expired: LogCluster, _node_id: int, request: PeerRequest) -> None:
@@ -301,7 +301,7 @@ def test_corrupt_records_are_an_error_with_the_place() -> None:
 
 
 def test_reading_can_be_taken_up_again() -> None:
-    """An iteration that was left goes on behind the last record given."""
+    """An iteration that was left continues behind the last record given."""
     cluster = LogCluster(log_of([b"a", b"b", b"c"]))
     with reader_of(cluster) as reader:
         for _, record in reader:

@@ -31,7 +31,7 @@ def test_pauses_between_lines_grow_and_attempts_are_counted(
 def test_after_a_connection_the_next_trouble_is_told_at_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The pauses begin anew."""
+    """The pauses begin again."""
     trouble = TroubleLog(StateLog("me"))
     for now_ms in (0, 10, 1_000, 1_010):
         trouble.nobody_reached(ERROR, now_ms)

@@ -57,8 +57,8 @@ class DelayedFetch(DelayedOperation):
         Args:
             reads: The partitions.
             min_bytes: Over all partitions.
-            max_wait_ms: Milliseconds until the answer leaves all the same.
-            finish: Reads and sends the answer.
+            max_wait_ms: Milliseconds until the response leaves all the same.
+            finish: Reads and sends the response.
         """
         super().__init__(max(max_wait_ms, 0))
         self._reads = reads

@@ -3,7 +3,7 @@
 Behaviour.
     A. A sign of life completes it, and another begins: see `sessions`.
     B. It expires: the member is removed, unless a request of it waits here (see
-       `Member.has_heartbeat`); the answer to that begins another session.
+       `Member.has_heartbeat`); the response to that begins another session.
 
 Thread-safety: the broker's thread.
 Source: Kafka 3.x DelayedHeartbeat; GroupMetadataManager (4.3.1) for the rules.

@@ -2,9 +2,9 @@
 
 Behaviour.
     A. Every member's join is parked and no id is out: the phase ends.
-    B. The group's longest rebalance timeout is over: it ends with those who have joined.
+    B. The group's longest rebalance timeout is over: it ends with the members that have joined.
     C. In the first phase of an empty group it never ends by A. When its delay is over and somebody
-       came meanwhile, it goes on for another delay, until the rebalance timeout is used up.
+       came meanwhile, it continues for another delay, until the rebalance timeout is used up.
 
 Thread-safety: the broker's thread.
 Source: Kafka 3.x DelayedJoin and InitialDelayedJoin; GroupMetadataManager (4.3.1) for the rules.
@@ -48,7 +48,7 @@ class DelayedJoin(DelayedOperation):
 
 
 class InitialDelayedJoin(DelayedJoin):
-    """Case C; whether the phase goes on is decided in `joining.end_initial_delay`."""
+    """Case C; whether the phase continues is decided in `joining.end_initial_delay`."""
 
     __slots__ = ()
 

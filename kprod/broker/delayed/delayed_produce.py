@@ -2,10 +2,10 @@
 
 Behaviour, for each partition of the request.
     A. This broker leads it no more: NOT_LEADER_OR_FOLLOWER.
-    B. Every in-sync replica has the batch: done; NOT_ENOUGH_REPLICAS_AFTER_APPEND if by now fewer
+    B. Every in-sync replica has the batch: done; NOT_ENOUGH_REPLICAS_AFTER_APPEND if already fewer
        are in sync than `min.insync.replicas` asks for.
     C. Neither within the request's timeout: REQUEST_TIMED_OUT. The batch stays in the log.
-The answer leaves when every partition is settled.
+The response leaves when every partition is settled.
 
 Thread-safety: the broker's thread.
 Source: Kafka DelayedProduce and Partition.checkEnoughReplicasReachOffset.
@@ -26,7 +26,7 @@ class WaitingAppend(NamedTuple):
         partition: Where.
         node_id: The broker that appended.
         required_offset: High watermark to wait for.
-        answer: The partition's part of the answer, changed when it fails.
+        answer: The partition's part of the response, changed when it fails.
     """
 
     partition: Partition
@@ -48,7 +48,7 @@ class DelayedProduce(DelayedOperation):
         Args:
             waiting: At least one.
             timeout_ms: Milliseconds until they fail.
-            finish: Sends the answer.
+            finish: Sends the response.
         """
         super().__init__(max(timeout_ms, 0))
         self._waiting = list(waiting)

@@ -1,4 +1,4 @@
-"""The answers of JoinGroup and SyncGroup, and how a parked request gets one.
+"""The responses of JoinGroup and SyncGroup, and how a parked request gets one.
 
 Thread-safety: the broker's thread.
 Source: Kafka JoinGroupResponse and SyncGroupResponse (clients 4.3.1).
@@ -36,12 +36,12 @@ def joined(
 
     Args:
         group: The group.
-        member: Who is answered.
+        member: The member that gets it.
         with_members: Whether it is told the members, as the leader is.
         skip_assignment: Whether the leader is not to assign.
 
     Returns:
-        The answer's fields.
+        The response's fields.
     """
     return {
         "error_code": int(ErrorCode.NONE),
@@ -81,7 +81,7 @@ def answer_join(group: Group, member: Member, body: Body) -> bool:
     Args:
         group: Of the member.
         member: With a parked join or without.
-        body: The answer.
+        body: The response.
 
     Returns:
         Whether one was parked.
@@ -105,7 +105,7 @@ def answer_sync(member: Member, body: Body) -> bool:
 
     Args:
         member: With a parked sync or without.
-        body: The answer.
+        body: The response.
 
     Returns:
         Whether one was parked.

@@ -50,7 +50,7 @@ def update_member(group: Group, member: Member, request: Request) -> None:
 
     Args:
         group: Of the member.
-        member: Who joins again.
+        member: The member that joins again.
         request: Its join.
     """
     group.update(member, protocols_of(request))

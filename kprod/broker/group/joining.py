@@ -107,7 +107,7 @@ def _join_known(shard: CoordinatorShard, group: Group, request: Request) -> None
         update_member(group, member, request)
         prepare_or_complete(shard, group)
     else:
-        # It may have missed the answer to its last join.
+        # It may have missed the response to its last join.
         request.answer(joined(group, member, with_members=is_leader))
 
 

@@ -77,7 +77,7 @@ class Member:
 
     @property
     def has_heartbeat(self) -> bool:
-        """Whether its session goes on without a heartbeat, since a request of it waits here.
+        """Whether its session continues without a heartbeat, since a request of it waits here.
 
         A new member's does not: its client may be gone, and nobody can tell while the join waits.
         """

@@ -18,7 +18,7 @@ _MINUTE_MS: Final = 60_000
 
 
 def expire_offsets(shard: CoordinatorShard) -> None:
-    """Delete what has expired in every group of a shard.
+    """Delete expired offsets in every group of a shard.
 
     Args:
         shard: Loaded.

@@ -20,7 +20,7 @@ _CAN_REBALANCE = (GroupState.EMPTY, GroupState.COMPLETING, GroupState.STABLE)
 
 
 def prepare_or_complete(shard: CoordinatorShard, group: Group) -> None:
-    """Begin a rebalance, or see whether the one under way has all members now.
+    """Start a rebalance, or see whether the present one has all members now.
 
     Args:
         shard: Of the group.
@@ -33,7 +33,7 @@ def prepare_or_complete(shard: CoordinatorShard, group: Group) -> None:
 
 
 def prepare(shard: CoordinatorShard, group: Group) -> None:
-    """Begin a rebalance.
+    """Start a rebalance.
 
     Args:
         shard: Of the group.
@@ -67,10 +67,10 @@ def complete_early(shard: CoordinatorShard, group: Group) -> None:
 
 
 def complete_join_phase(shard: CoordinatorShard, group: Group) -> None:
-    """End the join phase with those who have joined.
+    """End the join phase with the members that have joined.
 
     Dynamic members that have not are removed. If none of the rest has, they are static members that
-    are away, and the phase goes on.
+    are away, and the phase continues.
 
     Args:
         shard: Of the group.

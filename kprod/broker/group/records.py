@@ -103,7 +103,7 @@ def offset_record(key: OffsetKey, offset: Offset) -> LogRecord:
 
     Args:
         key: What it belongs to.
-        offset: What was committed.
+        offset: The committed offset.
 
     Returns:
         Key and value.

@@ -1,4 +1,4 @@
-"""Signs of life, and what is done about members that give none.
+"""Sessions of members: heartbeats, and the end of members without one.
 
 Thread-safety: the broker's thread.
 Source: Kafka GroupMetadataManager: classicGroupHeartbeat, rescheduleClassicGroupMemberHeartbeat,
@@ -46,7 +46,7 @@ def renew(
     *,
     timeout_ms: int | None = None,
 ) -> None:
-    """Begin a member's session again.
+    """Start a member's session again.
 
     Args:
         shard: Of the group.

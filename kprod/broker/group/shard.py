@@ -162,10 +162,10 @@ class CoordinatorShard:
         self.is_loaded = True
 
     def unload(self, answer_parked: Callable[[Group], object]) -> None:
-        """End: answer what waits, stop timers, forget.
+        """End: answer waiting requests, stop timers, forget.
 
         Args:
-            answer_parked: Answers what waits in a group, and stops its timers.
+            answer_parked: Answers waiting requests of a group, and stops its timers.
         """
         self.log.is_open = False
         self.is_loaded = False

@@ -92,7 +92,7 @@ def rejection(event: Event, state: GroupState) -> ErrorCode:
     """The error that a state answers with.
 
     Args:
-        event: What is asked.
+        event: The kind of request.
         state: Of the group.
 
     Returns:

@@ -38,8 +38,8 @@ def replace_static(
         shard: Of the group.
         group: Has the instance id.
         request: The join, without a member id.
-        old_id: Who had the instance id.
-        new_id: Who has it from now on.
+        old_id: Member id that had the instance id.
+        new_id: Member id that has it from now on.
     """
     old_leader_id = group.leader_id
     old = group.members[old_id]
@@ -65,7 +65,7 @@ def replace_static(
 
 
 def _fence(group: Group, old: Member) -> None:
-    """Answer what waits for the old id."""
+    """Answer the waiting requests of the old id."""
     reject_join(group, old, ErrorCode.FENCED_INSTANCE_ID)
     answer_sync(old, sync_rejected(ErrorCode.FENCED_INSTANCE_ID))
     sessions.end(old)

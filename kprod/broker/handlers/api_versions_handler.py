@@ -57,7 +57,7 @@ class ApiVersionsHandler(Handler):
         request.answer({"error_code": ErrorCode.NONE, "api_keys": self._ranges})
 
     def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
-        """An answer without ranges."""
+        """A response without ranges."""
         return {"error_code": code, "api_keys": []}
 
 

@@ -9,8 +9,8 @@ Behaviour.
     E. A setting that Kafka does not have, a null, or a value that cannot be read or is out of
        bounds: INVALID_CONFIG. Settings of Kafka's that mean nothing here are accepted, whatever the
        value.
-    F. `validate_only` checks and makes nothing; the answer is that of a topic that was made.
-    G. From version 5 the answer tells the topic's numbers and all of its settings.
+    F. `validate_only` checks and makes nothing; the response is that of a topic that was made.
+    G. From version 5 the response tells the topic's numbers and all of its settings.
     H. More than 10,000 topics and partitions in one request: POLICY_VIOLATION for every topic;
        more than the cluster may have (`topics_max`, `partitions_max`): for the topic.
     I. A long request is handled in slices; topics that it makes are there one by one.

@@ -3,7 +3,7 @@
 Behaviour, for each group once.
     A. Unknown: GROUP_ID_NOT_FOUND. It has members: NON_EMPTY_GROUP.
     B. Another coordinator, or one that is loading: told for the group.
-    C. The answer waits until the in-sync replicas have the tombstones.
+    C. The response waits until the in-sync replicas have the tombstones.
 Rights: DELETE on the group.
 Versions: 0 to 2.
 Source: Kafka GroupCoordinatorService.deleteGroups; KIP-229.

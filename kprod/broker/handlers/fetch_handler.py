@@ -7,10 +7,10 @@ Behaviour.
     C. The client's leader epoch is older: FENCED_LEADER_EPOCH; newer: UNKNOWN_LEADER_EPOCH.
     D. The offset is below the log's start or above its end: OFFSET_OUT_OF_RANGE. From version 12 on
        a reader says which epoch its last record has: where the log's epochs tell that the record
-       was lost since, the answer has no records but the epoch and the offset at which it must
-       go on (KIP-595), and leaves at once; an epoch of which nothing is known:
+       was lost since, the response has no records but the epoch and the offset at which it must
+       continue (KIP-595), and leaves at once; an epoch of which nothing is known:
        OFFSET_OUT_OF_RANGE.
-    E. The first batch of the answer comes whole whatever its size (KIP-74); after it `max_bytes`
+    E. The first batch of the response comes whole whatever its size (KIP-74); after it `max_bytes`
        and `partition_max_bytes` hold, and the last batch of a partition may be cut off. Another
        partition whose first batch does not fit gives nothing.
     F. Fewer than `min_bytes` and no error: it waits, as `delayed.fetch` says.
@@ -18,10 +18,10 @@ Behaviour.
        UNSUPPORTED_COMPRESSION_TYPE when it comes first, as Kafka 3.9 answered where it converted.
        Kafka 4 sends it to clients too old to read it.
     H. Versions 0 to 3 get message sets; see `log.legacy`.
-    I. A session id of 0 is answered, so every fetch is a full one (KIP-227 allows it). To go on
+    I. A session id of 0 is answered, so every fetch is a full one (KIP-227 allows it). To continue
        with a session is FETCH_SESSION_ID_NOT_FOUND; to begin one or to end one is answered.
     J. `isolation_level` 1 reads up to the last stable offset, and is told of the aborted
-       transactions that have records in the answer, or soon behind it.
+       transactions that have records in the response, or soon behind it.
 Rights: READ on the topic.
 Versions: 0 to 18; 0 to 3 as Kafka 3.9 served them.
 Left out: followers of other processes, tiered storage.
@@ -263,7 +263,7 @@ def _tell_aborted(
 
 
 def _give(request: Request, answer: dict[str, Any], pieces: list[memoryview]) -> None:
-    """Cases G and H: put the batches into the answer, in the format that the client knows."""
+    """Cases G and H: put the batches into the response, in the format that the client knows."""
     encoded = b"".join(pieces)
     if request.api_version < _FIRST_VERSION_WITH_ALL_CODECS:
         batches = read_batches(encoded, check_crc=False)  # without the one that is cut off

@@ -5,7 +5,7 @@ Behaviour.
        question makes. Kafka answers that one with COORDINATOR_NOT_AVAILABLE, and the client asks
        again; here it is answered. A partition without a leader: COORDINATOR_NOT_AVAILABLE.
     B. A transaction has none: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, with a text that says why.
-       COORDINATOR_NOT_AVAILABLE would be no answer: clients take it for a state that passes, and
+       COORDINATOR_NOT_AVAILABLE would be no response: clients take it for a state that passes, and
        ask again until their time is over, or for ever.
     C. An unknown kind of key is answered with INVALID_REQUEST.
 Rights: DESCRIBE on the group.

@@ -1,7 +1,8 @@
 """LeaveGroup: members go, one by one or many at once.
 
 Behaviour.
-    A. Versions 0 to 2 name one member, whose error is that of the answer; later ones a list with an
+    A. Versions 0 to 2 name one member, whose error is that of the response; later ones a list with
+    an
        error each.
     B. A list may name static members by their instance alone: so administrators remove them.
     C. An unknown group has no members: UNKNOWN_MEMBER_ID for each.

@@ -4,9 +4,9 @@ Behaviour.
     A. No list of topics (version 0: an empty one) asks for all topics. One that is in the list
        twice is described once.
     B. An unknown topic is made when the cluster's `auto_create_topics` and, from version 4, the
-       request allow it. The answer says UNKNOWN_TOPIC_OR_PARTITION without partitions, as Kafka's
+       request allow it. The response says UNKNOWN_TOPIC_OR_PARTITION without partitions, as Kafka's
        does in every version; the client asks again and finds the topic. With `describe_new_topics`
-       the topic is in the answer that made it.
+       the topic is in the response that made it.
     C. An illegal name is answered with INVALID_TOPIC_EXCEPTION, an unknown one with
        UNKNOWN_TOPIC_OR_PARTITION, an unknown id with UNKNOWN_TOPIC_ID.
     D. A partition without a leader is answered with LEADER_NOT_AVAILABLE.
@@ -15,7 +15,7 @@ Behaviour.
        `partitions_max`: beyond them POLICY_VIOLATION, which ends the client's attempts.
     G. A topic that may not be described is TOPIC_AUTHORIZATION_FAILED, whether it is there or not,
        and is left out of all topics; so is one that may be described and would have to be made,
-       and may not. By its id the answer has no name.
+       and may not. By its id the response has no name.
 Rights: DESCRIBE on the topic; CREATE on it or on the cluster to have it made.
 Versions: 0 to 13.
 Left out: authorized operations, racks.

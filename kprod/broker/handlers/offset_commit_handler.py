@@ -3,10 +3,10 @@
 Behaviour, for each partition.
     A. Topic or partition unknown: UNKNOWN_TOPIC_OR_PARTITION; from version 10, where topics have
        ids, an unknown id is UNKNOWN_TOPIC_ID. These are told even if the rest is refused.
-    B. Whoever commits is checked by `group.committing`; a refusal is told for every partition.
-    C. The client's text is longer than `offset_metadata_max_bytes`: OFFSET_METADATA_TOO_LARGE.
-    D. A negative offset is stored, as in Kafka.
-    E. The answer waits until the in-sync replicas of `__consumer_offsets` have the commit, at most
+    B. The committing member is checked by `group.committing`; a refusal is told for every
+    partition. C. The client's text is longer than `offset_metadata_max_bytes`:
+    OFFSET_METADATA_TOO_LARGE. D. A negative offset is stored, as in Kafka. E. The response waits
+    until the in-sync replicas of `__consumer_offsets` have the commit, at most
        `offsets_commit_timeout_ms`.
 Rights: READ on the group and on the topic.
 Versions: 1 to 10; 1 as Kafka 3.9 served it.

@@ -71,7 +71,7 @@ class OffsetDeleteHandler(Handler):
     def _topics(
         self, request: Request
     ) -> tuple[list[dict[str, Any]], list[tuple[str, dict[str, Any]]]]:
-        """The answer with case A filled in, and the partitions that are there."""
+        """The response with case A filled in, and the partitions that are there."""
         topics, wanted = [], []
         for entry in request.body["topics"]:
             answers = []

@@ -152,7 +152,7 @@ def _rejected(wanted: Mapping[str, Any], code: int) -> dict[str, Any]:
 
 
 def _single(request: Request, group: dict[str, Any]) -> Body:
-    """The answer of the versions that ask for one group."""
+    """The response of the versions that ask for one group."""
     if not group["error_code"]:
         topics = group["topics"]
     elif request.api_version < _FIRST_VERSION_WITH_GROUP_ERROR:

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where a leader's epoch ended, so that a client can find what was lost.
+"""OffsetForLeaderEpoch: where a leader's epoch ended, so that a client can find lost records.
 
 Behaviour.
     A. The newest epoch ends at the log's end. An older one ends where the next known one begins,

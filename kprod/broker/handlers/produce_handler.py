@@ -7,11 +7,11 @@ Behaviour.
        address (KIP-951).
     D. The batch breaks a rule of `log.validation`: that rule's error, from version 8 with the
        records that are wrong, and with a text, where Kafka often has none. A rule of the log itself
-       leaves `log_start_offset` in the answer.
+       leaves `log_start_offset` in the response.
     E. A duplicate of one of the producer's last five batches: no error, and the first's offset.
     F. acks=−1 and too few in sync: NOT_ENOUGH_REPLICAS; it waits until all in-sync replicas have
        the batch, as `delayed.produce` says, at most `timeout_ms`.
-    G. acks=0: no answer; any error closes the connection, which is all a client can be told.
+    G. acks=0: no response; any error closes the connection, which is all a client can be told.
     H. All logs in memory together would pass `log_bytes_max`, or the batch cannot be written to
        disk: KAFKA_STORAGE_ERROR.
     I. Versions 0 to 2 bring message sets, which are converted; see `log.legacy`.

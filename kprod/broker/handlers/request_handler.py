@@ -30,4 +30,4 @@ class Handler(Protocol):
         """Answer, now or later."""
 
     def reject(self, request: Request, code: int) -> Body:
-        """The answer that has this error code in every place for one."""
+        """The response that has this error code in every place for one."""

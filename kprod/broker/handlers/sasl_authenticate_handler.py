@@ -4,7 +4,7 @@ Behaviour.
     A. A login that fails is answered with its error code and a text that tells neither whether the
        user is known nor what was wrong; `failure_delay_ms` later, so that guessing takes time; then
        the connection is closed.
-    B. From version 1 the last answer says how long the session lasts: the broker's limit or what
+    B. From version 1 the last response says how long the session lasts: the broker's limit or what
        is left of a token, whichever ends first.
     C. Where no login is under way, ILLEGAL_SASL_STATE; the connection stays.
 Versions: 0 to 2.
@@ -57,5 +57,5 @@ class SaslAuthenticateHandler(Handler):
         )
 
     def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
-        """An answer without a message."""
+        """A response without a message."""
         return {"error_code": code, "error_message": None, "auth_bytes": b""}

@@ -41,5 +41,5 @@ class SaslHandshakeHandler(Handler):
             request.answer(body)
 
     def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
-        """An answer without mechanisms."""
+        """A response without mechanisms."""
         return {"error_code": code, "mechanisms": []}

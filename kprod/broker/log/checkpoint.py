@@ -69,7 +69,7 @@ def read_offsets(disk: Disk, path: str) -> Offsets:
         path: Of the file.
 
     Returns:
-        Offsets by partition. What is wrong with a file is logged: what it would have said is found
+        Offsets by partition. A malformed file is logged: its content is found
         by reading the logs themselves.
     """
     if not disk.exists(path):

@@ -1,7 +1,7 @@
 """What a durable log asks of the operating system: files and directories, by path.
 
 Everything that the broker keeps goes through one `Disk`, so that tests can put one in its place
-that loses what was not synced.
+that loses unsynced writes.
 
 Invariants.
     What `write` was given is in the file when it returns; what is in a file survives a crash of the
@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 
 class Entry(NamedTuple):
-    """What is in a directory.
+    """Return the names in a directory.
 
     Attributes:
         name: Without the directory.

@@ -112,7 +112,7 @@ class DurableLogs:
 
     @property
     def summary(self) -> LoadSummary:
-        """What was loaded when the directories were opened."""
+        """Summary of the loading of the directories."""
         return self._summary
 
     def log_of(self, partition: TopicPartition, topic_id: uuid.UUID) -> PartitionLog:

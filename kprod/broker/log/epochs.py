@@ -1,7 +1,7 @@
 """The leader epochs of one partition: at which offset each of them begins.
 
 A client or a follower that has lost track of its leader asks where an epoch ended, and learns from
-the answer which of its own records another leader has replaced (KIP-101, KIP-320).
+the response which of its own records another leader has replaced (KIP-101, KIP-320).
 
 Invariants.
     Epochs rise strictly, and so do their start offsets: an epoch that brought no record gives way

@@ -50,7 +50,7 @@ _logger = guarded_logger("kprod.broker")
 
 
 class LoadOptions(NamedTuple):
-    """What is known of a log before its files are read.
+    """Facts about a log before its files are read.
 
     Attributes:
         index_interval_bytes: As for `PartitionLog`.
@@ -88,7 +88,7 @@ def load_log(store: Store, options: LoadOptions) -> Loaded:
 
     Args:
         store: Holds the files of one partition, perhaps none.
-        options: What is known.
+        options: Facts from the checkpoints.
 
     Returns:
         The log, and what was dropped.
@@ -221,7 +221,7 @@ class _Loading:
         return self._producers.remember(batch, batch.base_offset)
 
     def _settle(self, log: PartitionLog, trusted_count: int) -> None:
-        """Write and sync what was rebuilt, and remove what lies behind the end."""
+        """Write and sync rebuilt files, and remove files behind the end."""
         store = self._store
         for segment in self._segments[trusted_count:-1]:
             segment.save_indexes(store)
@@ -251,7 +251,7 @@ def _read_epochs(store: Store) -> LeaderEpochs:
 
 
 def _finish_swaps(store: Store) -> None:
-    """Remove what was on its way out, and finish or undo a replacement of segments."""
+    """Remove deleted files, and finish or undo a replacement of segments."""
     names = store.names()
     doomed = [it for it in names if it.endswith(DELETED_SUFFIX) and _base_of(it) is not None]
     doomed += [it for it in names if it in _TEMPORARY]

@@ -121,7 +121,7 @@ class LogDirectory:
         return [it for it in map(partition_of, names) if it is not None]
 
     def begin(self) -> None:
-        """Take the mark away, read the checkpoints, and remove what was on its way out."""
+        """Take the mark away, read the checkpoints, and remove deleted directories."""
         self.was_clean = take_clean_close(self._disk, self.path)
         self._recovery_points = read_offsets(self._disk, f"{self.path}/{RECOVERY_POINTS}")
         self._start_offsets = read_offsets(self._disk, f"{self.path}/{START_OFFSETS}")

@@ -4,7 +4,7 @@ Readers of committed records see nothing at or beyond the first offset of either
 transaction may still be aborted, and a marker above the high watermark may still be lost.
 
 Invariants.
-    Open transactions stand in the order of their first offsets, since offsets only rise.
+    Open transactions are in the order of their first offsets, since offsets only rise.
 
 Complexity: O(1), but for a marker that ends an old transaction among many.
 
@@ -45,7 +45,7 @@ class OpenTransactions:
     __slots__ = ("_first_offsets", "_unreplicated")
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Make it without transactions."""
         self._first_offsets = _NONE_OPEN
         self._unreplicated = _NONE_ENDED
 

@@ -136,7 +136,7 @@ class PartitionLog:
 
         Args:
             leader_epoch: Above the newest one.
-            save: Whether a crash must not forget it; what is appended in it saves it anyway.
+            save: Whether a crash must not forget it; an append in it saves it anyway.
         """
         if save:
             self._assign_epoch(leader_epoch, self.log_end_offset)
@@ -190,8 +190,8 @@ class PartitionLog:
             limit_offset: As it was for the read.
 
         Returns:
-            Those with a record in what was read, in the order of their markers; perhaps some whose
-            records come soon after.
+            Those with a record among the read ones, in the order of their markers; perhaps some
+            whose records come soon after.
         """
         if not self._segments:
             return []
@@ -220,7 +220,7 @@ class PartitionLog:
         Args:
             offset: Within the log.
             limit_offset: Exclusive.
-            enough: Most that the caller counts; the answer where the two lie in different
+            enough: Most that the caller counts; the response where the two lie in different
                 segments.
 
         Returns:
@@ -271,7 +271,7 @@ class PartitionLog:
         if not self._segments:
             return
         if offset < self.recovery_point:
-            # First: after a crash in the middle, what is cut must be looked at again.
+            # First: after a crash in the middle, the cut records must be checked again.
             self.recovery_point = offset
             self.on_cut()
         for name in self._store.names():

@@ -15,7 +15,7 @@ from kprod.wording import counted
 
 
 class LoadSummary(NamedTuple):
-    """What was loaded.
+    """Summary of a loading.
 
     Attributes:
         partition_count: Partitions.
@@ -54,13 +54,13 @@ class PartitionLogs(Protocol):
 
     @property
     def summary(self) -> LoadSummary | None:
-        """What was loaded; None where nothing can be."""
+        """Summary of the loading; None where nothing can be loaded."""
 
     def open(self) -> ClusterFacts | None:
         """Load everything; the partitions are then there for `log_of`.
 
         Returns:
-            What was written down of the cluster; None for a new one.
+            Stored metadata of the cluster; None for a new one.
 
         Raises:
             DirectoryRejected: A directory cannot be used.
@@ -78,7 +78,7 @@ class PartitionLogs(Protocol):
         """Give up the log of a partition that was deleted."""
 
     def write_down(self, facts: ClusterFacts) -> None:
-        """Keep what is known of the cluster.
+        """Store metadata of the cluster.
 
         Raises:
             OSError: It cannot be written.

@@ -10,7 +10,7 @@ Rules.
     Within a transaction every batch is transactional; a marker of the coordinator ends it.
     A producer that wrote nothing for long, and has no open transaction, is forgotten.
 
-The state follows from the log alone, so a truncated log gives it anew (`rebuild`).
+The state follows from the log alone, so a truncated log gives it again (`rebuild`).
 
 Thread-safety: the broker's thread.
 Source: Kafka ProducerStateManager, ProducerAppendInfo and ProducerStateEntry (4.3).
@@ -127,7 +127,7 @@ class ProducerStates:
             coordinator_epoch: Of the coordinator that writes.
 
         Returns:
-            An error code, 0 when the marker may be appended, and what was wrong.
+            An error code, 0 when the marker may be appended, and the reason.
         """
         entry = self._entries.get(producer_id)
         if entry is None:

@@ -40,7 +40,7 @@ from kprod.protocol.error_table import ErrorCode
 from kprod.record.reader import read_batches
 
 _LAST_CODEC = max(Codec)
-# A batch of a megabyte has some 100,000 records, and an answer names each of them.
+# A batch of a megabyte has some 100,000 records, and a response names each of them.
 _RECORDS_NAMED_MAX = 1_000
 _INT32, _UINT32, _INT64 = struct.Struct(">i"), struct.Struct(">I"), struct.Struct(">q")
 # What Kafka answers when reading a batch fails in a way that it did not expect.

@@ -59,7 +59,7 @@ class DelegationTokens:
     __slots__ = ("_by_id", "_clock", "_key")
 
     def __init__(self, clock: Clock) -> None:
-        """Begin without tokens.
+        """Make it without tokens.
 
         Args:
             clock: Its wall clock counts.

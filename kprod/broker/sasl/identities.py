@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Identities:
-    """Who may log in at a cluster.
+    """Users and tokens that may log in at a cluster.
 
     Attributes:
         credentials: Users and passwords.

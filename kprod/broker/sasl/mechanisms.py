@@ -9,11 +9,11 @@ from kprod.broker.sasl.verifiers import PlainVerifier, ScramVerifier
 
 
 def make_verifier(mechanism: str, identities: Identities) -> Verifier:
-    """Begin a login.
+    """Make the verifier of one login.
 
     Args:
         mechanism: One of those that `BrokerSecurity` may have.
-        identities: Who may log in.
+        identities: Users and tokens that may log in.
 
     Returns:
         The server's side of it.

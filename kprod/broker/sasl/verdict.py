@@ -10,11 +10,11 @@ from kprod.protocol.error_table import ErrorCode
 
 
 class Verdict(NamedTuple):
-    """What comes of a client's message.
+    """Result of a client's message.
 
     Attributes:
         message: The server's next, maybe empty.
-        user: Who has logged in; None while the exchange goes on.
+        user: The user that has logged in; None while the exchange continues.
         lifetime_ms: How long what the user has shown is good; None for as long as the connection.
         by_delegation_token: Whether the user has shown a delegation token.
     """

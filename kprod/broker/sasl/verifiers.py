@@ -73,7 +73,7 @@ class ScramVerifier:
         Args:
             credentials: The users.
             mechanism: A key of `SCRAM_HASHES`.
-            tokens: What is as good as a password; None for nothing.
+            tokens: Accepted in place of a password; None for none.
         """
         self._credentials = credentials
         self._mechanism = mechanism
@@ -154,7 +154,7 @@ def _unescaped(name: str) -> str:
 
 
 def _decoded(text: str) -> bytes:
-    """Decode strictly; what is no base64 is nothing."""
+    """Decode strictly; return nothing for text that is not base64."""
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error:

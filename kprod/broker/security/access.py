@@ -12,7 +12,7 @@ class Access:
     """A user, and the rules of the cluster.
 
     Attributes:
-        user: Who asks.
+        user: Principal of the client.
     """
 
     __slots__ = ("_authorizer", "user")

@@ -1,9 +1,9 @@
-"""Who may do what: access control lists as Kafka's, to test what a client does without a right.
+"""Access control lists as Kafka's, to test how a client behaves without a right.
 
 Rules, as of Kafka's StandardAuthorizer.
     Super users may do everything.
     A denial that matches wins over whatever is allowed; what nothing allows is denied.
-    Who may READ, WRITE, DELETE or ALTER something may DESCRIBE it; ALTER_CONFIGS has
+    A user that may READ, WRITE, DELETE or ALTER something may DESCRIBE it; ALTER_CONFIGS has
     DESCRIBE_CONFIGS in it. ALL is every operation.
     A literal name `*` is every name; a user `*` is every user.
 
@@ -104,7 +104,7 @@ class Authorizer:
 
         Args:
             acls: The rules; None for a cluster where everything is allowed.
-            super_users: Who may do everything.
+            super_users: Users that may do everything.
         """
         self._acls = None if acls is None else tuple(acls)
         self._super_users = frozenset(super_users)
@@ -113,7 +113,7 @@ class Authorizer:
         """Decide.
 
         Args:
-            user: Who asks.
+            user: Principal of the client.
             operation: One of `OPERATIONS`.
             resource: A key of `DENIALS`.
             name: Of the resource.
@@ -132,7 +132,7 @@ class Authorizer:
         """Whether a user may do something to at least one thing of a kind.
 
         Args:
-            user: Who asks.
+            user: Principal of the client.
             operation: One of `OPERATIONS`.
             resource: A key of `DENIALS`.
 

@@ -29,11 +29,11 @@ class BrokerSecurity:
         users: Passwords by name; never shown.
         session_lifetime_ms: How long a login lasts, as of Kafka's connections.max.reauth.ms; 0 for
             as long as the connection.
-        failure_delay_ms: How long the answer to a login that fails is held back; Kafka takes some
+        failure_delay_ms: How long the response to a login that fails is held back; Kafka takes some
             300 ms.
         acls: What users may do; None for everything. A client without a login is `ANONYMOUS`, one
             with a certificate has its common name.
-        super_users: Who may do everything, whatever the `acls`.
+        super_users: Users that may do everything, whatever the `acls`.
         token_keys: A JWKS, for the keys of somebody else's tokens for OAUTHBEARER; None for the
             cluster's own key, with which `EmbeddedCluster.token` signs.
         token_audience: The `aud` that a token must have; None for any.

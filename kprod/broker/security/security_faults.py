@@ -1,4 +1,4 @@
-"""What goes wrong before a client is let in, or with its encryption: armed faults, counted down.
+"""Armed faults of logins and of encryption, counted down.
 
 Thread-safety: the broker's thread.
 """

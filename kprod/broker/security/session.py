@@ -42,7 +42,7 @@ class LoginHost(Protocol):
     Attributes:
         security: What is demanded of clients.
         identities: Users, passwords and tokens.
-        security_faults: What goes wrong with logins.
+        security_faults: Armed faults of logins.
         now_ms: Monotonic milliseconds of the current step.
     """
 
@@ -112,7 +112,7 @@ class Session:
 
     @property
     def principal(self) -> str:
-        """Who has logged in, or has shown a certificate; else `ANONYMOUS`."""
+        """The user that has logged in, or the certificate's name; else `ANONYMOUS`."""
         return self._user or self._certified_name() or ANONYMOUS
 
     @property
@@ -123,7 +123,7 @@ class Session:
     def admit(self, api_key: int) -> Admission:
         """Judge a request by its API, before it is read."""
         if self._state is _State.REFUSED:
-            return Admission.CLOSED  # what was sent behind a wrong login
+            return Admission.CLOSED  # sent behind a wrong login
         if self._state is _State.LOGIN_WANTED and api_key not in _BEFORE_LOGIN:
             return Admission.CLOSED  # case A
         if self._state is _State.HANDSHAKE_DONE:

@@ -51,7 +51,7 @@ class TlsStream:
         Args:
             below: Where ciphertext comes from and goes to.
             context: The server's.
-            faults: What goes wrong; None for nothing.
+            faults: Armed faults; None for none.
         """
         self._faults = faults or SecurityFaults()
         self._cut_bytes = self._faults.take_cut()

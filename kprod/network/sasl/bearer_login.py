@@ -1,7 +1,7 @@
 """OAUTHBEARER: a bearer token in one message.
 
 A broker that refuses a token answers with success and a text; only when it has got one more byte
-does it say that the login failed. So a login has succeeded when the answer is empty.
+does it say that the login failed. So a login has succeeded when the response is empty.
 
 Thread-safety: one thread.
 Source: RFC 7628; Kafka's OAuthBearerSaslClient (clients 4.3.1); KIP-255.
@@ -30,7 +30,7 @@ class OAuthBearerLogin(Login):
     __slots__ = ("_has_asked", "_now_s", "_said", "_store", "_token")
 
     def __init__(self, store: TokenStore, now_s: Callable[[], float]) -> None:
-        """Begin an exchange.
+        """Start an exchange.
 
         Args:
             store: Has the token, or fetches it.

@@ -48,7 +48,7 @@ class GssLogin(Login):
     __slots__ = ("_config", "_context", "_has_agreed", "_host")
 
     def __init__(self, config: SecurityConfig, host: str) -> None:
-        """Begin an exchange.
+        """Start an exchange.
 
         Args:
             config: With GSSAPI.

@@ -1,4 +1,4 @@
-"""The thread for whatever of a login may block: tokens, passwords, Kerberos, slow derivations.
+"""The thread for the parts of a login that may block: tokens, passwords, Kerberos, derivations.
 
 All of it may be the application's code or a server's answer, which may take long, raise or never
 come. So it runs here, with no lock held, and its outcome is taken by the client's loop like a name
@@ -50,7 +50,7 @@ class LoginThread:
     """Runs jobs on one daemon thread, which lives while there are any."""
 
     def __init__(self, wakeup: Callable[[], None]) -> None:
-        """Begin without a thread.
+        """Make it without a thread.
 
         Args:
             wakeup: Called on the thread when there is an outcome.
@@ -114,7 +114,7 @@ class InlineJobs:
     """Runs each job at once, where there are no threads; its outcome is told a turn later."""
 
     def __init__(self, wakeup: Callable[[], None]) -> None:
-        """Begin.
+        """Take the wakeup.
 
         Args:
             wakeup: Ends the client's sleep.
@@ -163,4 +163,4 @@ def as_failure(error: BaseException, said: str) -> AuthenticationFailed:
 
 
 def _ignore() -> None:
-    """Wake nobody."""
+    """Do nothing: the client is closed."""

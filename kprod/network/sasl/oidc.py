@@ -1,7 +1,7 @@
 """A token by the OIDC client credentials grant: one POST to one URL of the settings.
 
 The standard library's `http.client` knows no redirects, no proxies of the environment and no URLs
-but its own, which is what is wanted here: the URL in the settings is the only thing that is asked,
+but its own, as it should be here: the URL in the settings is the only one that is asked,
 over TLS, and its response is bounded in bytes and in time.
 
 Thread-safety: the login thread, one call at a time.
@@ -38,7 +38,7 @@ class OidcClient:
     __slots__ = ("_clock", "_config", "_wait_s")
 
     def __init__(self, config: SecurityConfig, clock: Clock, *, wait_s: float = WAIT_S) -> None:
-        """Know whom to ask.
+        """Take the server's URL and the client's secret.
 
         Args:
             config: With the URL, the client's id and its secret.

@@ -37,7 +37,7 @@ class SaslLogins:
     __slots__ = ("_config", "_gss", "_mechanism", "_passwords", "_support", "tokens")
 
     def __init__(self, config: SecurityConfig, support: LoginSupport) -> None:
-        """Know who logs in.
+        """Choose the mechanism and what its logins share.
 
         Args:
             config: With SASL.
@@ -58,7 +58,7 @@ class SaslLogins:
 
     @property
     def principal(self) -> str:
-        """Who logs in, by which mechanism, for texts."""
+        """User and mechanism, for texts."""
         user = self._config.sasl_plain_username or self._config.sasl_kerberos_principal
         return f"{user} ({self._mechanism})" if user else self._mechanism
 

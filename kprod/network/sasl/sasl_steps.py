@@ -166,7 +166,7 @@ class SaslAuthenticateStep(Step):
         return {"auth_bytes": message}
 
     def take(self, body: memoryview) -> bool:
-        """See `Step`; whether the login is over is found when its answer is read."""
+        """See `Step`; whether the login is over is found when its response is read."""
         answer = response_codec(self.api_key, self.version).decode(body, _BOUNDS)
         code, identity = answer["error_code"], self._identity
         if code:

@@ -59,7 +59,7 @@ class SaltedPasswords:
             iterations: Of any number.
 
         Returns:
-            True for few iterations, and for what was derived before.
+            True for few iterations, and for keys derived before.
         """
         return iterations <= QUICK_ITERATIONS_MAX or (salt, iterations) in self._found
 
@@ -90,7 +90,7 @@ class SaltedPasswords:
         return found
 
     def forget(self) -> None:
-        """Drop what was derived."""
+        """Drop the derived keys."""
         self._found, self._of = {}, None
 
     def __repr__(self) -> str:

@@ -1,6 +1,6 @@
 """The forms in which an application may give a bearer token, and what a token says of itself.
 
-A token is never verified here: that is the broker's task. What is read of it is when it ends, and
+A token is never verified here: that is the broker's task. kprod reads when it ends, and
 for an error's text who it is for.
 
 Thread-safety: functions of their arguments.

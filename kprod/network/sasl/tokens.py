@@ -2,7 +2,7 @@
 
 A token is fetched when the first connection needs it, and again in the background from 80 % of its
 life on while there are connections. A fetch that fails leaves the former token in use to its end,
-and is tried again after 1, 2, 4 … 60 s. One that hangs keeps nobody waiting but who has no token.
+and is tried again after 1, 2, 4 … 60 s. One that hangs delays only logins that have no token.
 
 Invariants.
     At most one fetch is under way.
@@ -42,7 +42,7 @@ class TokenStore:
     """Keeps one client's token."""
 
     def __init__(self, provider: object, argument: str, support: LoginSupport) -> None:
-        """Begin without a token; nothing is fetched yet.
+        """Make it without a token; nothing is fetched yet.
 
         Args:
             provider: A function, or an object with a method `token`.
@@ -180,7 +180,7 @@ class TokenStore:
         pause_s = min(1 << min(self._failures, 6), _RETRY_S_MAX)
         self._failures += 1
         self._support.state_log.note(Event.TOKEN_FAILED, reason=str(failure), again_in_s=pause_s)
-        if self._token is not None:  # who has none asks when it connects again
+        if self._token is not None:  # without one, the next connection asks
             self._fetch_later(self._support.timer.now_ms + pause_s * 1_000)
 
     def _fetch_later(self, at_ms: int) -> None:

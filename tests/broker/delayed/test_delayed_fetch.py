@@ -1,11 +1,11 @@
-"""Fetch: when the answer leaves, and with what."""
+"""Fetch: when the response leaves, and with what."""
 
 from kprod.protocol.error_table import ErrorCode
 from tests.broker.world import World, batch, part
 
 
 def test_nothing_to_read_waits_for_the_whole_time() -> None:
-    """With `min_bytes` unmet the answer leaves after `max_wait_ms`, empty and without error."""
+    """With `min_bytes` unmet the response leaves after `max_wait_ms`, empty and without error."""
     world = World()
     client = world.client()
 
@@ -20,7 +20,7 @@ def test_nothing_to_read_waits_for_the_whole_time() -> None:
 
 
 def test_enough_bytes_wake_the_fetch() -> None:
-    """The append that reaches `min_bytes` sends the answer, the one before does not."""
+    """The append that reaches `min_bytes` sends the response, the one before does not."""
     world = World()
     client, producer = world.client(), world.client()
 

@@ -1,4 +1,4 @@
-"""acks=all: when the answer leaves, and with what."""
+"""acks=all: when the response leaves, and with what."""
 
 from kprod.broker import EmbeddedConfig
 from kprod.protocol.error_table import ErrorCode
@@ -13,7 +13,7 @@ def held_world(config: EmbeddedConfig | None = None) -> World:
 
 
 def test_the_answer_waits_for_every_in_sync_replica() -> None:
-    """One follower behind holds the answer and the high watermark back."""
+    """One follower behind holds the response and the high watermark back."""
     world = held_world()
     client = world.client()
 
@@ -35,7 +35,7 @@ def test_acks_1_does_not_wait() -> None:
 
 
 def test_a_lag_in_milliseconds_delays_the_answer() -> None:
-    """A follower that copies 40 ms later lets the answer go 40 ms later, not earlier."""
+    """A follower that copies 40 ms later lets the response go 40 ms later, not earlier."""
     world = World()
     world.cluster.set_follower_lag("orders", 0, 2, 40)
     client = world.client()
@@ -105,7 +105,7 @@ def test_too_few_in_sync_after_the_append() -> None:
 
 
 def test_a_follower_behind_for_too_long_leaves_the_in_sync_set() -> None:
-    """Then the high watermark goes on without it; once caught up it is back."""
+    """Then the high watermark continues without it; once caught up it is back."""
     world = held_world(EmbeddedConfig(replica_lag_time_max_ms=300))
     client = world.client()
 

@@ -123,7 +123,7 @@ class Member:
                 self.join(**fields)
 
     def take_join(self) -> dict[str, Any]:
-        """Take the answer of a join, and what it says about this member."""
+        """Take the response of a join, and what it says about this member."""
         answer = self.take()
         if answer["error_code"] == ErrorCode.NONE:
             self.member_id, self.generation = answer["member_id"], answer["generation_id"]
@@ -187,7 +187,7 @@ class Member:
         return list(self.client.answers().values())
 
     def take(self) -> dict[str, Any]:
-        """The one answer that has come."""
+        """The one response that has come."""
         (answer,) = self.answers()
         return answer
 

@@ -178,7 +178,7 @@ class Coordinator(RuleBasedStateMachine):
             assert offsets == model.offsets
 
     def settle(self) -> None:
-        """Compare the answers that have come."""
+        """Compare the responses that have come."""
         self.model.advance(self.script.world.clock.now_ms() - self.start_ms)
         for number in list(self.open):
             answer = self.peek(number)
@@ -236,7 +236,7 @@ class Coordinator(RuleBasedStateMachine):
         return self.number
 
     def peek(self, number: int) -> dict[str, Any] | None:
-        """The answer of a request, if it has come."""
+        """The response of a request, if it has come."""
         if number not in self.answers:
             found = self.open[number].answers()
             if found:
@@ -245,7 +245,7 @@ class Coordinator(RuleBasedStateMachine):
 
 
 def _comparable(answer: dict[str, Any], expected: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What the model says of an answer of this kind."""
+    """What the model says of a response of this kind."""
     if "generation_id" in answer and len(expected) > 2:
         members = [it["member_id"] for it in answer["members"]]
         return (

@@ -140,7 +140,7 @@ def test_a_new_members_five_minutes() -> None:
 
 
 def test_a_parked_member_needs_no_heartbeat() -> None:
-    """Its session begins again with the answer."""
+    """Its session begins again with the response."""
     script = Script()
     leader, follower = script.stable(2, rebalance_timeout_ms=300_000)
     leader.join()

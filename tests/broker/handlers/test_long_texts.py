@@ -51,7 +51,7 @@ REQUESTS: dict[str, tuple[ApiKey, int, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_text_that_repeats_a_long_name_is_cut_off(name: str) -> None:
-    """The answer has a code and a text that fits, and nothing fails inside."""
+    """The response has a code and a text that fits, and nothing fails inside."""
     world = World()
     client = world.client()
 
@@ -74,7 +74,7 @@ def _texts(answer: Any) -> list[str]:
 
 
 def test_a_handler_that_fails_inside_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With UNKNOWN_SERVER_ERROR; the connection goes on, and the failure is kept."""
+    """With UNKNOWN_SERVER_ERROR; the connection continues, and the failure is kept."""
     world = World()
     client = world.client()
     with monkeypatch.context() as patch:

@@ -35,7 +35,7 @@ def test_topics_are_made_on_demand() -> None:
 
 @pytest.mark.parametrize("version", range(14))
 def test_a_topic_made_on_demand_is_unknown_once(version: int) -> None:
-    """The answer that makes it has no partitions, as Kafka's; the next one describes it."""
+    """The response that makes it has no partitions, as Kafka's; the next one describes it."""
     client = World().client()
     wanted = {"topics": [{"name": "new"}], "allow_auto_topic_creation": True}
 

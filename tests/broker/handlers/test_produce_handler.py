@@ -199,7 +199,7 @@ def test_zstd_needs_version_7() -> None:
 
 
 def test_another_leader_is_told() -> None:
-    """From version 10 the answer names the leader and its address."""
+    """From version 10 the response names the leader and its address."""
     world = World()
     world.cluster.move_leader("orders", 0, to=2)
     client = world.client(0)

@@ -18,7 +18,7 @@ from tests.broker.world import World, batch, part
     ],
 )
 def test_a_fetch_session_begins_or_ends(session_id: int, session_epoch: int, code: int) -> None:
-    """Both are full fetches; there is no session to go on with."""
+    """Both are full fetches; there is no session to continue with."""
     body = {"session_id": session_id, "session_epoch": session_epoch, "topics": []}
 
     answer = World().client().ask(ApiKey.FETCH, 12, body)
@@ -57,7 +57,7 @@ def test_a_partition_twice_in_list_offsets_is_refused() -> None:
 
 
 def test_a_topic_twice_in_metadata_is_described_once() -> None:
-    """The answer is about topics, not about the question."""
+    """The response is about topics, not about the question."""
     body = {"topics": [{"name": "orders"}, {"name": "orders"}]}
 
     (topic,) = World().client().ask(ApiKey.METADATA, 9, body)["topics"]

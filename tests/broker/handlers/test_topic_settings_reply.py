@@ -20,7 +20,7 @@ NEW = {"name": "new", "num_partitions": 2, "replication_factor": 1}
 
 
 def create(client: Client, *entries: dict[str, Any], **fields: Any) -> list[dict[str, Any]]:
-    """Ask for topics; returns the answer of each."""
+    """Ask for topics; returns the response of each."""
     body = {"topics": list(entries), **fields}
     topics: list[dict[str, Any]] = client.ask(ApiKey.CREATE_TOPICS, 7, body)["topics"]
     return topics

@@ -83,7 +83,7 @@ class CrashDisk:
         self.changes: list[tuple[str, Change]] = []
 
     def crash(self) -> None:
-        """Lose what was not synced; then go on."""
+        """Lose what was not synced; then continue."""
         self.stop_at = None
         in_order = self.rng.random() < 0.5
         kept = self.rng.randint(0, len(self.changes)) if in_order else len(self.changes)

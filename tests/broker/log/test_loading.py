@@ -92,7 +92,7 @@ def test_a_log_is_the_same_after_a_restart(place: Place) -> None:
 
 
 def test_the_last_segment_is_cut_at_every_byte(place: Place) -> None:
-    """All whole batches below the cut are there, bit for bit, and nothing else; appends go on."""
+    """All whole batches below the cut are there, bit for bit; appends continue behind them."""
     before = place.contents()
     whole = stored(place.load().log)
     last = max(name for name in before if name.endswith(".log"))

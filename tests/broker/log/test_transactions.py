@@ -119,7 +119,7 @@ def test_a_time_is_not_told_before_its_record_is_committed() -> None:
 
 
 def test_aborted_transactions_are_told_with_their_records() -> None:
-    """Those whose records are in the answer, not others."""
+    """Those whose records are in the response, not others."""
     scene = Scene()
     scene.write(1)
     scene.write(2)

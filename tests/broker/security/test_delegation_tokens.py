@@ -18,7 +18,7 @@ SECURITY = BrokerSecurity(protocol="SASL_PLAINTEXT", users={"alice": "alice-secr
 
 
 def log_in(world: World, token: DelegationToken, extension: str) -> dict[str, Any]:
-    """The last answer of a login by SCRAM-SHA-256, with the arithmetic of RFC 5802."""
+    """The last response of a login by SCRAM-SHA-256, with the arithmetic of RFC 5802."""
     client = world.client()
     client.ask(ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "SCRAM-SHA-256"})
     first = f"n={token.token_id},r=abcdefghijkl{extension}"

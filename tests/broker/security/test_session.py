@@ -178,7 +178,7 @@ def test_nothing_behind_a_wrong_login_is_taken() -> None:
 
 
 def test_a_mechanism_that_is_not_served() -> None:
-    """Those that are go into the answer; names are case-sensitive, as in Kafka."""
+    """Those that are go into the response; names are case-sensitive, as in Kafka."""
     for name in ("GSSAPI", "plain"):
         _, client = open_world(mechanisms=("PLAIN",))
         answer = client.ask(HANDSHAKE, 1, {"mechanism": name})
@@ -231,7 +231,7 @@ def test_an_unknown_user_looks_as_a_known_one() -> None:
 
 
 def test_a_session_that_is_over_takes_a_login_only() -> None:
-    """A new one goes on; any other request closes the connection."""
+    """A new one continues; any other request closes the connection."""
     world, client = open_world(session_lifetime_ms=4_000)
     assert log_in(client)["session_lifetime_ms"] == 4_000
     world.advance(4_000)
@@ -252,7 +252,7 @@ def test_a_request_in_the_middle_of_a_login() -> None:
 
 
 def test_logging_in_again_within_a_second() -> None:
-    """The first time may be at any moment; the next is refused, and the old session goes on."""
+    """The first time may be at any moment; the next is refused, and the old session continues."""
     world, client = open_world(session_lifetime_ms=4_000)
     log_in(client)
     log_in(client)
@@ -265,7 +265,7 @@ def test_logging_in_again_within_a_second() -> None:
 
 
 def test_logging_in_again_where_sessions_do_not_end() -> None:
-    """It is refused, and the session goes on."""
+    """It is refused, and the session continues."""
     world, client = open_world()
     log_in(client)
     world.advance(10_000)

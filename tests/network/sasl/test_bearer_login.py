@@ -147,7 +147,7 @@ class Wordless(Exception):
 
 
 def test_a_provider_whose_error_has_no_text_ends_the_login_only() -> None:
-    """The next login asks it again, and the producer goes on."""
+    """The next login asks it again, and the producer continues."""
     with served() as cluster:
         token, calls = cluster.token("alice"), itertools.count()
 

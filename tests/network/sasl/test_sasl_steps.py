@@ -60,7 +60,7 @@ class Exchange:
         assert not self.answer(ApiKey.API_VERSIONS, api_keys=keys)
 
     def answer(self, api_key: ApiKey, **body: Any) -> bool:
-        """Send the next request, and take this answer to it."""
+        """Send the next request, and take this response to it."""
         assert self.handshake.go_on(print) is Progress.ASK
         request, version = self.handshake.request(7, 0)
         assert request.api_key is api_key

@@ -1,4 +1,4 @@
-"""One client's token: fetched when it is needed, renewed in time, and tried anew when refused."""
+"""One client's token: fetched when it is needed, renewed in time, and tried again when refused."""
 
 import asyncio
 import random
@@ -83,7 +83,7 @@ class World:
         return token
 
     def advance(self, seconds: float) -> None:
-        """Let both clocks go on."""
+        """Let both clocks continue."""
         self.clock.advance(int(seconds * 1_000))
         self.timer.advance(self.clock.now_ms())
 
@@ -147,7 +147,7 @@ def test_a_failure_keeps_the_former_token_to_its_end() -> None:
         world.jobs.finish()
         assert world.store.valid_token() == first
     world.advance(8)
-    assert world.store.valid_token() is None  # expired, and the fetch goes on
+    assert world.store.valid_token() is None  # expired, and the fetch continues
     assert world.noted.count(Event.TOKEN_FAILED) == 4
     world.token()
     world.jobs.finish()
