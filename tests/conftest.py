@@ -3,6 +3,7 @@
 pytest_plugins: list[str] = [
     "pytester",
     "tests.plugins.fresh_build",
+    "tests.plugins.interrupts",
     "tests.plugins.kafka",
     "tests.plugins.kafka_secured",
     "tests.plugins.leaks",

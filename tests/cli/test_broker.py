@@ -10,7 +10,7 @@ import pytest
 
 from kprod import Producer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("interruptible")]
 
 
 @pytest.fixture

@@ -132,6 +132,7 @@ def test_stopping_ends_what_runs_and_begins_no_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     """The copies are removed, what ran is ended, and the exit code says that it is not all."""
     child = subprocess.Popen(

@@ -18,6 +18,8 @@ import pytest
 from kprod.broker import EmbeddedCluster, EmbeddedConfig
 from kprod.protocol.api import ApiKey
 
+pytestmark = pytest.mark.usefixtures("interruptible")
+
 TIMEOUT_S = 90  # ends a broken test, never its rhythm
 EXIT_FLUSH_S = 0.3  # where the broker does not answer
 SLACK_S = 10.0  # of a machine that does other things: past the limit and its half second
