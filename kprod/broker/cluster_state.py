@@ -110,7 +110,8 @@ class ClusterState:
 
     def after(self, delay_ms: int, action: Callable[[], object]) -> None:
         """Run something once, `delay_ms` from now."""
-        self.timer.add(delay_ms, TimerTask(action))
+        # Not from the timer's time: that is of the latest step, and this may be called later.
+        self.timer.add_at(self.clock.now_ms() + delay_ms, TimerTask(action))
 
     def soon(self, action: Callable[[], object]) -> None:
         """Run something once, in the next step."""

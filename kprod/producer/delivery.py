@@ -21,6 +21,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kprod._core.clock import SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config import SenderSettings
 from kprod.errors import BrokerError, Disconnected, KprodError, Purged, own_copy
@@ -52,6 +53,7 @@ from kprod.producer.produce_response import (
     record_errors,
 )
 from kprod.producer.retries import Retries
+from kprod.producer.retry_timer import RetryTimer
 from kprod.producer.split import split
 from kprod.producer.transaction.manager import TransactionManager
 from kprod.protocol.error_table import ErrorCode, error_for
@@ -72,6 +74,7 @@ class Delivery:
         transaction_manager: TransactionManager,
         metadata: Metadata,
         timer: Timer,
+        clock: SystemClock,
         rng: random.Random,
         recorder: Recorder,
     ) -> None:
@@ -83,6 +86,7 @@ class Delivery:
             transaction_manager: Of the producer.
             metadata: Told of new leaders.
             timer: The sender's, for back-off.
+            clock: The sender's; a back-off counts from its present.
             rng: Draws each attempt's jitter, once.
             recorder: Told of responses, retries and failures.
         """
@@ -95,8 +99,7 @@ class Delivery:
             settings,
             accumulator=accumulator,
             metadata=metadata,
-            timer=timer,
-            rng=rng,
+            timer=RetryTimer(settings, timer=timer, clock=clock, rng=rng),
             recorder=recorder,
         )
 

@@ -7,20 +7,16 @@ Thread-safety: the sender's.
 Source: Kafka Sender.maybeSendAndPollTransactionalRequest, for idempotence alone (clients 4.3.1).
 """
 
-import random
-
-from kprod.cluster.backoff import ExponentialBackoff
 from kprod.cluster.refresh_schedule import NEVER_MS
-from kprod.config import SenderSettings
 from kprod.errors import ClosedError
 from kprod.model import Node
 from kprod.network.client import NetworkClient
 from kprod.network.client_request import ClientRequest, Outcome
 from kprod.producer.accumulator import RecordAccumulator
+from kprod.producer.retry_timer import RetryTimer
 from kprod.producer.transaction.manager import TransactionManager, check_producer_id
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import error_for
-from kprod.timer.timer import Timer, TimerTask
 
 
 class ProducerIdRequests:
@@ -28,43 +24,33 @@ class ProducerIdRequests:
 
     __slots__ = (
         "_accumulator",
-        "_backoff",
         "_client",
         "_failures",
         "_is_held_back",
-        "_rng",
         "_timer",
         "_transaction_manager",
     )
 
     def __init__(
         self,
-        settings: SenderSettings,
         transaction_manager: TransactionManager,
         *,
         accumulator: RecordAccumulator,
         client: NetworkClient,
-        timer: Timer,
-        rng: random.Random,
+        timer: RetryTimer,
     ) -> None:
         """Make a collection without requests.
 
         Args:
-            settings: Back-off.
             transaction_manager: Says when an id is wanted, and takes it.
             accumulator: Told when batches may be sent.
             client: Holds the connections.
-            timer: The sender's, for back-off.
-            rng: For jitter.
+            timer: Ends a back-off.
         """
         self._transaction_manager = transaction_manager
         self._accumulator = accumulator
         self._client = client
         self._timer = timer
-        self._rng = rng
-        self._backoff = ExponentialBackoff(
-            initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
-        )
         self._failures = 0
         self._is_held_back = False
 
@@ -126,9 +112,8 @@ class ProducerIdRequests:
             return
         self._transaction_manager.producer_id_rejected()
         self._is_held_back = True
-        wait_ms = self._backoff.wait_ms(self._failures, self._rng)
+        self._timer.start(self._failures, self._release)
         self._failures += 1
-        self._timer.add(wait_ms, TimerTask(self._release))
 
     def _release(self) -> None:
         self._is_held_back = False

@@ -4,10 +4,8 @@ Thread-safety: the sender's thread.
 Source: Kafka Sender.canRetry (clients 4.3.1), KIP-580 for the back-off, KIP-951 for new leaders.
 """
 
-import random
 from functools import partial
 
-from kprod.cluster.backoff import ExponentialBackoff
 from kprod.cluster.metadata import Metadata
 from kprod.config import SenderSettings
 from kprod.errors import KprodError
@@ -16,7 +14,7 @@ from kprod.metrics.recorder import Recorder
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.partition_queue import PartitionQueue
-from kprod.timer.timer import Timer, TimerTask
+from kprod.producer.retry_timer import RetryTimer
 
 _logger = guarded_logger(__name__)
 
@@ -29,11 +27,16 @@ class Retries:
         accumulator: Holds the batches.
         metadata: Knows the leaders.
         timer: Ends a back-off.
-        rng: Draws each attempt's jitter, once.
         recorder: Told of each retry.
     """
 
-    __slots__ = ("_accumulator", "_backoff", "_metadata", "_recorder", "_retries", "_rng", "_timer")
+    __slots__ = (
+        "_accumulator",
+        "_metadata",
+        "_recorder",
+        "_retries",
+        "_timer",
+    )
 
     def __init__(
         self,
@@ -41,19 +44,14 @@ class Retries:
         *,
         accumulator: RecordAccumulator,
         metadata: Metadata,
-        timer: Timer,
-        rng: random.Random,
+        timer: RetryTimer,
         recorder: Recorder,
     ) -> None:
         self._retries = settings.retries
         self._accumulator = accumulator
         self._metadata = metadata
         self._timer = timer
-        self._rng = rng
         self._recorder = recorder
-        self._backoff = ExponentialBackoff(
-            initial_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms
-        )
 
     def are_used_up(self, batch: ProducerBatch) -> bool:
         """Whether the batch was tried as often as `retries` allows."""
@@ -74,9 +72,8 @@ class Retries:
             self._accumulator.mark_ready(queue)  # a new leader need not be spared (KIP-951)
             return
         queue.backoff_count += 1
-        delay_ms = self._backoff.wait_ms(batch.attempts - 1, self._rng)
         backoff_is_over = partial(self._backoff_is_over, queue, queue.backoff_round)
-        self._timer.add(delay_ms, TimerTask(backoff_is_over))
+        self._timer.start(batch.attempts - 1, backoff_is_over)
 
     def _backoff_is_over(self, queue: PartitionQueue, backoff_round: int) -> None:
         if backoff_round == queue.backoff_round:

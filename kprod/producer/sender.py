@@ -37,6 +37,7 @@ from kprod.producer.batch import ProducerBatch
 from kprod.producer.delivery import Delivery
 from kprod.producer.produce_request import ProduceRequest, ProduceTerms
 from kprod.producer.producer_id_requests import ProducerIdRequests
+from kprod.producer.retry_timer import RetryTimer
 from kprod.producer.transaction.manager import TransactionManager
 from kprod.protocol.produce_frame import PartitionRecords, TopicRecords
 from kprod.timer.timer import Timer
@@ -108,12 +109,10 @@ class Sender:
         self._state_log = state_log
         self._snapshot = metadata.snapshot  # whose leaders were told
         self._producer_id_requests = ProducerIdRequests(
-            settings,
             transaction_manager,
             accumulator=accumulator,
             client=client,
-            timer=timer,
-            rng=rng,
+            timer=RetryTimer(settings, timer=timer, clock=clock, rng=rng),
         )
         self._calls: deque[Callable[[], object]] = deque()
 

@@ -193,6 +193,7 @@ def _add_delivery(engine: ProducerEngine, world: Environment) -> None:
         transaction_manager=engine.transaction_manager,
         metadata=engine.metadata,
         timer=engine.timer,
+        clock=world.clock,
         rng=world.rng,
         recorder=engine.recorder,
     )

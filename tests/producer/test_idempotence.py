@@ -539,36 +539,6 @@ def test_a_batch_that_expires_in_flight_stops_its_own_partition_only() -> None:
     assert _transaction_manager(stage.answer().batch) == (1_000, 1, 0)
 
 
-def test_the_longest_of_several_back_offs_counts() -> None:
-    """The head's attempts have grown its wait; a younger batch's shorter one does not end it."""
-    stage = Stage(retry_backoff_ms=100, retry_backoff_max_ms=1_000)
-    stage.fill_pipeline(1)
-    for _ in range(4):
-        stage.answer(CORRUPT)
-        stage.run(1_300)
-    sent = len(stage.history)
-    stage.answer(CORRUPT)
-    stage.run(600)
-    assert len(stage.history) == sent
-    stage.run(700)
-    assert len(stage.history) == sent + 1
-
-
-def test_a_back_off_is_drawn_once() -> None:
-    """However often the sender wakes in between, the retry goes out in the same millisecond."""
-    sent_at_ms = []
-    for step_ms in (1, 7, 500):
-        stage = Stage()
-        stage.fill_pipeline(1)
-        stage.answer(CORRUPT)
-        began_ms = stage.clock.now_ms()
-        for _ in range(500 // step_ms):
-            stage.run(step_ms)
-        sent_at_ms.append(stage.sent_at_ms[-1] - began_ms)
-    assert len(set(sent_at_ms)) == 1
-    assert 80 <= sent_at_ms[0] <= 120
-
-
 def test_nothing_about_the_application_leaves_it_unasked() -> None:
     """No telemetry (KIP-714): a producer asks what it needs to produce, and nothing else."""
     stage = Stage(metadata_max_age_ms=10_000)
