@@ -1,0 +1,213 @@
+"""Records as lines of JSON: `kprod consume` writes them, `kprod produce --json` reads them.
+
+    {"topic": "orders", "partition": 0, "offset": 7, "timestamp": 1700000000000,
+     "timestamp_type": "create", "key": "k", "value": "v", "headers": [["trace", "1"]]}
+
+A key or value is a string where its bytes are UTF-8, `{"base64": "/w=="}` where they are not, and
+null. Headers are pairs in their order; a record may repeat one. `timestamp` is in milliseconds
+since 1970. What was written is read back as the same bytes.
+
+To read, only `value` is needed: a record without one says null. `offset` and `timestamp_type` are
+read past, since a log chooses them itself. Other names are refused: behind one that is misspelt,
+what was meant would be lost.
+
+Thread-safety: functions of their arguments.
+Source: RFC 8259 for JSON, RFC 4648 for base64; the schema is kprod's own.
+"""
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, NoReturn
+
+from kprod.config.quoting import shown
+from kprod.model import Header, Record, TimestampType
+
+INT64_MAX = 2**63 - 1
+INT32_MAX = 2**31 - 1
+_TIMESTAMP_TYPES = {TimestampType.CREATE_TIME: "create", TimestampType.LOG_APPEND_TIME: "append"}
+_BASE64 = "base64"
+_DIGITS_MAX = 20
+# Beyond ASCII's control characters, which JSON escapes, a terminal obeys these.
+_TERMINAL_CONTROLS = re.compile(r"[\x7f-\x9f\u2028\u2029]")
+
+
+class LineRecord(NamedTuple):
+    """A record as a line has it.
+
+    Attributes:
+        value: None for null.
+        key: None for null.
+        headers: In order.
+        topic: None where the line names none.
+        partition: None where the line names none.
+        timestamp_ms: Milliseconds since 1970; None where the line names none.
+    """
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[Header, ...] = ()
+    topic: str | None = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+def format_json_line(
+    topic: str,
+    partition: int,
+    record: Record,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+) -> str:
+    """Write a record.
+
+    Args:
+        topic: Where it was read.
+        partition: Where it was read.
+        record: As it is in the log; a negative timestamp is left out.
+        timestamp_type: Who chose its timestamp.
+
+    Returns:
+        One line, without its end; nothing in it controls a terminal.
+    """
+    line: dict[str, object] = {"topic": topic, "partition": partition, "offset": record.offset}
+    if record.timestamp_ms >= 0:
+        line["timestamp"] = record.timestamp_ms
+        line["timestamp_type"] = _TIMESTAMP_TYPES[timestamp_type]
+    line["key"] = _written(record.key)
+    line["value"] = _written(record.value)
+    line["headers"] = [[name, _written(value)] for name, value in record.headers]
+    text = json.dumps(line, ensure_ascii=False)
+    return _TERMINAL_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def parse_json_line(line: bytes) -> LineRecord:
+    """Read a record.
+
+    Args:
+        line: With or without its end.
+
+    Returns:
+        The record.
+
+    Raises:
+        ValueError: The line is no JSON object of this schema; the text says what is wrong in it.
+    """
+    try:
+        fields = json.loads(line.decode("utf-8"), object_pairs_hook=_object, parse_int=_integer)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"is not UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is no JSON: {error.msg} at character {error.pos}") from None
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    if not isinstance(fields, dict):
+        raise ValueError(f"is no JSON object: {shown(fields)}")  # noqa: TRY004 - of a line's text
+    for name in fields:
+        if name not in _READERS and name not in _PASSED:
+            raise ValueError(f"has a field {shown(name)}; there are {', '.join(_READERS)}")
+    if "value" not in fields:
+        raise ValueError('has no field "value"; a record without one has "value": null')
+    given = {
+        field: read(fields[name], name)
+        for name, (field, read) in _READERS.items()
+        if name in fields
+    }
+    return LineRecord(**given)  # type: ignore[arg-type]  # each reader returns its field's type
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Make an object, unless it has a name twice: one of two values would be lost."""
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"has a field {shown(twice)} twice")
+    return made
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _DIGITS_MAX:
+        raise ValueError(f"has a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _written(content: bytes | None) -> object:
+    if content is None:
+        return None
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return {_BASE64: base64.b64encode(content).decode("ascii")}
+
+
+def _read_bytes(written: object, name: str) -> bytes | None:
+    if written is None:
+        return None
+    if isinstance(written, str):
+        try:
+            return written.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError(f"has half a surrogate pair in {shown(name)}") from None
+    if isinstance(written, Mapping) and list(written) == [_BASE64]:
+        encoded = written[_BASE64]
+        if isinstance(encoded, str):
+            try:
+                return base64.b64decode(encoded, validate=True)
+            except (binascii.Error, ValueError):
+                raise ValueError(f"has broken base64 in {shown(name)}") from None
+    raise ValueError(
+        f'has {shown(written)} as {shown(name)}; write a string, null, or {{"base64": "…"}}'
+    )
+
+
+def _read_headers(written: object, name: str) -> tuple[Header, ...]:
+    if written is None:
+        return ()
+    if not isinstance(written, list):
+        _refuse(written, name, 'a list of pairs, such as [["trace", "1"]]')
+    headers = []
+    for pair in written:
+        if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)):  # noqa: PLR2004
+            _refuse(pair, name, 'pairs of a name and a value, such as ["trace", "1"]')
+        _read_bytes(pair[0], name)  # a name must be UTF-8, too
+        headers.append(Header(pair[0], _read_bytes(pair[1], name)))
+    return tuple(headers)
+
+
+def _read_topic(written: object, name: str) -> str | None:
+    if written is not None and not isinstance(written, str):
+        _refuse(written, name, "a string")
+    return written
+
+
+def _read_partition(written: object, name: str) -> int | None:
+    return _read_number(written, name, INT32_MAX)
+
+
+def _read_timestamp(written: object, name: str) -> int | None:
+    return _read_number(written, name, INT64_MAX)
+
+
+def _read_number(written: object, name: str, highest: int) -> int | None:
+    if written is None:
+        return None
+    if not isinstance(written, int) or isinstance(written, bool) or not 0 <= written <= highest:
+        _refuse(written, name, f"a whole number from 0 to {highest}")
+    return written
+
+
+def _refuse(written: object, name: str, wanted: str) -> NoReturn:
+    raise ValueError(f"has {shown(written)} as {shown(name)}; write {wanted}")
+
+
+_READERS: Mapping[str, tuple[str, Callable[[object, str], object]]] = {
+    "topic": ("topic", _read_topic),
+    "partition": ("partition", _read_partition),
+    "timestamp": ("timestamp_ms", _read_timestamp),
+    "key": ("key", _read_bytes),
+    "value": ("value", _read_bytes),
+    "headers": ("headers", _read_headers),
+}
+_PASSED = frozenset({"offset", "timestamp_type"})

@@ -1,0 +1,93 @@
+"""Lines of JSON: what was written is read back, what is wrong is named."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kprod.cli.json_lines import INT64_MAX, LineRecord, format_json_line, parse_json_line
+from kprod.model import Header, Record, TimestampType
+
+CONTENTS = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)
+NAMES = st.text(max_size=10)
+HEADERS = st.lists(st.builds(Header, NAMES, CONTENTS), max_size=3).map(tuple)
+RECORDS = st.builds(
+    Record, st.integers(0, INT64_MAX), st.integers(0, INT64_MAX), CONTENTS, CONTENTS, HEADERS
+)
+
+
+@given(record=RECORDS, partition=st.integers(0, 2**31 - 1))
+def test_what_was_written_is_read_back(record: Record, partition: int) -> None:
+    """Every byte of key, value and headers; and a line stays one line."""
+    line = format_json_line("orders", partition, record)
+    assert line.isprintable() or not any(ord(it) < 0x20 or 0x7F <= ord(it) <= 0x9F for it in line)
+    assert len(line.splitlines()) == 1
+    assert parse_json_line(line.encode()) == LineRecord(
+        record.value, record.key, record.headers, "orders", partition, record.timestamp_ms
+    )
+
+
+def test_a_line_for_people() -> None:
+    """Text is readable, bytes are base64, null is null."""
+    record = Record(7, 1_700_000_000_000, "ключ".encode(), b"\xff", (Header("h", None),))
+    line = format_json_line("orders", 0, record, TimestampType.LOG_APPEND_TIME)
+    assert line == (
+        '{"topic": "orders", "partition": 0, "offset": 7, "timestamp": 1700000000000,'
+        ' "timestamp_type": "append", "key": "ключ", "value": {"base64": "/w=="},'
+        ' "headers": [["h", null]]}'
+    )
+
+
+def test_no_timestamp_is_left_out() -> None:
+    """A log of the oldest format has none: −1."""
+    fields = json.loads(format_json_line("orders", 0, Record(0, -1, None, b"")))
+    assert "timestamp" not in fields
+    assert "timestamp_type" not in fields
+
+
+def test_only_a_value_is_needed() -> None:
+    """All else has a meaning when it is absent."""
+    assert parse_json_line(b'{"value": "v"}\r\n') == LineRecord(b"v")
+    assert parse_json_line(b'{"value": null, "key": null, "headers": null}') == LineRecord(None)
+
+
+def test_a_terminal_is_not_controlled() -> None:
+    """Not by C1 controls either, which JSON would leave as they are."""
+    record = Record(0, 0, None, "\x9b31m\x7f\x1b\u2028".encode())
+    assert '"value": "\\u009b31m\\u007f\\u001b\\u2028"' in format_json_line("t", 0, record)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (b"", "is no JSON: Expecting value at character 0"),
+        (b'{"value": ', "is no JSON: Expecting value at character"),
+        (b'"v"', "is no JSON object: 'v'"),
+        (b'{"value": "\xff"}', "is not UTF-8 at byte 11"),
+        (b"[" * 100_000, "is nested too deeply"),
+        (b'{"key": "k"}', 'has no field "value"'),
+        (b'{"vlaue": "v"}', "has a field 'vlaue'; there are topic, partition, timestamp, key"),
+        (b'{"value": "v", "value": "w"}', "has a field 'value' twice"),
+        (b'{"value": 1}', "has 1 as 'value'; write a string, null, or"),
+        (b'{"value": {"base64": "?"}}', "has broken base64 in 'value'"),
+        (b'{"value": {"base64": 1}}', "as 'value'; write a string"),
+        (b'{"value": {"base64": "", "x": 1}}', "as 'value'; write a string"),
+        (b'{"value": "\\ud800"}', "has half a surrogate pair in 'value'"),
+        (b'{"value": "", "headers": {}}', "has {} as 'headers'; write a list of pairs"),
+        (b'{"value": "", "headers": [["a"]]}', "has ['a'] as 'headers'; write pairs"),
+        (b'{"value": "", "headers": [["\\udc00", ""]]}', "half a surrogate pair in 'headers'"),
+        (b'{"value": "", "partition": -1}', "write a whole number from 0 to 2147483647"),
+        (b'{"value": "", "partition": true}', "write a whole number"),
+        (b'{"value": "", "timestamp": 1.5}', "has 1.5 as 'timestamp'; write a whole number"),
+        (b'{"value": "", "timestamp": NaN}', "has nan as 'timestamp'"),
+        (b'{"value": "", "timestamp": ' + b"9" * 5_000 + b"}", "has a number of 5000 digits"),
+        (b'{"value": "", "topic": 1}', "has 1 as 'topic'; write a string"),
+    ],
+)
+def test_what_is_wrong_is_named(line: bytes, text: str) -> None:
+    """One error for all of it, short whatever the line has."""
+    with pytest.raises(ValueError, match=re.escape(text)) as caught:
+        parse_json_line(line)
+    assert len(str(caught.value)) < 300
