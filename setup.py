@@ -1,4 +1,4 @@
-"""What is compiled: every `.pyx`, and every `.py` that has a `.pxd` of the same name beside it.
+"""Compiled modules: every `.pyx`, and every `.py` that has a `.pxd` of the same name beside it.
 
 The rule is `tools.built_tree.compiled_modules`, which also knows what each module is compiled from,
 so that a change of a header compiles again whatever includes it.

@@ -1,9 +1,9 @@
 """asyncio: awaited deliveries per second, and one record alone, kprod beside aiokafka.
 
 Rate. One task sends records of 100 bytes, keeps the last 100,000 deliveries, and awaits each of
-them; acks=all, idempotent, linger 5 ms. The broker's end offset must equal what was sent. aiokafka
-runs with `max_batch_size` of 1 MB, which suits it better than its default of 16 KiB here, and
-without idempotence too, where it may keep more requests in flight.
+them; acks=all, idempotent, linger 5 ms. The broker's end offset must equal the records sent.
+aiokafka runs with `max_batch_size` of 1 MB, which suits it better than its default of 16 KiB here,
+and without idempotence too, where it may keep more requests in flight.
 
 One record alone. Each record is sent and awaited when the one before is acknowledged, linger 0.
 

@@ -62,7 +62,7 @@ class DiscardingPath(SendPath, SendHooks):
         self.send = SendMethod(self, None).send
 
     def make_batch(self, queue: PartitionAppender, chain: ChunkChain) -> _Batch:
-        """Discard what is full, then begin another."""
+        """Discard the full batch, then begin another."""
         self.inbox.clear()
         while queue.batches:
             batch = queue.batches.popleft()

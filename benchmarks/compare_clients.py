@@ -1,8 +1,8 @@
 """Sustained rates of Kafka producers, in turn, against three brokers, beside the brokers' limits.
 
 Each run is a process of its own: it sends for at least 30 s and at least 50 times kprod's buffer
-memory, checks every outcome, and counts only if the topic's end offset equals what was sent. Runs
-of different clients alternate, so that a ratio is of one round.
+memory, checks every outcome, and counts only if the topic's end offset equals the records sent.
+Runs of different clients alternate, so that a ratio is of one round.
 
     python benchmarks/compare_clients.py                        all of it: more than an hour
     python benchmarks/compare_clients.py --quick                a glance

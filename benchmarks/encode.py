@@ -3,7 +3,7 @@
 Three questions. What one record costs when each builder's `append` is called from the same Python
 loop. What a whole batch costs, closed, per byte of its records and with each codec. And what
 kprod's calls cost when the loop itself is compiled (`map`, run to its end), the whole send path
-with a future for each record among them, whose drain discards what is full.
+with a future for each record among them, whose drain discards full batches.
 
 CPU time of the calling thread is measured, as everywhere here: neighbours do not stretch it.
 """
@@ -30,7 +30,7 @@ from kprod.compression import compressor
 from kprod.model import Codec
 from kprod.producer.send_rules import SendRules
 
-assert kprod.producer.future is not None  # the import is what is wanted
+assert kprod.producer.future is not None  # the import is the thing measured
 
 BATCH_BYTES = 1_000_000
 BASE_MS = 1_700_000_000_000

@@ -18,7 +18,7 @@ def machine_facts() -> dict[str, Any]:
     """Collect the facts.
 
     Returns:
-        Interpreter, processors, system, load average, versions of what is installed.
+        Interpreter, processors, system, load average, versions of the installed packages.
     """
     cpuinfo = Path("/proc/cpuinfo")
     names = cpuinfo.read_text("utf-8").splitlines() if cpuinfo.exists() else []

@@ -15,9 +15,9 @@ shown with its exact interval (`ratio_interval.py`).
     lone        one record, `result()`, the next one; linger 0
     append      `send` alone, the sender replaced by a drain that discards; by CPU time
 
-Every run but `append` counts only if the topic's end offset equals what was sent. The exit code is
-1 when the whole interval of a case's rate lies below 0.97, and 2 when a run fails. With fewer than
-six pairs there is no interval of 95 %, and nothing is judged.
+Every run but `append` counts only if the topic's end offset equals the records sent. The exit code
+is 1 when the whole interval of a case's rate lies below 0.97, and 2 when a run fails. With fewer
+than six pairs there is no interval of 95 %, and nothing is judged.
 
 Thread-safety: one thread, the caller's.
 """
@@ -209,14 +209,14 @@ def _run_pair(
 
 
 class _Progress:
-    """One line, rewritten before each run: no thread draws beside what is measured."""
+    """One line, rewritten before each run: no thread draws beside the measured run."""
 
     def __init__(self, console: Console, steps: int) -> None:
         self._console, self._steps, self._done = console, steps, 0
         self._began_s = time.perf_counter()
 
     def step(self, pair: int, text: str) -> None:
-        """Say what comes now, and how long all the rest will take."""
+        """Name the next run, and how long all the rest will take."""
         line = f"{self._done} of {self._steps} runs; pair {pair}, {text}"
         if self._done:
             each_s = (time.perf_counter() - self._began_s) / self._done
@@ -277,8 +277,8 @@ def as_json(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
     """Collect what a later reader needs.
 
     Args:
-        plan: What was run.
-        rows: What came of it.
+        plan: The runs.
+        rows: Their results.
 
     Returns:
         A JSON object.

@@ -3,10 +3,10 @@
 Confluent's experiment (Y. Matsuda, 2015): requests arrive as a Poisson process, each watches 3 of
 100 keys and completes after a log-normal time, or at its timeout of 200 ms. Two cases: half of them
 complete within 20 ms (three quarters within 60 ms), or within 200 ms (400 ms). A broker's loop
-drives everything: what has arrived, what completes, the timer, and then a sleep until the next
+drives everything: arrivals, completions, the timer, and then a sleep until the next
 millisecond that has work.
 
-A second part holds the rate and lets the timeout be 200 ms or 30 s: what is held, and at what cost.
+A second part holds the rate and lets the timeout be 200 ms or 30 s: requests held, and their cost.
 Held counts requests that the purgatory keeps alive, live those that are not completed.
 
 Thread-safety: one thread.
@@ -126,7 +126,7 @@ class New:
 
     @property
     def held_count(self) -> int:
-        """What is in lists or in the timer, whichever is more."""
+        """Requests in lists or in the timer, whichever are more."""
         return max(self.purgatory.watched_count // KEYS_EACH, self.purgatory.delayed_count)
 
 

@@ -69,7 +69,7 @@ class Watchers:
         return True
 
     def purge(self) -> None:
-        """Drop what is satisfied."""
+        """Drop satisfied requests."""
         with self.lock:
             self.requests = deque(each for each in self.requests if not each.satisfied)
 
@@ -112,7 +112,7 @@ class OldPurgatory:
         return found
 
     def advance(self, now_ms: int) -> None:
-        """Expire what is due; purge, if enough requests have come since."""
+        """Expire due requests; purge, if enough requests have come since."""
         self.now_ms = now_ms
         while (request := self._poll(now_ms)) is not None:
             request.force_complete()

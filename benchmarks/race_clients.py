@@ -4,9 +4,9 @@ Each client is set up as its own documentation advises for throughput, with the 
 acks=all, idempotent where the client can, linger 5 ms, batches of 1 MB. What that means for each is
 in its docstring.
 
-Who returns futures keeps the last 100,000 of them at least, and looks at each before it is dropped:
-kprod once it is settled, the others wait for it. Who calls back counts the calls, and a failed
-record ends the run.
+A client with futures keeps the last 100,000 of them at least, and looks at each before it is
+dropped: kprod once it is settled, the others wait for it. A client with callbacks counts the calls,
+and a failed record ends the run.
 
 The clock runs from the first record after a warm-up record (so that connections, topic and producer
 id are there) until everything is acknowledged. CPU time is of the whole process in that time, user
@@ -101,7 +101,7 @@ def kprod_futures(load: Load) -> None:
         load.begin()
         while load.goes_on():
             kept.append([send(topic, value) for _ in itertools.repeat(None, BLOCK)])
-            # What is not settled yet is kept on: `buffer_memory` bounds what may be under way.
+            # Unsettled futures are kept: `buffer_memory` bounds how many there can be.
             while len(kept) > BLOCKS_KEPT and kept[0][-1].done():
                 _check(map(failure_of, failures_of(kept.popleft())))
         while kept:

@@ -48,7 +48,7 @@ _LINE = re.compile(r"^(\d+) records sent")
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """What was seen at one line of the tool."""
+    """The observations at one line of the tool."""
 
     at_s: float
     cpu_s: float
@@ -112,7 +112,7 @@ def _run(address: str, topic: str, total: int) -> dict[str, float]:
 
 
 def _watch(tool: subprocess.Popen[str]) -> tuple[list[_Moment], str]:
-    """Look at the tool at each of its lines; returns what was seen, and the last line."""
+    """Look at the tool at each of its lines; returns the observations, and the last line."""
     assert tool.stdout is not None
     moments: list[_Moment] = []
     count, said = 0, ""

@@ -26,7 +26,7 @@ TITLES = {
 
 
 def write_table(report: Report, page: Path) -> None:
-    """Replace what stands between the marks.
+    """Replace the text between the marks.
 
     Args:
         report: Of a race, whole or merged.

@@ -28,7 +28,7 @@ class Interval:
     Attributes:
         low: Its lower end, a sample.
         high: Its upper end, a sample.
-        confidence: The probability that it holds the median, at least what was asked for.
+        confidence: The probability that it holds the median, at least the one asked for.
     """
 
     low: float

@@ -1,8 +1,8 @@
 """Real work: JSON values, keys, partitions and codecs, beside confluent-kafka in turn.
 
 Each run is a process of its own against a librdkafka mock cluster, and counts only if the end
-offsets sum up to what was sent. Runs of the clients alternate, so that a ratio is of one round. The
-second part is kprod's alone: how much of the sender's work is hidden behind the caller's
+offsets sum up to the records sent. Runs of the clients alternate, so that a ratio is of one round.
+The second part is kprod's alone: how much of the sender's work is hidden behind the caller's
 (`hidden_share.py`).
 
     python benchmarks/real_work.py                              JSON of 330 B, 1,000 keys, 12

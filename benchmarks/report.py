@@ -167,7 +167,7 @@ class Report:
         """Add a row of samples that the benchmark took itself.
 
         Args:
-            metric: What was measured.
+            metric: The measured quantity.
             series: The contestant's name.
             samples: At least one.
             baseline: A series that was added before, with the same metric, point and sample count.
@@ -215,10 +215,10 @@ class Report:
             steps: How many will come.
 
         Yields:
-            A function to call before each step, with what comes now.
+            A function to call before each step, with the step's name.
         """
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        # Drawn between the steps only: a refreshing thread would run beside what is measured.
+        # Drawn between the steps only: a refreshing thread would run beside the measured code.
         bar = Progress(
             *columns,
             TimeElapsedColumn(),

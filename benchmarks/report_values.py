@@ -1,4 +1,4 @@
-"""The values of a report: what is measured, one line of the result, and numbers for people.
+"""The values of a report: a measured quantity, one line of the result, and numbers for people.
 
 Thread-safety: immutable values.
 """
@@ -41,7 +41,7 @@ class Metric:
     """A quantity that contestants are compared by.
 
     Attributes:
-        name: As it stands in the table, and as key where a contestant gives several figures.
+        name: As in the table, and as key where a contestant gives several figures.
         unit: Of the samples.
         more_is_better: Says so in the plot; the ratio is a plain quotient either way.
         against: What the points of a curve count: the label of its x axis.
@@ -64,7 +64,7 @@ def row_of(
     """Make the row of one contestant's samples.
 
     Args:
-        metric: What was measured.
+        metric: The measured quantity.
         series: The contestant's name.
         samples: At least one, in the order of the rounds.
         baseline: Name and samples of the series to compare with, in the same order; rounds that

@@ -3,7 +3,7 @@
 A librdkafka mock cluster of three brokers; explicit partitions, round robin; 1 GiB of buffer memory
 and linger 500 ms, so that a batch of each partition has time to gather. Each run is a process of
 its own; runs of few and many partitions alternate. A run counts only if the topic's end offsets sum
-up to what was sent.
+up to the records sent.
 
 Then the same with the default 64 MiB of buffer memory, where what matters is that it completes and
 that memory stays bounded; and the CPU time of a producer that is idle behind 10,000 partitions.

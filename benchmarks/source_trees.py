@@ -1,7 +1,7 @@
 """The two trees that are compared: a directory that is built, or a commit that is checked out.
 
 A commit is checked out into a git worktree below `build/old`, by its full name, and built there
-once; the next run finds it. What is the same in this tree, source for source, is taken over with
+once; the next run finds it. Modules with the same source in this tree are taken over with
 its time instead of being compiled again, so that a commit not far away costs a minute.
 
 Both trees run on this interpreter, beside the same libraries, built by the same compilers.
@@ -89,7 +89,7 @@ def checked_out(commit: str, root: Path) -> Path:
         Where it is.
 
     Raises:
-        NoTree: git refuses, with its reason; or what is checked out was edited.
+        NoTree: git refuses, with its reason; or the checked-out tree was edited.
     """
     tree = root / KEPT_IN / commit[:COMMIT_DIGITS]
     if not (tree / "pyproject.toml").is_file():

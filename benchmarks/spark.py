@@ -45,7 +45,7 @@ SETTINGS = {
     "spark.driver.memory": "4g",
     "spark.ui.enabled": "false",
     # As the docs advise: no check of a batch's bytes for each row, which is a walk over columns.
-    # It concerns what goes to Python alone.
+    # It concerns only the way to Python.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
 }
 TUNED = {"linger.ms": "20", "batch.size": "1000000"}
@@ -74,7 +74,7 @@ _Sink = Callable[["DataFrame", str, str], None]
 
 
 class Shape(NamedTuple):
-    """Rows of one kind, and what is asked of kprod with them.
+    """Rows of one kind, and kprod's options for them.
 
     Attributes:
         columns: Of the Parquet file, as expressions of `id`.
@@ -277,7 +277,7 @@ def _surroundings() -> Generator[tuple[Any, str]]:
 
 @contextlib.contextmanager
 def _topic(servers: str) -> Generator[str]:
-    """A topic of its own for each write, so that none is slower for what was before."""
+    """A topic of its own for each write, so that none is slower for the records before."""
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
     from tests.plugins import kafka_wire  # noqa: PLC0415

@@ -172,7 +172,7 @@ def benchmark(report: Report) -> None:
 
 
 def fire(report: Report, count: int) -> None:
-    """Compare what is added and fired, or mostly cancelled, with that many timers."""
+    """Compare adding and firing, or mostly cancelling, with that many timers."""
     for name, ratio in (("add and fire", 0.0), ("mix: 9 of 10 cancelled", 0.9)):
         report.compare(
             [
@@ -188,7 +188,7 @@ def fire(report: Report, count: int) -> None:
 
 
 def memory(report: Report) -> None:
-    """Compare the memory of what is pending, and of what was."""
+    """Compare the memory of pending timers, and of cancelled ones."""
     pending = report.pick(100_000, 10_000)
     held = Metric("memory of a pending timer", "bytes", more_is_better=False)
     for name, make in RIVALS.items():

@@ -1,6 +1,6 @@
 """What `timer` is compared with: the same three verbs for each way of keeping deadlines.
 
-Each is set up at its best: no wrapper around what is C already, and time that stands still costs it
+Each is set up at its best: no wrapper around C code, and time that stands still costs it
 a C call. `add` takes a delay in its own unit and a callback, `cancel` what `add` gave, `turn` moves
 the time and fires.
 
@@ -34,7 +34,7 @@ class Rival(Protocol):
         """Cancel by the handle."""
 
     def turn(self, now_ms: int) -> None:
-        """Move the time, fire what is due, do the housekeeping that a loop's turn does."""
+        """Move the time, fire due timers, do the housekeeping that a loop's turn does."""
 
     def close(self) -> None:
         """Let go of everything."""
@@ -61,7 +61,7 @@ class Wheel:
 
 
 class CompactingHeap:
-    """`heapq`, which marks what is cancelled and compacts when that is half of it."""
+    """`heapq`, which marks cancelled timers and compacts when they are half of it."""
 
     unit_ms = 1
 
@@ -120,7 +120,7 @@ class CallLater:
         self.loop.time = (now_ms / 1_000).__float__  # type: ignore[method-assign]  # a C call
 
     def turn(self, now_ms: int) -> None:
-        """Run the loop once: it fires, and drops what is cancelled when that is more than half."""
+        """Run the loop once: it fires, and drops cancelled timers when they are more than half."""
         self._stand_at(now_ms)
         self.loop.call_soon(self.loop.stop)
         self.loop.run_forever()

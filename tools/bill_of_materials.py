@@ -1,4 +1,4 @@
-"""The bill of materials that a wheel carries: what is inside of it beside kprod's own code.
+"""The bill of materials that a wheel carries: the code inside of it that is not kprod's own.
 
 PEP 770 gives it a place, `.dist-info/sboms/`. It lists what the wheel *contains*; what an installer
 adds, the required packages, is in the wheel's metadata already. It has no time and no serial

@@ -156,10 +156,10 @@ def orphans(tree: Path) -> list[str]:
 
 
 def build_command(tree: Path, *, jobs: int = 1) -> tuple[Sequence[str], Mapping[str, str]]:
-    """Prepare a build of what is stale in a tree, where the Makefile would build it.
+    """Prepare a build of the stale modules of a tree, where the Makefile would build it.
 
     Args:
-        tree: Gets a file of settings for the build, and later what is built.
+        tree: Gets a file of settings for the build, and later the built modules.
         jobs: Compilers at work at once, at least 1.
 
     Returns:
@@ -178,7 +178,7 @@ def build_command(tree: Path, *, jobs: int = 1) -> tuple[Sequence[str], Mapping[
 
 
 def build(tree: Path, *, jobs: int = 1) -> None:
-    """Build what is stale in a tree.
+    """Build the stale modules of a tree.
 
     Args:
         tree: As for `build_command`.

@@ -1,6 +1,6 @@
 """Write `docs/errors.md` from the tree of errors, the codes and what delivery does with each.
 
-What is known to the code is taken from it; what to do about it is written here. Run by `make docs`;
+The facts known to the code are taken from it; the advice is written here. Run by `make docs`;
 a test compares the page with what this module returns.
 """
 
@@ -101,7 +101,7 @@ _OTHER = (
     "CommitUnknown",
 )
 
-# For what is coming: security and transactions.
+# For coming parts: transactions.
 NOT_RAISED_YET = {
     "TransactionError",
     "AbortableError",
@@ -136,7 +136,7 @@ _CODES = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Allow this client to write to the topic.",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Allow this client idempotent writes.",
     ErrorCode.INVALID_TIMESTAMP: "Correct `timestamp_ms`; the topic bounds it.",
-    ErrorCode.UNSUPPORTED_VERSION: "The broker is too old for what was asked.",
+    ErrorCode.UNSUPPORTED_VERSION: "The broker is too old for the request.",
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: "The topic's format is too old for headers.",
     ErrorCode.POLICY_VIOLATION: "The broker's own policy refuses; its text says why.",
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "The broker has lost records: look at unclean "

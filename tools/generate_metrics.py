@@ -48,7 +48,7 @@ that is shorter. An average or maximum of nothing is NaN. Reading is safe from a
 `close`.
 
 Where the values differ from Kafka's own: compression rates are of bytes, not averages of batches'
-rates; `record-send-total` counts each attempt anew, as there; a batch that fails because the
+rates; `record-send-total` counts each attempt, as there; a batch that fails because the
 producer is closed counts as an error; `record-size-max` is missing, since it would be counted per
 record.
 

@@ -1,8 +1,8 @@
 """Test with the oldest versions of all that kprod asks for: `make lowest`.
 
 A lower bound that nobody has tried is a guess. The lowest versions that `pyproject.toml` allows are
-resolved, for what is required and for every extra but Spark's, which has tests and a pin of its
-own; they are installed in an environment of their own, and what uses them is tested there, with
+resolved, for the required packages and for every extra but Spark's, which has tests and a pin of
+its own; they are installed in an environment of their own, and what uses them is tested there, with
 the tree's own modules.
 
 Thread-safety: a program; it needs a built tree and a package index.

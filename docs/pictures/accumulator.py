@@ -56,7 +56,7 @@ def _draw_senders(drawing: Drawing) -> None:
 
 
 def _draw_queue(drawing: Drawing, top: float, name: str, *, sent: int, waiting: int) -> None:
-    """A queue: what is in flight on the right, the open batch on the left."""
+    """A queue: batches in flight on the right, the open batch on the left."""
     count = sent + waiting + 1
     room = 5
     drawing.words((_QUEUE_LEFT, top - 6), name, size=12, look="mono")

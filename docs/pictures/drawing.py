@@ -30,7 +30,7 @@ Point = tuple[float, float]
 
 
 class Drawing:
-    """A sheet of a fixed size; what is drawn later lies above.
+    """A sheet of a fixed size; later shapes lie above.
 
     Args:
         width: Pixels.

@@ -176,8 +176,8 @@ class AsyncProducer(AsyncSendMethod):
     ) -> SendReceipt:
         """Hand over the rows of a table, as `Producer.send_arrow`, in a thread of its own.
 
-        Cancelled, the call stops soon, at the latest when it has room for its next rows; what was
-        accepted until then is sent.
+        Cancelled, the call stops soon, at the latest when it has room for its next rows; the rows
+        accepted until then are sent.
 
         Args:
             topic: Name of the topic.

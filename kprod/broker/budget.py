@@ -9,7 +9,7 @@ hold anything stays: one response may be larger than all of them together should
 Invariants.
     held_bytes is the sum of what the holders hold, and after each change at most limit_bytes, or
     one holder's.
-    The holders stand in the order of their last progress.
+    The holders are in the order of their last progress.
 
 Thread-safety: the broker's thread.
 Source: kprod's own; Kafka's queued.max.request.bytes bounds requests by muting all connections,
@@ -41,7 +41,8 @@ class MemoryBudget:
 
         Args:
             limit_bytes: Most bytes in total, at least 1.
-            what: What is held, and the setting's name, for the reason that a closed holder is told.
+            what: The held thing, and the setting's name, for the reason that a closed holder is
+                told.
         """
         self._limit_bytes = limit_bytes
         self._what = what

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 WAITING_FRAMES_MAX = 64
 WAITING_BYTES_MAX = 16 << 20
 UNSENT_BYTES_MAX = 1 << 20
-UNAUTHENTICATED_FRAME_BYTES_MAX = 512 << 10  # Kafka's: of whoever has not logged in
+UNAUTHENTICATED_FRAME_BYTES_MAX = 512 << 10  # Kafka's: of a client that has not logged in
 REQUESTS_PER_TURN = 16
 RESPONSE_BYTES_PER_TURN = 256 << 10
 # How much one connection may read in a turn before others come by.
@@ -173,7 +173,7 @@ class Connection:
         self._next()
 
     def hang(self) -> None:
-        """Take no request any more; what comes is read and thrown away."""
+        """Take no request any more; incoming bytes are read and dropped."""
         self._hung = True
         self._frames.clear()
         self._waiting_bytes = 0
@@ -236,7 +236,7 @@ class Connection:
         )
 
     def wake_up(self) -> None:
-        """Go on after the broker was stalled."""
+        """Continue after the broker was stalled."""
         self._write()
         self._pump()
 

@@ -84,7 +84,7 @@ class EmbeddedCluster:  # noqa: PLR0904 - a method for each thing that a test ma
             config: Settings; the defaults are Kafka's where not said otherwise.
             clock: The system's if not given.
             network: TCP if not given.
-            security: What is demanded of clients; nothing if not given.
+            security: The demands on clients; none if not given.
             data_dir: A directory in which everything is kept; without one, all is in memory.
             data_dirs: Several, instead of one: a new partition goes where the fewest are.
             disk: What holds the directories; the operating system's if not given.

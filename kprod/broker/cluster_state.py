@@ -1,4 +1,4 @@
-"""What all brokers of a cluster know: each other, the topics, producer ids, time, who waits.
+"""What all brokers of a cluster know: each other, the topics, producer ids, time, waiting requests.
 
 The brokers of an embedded cluster live in one process and share this one object, as Kafka's
 brokers share what their controller tells them. There is no lag between them.
@@ -50,8 +50,8 @@ class ClusterState:
         log_bytes: Size of all logs.
         logs: Gives partitions their logs.
         groups: Coordinates groups.
-        soon_actions: What is to be run in the next step.
-        security: What is demanded of clients.
+        soon_actions: Actions to run in the next step.
+        security: The demands on clients.
         identities: Users and tokens that may log in.
     """
 
@@ -195,7 +195,7 @@ class ClusterState:
         assignment: list[list[int]] | None = None,
         dry_run: bool = False,
     ) -> Topic:
-        """Make a topic with the cluster's defaults for what is not said.
+        """Make a topic with the cluster's defaults for settings that are not given.
 
         Args:
             name: Legal and free.
@@ -231,7 +231,7 @@ class ClusterState:
         )
 
     def delete_topic(self, name: str) -> None:
-        """Take a topic out and answer those who wait for it.
+        """Take a topic out and answer the requests that wait for it.
 
         Raises:
             Refused: It is unknown.

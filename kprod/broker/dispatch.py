@@ -66,7 +66,7 @@ class Dispatcher:
 
         Args:
             state: The cluster.
-            faults: What is to go wrong.
+            faults: The injected faults.
             notices: Where clients that are wrong are noted.
         """
         self._state = state

@@ -50,7 +50,7 @@ class Engine:
         responses: What they hold of responses that are not written yet.
         notices: Where clients that are wrong are noted.
         security_faults: Those of TLS and of logins.
-        security: What is demanded of clients.
+        security: The demands on clients.
         identities: Users, passwords and tokens.
         tls_context: What connections are encrypted with; None for nothing.
         now_ms: Of the step under way.
@@ -162,7 +162,7 @@ class Engine:
             raise
 
     def step(self, now_ms: int) -> None:
-        """Fire what is due, then read, handle and write what is ready; never waits.
+        """Fire what is due, then read, handle and write whatever is ready; never waits.
 
         Args:
             now_ms: Monotonic milliseconds, not below those of the last step.
@@ -170,7 +170,7 @@ class Engine:
         self.now_ms = now_ms
         self.state.timer.advance(now_ms)
         waiting = self.state.soon_actions
-        # What these put off again, and what is put off from now on, is for the next step.
+        # Actions that these put off, and all that are put off from here on, run in the next step.
         for _ in range(len(waiting)):
             waiting.popleft()()
         if self._network is not None:

@@ -23,7 +23,7 @@ ALWAYS = 2**62
 
 
 class FaultKind(enum.Enum):
-    """What goes wrong."""
+    """The kinds of injected faults."""
 
     FAIL = "answered with an error code"
     DELAY = "answered late"
@@ -42,7 +42,7 @@ class Fault:
     """One armed fault; `skip` and `times` count down.
 
     Attributes:
-        kind: What goes wrong.
+        kind: The kind of fault.
         api_key: The requests it is for.
         skip: Requests to let pass first.
         times: Requests to hit.
@@ -185,7 +185,7 @@ class FaultControl:
             api: Which requests.
             error_code: The protocol's number.
             times: How many, at least 1.
-            handled: Do what was asked first; the client only believes that it failed. A partition
+            handled: Do the request first; the client only believes that it failed. A partition
                 that the broker itself refuses keeps the broker's error.
             **where: Which of them.
         """

@@ -34,7 +34,7 @@ class _Call(Generic[T]):
     def run(self) -> None:
         try:
             self.result = self.function()
-        except Exception as error:  # noqa: BLE001 - it belongs to the caller, who gets it
+        except Exception as error:  # noqa: BLE001 - it is raised in the caller
             self.error = error
         self.done.set()
 

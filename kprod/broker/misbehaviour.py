@@ -1,4 +1,4 @@
-"""Faults carried out: what is done to one request, before it is handled and after.
+"""Faults carried out on one request, before it is handled and after.
 
 A fault that spoils the response is a reply that does something else with it; so handlers know
 nothing of faults, and a response that comes late is spoiled like any other.
@@ -227,10 +227,10 @@ class SpoiledReply:
     __slots__ = ("_after", "_connection", "_faults")
 
     def __init__(self, connection: Connection, faults: Sequence[Fault], after: After) -> None:
-        """Stand before a connection.
+        """Filter the responses of one connection.
 
         Args:
-            connection: Gets what is left of the response.
+            connection: Gets the rest of the response.
             faults: Those of the request.
             after: Runs something after so many milliseconds.
         """

@@ -19,7 +19,7 @@ class Notices:
     __slots__ = ("_after", "_counts")
 
     def __init__(self, after: After) -> None:
-        """Begin with nothing said.
+        """Start with no notice given.
 
         Args:
             after: Runs something after so many milliseconds.

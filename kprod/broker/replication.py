@@ -105,7 +105,7 @@ class Partition:
             nodes: The replicas' brokers, the preferred leader first; at least one.
             config: The topic's.
             log: The partition's own.
-            context: Timer, waiting requests, who is alive.
+            context: Timer, waiting requests, running brokers.
             leader_epoch: The first leader's, or a higher one if the log has it.
         """
         self.name = name
@@ -135,7 +135,7 @@ class Partition:
         """Append a validated batch, or find that it is there already.
 
         Args:
-            batch: What was validated.
+            batch: The validated batch.
             encoded: The same bytes, writable; the log keeps them.
             timestamp_ms: Wall clock, for topics that stamp on append.
             acks: −1 demands enough in-sync replicas before anything is written.

@@ -40,7 +40,7 @@ class Reply(Protocol):
         """Send nothing and never take another request."""
 
     def close(self) -> None:
-        """Close the connection; what was sent before still leaves."""
+        """Close the connection after its unsent responses have left."""
 
     def mute(self, delay_ms: int) -> None:
         """Take no request for a while (KIP-219)."""
@@ -131,7 +131,7 @@ class Request:
         self._send(frame)
 
     def run(self, action: Callable[[], object]) -> None:
-        """Do a part of what was asked; if that fails inside, the request fails."""
+        """Do a part of the request; if that raises, the request fails."""
         try:
             action()
         except Exception as error:  # noqa: BLE001 - whatever it is, one request must not end all

@@ -1,9 +1,9 @@
 """Length-prefixed frames out of a byte stream: bytes in, whole requests out.
 
 The length field is never believed: bytes are received into a scratch buffer that all connections
-share, and a frame's own memory grows by what has arrived. An unfinished frame takes an eighth more
-than its bytes at most, which is how far a bytearray grows ahead of its contents, and nothing is
-written there before it is needed. The second copy of a large frame costs less than zeroing its
+share, and a frame's own memory grows by the bytes that arrived. An unfinished frame takes an eighth
+more than its bytes at most, which is how far a bytearray grows ahead of its contents, and nothing
+is written there before it is needed. The second copy of a large frame costs less than zeroing its
 memory did.
 
 Thread-safety: none; one connection's owner calls it.

@@ -5,7 +5,7 @@ descriptor for another connection, none is accepted until one is closed, or `ACC
 the kernel would report the waiting connection again at once, for as long as it waits.
 
 Invariants.
-    Connections stand in the order of their last activity.
+    Connections are in the order of their last activity.
 
 Thread-safety: the broker's thread.
 """
@@ -98,7 +98,7 @@ class EmbeddedBroker:
         return len(self._connections)
 
     def on_ready(self, *, readable: bool, writable: bool) -> None:  # noqa: ARG002 - a Watcher's
-        """Accept what waits."""
+        """Accept the waiting connections."""
         if not readable or not self.is_running or self.is_stalled:
             return
         for _ in range(_ACCEPTS_PER_TURN):
@@ -147,7 +147,7 @@ class EmbeddedBroker:
             connection.watch()
 
     def resume(self) -> None:
-        """Go on."""
+        """Serve again."""
         self.is_stalled = False
         self._watch()
         for connection in list(self._connections):

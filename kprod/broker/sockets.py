@@ -38,7 +38,7 @@ class Stream(Protocol):
         """The other side's address, for messages."""
 
     def receive_into(self, buffer: memoryview) -> int | None:
-        """Read what is there: bytes read, 0 at the end of the stream, None when nothing is."""
+        """Read without blocking: bytes read, 0 at the end of the stream, None when none came."""
 
     def send(self, pieces: Sequence[memoryview]) -> int:
         """Write at most `PIECES_MAX` pieces; returns how many bytes were taken, maybe 0."""
@@ -75,7 +75,7 @@ class Listener(Protocol):
 
 
 class Watcher(Protocol):
-    """Who is told that a stream or listener is ready."""
+    """Is told that a stream or listener is ready."""
 
     def on_ready(self, *, readable: bool, writable: bool) -> None:
         """Read or write now."""
@@ -90,7 +90,7 @@ class Ready(NamedTuple):
 
 
 class Network(Protocol):
-    """Makes listeners and tells what is ready."""
+    """Makes listeners and reports the ready ones."""
 
     def listen(self, host: str, port: int) -> Listener:
         """Bind a port; 0 for any."""
@@ -104,7 +104,7 @@ class Network(Protocol):
         """Block until something is ready, `wake` is called or the time is over; None: no limit."""
 
     def take_ready(self) -> list[Ready]:
-        """What is ready now; never blocks."""
+        """Return the ready listeners and streams; never blocks."""
 
     def wake(self) -> None:
         """End a `wait`, from any thread."""
@@ -128,7 +128,7 @@ class SocketStream:
         self.peer = peer
 
     def receive_into(self, buffer: memoryview) -> int | None:
-        """Read what is there; a reset connection is one that ended."""
+        """Read without blocking; a reset connection counts as ended."""
         try:
             return self.raw.recv_into(buffer)
         except (BlockingIOError, InterruptedError):

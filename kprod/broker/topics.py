@@ -331,7 +331,7 @@ class TopicRegistry:
         """Take a topic out.
 
         Returns:
-            What was taken out, so that those who wait for its partitions can be told.
+            The removed topic, so that requests that wait for its partitions can be answered.
 
         Raises:
             Refused: The topic is unknown, or the change cannot be written down.

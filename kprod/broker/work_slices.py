@@ -36,7 +36,7 @@ def run_in_slices(
 
 
 class _Slices:
-    """What is left of a request; an object, since a closure that names itself is a cycle.
+    """The rest of a request; an object, since a closure that names itself is a cycle.
 
     A cycle would keep the request, and the frame that it came in, until the next collection.
     """

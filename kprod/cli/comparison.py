@@ -1,4 +1,4 @@
-"""Is what was sent what is there: every record, by partition and offset, key and value.
+"""Compare the sent records with those read: each by partition and offset, key and value.
 
 Thread-safety: one thread.
 """
@@ -14,7 +14,7 @@ class Comparison:
     __slots__ = ("_places", "_sent", "different_count", "surplus_count", "verified")
 
     def __init__(self, sent: Sequence[tuple[bytes, bytes]]) -> None:
-        """Begin with nothing acknowledged.
+        """Start with nothing acknowledged.
 
         Args:
             sent: Key and value of every record, in the order of sending.

@@ -160,8 +160,8 @@ def compare_all(
 
     Args:
         bootstrap_servers: The cluster.
-        topic: What to read, all of it.
-        comparison: Told what is there.
+        topic: The topic to read, all of it.
+        comparison: Gets every record.
         advance: Moves the bar by a number of records.
 
     Returns:

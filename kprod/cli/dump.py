@@ -1,7 +1,7 @@
 """`kprod dump`: print the batches and records of log segments or a topic, as kafka-dump-log does.
 
 Files are read in windows, so a segment of any size takes the memory of a window and its largest
-entry. What is wrong with a log goes to standard error, what is in it to standard output.
+entry. The faults of a log go to standard error, its contents to standard output.
 
 Thread-safety: a command; runs once, in one thread.
 Source: Kafka DumpLogSegments (tools 4.3.1) for fields and texts.
@@ -45,7 +45,7 @@ class DumpStyle(NamedTuple):
     Attributes:
         deep: Records too.
         as_json: One JSON object per entry, instead of lines of text.
-        verify: Check everything, and count what is wrong.
+        verify: Check everything, and count the faults.
     """
 
     deep: bool = False
@@ -151,7 +151,7 @@ def _located(entries: Iterator[LogEntry]) -> Iterator[LocatedEntry]:
 
 
 class LogPrinter:
-    """Prints one log, and what is wrong with it.
+    """Prints one log, and its faults.
 
     Args:
         name: What to call the log: its file name, or topic and partition.
@@ -191,7 +191,7 @@ class LogPrinter:
 
         Args:
             entries: In order.
-            scanner: Where they come from, which knows what is left behind the last.
+            scanner: Their source, which knows the bytes behind the last.
 
         Returns:
             Whether it could be followed to the end and, if that was asked for, nothing is wrong.
@@ -256,7 +256,7 @@ class LogPrinter:
             self._out.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def _print_tail(self, scanner: LogScanner) -> None:
-        """Say what is left behind the last entry: a broker that died left it, or is writing it."""
+        """Report the bytes behind the last entry: a broker that died left it, or is writing it."""
         if not scanner.trailing_bytes:
             return
         if not self._style.as_json:

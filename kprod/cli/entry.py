@@ -1,4 +1,4 @@
-"""Where the command begins: says what is missing, and turns SIGTERM into an orderly end.
+"""The command's entry point: names missing packages, and turns SIGTERM into an orderly end.
 
 Nothing is imported at the top but that: the commands import what they need when they run, so that
 help and shell completion answer at once.

@@ -43,7 +43,7 @@ class LazyGroup(click.Group):
 
         Args:
             ctx: Of the group.
-            args: The command's name, and what is behind it.
+            args: The command's name, and its arguments.
 
         Returns:
             As click has it.
@@ -79,6 +79,6 @@ class LazyGroup(click.Group):
 @click.version_option(package_name="kprod", prog_name="kprod", message="%(prog)s %(version)s")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Produce to Kafka, and look at what is in it."""
+    """Produce to Kafka, and look at its records."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -1,8 +1,8 @@
 """`kprod produce`: send lines to a topic, as `kcat -P` does.
 
 Lines are sent as they come, so a terminal or a pipe that never ends works. Ctrl-C or SIGTERM
-flushes what was handed over, within a limit, and says how much was delivered; another Ctrl-C gives
-up.
+flushes the records handed over, within a limit, and says how much was delivered; another Ctrl-C
+gives up.
 
 Thread-safety: a command; delivery callbacks count on the producer's thread, and the counts are read
 when the producer is closed.
@@ -37,7 +37,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class SendingProducer(Protocol):
-    """What is used of a producer."""
+    """The used part of a producer's interface."""
 
     def send(
         self,
@@ -52,7 +52,7 @@ class SendingProducer(Protocol):
         """Hand a record over."""
 
     def flush(self, timeout: float | None = None) -> int:
-        """Wait for what was sent."""
+        """Wait for the records sent so far."""
 
     def close(self, timeout: float | None = None) -> int:
         """Flush and end."""
@@ -112,7 +112,7 @@ class ProduceOptions(TypedDict):
     default=10.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long Ctrl-C waits for what was handed over.",
+    help="How long Ctrl-C waits for the records handed over.",
 )
 @click.argument("file", default="-", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 def produce(**options: Unpack[ProduceOptions]) -> int:
@@ -175,7 +175,7 @@ class ProduceRun:
 
         Args:
             lines: Without delimiters.
-            flush_timeout_s: How long an interrupted run waits for what was handed over.
+            flush_timeout_s: How long an interrupted run waits for the records handed over.
 
         Returns:
             The exit code.
@@ -261,7 +261,7 @@ def _headers(pairs: Iterable[str]) -> Headers:
 
 
 def _open_producer(options: ProduceOptions) -> SendingProducer:
-    """Make the producer; what is wrong with a setting is the caller's mistake."""
+    """Make the producer; a wrong setting is the caller's mistake."""
     settings: dict[str, object] = {
         "bootstrap.servers": options["bootstrap"],
         "compression.type": options["codec"],

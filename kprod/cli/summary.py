@@ -56,7 +56,7 @@ def summary_lines(
 
     Args:
         sending: How the sending went.
-        comparison: What was read back.
+        comparison: The records read back.
         batch_count: Record batches that were read back.
         topic: Where the records are.
 

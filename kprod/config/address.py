@@ -3,7 +3,7 @@
 No name is resolved here; that takes time and belongs to the network.
 
 Thread-safety: functions of their arguments.
-Source: Kafka's ClientUtils.parseAndValidateAddresses (clients 4.3.1) for what is accepted.
+Source: Kafka's ClientUtils.parseAndValidateAddresses (clients 4.3.1) for the accepted forms.
 """
 
 import ipaddress
@@ -123,7 +123,7 @@ def parse_address(text: str) -> Address:
 
 
 def _with_port(text: str) -> str:
-    """What was meant, most likely: Kafka listens at 9092 unless it is told otherwise."""
+    """Return the address that was meant, most likely: Kafka's default port is 9092."""
     return f"{text if len(text) <= HOST_LENGTH_MAX and text.isprintable() else 'host'}:9092"
 
 

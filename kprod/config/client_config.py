@@ -94,7 +94,7 @@ class ClientConfig:
             "metadata.recovery.rebootstrap.trigger.ms",
             DELAY,
             Group.CLUSTER,
-            "Begin again from `bootstrap_servers` when no broker "
+            "Bootstrap again from `bootstrap_servers` when no broker "
             "has said anything about the cluster for this long.",
             unit="ms",
         ),

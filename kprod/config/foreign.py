@@ -37,7 +37,7 @@ _ON_DELIVERY = "pass on_delivery to send, for each record where it is wanted"
 _LOGGING = "kprod writes to the standard library's logger 'kprod'; configure that"
 _SOCKETS = "kprod makes its own sockets, with TCP_NODELAY and SO_KEEPALIVE; "
 _NO_PROXY = "this version of kprod connects to brokers directly, through no proxy"
-# For whoever takes the settings of security from elsewhere, or does not take them.
+# For parts of kprod that take the security settings from elsewhere, or do not take them.
 _NO_SECURITY = "this version of kprod connects without TLS and SASL only"
 _METRICS = "metrics are always counted and read by producer.metrics() (docs/metrics.md); remove it"
 _NO_TRANSACTIONS = "this version of kprod has no transactions"
@@ -55,7 +55,7 @@ _ANSWERS: MappingProxyType[str, str] = MappingProxyType(
         "linger_ms=0 changes it soonest",
         "message_copy_max_bytes": f"kprod copies a record once, into its batch; {_REMOVE}",
         "receive_message_max_bytes": f"kprod bounds what it reads by itself; {_REMOVE}",
-        "enable_gapless_guarantee": "after a failure kprod goes on with what follows; look at"
+        "enable_gapless_guarantee": "after a failure kprod continues with later records; look at"
         " each outcome, and close the producer where a gap must not be",
         "queuing_strategy": f"records of a partition are always sent in order; {_REMOVE}",
         "msg_order_cmp": f"records of a partition are always sent in order; {_REMOVE}",

@@ -29,7 +29,7 @@ class Kind(Protocol):
         """Return the checked value; `ValueError` says what is wrong."""
 
     def describe(self) -> str:
-        """Return what is accepted, for the configuration page."""
+        """Return a description of the accepted values, for the configuration page."""
 
 
 class Whole(NamedTuple):
@@ -216,7 +216,7 @@ class Function(NamedTuple):
         raise ValueError(msg)
 
     def describe(self) -> str:
-        """Return what is accepted."""
+        """Return a description of the accepted values."""
         named = "".join(f", {name!r}" for name in self.names)
         return f"a callable{named} or None"
 
@@ -240,7 +240,7 @@ class InterceptorList:
         return tuple(value)
 
     def describe(self) -> str:
-        """Return what is accepted."""
+        """Return a description of the accepted values."""
         return "a list of interceptors"
 
 
@@ -258,7 +258,7 @@ class SecretText:
         return Secret(value)
 
     def describe(self) -> str:
-        """Return what is accepted."""
+        """Return a description of the accepted values."""
         return "text (kept secret)"
 
 

@@ -66,7 +66,7 @@ class ProducerConfig(ClientConfig):
             "acks",
             AcksKind(),
             Group.DELIVERY,
-            "Who must have a batch before the broker answers: all in-sync replicas, "
+            "Replicas that must have a batch before the broker responds: all in-sync ones, "
             "the leader alone, or nobody (0: no response, offsets are −1).",
         ),
     )
@@ -88,8 +88,9 @@ class ProducerConfig(ClientConfig):
             TIMEOUT,
             Group.DELIVERY,
             "From `send` to the outcome, at the most. At least `linger_ms` + "
-            "`request_timeout_ms`: what was not set of the three gives way (with a line in the "
-            "log), first the time of a request; a contradiction of what was set is an error.",
+            "`request_timeout_ms`: those of the three that were not set give way (with a line in "
+            "the log), the request timeout first; three set values that contradict each other are "
+            "an error.",
             unit="ms",
         ),
     )

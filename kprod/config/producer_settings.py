@@ -49,8 +49,8 @@ class ProducerSettings(TypedDict, total=False):
     known ones."""
 
     metadata_recovery_rebootstrap_trigger_ms: int
-    """Begin again from `bootstrap_servers` when no broker has said anything about the cluster for
-    this long. In ms."""
+    """Bootstrap again from `bootstrap_servers` when no broker has said anything about the cluster
+    for this long. In ms."""
 
     allow_auto_create_topics: bool
     """Let the broker create an unknown topic, if its own settings allow it."""
@@ -91,8 +91,8 @@ class ProducerSettings(TypedDict, total=False):
     """The socket's receive buffer (SO_RCVBUF); -1 leaves it alone. In bytes."""
 
     acks: Literal["all", -1, 0, 1] | Acks
-    """Who must have a batch before the broker answers: all in-sync replicas, the leader alone, or
-    nobody (0: no response, offsets are -1)."""
+    """Replicas that must have a batch before the broker responds: all in-sync ones, the leader
+    alone, or nobody (0: no response, offsets are -1)."""
 
     enable_idempotence: bool
     """No record twice and none out of order, whatever is retried. Switched off (with a line in the
@@ -100,9 +100,9 @@ class ProducerSettings(TypedDict, total=False):
     error."""
 
     delivery_timeout_ms: int
-    """From `send` to the outcome, at the most. At least `linger_ms` + `request_timeout_ms`: what
-    was not set of the three gives way (with a line in the log), first the time of a request; a
-    contradiction of what was set is an error. In ms."""
+    """From `send` to the outcome, at the most. At least `linger_ms` + `request_timeout_ms`: those
+    of the three that were not set give way (with a line in the log), the request timeout first;
+    three set values that contradict each other are an error. In ms."""
 
     retries: int
     """Attempts after the first; better left alone, as `delivery_timeout_ms` is the limit that means

@@ -60,7 +60,7 @@ def read_settings(
         advice: What to do about a name that the table lacks; None where it has nothing to say.
 
     Returns:
-        Converted values by field name, only of what was given.
+        Converted values by field name, only of the given settings.
 
     Raises:
         ConfigError: Unknown name, wrong value, or two spellings with different values.

@@ -1,7 +1,7 @@
 """What settings owe each other.
 
 One principle: what the application asked for is never changed behind its back. Two wishes that
-contradict each other are an error; a default that stands in the way of a wish gives way, and the
+contradict each other are an error; a default that conflicts with a wish gives way, and the
 log says so.
 
 Thread-safety: functions of their arguments.
@@ -28,7 +28,7 @@ _BACKOFFS = (
 
 
 def settle(given: Mapping[str, object], defaults: Mapping[str, object]) -> dict[str, Any]:
-    """Complete what was given with defaults, and make the whole consistent.
+    """Complete the given settings with defaults, and make them consistent.
 
     Args:
         given: Checked values, by field name.

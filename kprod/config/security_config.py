@@ -1,4 +1,4 @@
-"""The table's third part: whom a client trusts, and who it says it is.
+"""The table's third part: the peers that a client trusts, and its own identity.
 
 Kafka's names and librdkafka's are accepted here, since people paste them from a vendor's page.
 

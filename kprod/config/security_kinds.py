@@ -69,7 +69,7 @@ class HostnameCheck:
         return answers[text]
 
     def describe(self) -> str:
-        """Return what is accepted."""
+        """Return a description of the accepted values."""
         return "True, False; 'https' is True, 'none' and '' are False"
 
 
@@ -92,7 +92,7 @@ class TlsVersionList:
         return tuple(version for version in TLS_VERSIONS if version in names)
 
     def describe(self) -> str:
-        """Return what is accepted."""
+        """Return a description of the accepted values."""
         return "one or both of TLSv1.2, TLSv1.3, as a list or with commas"
 
 
@@ -103,11 +103,11 @@ class TlsContextObject:
 
     def convert(self, value: object) -> object:
         """Return the context; None is none."""
-        library = sys.modules.get("ssl")  # who has a context has loaded it
+        library = sys.modules.get("ssl")  # an application that has a context has loaded it
         if value is not None and (library is None or not isinstance(value, library.SSLContext)):
             raise ValueError(f"must be {self.describe()}, not a value of {type(value).__name__}")
         return value
 
     def describe(self) -> str:
-        """Return what is accepted."""
+        """Return a description of the accepted values."""
         return "an ssl.SSLContext or None"

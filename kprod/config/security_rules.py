@@ -149,7 +149,7 @@ def _refuse_others(mechanism: str, values: Mapping[str, object]) -> None:
 
 def _check_password(protocol: str, values: Mapping[str, object]) -> None:
     for name, what in (
-        ("sasl_plain_username", "who logs in"),
+        ("sasl_plain_username", "the user that logs in"),
         ("sasl_plain_password", "the user's password"),
     ):
         if values[name] is None:

@@ -1,4 +1,4 @@
-"""What is known of one setting besides its default: carried in the table's field metadata.
+"""The facts about one setting besides its default: carried in the table's field metadata.
 
 Thread-safety: immutable.
 """

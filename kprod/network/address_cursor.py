@@ -22,7 +22,7 @@ class SocketAddress(NamedTuple):
     """One thing to connect a socket to.
 
     Attributes:
-        family: `socket.AF_INET`, `AF_INET6` or what a test's door understands.
+        family: `socket.AF_INET`, `AF_INET6` or a family of a test's sockets.
         host: Numeric.
         port: 1 to 65,535.
     """
@@ -61,7 +61,7 @@ class AddressCursor:
     __slots__ = ("_addresses", "_index", "_lost")
 
     def __init__(self) -> None:
-        """Begin with nothing resolved."""
+        """Start with nothing resolved."""
         self._addresses: tuple[SocketAddress, ...] = ()
         self._index = 0
         self._lost: SocketAddress | None = None

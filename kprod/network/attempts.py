@@ -34,7 +34,7 @@ _Address = tuple[str, int]
 
 
 class _Failures:
-    """What is known of one address."""
+    """The past failures of one address."""
 
     def __init__(self) -> None:
         self.count = 0  # attempts in a row that failed
@@ -48,7 +48,7 @@ class ConnectionAttempts:
     """The attempts of one client."""
 
     def __init__(self, settings: NetworkSettings, rng: random.Random) -> None:
-        """Begin with no address tried.
+        """Start with no address tried.
 
         Args:
             settings: Back-offs.

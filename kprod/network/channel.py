@@ -1,5 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
-"""One connection's two directions: frames waiting to go out, frames cut from what comes in.
+"""One connection's two directions: frames to write, and frames cut from incoming bytes.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
@@ -111,7 +111,8 @@ class Channel:
             buffer: Scratch, at least one byte; shared by all channels of a thread.
 
         Returns:
-            The frames completed by what has arrived; `reader.error` says whether junk followed.
+            The frames completed by the bytes that arrived; `reader.error` says whether junk
+            followed.
 
         Raises:
             OSError: The connection is gone.
@@ -130,7 +131,7 @@ class Channel:
             return self.reader.feed(arrived)
 
     def peek(self, buffer: bytearray) -> Frame | None:
-        """Look at what has arrived, and leave it there.
+        """Look at the bytes that have arrived, and leave them there.
 
         Args:
             buffer: As for `receive`.
@@ -155,7 +156,7 @@ class Channel:
         self.transport.read_into(buffer, count_bytes)
 
     def close(self) -> None:
-        """Close the transport and let go of what was not written."""
+        """Close the transport and drop the unwritten bytes."""
         self._outbox.clear()
         self.transport.close()
 

@@ -281,7 +281,7 @@ class NetworkClient:
 
     @property
     def waker(self) -> Callable[[], object]:
-        """As `wakeup`, of built-ins only, for one who knows that `poll` sleeps; see `Selector`."""
+        """As `wakeup`, of built-ins only, for threads that know `poll` to sleep; see `Selector`."""
         return self._context.io.selector.waker
 
     def disconnect(self, node_id: int) -> None:

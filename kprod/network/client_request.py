@@ -62,8 +62,8 @@ class Outcome:  # noqa: B903 - those would be made by Python code
 class ClientRequest:
     """One request to one node.
 
-    Who has its bytes elsewhere already, or reads its responses more often than others are read,
-    derives from it.
+    A request whose bytes are elsewhere already, or whose responses are read more often than
+    others, is a subclass.
 
     Attributes:
         node_id: Which node.
@@ -74,7 +74,7 @@ class ClientRequest:
         expects_response: False when the broker will send none (Produce with acks=0); the request is
             then complete when it is written.
         timeout_ms: From `send` to the response, at least 1; None for `request_timeout_ms`.
-        bounds: How much the response may hold, by what was asked; None for `ANSWER_BYTES`.
+        bounds: How much the response may hold, by the request; None for `ANSWER_BYTES`.
         check: Given the response's fields; raises RemoteProtocolError for values that a broker
             cannot mean, which ends the connection. None accepts all.
     """
@@ -142,7 +142,7 @@ class ClientRequest:
             Its fields, a dict.
 
         Raises:
-            RemoteProtocolError: It is no such answer, or holds more than what was asked.
+            RemoteProtocolError: It is no such response, or holds more than was asked for.
         """
         _, body_offset = decode_response_header(self.api_key, version, frame)
         codec = response_codec(self.api_key, version)
@@ -187,7 +187,7 @@ def encoding_error(request: ClientRequest, cause: Exception) -> KprodError:
 
     Args:
         request: Of which nothing was written.
-        cause: What was raised.
+        cause: The error raised.
 
     Returns:
         Retriable after a MemoryError, since memory comes free again.

@@ -76,7 +76,7 @@ class NodeConnection:
     """
 
     def __init__(self, node: Node, context: ConnectionContext) -> None:
-        """Begin disconnected.
+        """Start disconnected.
 
         Args:
             node: Where to.
@@ -112,7 +112,7 @@ class NodeConnection:
         )
 
     def connect(self, now_ms: int) -> None:
-        """Begin an attempt; the caller asked `state.can_connect`.
+        """Start an attempt; the caller asked `state.can_connect`.
 
         Args:
             now_ms: Monotonic.
@@ -122,7 +122,7 @@ class NodeConnection:
         self._setup.begin(allowed_ms, now_ms)
 
     def on_resolution(self, resolution: Resolution, now_ms: int) -> None:
-        """Go on with the addresses of the node's name, if they are awaited.
+        """Continue with the addresses of the node's name, if they are awaited.
 
         Args:
             resolution: For this node's host and port.
@@ -302,7 +302,7 @@ class NodeConnection:
         return fields
 
     def _note_written(self, channel: Channel, now_ms: int) -> None:
-        """Watch for what is awaited now; complete what was awaited no longer than this."""
+        """Update the selector's interest; complete requests that expect no response."""
         events = EVENT_READ | EVENT_WRITE if channel.has_output else EVENT_READ
         self.watch(events)
         newest = self.requests.newest

@@ -84,7 +84,7 @@ def system_io(settings: NetworkSettings) -> NetworkIO:
 
 
 class ConnectionListener(Protocol):
-    """Who hears of connections coming and going."""
+    """Receives the connections' changes of state."""
 
     def on_connection_ready(self, node: Node) -> None:
         """Requests may be sent to a node."""

@@ -52,7 +52,7 @@ class ConnectionOwner(Protocol):
         """Let the selector report these events."""
 
     def begin_check(self, now_ms: int) -> None:
-        """Go on: the connection stands."""
+        """Continue: the connection is established."""
 
     def drop(self, error: KprodError, now_ms: int) -> None:
         """Give up the attempt because of an error."""
@@ -108,7 +108,7 @@ class ConnectionSetup:
         self._open(now_ms)
 
     def on_resolution(self, resolution: Resolution, now_ms: int) -> None:
-        """Go on with the addresses of the node's name, if they are awaited.
+        """Continue with the addresses of the node's name, if they are awaited.
 
         Args:
             resolution: For this node's host and port.

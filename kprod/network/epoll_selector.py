@@ -66,7 +66,7 @@ class EpollSelector:
         """See `Selector.unregister`."""
         descriptor = watched.fileno()
         del self._owners[descriptor]
-        with contextlib.suppress(OSError):  # the kernel forgets what is closed
+        with contextlib.suppress(OSError):  # the kernel forgets closed descriptors
             self._epoll.unregister(descriptor)
 
     def select(self, timeout_ms: int) -> list[tuple[Any, int]]:

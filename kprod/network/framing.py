@@ -42,7 +42,7 @@ class FrameReader:
     """Cuts a stream into frames."""
 
     def __init__(self, *, bytes_max: int = RESPONSE_BYTES_MAX) -> None:
-        """Begin at a frame's border.
+        """Start at a frame's border.
 
         Args:
             bytes_max: The longest frame to accept; may be changed between frames.
@@ -62,7 +62,7 @@ class FrameReader:
         """Take in bytes that are one frame and nothing else: most often they are.
 
         Args:
-            buffer: Begins with what has arrived; copied.
+            buffer: Begins with the bytes that arrived; copied.
             count_bytes: How many bytes have.
 
         Returns:
@@ -76,7 +76,7 @@ class FrameReader:
         """Take in bytes.
 
         Args:
-            view: What has arrived, of any length; copied.
+            view: The bytes that arrived, of any length; copied.
 
         Returns:
             The frames that are now complete, without their lengths. Look at `error` afterwards.

@@ -38,7 +38,7 @@ class InFlightRequest:
         correlation_id: int,
         now_ms: int,
     ) -> None:
-        """Note what was sent.
+        """Keep the facts of a sent request.
 
         Args:
             request: The caller's.
@@ -66,7 +66,7 @@ class InFlightRequests:
     """The requests of one connection."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start with none."""
         self._requests: deque[InFlightRequest] = deque()
 
     def __len__(self) -> int:
@@ -151,7 +151,7 @@ class InFlightRequests:
             request.frame.written_bytes = max(request.frame.written_bytes, 1)
 
     def take_written_without_response(self) -> list[InFlightRequest]:
-        """Take out what is complete because it was written.
+        """Take out the requests that are complete because they were written.
 
         Returns:
             In the order of sending; most often none or one.

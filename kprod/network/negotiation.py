@@ -51,7 +51,7 @@ class Negotiation:
     __slots__ = ("version",)
 
     def __init__(self) -> None:
-        """Begin with the newest version."""
+        """Start with the newest version."""
         self.version = SUPPORTED[ApiKey.API_VERSIONS][1]
 
     def request_body(self) -> dict[str, Any]:

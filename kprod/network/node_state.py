@@ -83,7 +83,7 @@ class NodeState:
     """One node's state, its failures and its deadlines."""
 
     def __init__(self, settings: NetworkSettings, rng: random.Random) -> None:
-        """Begin disconnected, free to connect.
+        """Start disconnected, free to connect.
 
         Args:
             settings: Back-offs and time-outs.

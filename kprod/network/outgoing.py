@@ -42,7 +42,7 @@ class OutgoingFrame:
     """The pieces of one request and a position in them."""
 
     def __init__(self, pieces: list[Piece]) -> None:
-        """Begin at the first byte.
+        """Start at the first byte.
 
         Args:
             pieces: Contiguous, with one-byte items, unchanged until the frame is dropped. The
@@ -85,7 +85,7 @@ class OutgoingFrame:
         """Note that the socket took bytes.
 
         Args:
-            count_bytes: As the socket said, from 0 to what was handed to it.
+            count_bytes: As the socket said, from 0 to the count that was handed to it.
         """
         self.written_bytes += count_bytes
         if self.written_bytes >= self.size_bytes:

@@ -1,9 +1,9 @@
-"""Where a reader stands in one partition, from "nothing known" to "read to the end".
+"""A reader's position in one partition, from "nothing known" to "read to the end".
 
     start unknown → end unknown → reading → finished
 
-A log may lose its beginning while it is read; then both ends are asked for again, and reading goes
-on at the new beginning. What was read is never read again.
+A log may lose its beginning while it is read; then both ends are asked for again, and reading
+continues at the new beginning. Records are never read twice.
 
 Thread-safety: one thread.
 Source: Kafka's protocol guide for ListOffsets' special timestamps.
@@ -36,7 +36,7 @@ class ReadingPosition:
     )
 
     def __init__(self, partition: int) -> None:
-        """Begin with nothing known.
+        """Start with nothing known.
 
         Args:
             partition: 0-based.
@@ -44,7 +44,7 @@ class ReadingPosition:
         self.partition = partition
         self.start_offset: int | None = None  # of the log
         self.end_offset: int | None = None  # of the log, when it was first asked for
-        self.next_offset = 0  # what was read ends here
+        self.next_offset = 0  # behind the last record read
         self.failures = 0  # in a row
         self.retry_at_ms = 0
 
@@ -77,7 +77,7 @@ class ReadingPosition:
         """Note that everything below an offset was read, or is not there.
 
         Args:
-            next_offset: May be below what was noted before; then nothing changes.
+            next_offset: May be below the noted one; then nothing changes.
         """
         self.next_offset = max(self.next_offset, next_offset)
         self.failures = 0
@@ -100,7 +100,7 @@ class ReadingPosition:
         self.advance(last_offset_of(entry) + 1)
 
     def begin_again(self) -> None:
-        """Ask for both ends again: the log no longer has what was asked for."""
+        """Ask for both ends again: the log no longer has the requested offset."""
         self.start_offset = self.end_offset = None
 
 

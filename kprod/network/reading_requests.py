@@ -1,4 +1,4 @@
-"""The two questions of a reader: where does a partition begin and end, and what is in it.
+"""The two questions of a reader: where a partition begins and ends, and its records.
 
 Thread-safety: functions of their arguments.
 Source: ListOffsetsRequest.json and FetchRequest.json (kafka-clients 4.3.1).
@@ -80,7 +80,7 @@ def fetch_body(
     bytes_max: int,
     partition_bytes_max: int,
 ) -> dict[str, Any]:
-    """Ask for what comes next in some partitions; the first is served first.
+    """Ask for the next records of some partitions; the first is served first.
 
     Args:
         topic: Its name.

@@ -24,7 +24,7 @@ class Rebootstraps:
     __slots__ = ("_allowed_at_ms", "_nodes", "_pause_ms")
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start with none."""
         self._nodes: Mapping[int, Node] | None = None  # that the newest one gave up
         self._allowed_at_ms = 0
         self._pause_ms = FIRST_PAUSE_MS

@@ -1,7 +1,7 @@
 # cython: annotation_typing=False, nonecheck=True
 """Names into addresses, off the client's thread: a slow name server must not delay a batch.
 
-The client asks, continues, and collects what has come in on a later turn; `wakeup` ends its sleep
+The client asks, continues, and collects the responses in a later turn; `wakeup` ends its sleep
 when something has. Threads live only while there are names to look up.
 
 Invariants.
@@ -43,7 +43,7 @@ class Resolution(NamedTuple):
 
 
 class Resolver(Protocol):
-    """The door to name resolution."""
+    """The interface to name resolution."""
 
     def request(self, host: str, port: int) -> None:
         """Ask for a name's addresses; never blocks.
@@ -54,10 +54,10 @@ class Resolver(Protocol):
         """
 
     def take(self) -> list[Resolution]:
-        """Collect what has come in since the last call; never blocks."""
+        """Collect the addresses found since the last call; never blocks."""
 
     def close(self) -> None:
-        """Forget what was asked; a lookup that is under way ends on its own."""
+        """Forget the questions; a lookup that is under way ends on its own."""
 
 
 class ThreadResolver:
@@ -88,8 +88,8 @@ class ThreadResolver:
         try:
             threading.Thread(target=self._run, name="kprod-resolver", daemon=True).start()
         except RuntimeError:
-            # No more threads, or an interpreter that is ending and gives none: what is unsent then
-            # has a few seconds left, and to wait for the name is its only chance.
+            # No more threads, or an interpreter that is ending and gives none: unsent records then
+            # have a few seconds left, and to wait for the name is its only chance.
             self._run()
 
     def take(self) -> list[Resolution]:

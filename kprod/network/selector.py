@@ -2,13 +2,13 @@
 
 Waking is a byte written to a socket pair, and nothing else is shared between the threads. To spare
 the system call while the client is awake would need a lock, and a signal handler that waits for
-the client may come in while its thread holds it. Sending threads, who are many, know whether the
-client sleeps and call `waker` only then.
+the client may come in while its thread holds it. Sending threads, of which there are many, know
+whether the client sleeps and call `waker` only then.
 
 Invariants.
     A `wakeup` after a `select` returned ends the next `select` at once.
     All bytes in the socket pair end one `select`, which takes them out.
-    What is written to in order to wake is open for as long as anybody can write to it.
+    The descriptor that wakes it stays open for as long as any thread can write to it.
 
 Thread-safety: `wakeup` and `waker` from any thread; the rest belongs to the client's thread.
 Source: Kafka's Selector.wakeup; socketpair(2). A TCP emulation of the pair is never used
@@ -39,14 +39,14 @@ class Watched(Protocol):
 
 
 class Selector(Protocol):
-    """The door to readiness."""
+    """The interface to readiness."""
 
     @property
     def can_pause(self) -> bool:
         """Whether `modify` takes `EVENT_NONE`, also from another thread during a `select`."""
 
     def register(self, watched: Watched, events: int, owner: Any) -> None:  # noqa: ANN401
-        """Begin to watch.
+        """Start to watch.
 
         Args:
             watched: Not watched yet.

@@ -36,7 +36,7 @@ FIRST_VERSION: Final[Mapping[ApiKey, int]] = MappingProxyType(
 
 
 def told_throttle_ms(body: Mapping[str, Any]) -> int:
-    """Read a response's throttle time, whoever has to wait.
+    """Read a response's throttle time, for client or broker to wait.
 
     Args:
         body: The decoded response.

@@ -1,7 +1,7 @@
 """What went wrong in TLS, in words that name the setting to change.
 
-OpenSSL's texts change with its version, so errors are told apart by type, code and reason; what is
-not known here keeps OpenSSL's text.
+OpenSSL's texts change with its version, so errors are told apart by type, code and reason; an
+unknown one keeps OpenSSL's text.
 
 Thread-safety: functions of their arguments.
 Source: RFC 8446 section 6.2 for alerts; X509_verify_cert_error_string(3) for codes.

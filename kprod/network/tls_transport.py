@@ -40,7 +40,7 @@ class TlsTransport:
         Args:
             below: Connecting; carries ciphertext.
             context: As the client's settings ask for.
-            peer: Who must be at the other end.
+            peer: The identity that the other end must have.
         """
         self._below = below
         self._peer = peer
@@ -72,7 +72,7 @@ class TlsTransport:
         self._below.finish_connect()
 
     def shake_hands(self, buffer: bytearray) -> int:
-        """Go on with the handshake.
+        """Continue the handshake.
 
         Args:
             buffer: Scratch.
@@ -139,7 +139,7 @@ class TlsTransport:
         return count_bytes
 
     def peek_into(self, buffer: bytearray) -> int | None:  # noqa: ARG002 - a Transport's
-        """See `Transport.peek_into`; what has arrived is ciphertext."""
+        """See `Transport.peek_into`; the bytes that arrived are ciphertext."""
         return None
 
     def close(self) -> None:

@@ -233,7 +233,7 @@ class TopicReader:
             )
 
     def _turn(self) -> None:
-        """Ask whoever is idle, then take in what comes."""
+        """Ask every idle broker, then take in the responses."""
         if self._error is not None:
             raise self._error
         now_ms = self._clock.now_ms()
@@ -246,7 +246,7 @@ class TopicReader:
         self._client.poll(_TURN_MS, now_ms)
 
     def _by_leader(self, now_ms: int) -> dict[Node, list[ReadingPosition]]:
-        """Sort what is not finished by whom to ask; a missing leader is asked for."""
+        """Sort unfinished partitions by leader; a missing leader is asked for."""
         by_leader: dict[Node, list[ReadingPosition]] = {}
         held = {position.partition for position, _ in self._arrived}
         for position in self._positions:

@@ -66,7 +66,7 @@ class Transport(Protocol):
 
         Args:
             buffer: Filled from its beginning.
-            bytes_max: What is beyond is left unread; at least 1.
+            bytes_max: Further bytes are left unread; at least 1.
 
         Returns:
             Bytes read; 0 when the peer has closed; None when nothing has arrived.
@@ -138,7 +138,7 @@ class PlainTransport:
 def connect_plain(
     address: SocketAddress, *, send_buffer_bytes: int = -1, receive_buffer_bytes: int = -1
 ) -> PlainTransport:
-    """Begin a TCP connection.
+    """Start a TCP connection.
 
     Args:
         address: Where to.

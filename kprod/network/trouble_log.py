@@ -38,7 +38,7 @@ class TroubleLog:
     __slots__ = ("_attempts", "_listeners_known", "_next_ms", "_pause_ms", "_state_log")
 
     def __init__(self, state_log: StateLog) -> None:
-        """Begin without trouble.
+        """Start without trouble.
 
         Args:
             state_log: Where lines go.

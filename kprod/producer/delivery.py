@@ -264,7 +264,7 @@ class Delivery:
         """The oldest batch does not fit the broker's log: the partition's sequences are broken.
 
         It gets another sequence in the next epoch, if no batch up to the last of unknown fate
-        stands in the way: those could come out of order, or twice, and so they fail.
+        is outstanding: those could come out of order, or twice, and so they fail.
         """
         queue = batch.queue
         doomed_count = queue.unknown_fate_count

@@ -208,8 +208,9 @@ def append_time_ms(batch: ProducerBatch, log_append_time_ms: int) -> int:
     Returns:
         Milliseconds since 1970; −1 if its records keep their own times.
     """
-    # To a batch that it has already the broker answers with the greatest time in it, whoever
-    # stamped it (Kafka UnifiedLog.append): after a retry that time says nothing.
+    # To a batch that it has already the broker answers with the greatest time in it,
+    # whether client or broker stamped it (Kafka UnifiedLog.append): after a retry that time says
+    # nothing.
     if batch.attempts > 1 and log_append_time_ms == batch.builder.max_timestamp_ms:
         return -1
     return log_append_time_ms

@@ -5,8 +5,8 @@ name. Queues are never thrown away, since each keeps its partition's sequences: 
 forgot them would begin at 0 again, and brokers would drop new records as ones they have.
 
 Fewer partitions are believed only when the topic has another id. With the same id they are the
-answer of a broker that lags behind; without ids (old brokers) new records keep away, and what is
-queued waits for its delivery deadline.
+response of a broker that lags behind; without ids (old brokers) new records keep away, and
+queued ones wait for its delivery deadline.
 
 A topic created again knows nothing of this producer, and a partition that does not know a producer
 takes any first sequence. So sequences just continue; but as with a new leader nothing is sent until

@@ -34,7 +34,7 @@ class BadRowLimits:
         Args:
             bad_count: Rows left out so far.
             row_count: Rows read so far, those among them.
-            faults: What is wrong with them, for the error's text.
+            faults: Their faults, for the error's text.
 
         Raises:
             TooManyBadRows: A limit is exceeded.

@@ -203,7 +203,7 @@ class AtLeastOnce:
             _logger.warning("No report in %s: %s", self._options.report_path, error.strerror)
 
     def abort(self, messages: Messages, batch_id: int | None) -> None:
-        """Say what is in the topics all the same.
+        """Report the records that are in the topics all the same.
 
         Args:
             messages: One per task; None for one that did not finish.

@@ -5,7 +5,7 @@ named by where it lies, and read there. Nothing but this data source does that: 
 takes every value as it stands.
 
 Invariants.
-    What was read here is never part of an error's text: `scrub` replaces it by three stars.
+    A value read here is never part of an error's text: `scrub` replaces it by three stars.
 
 Thread-safety: functions of their arguments, of the environment and of files.
 """

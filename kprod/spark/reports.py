@@ -20,7 +20,7 @@ def append_report(path: str | os.PathLike[str], report: WriteReport) -> None:
 
     Args:
         path: The file; made if it is not there.
-        report: What was written.
+        report: The report of the write.
 
     Raises:
         OSError: It cannot be written to.
@@ -49,7 +49,7 @@ def writes(path: str | os.PathLike[str]) -> Iterator[WriteReport]:
 
 
 class ReportTail:
-    """Reads what was added to a file of reports since it was last asked.
+    """Reads the reports added to a file since it was last asked.
 
     Args:
         path: What the option `report.path` named; it need not be there yet.

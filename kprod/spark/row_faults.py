@@ -20,7 +20,7 @@ __all__ = ["RejectedRows", "RowFault", "fault_text", "reject"]
 
 
 class RowFault(enum.Enum):
-    """Why a row can never be a record; the value stands in reports and dead letters."""
+    """Why a row can never be a record; the value is used in reports and dead letters."""
 
     NULL_TOPIC = "null topic"
     ILLEGAL_TOPIC = "illegal topic"
@@ -68,7 +68,7 @@ def reject(rows: Any) -> tuple[Any, list[RejectedRows]]:
 
 
 def fault_text(fault: RowFault, row: dict[str, Any]) -> str:
-    """Say in one sentence what is wrong with a row that `reject` found.
+    """Say in one sentence why `reject` found a row bad.
 
     Args:
         fault: Its fault.

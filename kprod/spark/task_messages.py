@@ -53,7 +53,7 @@ class BadRow(NamedTuple):
 
     Attributes:
         reason: A value of `kprod.spark.row_faults.RowFault`.
-        error: What is wrong with this row, in a sentence.
+        error: This row's fault, in a sentence.
         key: The start of its key; None where it has none.
     """
 

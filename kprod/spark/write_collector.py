@@ -3,7 +3,7 @@
     prometheus_client.REGISTRY.register(WriteCollector("/var/log/trips.writes"))
 
 It runs where the file is, on the driver's machine, in the query's own process or beside it. Each
-scrape reads what was added to the file.
+scrape reads the reports added to the file.
 
 Thread-safety: any thread.
 Source: prometheus_client's custom collectors.
@@ -52,7 +52,7 @@ class WriteCollector(Collector):
         self._lock = threading.Lock()  # guards: all of the above
 
     def collect(self) -> Iterator[Metric]:
-        """Read what is new, and give the sums.
+        """Read new reports, and give the sums.
 
         Yields:
             Every counter, and gauges of the last write once there was one.

@@ -47,7 +47,7 @@ class WriteListener(StreamingQueryListener):
         """
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: ARG002, N802 - Spark's names
-        """Hand over what was committed.
+        """Hand over the committed write's report.
 
         Args:
             event: Of Spark.
@@ -62,7 +62,7 @@ class WriteListener(StreamingQueryListener):
         """
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: ARG002, N802 - Spark's names
-        """Hand over what was committed last.
+        """Hand over the last committed write's report.
 
         Args:
             event: Of Spark.

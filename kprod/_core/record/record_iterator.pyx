@@ -53,13 +53,13 @@ cdef enum:
 cdef tuple FAULT_TEXTS = (
     "no fault",
     "a varint is cut off or too long",
-    "its length is less than a record's or more than what is left",
+    "its length is less than a record's or more than the bytes left",
     "its offset is outside the batch",
-    "its key's length is malformed or more than what is left",
-    "its value's length is malformed or more than what is left",
-    "its header count is negative or more than what is left",
-    "a header key is null or longer than what is left",
-    "a header value's length is malformed or more than what is left",
+    "its key's length is malformed or more than the bytes left",
+    "its value's length is malformed or more than the bytes left",
+    "its header count is negative or more than the bytes left",
+    "a header key is null or longer than the bytes left",
+    "a header value's length is malformed or more than the bytes left",
     "its fields do not end where its length says",
 )
 

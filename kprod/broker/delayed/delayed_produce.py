@@ -60,7 +60,7 @@ class DelayedProduce(DelayedOperation):
         return not self._waiting and self.force_complete()
 
     def on_complete(self) -> None:
-        """Fail what is still open, case C, and answer."""
+        """Fail the appends that are still open, case C, and respond."""
         for append in self._waiting:
             _fail(append, ErrorCode.REQUEST_TIMED_OUT)
         self._finish()

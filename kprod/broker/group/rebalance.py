@@ -162,7 +162,7 @@ def _watch(shard: CoordinatorShard, group: Group, operation: DelayedJoin) -> Non
 def _end_initial_delay(
     shard: CoordinatorShard, group: Group, delay_ms: int, remaining_ms: int
 ) -> None:
-    """Go on if somebody came meanwhile and the rebalance timeout is not used up."""
+    """Continue if a member came meanwhile and the rebalance timeout is not used up."""
     if group.new_member_added and remaining_ms > 0:
         group.new_member_added = False
         next_ms = min(shard.config.group_initial_rebalance_delay_ms, remaining_ms)

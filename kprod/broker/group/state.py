@@ -85,7 +85,7 @@ REJECTIONS: Final[Mapping[Event, Mapping[GroupState, ErrorCode]]] = {
         _DEAD: ErrorCode.GROUP_ID_NOT_FOUND,
     },
 }
-"""What a state answers to an event that it rejects; what is not here is taken."""
+"""The error for each event that a state rejects; events that are not here are accepted."""
 
 
 def rejection(event: Event, state: GroupState) -> ErrorCode:

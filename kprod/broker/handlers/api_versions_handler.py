@@ -25,7 +25,7 @@ _FIRST_VERSION_WITH_SOFTWARE = 3
 
 
 class ApiVersionsHandler(Handler):
-    """Tells what is served."""
+    """Lists the served APIs with their versions."""
 
     api_key = ApiKey.API_VERSIONS
     versions = (0, 4)

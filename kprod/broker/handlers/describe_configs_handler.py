@@ -5,7 +5,7 @@ Behaviour.
        broker's, all others as defaults. `topic_settings` says which of them have an effect.
     B. An unknown topic: UNKNOWN_TOPIC_OR_PARTITION.
     C. A broker tells its own settings; of another one, or a name that is no number:
-       INVALID_REQUEST. An empty name asks for what was changed for all brokers: nothing.
+       INVALID_REQUEST. An empty name asks for the settings changed for all brokers: none.
     D. Any other kind of resource: INVALID_REQUEST.
     E. A resource that is in the request twice is described once.
 Rights: DESCRIBE_CONFIGS on the topic, or on the cluster for a broker.

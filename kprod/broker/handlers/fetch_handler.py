@@ -130,7 +130,7 @@ class FetchHandler(Handler):
         return self._read(request, topics)
 
     def _read_again(self, request: Request) -> Body:
-        """What was true when the fetch began to wait may have changed."""
+        """Look everything up again: it may have changed since the fetch began to wait."""
         topics = [self._looked_up(request, topic) for topic in request.body["topics"]]
         return self._read(request, topics)
 

@@ -48,7 +48,7 @@ _FIRST_VERSION_WITH = {
 
 
 class _Found(NamedTuple):
-    """An offset, its record's timestamp and the epoch of its leader; −1 for what is unknown."""
+    """An offset, its record's timestamp and the epoch of its leader; −1 where unknown."""
 
     offset: int = -1
     timestamp_ms: int = -1

@@ -241,7 +241,7 @@ class ProduceHandler(Handler):
         return appended
 
     def _with_leaders(self, request: Request, body: dict[str, Any]) -> Body:
-        """Case C: who leads instead, for each partition that this broker does not lead."""
+        """Case C: the present leader of each partition that this broker does not lead."""
         if request.api_version < _FIRST_VERSION_WITH_LEADERS:
             return body
         leaders: set[int] = set()

@@ -2,10 +2,10 @@
 
 Behaviour.
     A. A login that fails is answered with its error code and a text that tells neither whether the
-       user is known nor what was wrong; `failure_delay_ms` later, so that guessing takes time; then
+       user is known nor the mistake; `failure_delay_ms` later, so that guessing takes time; then
        the connection is closed.
-    B. From version 1 the last response says how long the session lasts: the broker's limit or what
-       is left of a token, whichever ends first.
+    B. From version 1 the last response says how long the session lasts: the broker's limit or the
+       rest of a token's life, whichever ends first.
     C. Where no login is under way, ILLEGAL_SASL_STATE; the connection stays.
 Versions: 0 to 2.
 Source: Kafka's SaslServerAuthenticator (4.3), KIP-152, KIP-368.

@@ -1,1 +1,1 @@
-"""One partition's log: batches as they were sent, and what is known of their producers."""
+"""One partition's log: batches as they were sent, and the state of their producers."""

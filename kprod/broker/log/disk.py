@@ -4,8 +4,8 @@ Everything that the broker keeps goes through one `Disk`, so that tests can put 
 that loses unsynced writes.
 
 Invariants.
-    What `write` was given is in the file when it returns; what is in a file survives a crash of the
-    operating system once `sync` has returned. A name that was made, changed or removed survives
+    The bytes given to `write` are in the file when it returns; a file's bytes survive a crash of
+    the operating system once `sync` has returned. A name that was made, changed or removed survives
     once its directory was synced, too.
 
 Thread-safety: the broker's thread.

@@ -9,9 +9,10 @@ Rules.
     nothing behind a gap may be read.
     A segment whose index is missing is checked, too. An index without a segment is removed. Files
     of other names are left alone.
-    What was recovered is synced before anybody reads it: a record that lives only in the operating
-    system's memory must not be served now and be missing after the next crash (KAFKA-10101).
-    A log that ends before the start that its checkpoint says has lost all: it begins there.
+    Recovered bytes are synced before any client reads them: a record that lives only in the
+    operating system's memory must not be served now and be missing after the next crash
+    (KAFKA-10101). A log that ends before the start that its checkpoint says has lost all: it begins
+    there.
 
 Thread-safety: the broker's thread.
 Source: Kafka LogLoader, LogSegment.recover and ProducerStateManager (4.3).
@@ -66,7 +67,7 @@ class LoadOptions(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """A log and what was lost when it was loaded.
+    """A log and its losses when it was loaded.
 
     Attributes:
         log: Ready for appends and reads.
@@ -91,7 +92,7 @@ def load_log(store: Store, options: LoadOptions) -> Loaded:
         options: Facts from the checkpoints.
 
     Returns:
-        The log, and what was dropped.
+        The log, and the dropped bytes.
 
     Raises:
         OSError: A file cannot be read, cut or synced.

@@ -94,7 +94,7 @@ class ProducerStates:
             batch: With a producer id.
 
         Returns:
-            An error code, 0 when the batch may be appended, and what was wrong.
+            An error code, 0 when the batch may be appended, and a text of the fault.
         """
         entry = self._entries.get(batch.producer_id)
         if entry is None:

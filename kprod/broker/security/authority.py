@@ -85,7 +85,7 @@ class Authority:
         """Make what the brokers of one cluster encrypt with.
 
         Args:
-            security: Names and validity of the certificate; what is asked of clients.
+            security: Names and validity of the certificate; the demands on clients.
 
         Returns:
             A context for the server's side.

@@ -1,4 +1,4 @@
-"""Who is at the other end of one connection, and which requests it may send now.
+"""The user at the other end of one connection, and the requests that it may send now.
 
     login wanted → handshake done → logged in → handshake done → logged in …
 
@@ -40,7 +40,7 @@ class LoginHost(Protocol):
     """What a session needs of the cluster.
 
     Attributes:
-        security: What is demanded of clients.
+        security: The demands on clients.
         identities: Users, passwords and tokens.
         security_faults: Armed faults of logins.
         now_ms: Monotonic milliseconds of the current step.
@@ -91,7 +91,7 @@ class Session:
         on_login: Callable[[], object],
         certified_name: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """Begin without a login.
+        """Start without a login.
 
         Args:
             host: The cluster.

@@ -219,5 +219,5 @@ class _TimedReader(io.RawIOBase):
 def _left_s(deadline: Deadline) -> float:
     left_s = deadline.left_s() or 0.0
     if left_s <= 0:
-        raise TimeoutError("no answer in time")
+        raise TimeoutError("no response in time")
     return left_s

@@ -28,7 +28,7 @@ _AUTHENTICATE_VERSIONS = (0, 2)
 
 
 class Identity(NamedTuple):
-    """Who logs in where, for texts.
+    """The user and the broker of a login, for texts.
 
     Attributes:
         address: The broker's, `host:port`.
@@ -63,7 +63,7 @@ class SaslHandshakeStep(Step):
         """Make a step that has said nothing yet.
 
         Args:
-            identity: Who, and how.
+            identity: The user, broker and mechanism.
             versions: The step before it.
         """
         self._identity = identity
@@ -122,7 +122,7 @@ class SaslAuthenticateStep(Step):
         """Make a step that has said nothing yet.
 
         Args:
-            identity: Who, and how.
+            identity: The user, broker and mechanism.
             versions: The first step of the connection.
             login: Makes and reads messages.
         """

@@ -40,7 +40,7 @@ class SaltedPasswords:
     __slots__ = ("_found", "_hash_name", "_of", "_password")
 
     def __init__(self, password: Password, hash_name: str) -> None:
-        """Begin with none.
+        """Start with none.
 
         Args:
             password: Any, or a function that is asked for it each time.
@@ -112,10 +112,10 @@ class ScramLogin(Login):
         nonce: str,
         is_token: bool = False,
     ) -> None:
-        """Begin an exchange.
+        """Set up an exchange.
 
         Args:
-            user: Who logs in.
+            user: The user that logs in.
             mechanism: A key of `SCRAM_HASHES`.
             passwords: Of that hash.
             nonce: Printable, without commas; never used before.
@@ -163,7 +163,7 @@ class ScramLogin(Login):
             raise _broken("its first message is not one of SCRAM")
         nonce, salt, iterations = match[1], _decoded(match[2]), int(match[3])
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
-            raise _broken("its nonce does not go on from this client's")
+            raise _broken("its nonce does not continue this client's")
         if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
             raise _broken(
                 f"it asks for {iterations} iterations; kprod does {ITERATIONS_MIN} to"

@@ -59,9 +59,9 @@ def first(nonce: str = f"{NONCE}xyz", salt: str = SALT, iterations: str = "4096"
 @pytest.mark.parametrize(
     ("message", "text"),
     [
-        (first(nonce=NONCE), "nonce does not go on"),
-        (first(nonce=NONCE[:-1]), "nonce does not go on"),
-        (first(nonce="x" + NONCE), "nonce does not go on"),
+        (first(nonce=NONCE), "nonce does not continue"),
+        (first(nonce=NONCE[:-1]), "nonce does not continue"),
+        (first(nonce="x" + NONCE), "nonce does not continue"),
         (first(iterations="1"), "asks for 1 iterations"),
         (first(iterations="4095"), "asks for 4095 iterations"),
         (first(iterations="1000001"), "asks for 1000001 iterations"),
