@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 RSS_GROWTH_MAX = 16 << 20  # bytes in ten minutes, between the medians of two windows
+BLOCKS_MORE = 5_000  # allocations of Python, of about 137,000: records in flight come and go
 P99_RATIO_MAX = 2.0
 RATE_SHARE_MIN = 0.9
 DESCRIPTORS_MORE = 4  # a connection may be made again while the sample is taken
@@ -21,6 +22,7 @@ class Sample(NamedTuple):
     Attributes:
         at_s: Since the load began.
         rss_bytes: Resident memory, less what the ledger of the run needs.
+        blocks: What Python has allocated and not freed, whatever the size.
         descriptors: Open files.
         threads: Of the process.
         sent: Records so far.
@@ -30,6 +32,7 @@ class Sample(NamedTuple):
 
     at_s: float
     rss_bytes: int
+    blocks: int
     descriptors: int
     threads: int
     sent: int
@@ -57,7 +60,11 @@ def broken_gates(samples: Sequence[Sample], rate_wanted: float) -> Iterator[str]
     if growth > limit:
         grown, allowed = growth / 2**20, limit / 2**20
         yield f"memory grew by {grown:.1f} MiB in {lasted_s:.0f} s, {allowed:.0f} are allowed"
-    for name, more in (("descriptors", DESCRIPTORS_MORE), ("threads", 0)):
+    for name, more in (
+        ("blocks", BLOCKS_MORE),
+        ("descriptors", DESCRIPTORS_MORE),
+        ("threads", 0),
+    ):
         before, after = _median(first, name), _median(last, name)
         if after > before + more:
             yield f"{name}: {before:.0f} at first, {after:.0f} at last"

@@ -57,10 +57,12 @@ class SoakPlan:
     Attributes:
         load_s: Of sending with faults.
         calm_s: Of sending without, behind it.
-        warm_up_s: At the beginning, not judged.
+        warm_up_s: At the beginning, not judged. Every broker stands still for a while then, as long
+            as any fault lasts.
         rate: Records a second.
         partitions: Of the topic.
         pause_s: Least and most seconds between two faults.
+        fault_s: How long a fault lasts, at least and at most.
         seed: Of the faults.
     """
 
@@ -70,6 +72,7 @@ class SoakPlan:
     rate: int = 20_000
     partitions: int = 6
     pause_s: tuple[float, float] = (5.0, 20.0)
+    fault_s: tuple[float, float] = (0.2, 3.0)
     seed: int = 7
 
 
@@ -98,6 +101,7 @@ class SoakReport:
         return (
             f"{verdict.sent:,} records in {last.at_s:.0f} s, faults {self.faults}\n"
             f"memory {first.rss_bytes / 2**20:.1f} to {last.rss_bytes / 2**20:.1f} MiB,"
+            f" blocks {first.blocks} to {last.blocks},"
             f" descriptors {first.descriptors} to {last.descriptors},"
             f" threads {first.threads} to {last.threads}, p99 {last.p99_ms:.1f} ms at last\n"
             f"acknowledged {verdict.acknowledged:,}, possibly persisted"
@@ -282,19 +286,20 @@ class Soak:
     def _disturb(self, brokers: Brokers) -> None:
         source = random.Random(self._plan.seed)
         kinds = ("reset", "hold", "refuse", "pause")
+        # The most records that ever wait, wait in a pause. Python's allocator keeps memory of that
+        # size from then on, so memory is compared with what it is after the first one.
+        self._stop.wait(self._plan.warm_up_s / 4)
+        self._pause(brokers, self._plan.fault_s[1])
         while not self._stop.wait(source.uniform(*self._plan.pause_s)):
             if self._now_s() > self._plan.load_s:
                 return
             kind = source.choice(kinds)
-            self._faults[kind] = self._faults.get(kind, 0) + 1
-            lasts_s = source.uniform(0.2, 3.0)
-            self._disturbed_until_s = self._now_s() + lasts_s + SETTLE_S
-            proxy = source.choice(list(brokers.proxies.values()))
+            lasts_s = source.uniform(*self._plan.fault_s)
             if kind == "pause":
-                brokers.pause(True)
-                self._stop.wait(lasts_s)
-                brokers.pause(False)
+                self._pause(brokers, lasts_s)
                 continue
+            self._note_fault(kind, lasts_s)
+            proxy = source.choice(list(brokers.proxies.values()))
             if kind == "hold":
                 proxy.hold(True)
             else:
@@ -303,6 +308,16 @@ class Soak:
             self._stop.wait(lasts_s)
             proxy.hold(False)
             proxy.refuse(False)
+
+    def _pause(self, brokers: Brokers, lasts_s: float) -> None:
+        self._note_fault("pause", lasts_s)
+        brokers.pause(True)
+        self._stop.wait(lasts_s)
+        brokers.pause(False)
+
+    def _note_fault(self, kind: str, lasts_s: float) -> None:
+        self._faults[kind] = self._faults.get(kind, 0) + 1
+        self._disturbed_until_s = self._now_s() + lasts_s + SETTLE_S
 
     # The looks.
 
@@ -315,6 +330,7 @@ class Soak:
         return Sample(
             at_s=now_s,
             rss_bytes=pages * os.sysconf("SC_PAGE_SIZE") - ledger_bytes,
+            blocks=sys.getallocatedblocks(),
             descriptors=sum(1 for _ in Path("/proc/self/fd").iterdir()),
             threads=threading.active_count(),
             sent=self._sent,

@@ -15,6 +15,7 @@ def _level(count: int = 40) -> list[Sample]:
         Sample(
             at_s=2.0 * number,
             rss_bytes=100 << 20,
+            blocks=137_000,
             descriptors=12,
             threads=5,
             sent=2 * RATE * number,
@@ -36,6 +37,7 @@ def test_a_level_run_passes() -> None:
     ("change", "text"),
     [
         ({"rss_bytes": 120 << 20}, "memory grew by 20.0 MiB"),
+        ({"blocks": 143_000}, "blocks: 137000 at first, 143000 at last"),
         ({"descriptors": 20}, "descriptors: 12 at first, 20 at last"),
         ({"threads": 6}, "threads: 5 at first, 6 at last"),
         ({"p99_ms": 17.0}, "p99 of 17.0 ms at last"),
