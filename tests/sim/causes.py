@@ -16,12 +16,14 @@ _LOST = frozenset(
     {
         "hold", "slow", "slice", "window", "cut", "half_open", "refuse", "black_hole", "swizzle",
         "stop_broker", "stall", "disconnect_all", "throttle", "no_response", "late_response",
-        "disconnect", "omit", "empty", "cut_response", "wrong_correlation", "drip", "freeze",
-        "names_fail", "lag", "dead broker",
+        "disconnect", "reject_then_lose", "omit", "empty", "cut_response", "wrong_correlation",
+        "drip", "freeze", "names_fail", "lag", "dead broker",
     }
 )  # fmt: skip
 """Faults after which a request has no response in time."""
-_GONE = frozenset({"remake_topic", "stale_metadata", "forget_topic", "error_metadata"})
+_GONE = frozenset(
+    {"remake_topic", "reject_then_lose", "stale_metadata", "forget_topic", "error_metadata"}
+)
 
 
 def _names(codes: Iterable[int]) -> frozenset[str]:
@@ -31,16 +33,19 @@ def _names(codes: Iterable[int]) -> frozenset[str]:
 def _by_code() -> Mapping[str, frozenset[str]]:
     """Return the faults that make a broker give each code, by the error's name."""
     given: Sequence[tuple[Iterable[int], Iterable[str]]] = (
-        (faults.BEFORE_APPEND, ("error_before",)),
-        (faults.FINAL, ("error_final",)),
-        ((faults.TOO_LARGE,), ("too_large",)),
+        (faults.BEFORE_APPEND, ("error_before", "reject_then_lose")),
+        (faults.FINAL, ("error_final", "too_large")),
+        ((faults.TOO_LARGE,), ("too_large", "reject_then_lose")),
         ((*faults.SEQUENCE, faults.OLD_EPOCH), ("sequence_error",)),
         (faults.FATAL, ("error_fatal",)),
         (faults.AFTER_APPEND, ("error_after",)),
         # What brokers say by themselves.
         ((32, 87), ("wall_clock",)),  # and the sound records of the batch
-        ((3, 100, 103), ("remake_topic", "forget_topic", "stale_metadata")),
-        ((5, 6), ("move_leader", "stop_broker", "stale_metadata", "remake_topic")),
+        ((3, 100, 103), ("remake_topic", "reject_then_lose", "forget_topic", "stale_metadata")),
+        (
+            (5, 6),
+            ("reject_then_lose", "move_leader", "stop_broker", "stale_metadata", "remake_topic"),
+        ),
         ((7, 19, 20), ("lag", "stop_broker", "stall", "move_leader")),
         # After a record whose outcome is unknown, a request that was late, or another epoch.
         ((45, 46, 47, 59), _ANY_FAULT),

@@ -64,6 +64,7 @@ class Client:
         self.told_last = Outcome(-1, -1)
         self.telling = 0  # callbacks that run
         self.slow_ns = 0  # what its callbacks have slept
+        self.slow_until_ns = 0  # when the last of them has slept enough
         self._has_id = False
         self.freezes: list[tuple[int, int]] = []  # from, until
         self._world = world
@@ -192,6 +193,7 @@ class Client:
         duration_ns = duration_ms * MS
         self.slow_ns += duration_ns
         end_ns = world.scheduler.now_ns + duration_ns
+        self.slow_until_ns = end_ns
         while world.scheduler.now_ns < end_ns:
             actor.sleep(end_ns)
 

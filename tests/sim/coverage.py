@@ -89,6 +89,7 @@ EXPECTED = (
     "purge",
     "request of a closed connection arrives",
     "response None",
+    "rest",
     "response that does not fit",
     "result failed",
     "result raised KprodTimeout",

@@ -17,6 +17,32 @@ PROBE_SLACK_MS = 1_600
 PROBE_PACE_MS = 100
 
 
+def heal(world: "World") -> None:
+    """End every fault but the death of a broker."""
+    cluster = world.cluster
+    world.healed += 1
+    cluster.faults.clear()
+    for broker in range(world.plan.brokers):
+        cluster.faults.resume(broker)
+        world.revive(broker)
+    if world.dead >= 0:
+        cluster.faults.stall(world.dead)
+    for api in (0, 3):
+        cluster.throttle(api, 0)
+    for topic, count in world.topics.counts.items():
+        cluster.remember_topic(topic)
+        for partition in range(count):
+            for node in cluster.describe(topic, partition).replicas:
+                cluster.set_follower_lag(topic, partition, node, 0)
+    for client in world.everyone:
+        client.resolver.is_failing = False
+        client.shortage.calls_left = 0
+        if client.selector.sleeper is not None:
+            client.selector.sleeper.thaw()
+    world.network.heal()
+    world.network.tell_all()
+
+
 class Ending:
     """Ends one run.
 
@@ -29,29 +55,11 @@ class Ending:
 
     def heal(self) -> None:
         """End every fault; in a partial ending one broker stays dead."""
-        world, cluster = self._world, self._world.cluster
-        cluster.faults.clear()
-        for broker in range(world.plan.brokers):
-            cluster.faults.resume(broker)
-            world.revive(broker)
+        world = self._world
         if world.plan.ending == "partial":
             world.dead = world.plan.seed % world.plan.brokers
             world.happened("dead broker")
-            cluster.faults.stall(world.dead)
-        for api in (0, 3):
-            cluster.throttle(api, 0)
-        for topic, count in world.topics.counts.items():
-            cluster.remember_topic(topic)
-            for partition in range(count):
-                for node in cluster.describe(topic, partition).replicas:
-                    cluster.set_follower_lag(topic, partition, node, 0)
-        for client in world.everyone:
-            client.resolver.is_failing = False
-            client.shortage.calls_left = 0
-            if client.selector.sleeper is not None:
-                client.selector.sleeper.thaw()
-        world.network.heal()
-        world.network.tell_all()
+        heal(world)
         for client in [client for client in world.clients if client.is_lost]:
             world.count("producer replaced after a fatal error")
             self._call(partial(world.replace, client))
@@ -79,7 +87,7 @@ class Ending:
         for client in [client for client in world.clients if client.is_lost]:
             self._call(partial(world.replace, client))
             left = self._try(left, world.scheduler.now_ns + (request_ms + slack_ms) * MS)
-        if left and world.book.keys() & {"grow_topic", "remake_topic"}:
+        if left and world.book.keys() & {"grow_topic", "remake_topic", "reject_then_lose"}:
             # The partition is new, or another one: of each broker whose response hangs the client
             # hears by a timeout, one after the other.
             world.count("new partition is heard of late")

@@ -155,6 +155,19 @@ def _error_final(world: "World", entry: Entry) -> None:
 def _too_large(world: "World", entry: Entry) -> None:
     for _ in range(1 + entry["choice"] % 4):  # a part of a batch may be too large, too
         world.cluster.faults.fail_next(ApiKey.PRODUCE, TOO_LARGE)
+    if entry["choice"] & 256:
+        world.cluster.faults.fail_next(ApiKey.PRODUCE, FINAL[-1])  # and another is invalid
+
+
+def _reject_then_lose(world: "World", entry: Entry) -> None:
+    """Reject a batch, and let the connection end at one of the next requests."""
+    choice, faults = entry["choice"], world.cluster.faults
+    codes = (TOO_LARGE, *BEFORE_APPEND)
+    faults.fail_next(ApiKey.PRODUCE, codes[choice % len(codes)] if choice & 256 else TOO_LARGE)
+    lose = faults.drop if choice & 512 else faults.disconnect
+    lose(ApiKey.PRODUCE, handled=bool(choice & 1024), skip=1 + (choice >> 12) % 6)
+    if choice & 2048:
+        _remake_topic(world, entry | {"choice": 0})
 
 
 def _sequence_error(world: "World", entry: Entry) -> None:
@@ -308,6 +321,7 @@ FAULTS: Mapping[str, Callable[["World", Entry], None]] = {
     "error_before": _error_before,
     "error_final": _error_final,
     "too_large": _too_large,
+    "reject_then_lose": _reject_then_lose,
     "sequence_error": _sequence_error,
     "error_fatal": _error_fatal,
     "remake_topic": _remake_topic,

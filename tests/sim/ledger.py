@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from tests.sim.client import Client
     from tests.sim.world import World
 
-SHRINKING = frozenset({"remake_topic", "stale_metadata", "forget_topic", "error_metadata"})
+SHRINKING = frozenset(
+    {"remake_topic", "reject_then_lose", "stale_metadata", "forget_topic", "error_metadata"}
+)
 """Faults after which a partition may be unknown for a while."""
 
 

@@ -55,6 +55,7 @@ class Shrinker:
         while before != self.plan.to_json() and self.runs < RUNS_MAX:
             before = self.plan.to_json()
             self._drop_kinds()
+            self._drop_entries("rests")
             self._drop_entries("faults")
             self._drop_entries("operations")
             self._shorten_operations()

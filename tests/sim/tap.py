@@ -60,6 +60,8 @@ class Attempt:
         record_count: Of the batch.
         link: The request's.
         code: Of the response; None before it, or without it.
+        batch: Its bytes, while it is not known to be delivered.
+        is_alone: No other batch of its partition was in flight beside it.
     """
 
     partition: tuple[str, int]
@@ -70,6 +72,13 @@ class Attempt:
     record_count: int
     link: Link
     code: int | None = None
+    batch: bytes = b""
+    is_alone: bool = True
+
+    @property
+    def leaves_open(self) -> bool:
+        """Whether the batch may be in the log by this attempt."""
+        return self.code is None or self.code in _UNSAID or self.code in _TAKEN
 
     @property
     def is_rejected(self) -> bool:
@@ -123,6 +132,8 @@ class ClientTap:
         wall_offset_ms: The wall clock less the monotonic one; None while it jumps.
         pipelined: Batches that were sent behind another of their partition.
         wrong_responses: Responses that do not fit the oldest request.
+        failed: Attempts without success, in order of their ends.
+        id_codes: Of the responses to InitProducerId.
 
     """
 
@@ -151,6 +162,9 @@ class ClientTap:
         self._begun: dict[int, int] = {}  # responses that came before a link's present frame
         self._begun_ns: dict[int, int] = {}
         self._responses = 0
+        self._ended_ns: dict[tuple[tuple[str, int], Identity], int] = {}  # when it may go again
+        self.failed: list[Attempt] = []
+        self.id_codes: set[int] = set()
         self._attempted_ns: dict[int, int] = {}  # by port, if it has led to nothing
         self.wall_offset_ms: int | None = None
         self.pipelined = 0
@@ -237,6 +251,7 @@ class ClientTap:
                     self._find("W1", text)
         if attempt.identity.sequence + attempt.record_count > SEQUENCE_COUNT:
             self._count("sequences wrap")
+        self._check_back_off(attempt)
         self._seen[key].append(attempt)
         self._check_renumbered(attempt)
         others = self._in_flight[attempt.partition]
@@ -244,6 +259,8 @@ class ClientTap:
             ports = sorted({other.link.port for other in [*others, attempt]})
             self._find("W2", f"{attempt.partition} is in flight to ports {ports}")
         if others:
+            for other in (*others, attempt):
+                other.is_alone = False
             self.pipelined += 1
             # Judged by what the client knew when it handed the frame over.
             stopped = self._stopped.get(attempt.partition, 0)
@@ -252,6 +269,20 @@ class ClientTap:
                 text = f"{attempt.partition} {attempt.identity} is behind another in flight"
                 self._find("W3", f"{text}, without a success in this epoch since the last error")
         others.append(attempt)
+
+    def _check_back_off(self, attempt: Attempt) -> None:
+        """W7: a batch that was rejected goes to the same broker again after its back-off."""
+        key = (attempt.partition, attempt.identity)
+        ended_ns = self._ended_ns.pop(key, None)
+        before = [other for other in self._seen[key] if other.checked == attempt.checked]
+        if ended_ns is None or not before or before[-1].link.port != attempt.link.port:
+            return
+        config = self._config
+        nominal_ms = min(config.retry_backoff_ms << (len(before) - 1), config.retry_backoff_max_ms)
+        waited_ms = (self._now_ns() - ended_ns) / MS
+        if waited_ms < 0.8 * nominal_ms - 2:
+            text = f"{key} was sent again after {waited_ms:.1f} ms"
+            self._find("W7", f"{text}, for the {len(before) + 1}th time")
 
     def _check_renumbered(self, attempt: Attempt) -> None:
         """W5: records get another identity only if every attempt under the old one was rejected."""
@@ -271,10 +302,13 @@ class ClientTap:
         request = waiting.pop(0)
         if request.api_key == ApiKey.METADATA:
             self._on_metadata(frame, request.version)
-        if request.api_key != ApiKey.PRODUCE:
+        if request.api_key not in {ApiKey.PRODUCE, ApiKey.INIT_PRODUCER_ID}:
             return
         _, offset = decode_response_header(request.api_key, request.version, frame)
         body = response_codec(request.api_key, request.version).decode(frame[offset:])
+        if request.api_key == ApiKey.INIT_PRODUCER_ID:
+            self.id_codes.add(body["error_code"])
+            return
         codes = {
             (_topic_of(topic), part["index"]): part["error_code"]
             for topic in body["responses"]
@@ -293,6 +327,12 @@ class ClientTap:
             others.remove(attempt)
         if code == _TOO_LARGE:  # perhaps of a topic that is made anew meanwhile
             self._too_large.add((attempt.partition[1], attempt.identity))
+        if code not in _TAKEN:
+            self.failed.append(attempt)
+            if attempt.is_alone and attempt.is_rejected:
+                self._ended_ns[attempt.partition, attempt.identity] = self._now_ns()
+        else:
+            attempt.batch = b""
         if code in _TAKEN:
             self._may_pipeline[attempt.partition] = attempt.identity.epoch
         else:
@@ -311,7 +351,9 @@ def attempts_in(body: Mapping[str, Any], link: Link) -> Iterator[Attempt]:
             place = (_topic_of(topic), part["index"])
             (record_count,) = _COUNT.unpack_from(batch, _COUNT_AT)
             records = zlib.crc32(batch[_RECORDS_AT:])
-            yield Attempt(place, identity, checked, records, created_ms, record_count, link)
+            yield Attempt(
+                place, identity, checked, records, created_ms, record_count, link, batch=batch
+            )
 
 
 def _topic_of(topic: Mapping[str, Any]) -> str:

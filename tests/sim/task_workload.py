@@ -89,6 +89,14 @@ async def _send_one(world: "World", client: "Client", caller: TaskCaller, entry:
         world.ledger.tell(record, outcome)
         workload.follow_habit(world, client, entry)
 
+    def note_in_loop(outcome: Outcome | None) -> None:
+        if client.is_on_sender:
+            name = record.name.decode()
+            world.find(
+                "I15", f"a callback that a loop added for {name} runs on the sender's thread"
+            )
+        note(outcome or Outcome(-1, -1))
+
     if observers & 1:
         options["on_delivery"] = lambda metadata, error: note(outcome_of(metadata, error))
     client.in_calls += 1
@@ -106,7 +114,7 @@ async def _send_one(world: "World", client: "Client", caller: TaskCaller, entry:
     client.futures[record.name] = future
     world.ledger.accept(record, lambda: outcome_of_future(future))
     if observers & 2:
-        future.add_done_callback(lambda done: note(outcome_of_future(done) or Outcome(-1, -1)))
+        future.add_done_callback(lambda done: note_in_loop(outcome_of_future(done)))
 
 
 async def send_many(world: "World", client: "Client", _: TaskCaller, entry: Entry) -> None:

@@ -28,11 +28,13 @@ from tests.sim.link import Link
 from tests.sim.network import SimNetwork
 from tests.sim.oracle import Finding, check, check_callbacks
 from tests.sim.plan import Entry, Plan
+from tests.sim.rest import Rest
 from tests.sim.scheduler import MS, LivelockError, Scheduler
 from tests.sim.sim_loop import TaskCaller
 from tests.sim.sim_threads import SimThreads
 from tests.sim.task_workload import TASKS
 from tests.sim.topics import Topics
+from tests.sim.truth import check_truth
 from tests.sim.undelivered import Covered
 from tests.sim.workload import OPERATIONS, TICK_NS, WAITING, HabitError
 
@@ -71,6 +73,7 @@ class World:
         clients: The producers that are open, by their place in the plan.
         is_calm: The load and the faults are over.
         dead: The broker that stands still to the end; −1 for none.
+        healed: How often everything was healed.
         throttled_until_ns: Until then a broker may have told a client to wait.
         ledger: What the application knows of each record.
         topics: What there is, and was.
@@ -88,6 +91,7 @@ class World:
         self.findings: list[Finding] = []
         self.throttled_until_ns = 0
         self.dead = -1
+        self.healed = 0
         self.is_calm = False
         self._digest = 0
         self._step_ns = -1
@@ -120,8 +124,9 @@ class World:
         self.findings.append(Finding(invariant, f"at {now_ms:.3f} ms: {text}"))
 
     def later(self, delay_ms: int, action: Callable[[], object]) -> None:
-        """Undo a fault, unless the calm has begun by then."""
-        self.scheduler.after(delay_ms * MS, lambda: None if self.is_calm else action())
+        """Undo a fault, unless everything is healed by then."""
+        healed = self.healed
+        self.scheduler.after(delay_ms * MS, lambda: action() if healed == self.healed else None)
 
     def is_alive(self, broker: int) -> bool:
         """Return whether a broker runs."""
@@ -205,6 +210,8 @@ class World:
             self.scheduler.at(origin_ns + entry["at_ms"] * MS, partial(self._operate, entry))
         for entry in self.plan.faults:
             self.scheduler.at(origin_ns + entry["at_ms"] * MS, partial(self._break, entry))
+        for entry in self.plan.rests:
+            self.scheduler.at(origin_ns + entry["at_ms"] * MS, Rest(self).begin)
         self.scheduler.event_limit = 400_000
         self.scheduler.run_until(origin_ns + self.plan.load_ms * MS)
         self.is_calm = True
@@ -280,6 +287,12 @@ class World:
             self.find("Q2", f"{given_up} connections were given up without a cause")
         self.findings += check(self.ledger.sent, self.topics.logs(), promises, TICK_NS, unheard)
         self.findings += check_callbacks(self.ledger.told, promises)
+        for client in self.everyone:
+            self.findings += check_truth(
+                client.records,
+                client.tap,
+                is_undisturbed=not self.counts["connection was given up"],
+            )
         self.cluster.close()
 
     # The brokers.
