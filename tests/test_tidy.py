@@ -34,7 +34,6 @@ GENERATED = {"kprod/protocol/messages.py", "kprod/protocol/error_table.py"}
 
 # Modules between the two limits, each with what holds it together. One that shrinks leaves.
 KEPT_TOGETHER: dict[str, str] = {
-    "kprod/broker/cluster.py": "one short method for each thing that a test may do to a cluster",
     "kprod/broker/log/partition_log.py": "one log: what is appended, read, cut and synced",
     "kprod/network/connection.py": "one connection's life from address to answer",
 }

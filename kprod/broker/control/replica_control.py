@@ -1,0 +1,63 @@
+"""What a test may do with the replicas of a partition: lead, lag, catch up, lose records.
+
+Thread-safety: as `EmbeddedCluster`.
+"""
+
+from kprod.broker.cluster_runner import ClusterRunner
+from kprod.broker.rejection import Refused
+from kprod.broker.replication import PartitionView
+from kprod.protocol.error_table import ErrorCode
+
+
+class ReplicaControl:
+    """Methods of an `EmbeddedCluster` about its partitions' replicas."""
+
+    __slots__ = ()
+
+    _kprod: ClusterRunner
+
+    def describe(self, topic: str, partition: int) -> PartitionView:
+        """A partition's leader, replicas and offsets."""
+        return self._kprod.call(
+            lambda: PartitionView.of(self._kprod.engine.partition(topic, partition))
+        )
+
+    def move_leader(self, topic: str, partition: int, *, to: int) -> None:
+        """Let another broker lead.
+
+        Args:
+            topic: Of the partition.
+            partition: Its index.
+            to: A broker that runs. If its replica is behind, the rest of the log is lost; if it has
+                none, it takes the old leader's.
+
+        Raises:
+            Refused: The partition is unknown or the broker does not run.
+        """
+
+        def move() -> None:
+            if not self._kprod.engine.state.is_alive(to):
+                raise Refused(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {to} does not run")
+            self._kprod.engine.partition(topic, partition).lead(to)
+            self._kprod.engine.state.recount()
+
+        self._kprod.call(move)
+
+    def truncate(self, topic: str, partition: int, to_offset: int) -> None:
+        """Lose every batch that reaches `to_offset`, acknowledged or not, on all replicas."""
+
+        def cut() -> None:
+            self._kprod.engine.partition(topic, partition).truncate(to_offset)
+            self._kprod.engine.state.recount()
+
+        self._kprod.call(cut)
+
+    def set_follower_lag(self, topic: str, partition: int, broker: int, lag_ms: int | None) -> None:
+        """Let a follower copy `lag_ms` after each append; 0 at once, None not at all."""
+        self._kprod.call(
+            lambda: self._kprod.engine.partition(topic, partition).set_lag(broker, lag_ms)
+        )
+
+    def catch_up(self, topic: str, partition: int, broker: int) -> None:
+        """Let a held follower copy everything, once."""
+        self._kprod.call(lambda: self._kprod.engine.partition(topic, partition).catch_up(broker))

@@ -1,0 +1,82 @@
+"""What a test may do with the topics of a cluster: make, delete and read them.
+
+Thread-safety: as `EmbeddedCluster`.
+"""
+
+from collections.abc import Mapping
+
+from kprod.broker.cluster_runner import ClusterRunner
+from kprod.model import Record
+from kprod.record.reader import read_records
+
+
+class TopicControl:
+    """Methods of an `EmbeddedCluster` about its topics."""
+
+    __slots__ = ()
+
+    _kprod: ClusterRunner
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        *,
+        replication_factor: int = -1,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make a topic.
+
+        Args:
+            name: Legal and free.
+            partitions: −1 takes the cluster's default.
+            replication_factor: −1 takes the cluster's default.
+            settings: Kafka's dotted names, such as `message.timestamp.type`.
+
+        Raises:
+            Refused: It cannot be made.
+        """
+        self._kprod.call(
+            lambda: self._kprod.engine.state.create_topic(
+                name,
+                partition_count=partitions,
+                replication_factor=replication_factor,
+                overrides=dict(settings or {}),
+            )
+        )
+
+    def delete_topic(self, name: str) -> None:
+        """Take a topic out; made again, it has another id."""
+        self._kprod.call(lambda: self._kprod.engine.state.delete_topic(name))
+
+    def records(self, topic: str) -> dict[int, list[Record]]:
+        """All records that the log holds, by partition, those not yet replicated too.
+
+        Returns:
+            Records in order of offset, by partition.
+
+        Raises:
+            Refused: The topic is unknown.
+        """
+        encoded = self.batches(topic)
+        return {
+            index: [record for piece in pieces for record in read_records(piece)]
+            for index, pieces in encoded.items()
+        }
+
+    def batches(self, topic: str) -> dict[int, list[bytes]]:
+        """The batches of a topic as they are stored, by partition."""
+        return self._kprod.call(
+            lambda: {
+                partition.name.partition: [bytes(it.view) for it in partition.log.batches()]
+                for partition in self._kprod.engine.topic(topic).partitions
+            }
+        )
+
+    def forget_topic(self, topic: str) -> None:
+        """Let Metadata deny a topic that is there."""
+        self._kprod.call(lambda: self._kprod.engine.state.forgotten_topics.add(topic))
+
+    def remember_topic(self, topic: str) -> None:
+        """Let Metadata tell of a forgotten topic again."""
+        self._kprod.call(lambda: self._kprod.engine.state.forgotten_topics.discard(topic))
