@@ -35,7 +35,7 @@ class Drawing:
     Args:
         width: Pixels.
         height: Pixels.
-        title: What the picture shows, for those who cannot see it.
+        title: What the picture shows, for readers that cannot see it.
     """
 
     __slots__ = ("_height", "_parts", "_title", "_width")

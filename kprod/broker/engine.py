@@ -162,7 +162,7 @@ class Engine:
             raise
 
     def step(self, now_ms: int) -> None:
-        """Fire what is due, then read, handle and write whatever is ready; never waits.
+        """Fire due timers, then read, handle and write whatever is ready; never waits.
 
         Args:
             now_ms: Monotonic milliseconds, not below those of the last step.

@@ -5,11 +5,11 @@
 
 A key or value is a string where its bytes are UTF-8, `{"base64": "/w=="}` where they are not, and
 null. Headers are pairs in their order; a record may repeat one. `timestamp` is in milliseconds
-since 1970. What was written is read back as the same bytes.
+since 1970. Written records are read back as the same bytes.
 
 To read, only `value` is needed: a record without one says null. `offset` and `timestamp_type` are
 read past, since a log chooses them itself. Other names are refused: behind one that is misspelt,
-what was meant would be lost.
+a field would be lost.
 
 Thread-safety: functions of their arguments.
 Source: RFC 8259 for JSON, RFC 4648 for base64; the schema is kprod's own.
@@ -66,7 +66,7 @@ def format_json_line(
         topic: Where it was read.
         partition: Where it was read.
         record: As it is in the log; a negative timestamp is left out.
-        timestamp_type: Who chose its timestamp.
+        timestamp_type: Whether the producer or the broker chose its timestamp.
 
     Returns:
         One line, without its end; nothing in it controls a terminal.
