@@ -41,7 +41,7 @@ class GuardedLogger:
     __slots__ = ("target",)
 
     def __init__(self, name: str) -> None:
-        self.target = logging.getLogger(name)
+        self.target: logging.Logger = logging.getLogger(name)
 
     def is_enabled_for(self, level: int) -> bool:
         """Whether a line of this level would be written.

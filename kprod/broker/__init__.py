@@ -6,6 +6,7 @@ them. It is strict, and it misbehaves on demand. It is no production broker.
 
 from kprod.broker.cluster import EmbeddedCluster
 from kprod.broker.config import EmbeddedConfig
+from kprod.broker.embedded_settings import EmbeddedSettings
 from kprod.broker.faults import Fault, FaultControl, FaultKind
 from kprod.broker.rejection import Refused
 from kprod.broker.replication import PartitionView
@@ -20,6 +21,7 @@ __all__ = [
     "BrokerSecurity",
     "EmbeddedCluster",
     "EmbeddedConfig",
+    "EmbeddedSettings",
     "ErrorCode",
     "Fault",
     "FaultControl",

@@ -47,7 +47,7 @@ class MemoryBudget:
         self._limit_bytes = limit_bytes
         self._what = what
         self._holders: OrderedDict[Holder, int] = OrderedDict()
-        self.held_bytes = 0
+        self.held_bytes: int = 0
 
     @property
     def is_tight(self) -> bool:

@@ -141,9 +141,9 @@ class Connection:
         self._closing = False
         self._pumping = False
         self._goes_on = False
-        self.is_closed = False
+        self.is_closed: bool = False
         name = (lambda: None) if self._tls is None else self._tls.certified_name
-        self.session = Session(self._host, reader.lift, name)
+        self.session: Session = Session(self._host, reader.lift, name)
         if self._host.security.uses_sasl:
             reader.limit(UNAUTHENTICATED_FRAME_BYTES_MAX)
         self.watch()

@@ -20,7 +20,7 @@ Source: kprod's own; kfake and librdkafka's mock cluster for the idea.
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, NoReturn, Self, TypeVar, Unpack
 
 from kprod.broker.cluster_arguments import check_types, node_ids, storage_of
 from kprod.broker.cluster_runner import ClusterRunner
@@ -38,6 +38,7 @@ from kprod.clock import Clock, SystemClock
 from kprod.wording import counted
 
 if TYPE_CHECKING:
+    from kprod.broker.embedded_settings import EmbeddedSettings
     from kprod.broker.log.partition_logs import LoadSummary
 
 T = TypeVar("T")
@@ -69,6 +70,7 @@ class EmbeddedCluster(TopicControl, GroupControl, BrokerControl, ClientAccess):
         data_dir: str | os.PathLike[str] | None = None,
         data_dirs: Sequence[str | os.PathLike[str]] = (),
         disk: Disk | None = None,
+        **settings: "Unpack[EmbeddedSettings]",
     ) -> None:
         """Describe a cluster; nothing is bound yet, and no directory touched.
 
@@ -80,26 +82,30 @@ class EmbeddedCluster(TopicControl, GroupControl, BrokerControl, ClientAccess):
             clock: The system's if not given.
             network: TCP if not given.
             security: The demands on clients; none if not given.
-            data_dir: A directory in which everything is kept; without one, all is in memory.
+            data_dir: A directory in which everything is kept; made if it does not exist, but not
+                its parent. Without one, all is in memory.
             data_dirs: Several, instead of one: a new partition goes where the fewest are.
             disk: What holds the directories; the operating system's if not given.
+            settings: Settings by name, such as `default_partitions=3`: those of `EmbeddedConfig`,
+                in the place of what `config` says.
 
         Raises:
-            ConfigError: The number of brokers or an id is out of bounds, or an id is there twice,
-                or both `data_dir` and `data_dirs` are given, or a directory twice.
+            ConfigError: A setting is unknown or out of bounds, the number of brokers or an id is
+                out of bounds, or an id is there twice, or both `data_dir` and `data_dirs` are
+                given, or a directory twice.
             TypeError: An argument is of another type; the text has the call that was meant.
         """
         check_types(brokers, topics, config)
         clock = clock or SystemClock()
         engine = Engine(
-            config or EmbeddedConfig(),
+            EmbeddedConfig.of(config, settings),
             clock,
             node_ids(brokers),
             security=security,
             storage=storage_of(data_dir, data_dirs, disk),
         )
         self._kprod = ClusterRunner(engine, topics=dict(topics or {}), clock=clock, network=network)
-        self.faults = FaultControl(engine, call=self._kprod.call)
+        self.faults: FaultControl = FaultControl(engine, call=self._kprod.call)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

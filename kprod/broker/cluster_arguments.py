@@ -56,8 +56,8 @@ def check_types(brokers: object, topics: object, config: object) -> None:
         )
     if config is not None and not isinstance(config, EmbeddedConfig):
         raise TypeError(
-            f"config must be an EmbeddedConfig, got {type(config).__name__}; write"
-            " config=EmbeddedConfig(default_partitions=3), with the settings that you want"
+            f"config must be an EmbeddedConfig, got {type(config).__name__}; settings can be given"
+            " by name: EmbeddedCluster(default_partitions=3)"
         )
 
 

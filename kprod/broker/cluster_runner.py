@@ -61,13 +61,13 @@ class ClusterRunner:
         self._clock = clock
         self._network = network
         self._topics = topics
-        self.engine = engine
+        self.engine: Engine = engine
         self._inbox = Inbox(self.engine.wake)
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._has_failed = False
-        self.is_open = False
-        self.is_closed = False
+        self.is_open: bool = False
+        self.is_closed: bool = False
 
     def open(self) -> None:
         """See `EmbeddedCluster.open`."""

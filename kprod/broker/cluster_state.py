@@ -77,22 +77,26 @@ class ClusterState:
 
     def __init__(self, config: EmbeddedConfig, clock: Clock, node_ids: list[int]) -> None:
         """Make a cluster without topics, all brokers alive."""
-        self.config = config
-        self.security = BrokerSecurity()
-        self.identities = Identities(self.security, clock)
-        self.clock = clock
-        self.timer = Timer(clock.now_ms())
+        self.config: EmbeddedConfig = config
+        self.security: BrokerSecurity = BrokerSecurity()
+        self.identities: Identities = Identities(self.security, clock)
+        self.clock: Clock = clock
+        self.timer: Timer = Timer(clock.now_ms())
         self.nodes: dict[int, Node] = {}
         self._alive = set(node_ids)
         self.logs: PartitionLogs = MemoryLogs()
-        self.topics = TopicRegistry(config, node_ids, self._make_partition, self.write_down)
-        self.waiting_produces = Purgatory[DelayedProduce]("produce", self.timer)
-        self.waiting_fetches = Purgatory[DelayedFetch]("fetch", self.timer)
+        self.topics: TopicRegistry = TopicRegistry(
+            config, node_ids, self._make_partition, self.write_down
+        )
+        self.waiting_produces: Purgatory[DelayedProduce] = Purgatory[DelayedProduce](
+            "produce", self.timer
+        )
+        self.waiting_fetches: Purgatory[DelayedFetch] = Purgatory[DelayedFetch]("fetch", self.timer)
         self.forgotten_topics: set[str] = set()
-        self.log_bytes = 0
+        self.log_bytes: int = 0
         self.soon_actions: deque[Callable[[], object]] = deque()
         self._next_producer_id = self._producer_ids_end = _FIRST_PRODUCER_ID
-        self.groups = GroupCoordinator(self)
+        self.groups: GroupCoordinator = GroupCoordinator(self)
 
     @property
     def controller_id(self) -> int:

@@ -7,6 +7,9 @@ Source: Kafka broker and topic configuration reference (4.3).
 """
 
 import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import Any
 
 from kprod.broker.topic_settings import TOPIC_SETTINGS
 from kprod.errors import ConfigError
@@ -130,6 +133,8 @@ class EmbeddedConfig:
             if "bounds" in field.metadata:
                 lowest, highest = field.metadata["bounds"]
                 value = getattr(self, field.name)
+                if not isinstance(value, int):
+                    raise ConfigError(f"{field.name}={value!r} is no whole number")
                 if not lowest <= value <= highest:
                     raise ConfigError(
                         f"{field.name}={value!r} is not within {lowest} and {highest}"
@@ -149,6 +154,28 @@ class EmbeddedConfig:
                 f"host={self.host!r} would open a broker without authentication to the network; "
                 "bind 127.0.0.1, or set unsafe=True if that is what you want"
             )
+
+    @classmethod
+    def of(cls, config: "EmbeddedConfig | None", settings: Mapping[str, Any]) -> "EmbeddedConfig":
+        """Put together what one call was given.
+
+        Args:
+            config: Ready-made settings, if there are any.
+            settings: Settings by name.
+
+        Returns:
+            `config` with `settings` in the place of its own.
+
+        Raises:
+            ConfigError: A setting is unknown or out of bounds.
+        """
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in settings:
+            if name not in known:
+                nearest = difflib.get_close_matches(name, known, 1)
+                hint = f"; did you mean {nearest[0]}?" if nearest else ""
+                raise ConfigError(f"unknown setting {name!r} of an embedded cluster{hint}")
+        return dataclasses.replace(config or cls(), **settings)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ The engine knows nothing of threads. `EmbeddedCluster` puts one around it, or le
 Thread-safety: the thread that steps.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kprod.broker.budget import MemoryBudget
@@ -32,6 +32,8 @@ from kprod.wording import counted
 
 if TYPE_CHECKING:
     from ssl import SSLContext
+
+    from kprod.broker.client_connection import Connection
 
 _logger = guarded_logger(__name__)
 _FAILURES_MAX = 10
@@ -89,11 +91,11 @@ class Engine:
         storage: Storage | None = None,
     ) -> None:
         """Describe the brokers; nothing is bound yet, and no directory touched."""
-        self.security = security or BrokerSecurity()
+        self.security: BrokerSecurity = security or BrokerSecurity()
         self.tls_context: SSLContext | None = None
         self._config = config
         self._network: Network | None = None
-        self.state = ClusterState(config, clock, node_ids)
+        self.state: ClusterState = ClusterState(config, clock, node_ids)
         self.state.security = self.security
         if storage is not None:
             self.state.logs = DurableLogs(
@@ -104,26 +106,26 @@ class Engine:
                 after=self.state.after,
                 high_watermarks=self.state.high_watermarks,
             )
-        self.identities = Identities(self.security, clock)
+        self.identities: Identities = Identities(self.security, clock)
         self.state.identities = self.identities
-        self.faults = FaultBook()
-        self.security_faults = SecurityFaults()
+        self.faults: FaultBook = FaultBook()
+        self.security_faults: SecurityFaults = SecurityFaults()
         # What brokers call, besides `report`.
-        self.after = self.state.after
-        self.soon = self.state.soon
-        self.notices = Notices(self.after)
+        self.after: Callable[[int, Callable[[], object]], None] = self.state.after
+        self.soon: Callable[[Callable[[], object]], None] = self.state.soon
+        self.notices: Notices = Notices(self.after)
         dispatcher = Dispatcher(self.state, self.faults, self.notices)
-        self.take_request = dispatcher.take_request
-        self.throttles = dispatcher.throttles
+        self.take_request: Callable[[bytearray, Connection, int], None] = dispatcher.take_request
+        self.throttles: dict[int, int] = dispatcher.throttles
         self.brokers: dict[int, EmbeddedBroker] = {}
-        self.connection_count = 0
-        self.requests = MemoryBudget(
+        self.connection_count: int = 0
+        self.requests: MemoryBudget = MemoryBudget(
             config.queued_max_request_bytes, "requests (queued_max_request_bytes)"
         )
-        self.responses = MemoryBudget(
+        self.responses: MemoryBudget = MemoryBudget(
             config.queued_max_response_bytes, "unsent answers (queued_max_response_bytes)"
         )
-        self.now_ms = clock.now_ms()
+        self.now_ms: int = clock.now_ms()
         self.failures: list[Exception] = []
 
     def open(self, network: Network, topics: Mapping[str, int]) -> None:

@@ -45,7 +45,7 @@ class Refused(KprodError):
         """
         text = shortened(text)
         super().__init__(code, text)
-        self.code = int(code)
+        self.code: int = int(code)
         self.text = text
 
     def __str__(self) -> str:
@@ -72,7 +72,9 @@ class RejectedByLog(Refused):
             record_texts: Why, by record; none if the batch is wrong as a whole.
         """
         super().__init__(code, text)
-        self.record_texts = {index: shortened(it) for index, it in (record_texts or {}).items()}
+        self.record_texts: dict[int, str] = {
+            index: shortened(it) for index, it in (record_texts or {}).items()
+        }
 
 
 class DirectoryRejected(KprodError):

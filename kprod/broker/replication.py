@@ -19,7 +19,7 @@ Source: Kafka Partition.scala and KIP-101 for leader epochs; the follower model 
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kprod._core.record.batch_reader import RecordBatch
 from kprod._core.record.batch_rewrite import rewrite_log_append_time
@@ -30,6 +30,9 @@ from kprod.broker.scheduler import Scheduler
 from kprod.model import TopicPartition
 from kprod.protocol.error_table import ErrorCode
 from kprod.record.reader import read_batches
+
+if TYPE_CHECKING:
+    from kprod.broker.log.producer_state import ProducerStates
 
 NO_LEADER = -1
 _SEGMENT_BYTES = 1 << 30
@@ -66,8 +69,8 @@ class Replica:
 
     def __init__(self, node_id: int, log_end_offset: int = 0) -> None:
         """Make a replica that has records up to an offset and copies at once."""
-        self.node_id = node_id
-        self.log_end_offset = log_end_offset
+        self.node_id: int = node_id
+        self.log_end_offset: int = log_end_offset
         self.lag_ms: int | None = 0
 
 
@@ -108,21 +111,23 @@ class Partition:
             context: Timer, waiting requests, running brokers.
             leader_epoch: The first leader's, or a higher one if the log has it.
         """
-        self.name = name
-        self.config = config
-        self.replicas = {node_id: Replica(node_id, log.log_end_offset) for node_id in nodes}
-        self.log = log
-        self.producers = log.producers
-        self.high_watermark = log.log_end_offset
+        self.name: TopicPartition = name
+        self.config: TopicConfig = config
+        self.replicas: dict[int, Replica] = {
+            node_id: Replica(node_id, log.log_end_offset) for node_id in nodes
+        }
+        self.log: PartitionLog = log
+        self.producers: ProducerStates = log.producers
+        self.high_watermark: int = log.log_end_offset
         self.producers.transactions.note_high_watermark(self.high_watermark)
         # A leader of a loaded log is a new leader of it (KIP-101).
-        self.leader_epoch = max(leader_epoch, log.epochs.latest_epoch + 1)
+        self.leader_epoch: int = max(leader_epoch, log.epochs.latest_epoch + 1)
         self.log.begin_epoch(self.leader_epoch, save=False)
         self._context = context
         self._lag_checks: set[int] = set()
         alive = [node_id for node_id in nodes if context.is_alive(node_id)]
         self.isr: list[int] = alive or list(nodes[:1])
-        self.leader_id = alive[0] if alive else NO_LEADER
+        self.leader_id: int = alive[0] if alive else NO_LEADER
 
     @property
     def has_enough_in_sync(self) -> bool:

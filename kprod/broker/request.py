@@ -15,7 +15,7 @@ Source: Kafka SocketServer (a channel is muted while its request is in hand).
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kprod.broker.security.access import UNLIMITED
+from kprod.broker.security.access import UNLIMITED, Access
 from kprod.errors import KprodError
 from kprod.protocol.codec import response_codec
 from kprod.protocol.error_table import ErrorCode
@@ -101,19 +101,19 @@ class Request:
     ) -> None:
         """Take a request in hand; its body is set when it was decoded."""
         self._reply = reply
-        self.node_id = node_id
-        self.api_key = api_key
-        self.api_version = api_version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
-        self.client_host = ""
+        self.node_id: int = node_id
+        self.api_key: int = api_key
+        self.api_version: int = api_version
+        self.correlation_id: int = correlation_id
+        self.client_id: str | None = client_id
+        self.client_host: str = ""
         self.body: dict[str, Any] = {}
-        self.is_done = False
-        self.throttle_time_ms = 0
-        self.wants_response = True
+        self.is_done: bool = False
+        self.throttle_time_ms: int = 0
+        self.wants_response: bool = True
         self.rejection: Callable[[Request, int], Body] | None = None
         self.session: Session | None = None
-        self.access = UNLIMITED
+        self.access: Access = UNLIMITED
 
     def answer(self, body: Body) -> None:
         """Encode and send the response; nothing when the request is done."""

@@ -72,12 +72,12 @@ class EmbeddedBroker:
         Raises:
             OSError: The port cannot be had.
         """
-        self.node_id = node_id
-        self.network = network
-        self.is_stalled = False
-        self.is_running = True
+        self.node_id: int = node_id
+        self.network: Network = network
+        self.is_stalled: bool = False
+        self.is_running: bool = True
         self._config = config
-        self.host = host
+        self.host: Host = host
         self._scratch = scratch
         self._connections: OrderedDict[Connection, int] = OrderedDict()
         self._is_accepting = True

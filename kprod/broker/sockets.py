@@ -124,8 +124,8 @@ class SocketStream:
         with contextlib.suppress(OSError):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
-        self.raw = raw
-        self.peer = peer
+        self.raw: socket.socket = raw
+        self.peer: str = peer
 
     def receive_into(self, buffer: memoryview) -> int | None:
         """Read without blocking; a reset connection counts as ended."""
@@ -165,7 +165,7 @@ class SocketListener:
         """
         self._host = host
         self._family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.raw = self._bound(port)
+        self.raw: socket.socket = self._bound(port)
         self.port: int = self.raw.getsockname()[1]
         self.raw.listen(_BACKLOG)
 

@@ -51,12 +51,12 @@ class Topic:
         partition_count: int,
     ) -> None:
         """Make a topic without partitions."""
-        self.name = name
-        self.topic_id = topic_id
-        self.config = config
-        self.overrides = overrides
-        self.replication_factor = replication_factor
-        self.partition_count = partition_count
+        self.name: str = name
+        self.topic_id: uuid.UUID = topic_id
+        self.config: TopicConfig = config
+        self.overrides: dict[str, str | None] = overrides
+        self.replication_factor: int = replication_factor
+        self.partition_count: int = partition_count
         self.assignment: list[list[int]] = []
         self.first_epochs: dict[int, int] = {}
         self.partitions: list[Partition] = []

@@ -103,11 +103,11 @@ class TopicRegistry:
         self._save = save
         self._config = config
         self._settings_bytes = 0
-        self.partition_count = 0
+        self.partition_count: int = 0
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
-        self.created_count = 0
-        self.node_ids = node_ids
+        self.created_count: int = 0
+        self.node_ids: list[int] = node_ids
         self._make_partition = make_partition
 
     def __iter__(self) -> Iterator[Topic]:

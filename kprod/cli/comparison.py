@@ -22,8 +22,8 @@ class Comparison:
         self._sent = sent
         self._places: dict[int, dict[int, int]] = {}  # partition → offset → index in `_sent`
         self.verified: dict[int, int] = {}
-        self.different_count = 0
-        self.surplus_count = 0
+        self.different_count: int = 0
+        self.surplus_count: int = 0
 
     def acknowledge(self, index: int, metadata: RecordMetadata) -> None:
         """Note where a record is said to be.

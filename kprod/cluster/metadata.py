@@ -57,8 +57,10 @@ class Metadata(AwaitedVersion):
             rng: For jitter.
         """
         super().__init__()
-        self.snapshot = ClusterSnapshot().rebootstrapped(_bootstrap_nodes(settings))
-        self.connection_failures = ConnectionFailures()
+        self.snapshot: ClusterSnapshot = ClusterSnapshot().rebootstrapped(
+            _bootstrap_nodes(settings)
+        )
+        self.connection_failures: ConnectionFailures = ConnectionFailures()
         self._settings = settings
         self._schedule = QuestionSchedule(settings, rng)
         self._refreshes = Refreshes()

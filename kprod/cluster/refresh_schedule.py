@@ -43,8 +43,8 @@ class QuestionSchedule:
         self._equivalent_responses = 0
         self._rebootstrap_asked = False
         self.last_success_ms: int | None = None
-        self.due_at_ms = 0
-        self.rebootstrap_at_ms = NEVER_MS
+        self.due_at_ms: int = 0
+        self.rebootstrap_at_ms: int = NEVER_MS
 
     def settle(self, *, is_out: bool, is_wanted: bool) -> None:
         """Compute the instants again, after anything has changed.

@@ -62,7 +62,7 @@ class BoundedOutput:
 
     def __init__(self, codec_name: str, input_bytes: int, limit_bytes: int) -> None:
         """Fix the bound for one block."""
-        self.allowed_bytes = allowed_bytes(input_bytes, limit_bytes)
+        self.allowed_bytes: int = allowed_bytes(input_bytes, limit_bytes)
         self._codec_name = codec_name
         self._input_bytes = input_bytes
         self._pieces: list[bytes] = []

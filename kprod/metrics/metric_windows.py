@@ -58,7 +58,7 @@ class MetricWindows:
             names: Of sums, and of peaks, which end in `_max`.
             now_ms: Monotonic.
         """
-        self.counters = counters
+        self.counters: object = counters
         self._sum_names = [name for name in names if not name.endswith(_SUFFIX_OF_PEAKS)]
         self._peak_names = [name for name in names if name.endswith(_SUFFIX_OF_PEAKS)]
         self._start_ms = self._earlier_ms = now_ms

@@ -105,7 +105,7 @@ class NetworkClient:
         self._trouble = TroubleLog(self._context.state_log)
         self._rebootstraps = Rebootstraps()
         self._metadata = metadata
-        self.connections = Connections(self._context, metadata)
+        self.connections: Connections = Connections(self._context, metadata)
         self._context.attach_logins(clock, lambda: self.connections.is_any_ready)
         self._updater = MetadataUpdater(metadata, self, self.connections)
         self._seen_snapshot: ClusterSnapshot | None = None  # whose nodes are known not all to fail

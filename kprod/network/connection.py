@@ -83,13 +83,13 @@ class NodeConnection:
             context: What the client's connections share.
         """
         self.node = node
-        self.state = NodeState(context.settings, context.rng)
-        self.requests = InFlightRequests()
+        self.state: NodeState = NodeState(context.settings, context.rng)
+        self.requests: InFlightRequests = InFlightRequests()
         self.features: BrokerFeatures | None = None
         self._context = context
         self._setup = ConnectionSetup(self, context)
         self.channel: Channel | None = None
-        self.events = 0
+        self.events: int = 0
         self._session = NodeSession(self, context)
         self._on_overdue = self._on_request_timeout  # bound once, not for each request
         self._idle_timeout: TimerTask | None = None

@@ -120,22 +120,23 @@ class ConnectionContext:
             state_log: Told of changes that an operator should know; None makes one.
             security: Of all connections; None for none.
         """
-        self.security = security or Security()
+        self.security: Security = security or Security()
         self.settings = settings
-        self.in_flight_max = settings.max_in_flight_requests_per_connection
-        self.request_timeout_ms = settings.request_timeout_ms
+        self.in_flight_max: int = settings.max_in_flight_requests_per_connection
+        self.request_timeout_ms: int = settings.request_timeout_ms
         self.io = io
         self.timer = timer
         self.rng = rng
         self.listener = listener
         self.recorder = recorder
-        self.client_id = settings.client_id or DEFAULT_CLIENT_ID
-        self.state_log = state_log or StateLog(self.client_id)
+        self.client_id: str = settings.client_id or DEFAULT_CLIENT_ID
+        self.state_log: StateLog = state_log or StateLog(self.client_id)
         self.completions: deque[tuple[ClientRequest, Outcome]] = deque()
-        self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
-        self.attempts = ConnectionAttempts(settings, rng)
-        self.logins = io.logins or InlineJobs(io.selector.wakeup)
-        self.login_outcomes = self.logins.outcomes  # looked at in each turn
+        self.receive_buffer: bytearray = bytearray(RECEIVE_BUFFER_BYTES)
+        self.attempts: ConnectionAttempts = ConnectionAttempts(settings, rng)
+        self.logins: LoginJobs = io.logins or InlineJobs(io.selector.wakeup)
+        # Looked at in each turn.
+        self.login_outcomes: deque[Callable[[], None]] = self.logins.outcomes
         self._correlation_id = -1
 
     def attach_logins(self, clock: Clock, is_connected: Callable[[], bool]) -> None:

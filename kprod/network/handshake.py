@@ -86,7 +86,7 @@ class ApiVersionsStep(Step):
         """Make a step that has asked nothing yet."""
         self._negotiation = Negotiation()
         self.features: BrokerFeatures | None = None
-        self.throttle_ms = 0
+        self.throttle_ms: int = 0
 
     @property
     def version(self) -> int:
@@ -127,8 +127,8 @@ class Handshake:
             login: The steps behind it; none where nobody logs in.
             is_again: Whether the connection stands, and the first step is long over.
         """
-        self.api_versions = api_versions
-        self.login = login[-1] if login else None
+        self.api_versions: ApiVersionsStep = api_versions
+        self.login: Step | None = login[-1] if login else None
         self._steps: list[Step] = [*login] if is_again else [api_versions, *login]
         self._login_deadline_ms: int | None = None
 

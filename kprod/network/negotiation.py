@@ -52,7 +52,7 @@ class Negotiation:
 
     def __init__(self) -> None:
         """Start with the newest version."""
-        self.version = SUPPORTED[ApiKey.API_VERSIONS][1]
+        self.version: int = SUPPORTED[ApiKey.API_VERSIONS][1]
 
     def request_body(self) -> dict[str, Any]:
         """Make the question, to be encoded in `version`.

@@ -89,12 +89,12 @@ class NodeState:
             settings: Back-offs and time-outs.
             rng: For jitter.
         """
-        self.current = ConnectionState.DISCONNECTED
-        self.failures = 0  # attempts in a row that did not lead to READY
-        self.last_attempt_ms = 0  # of the newest attempt; monotonic
-        self.retry_at_ms = 0
-        self.throttled_until_ms = 0
-        self.send_until_ms = NEVER_MS  # then the client must log in again
+        self.current: ConnectionState = ConnectionState.DISCONNECTED
+        self.failures: int = 0  # attempts in a row that did not lead to READY
+        self.last_attempt_ms: int = 0  # of the newest attempt; monotonic
+        self.retry_at_ms: int = 0
+        self.throttled_until_ms: int = 0
+        self.send_until_ms: int = NEVER_MS  # then the client must log in again
         self._setup_failures = 0  # attempts in a row that did not lead to a standing connection
         self._rng = rng
         self._reconnect_backoff = ExponentialBackoff(

@@ -49,10 +49,10 @@ class OutgoingFrame:
                 length prefix is part of them.
         """
         self.pieces = pieces
-        self.size_bytes = 0
+        self.size_bytes: int = 0
         for piece in pieces:
             self.size_bytes += len(piece)
-        self.written_bytes = 0
+        self.written_bytes: int = 0
         self._index = 0  # of the first piece not written whole
         self._offset = 0  # bytes of that piece that are written
 

@@ -41,12 +41,12 @@ class ReadingPosition:
         Args:
             partition: 0-based.
         """
-        self.partition = partition
+        self.partition: int = partition
         self.start_offset: int | None = None  # of the log
         self.end_offset: int | None = None  # of the log, when it was first asked for
-        self.next_offset = 0  # behind the last record read
-        self.failures = 0  # in a row
-        self.retry_at_ms = 0
+        self.next_offset: int = 0  # behind the last record read
+        self.failures: int = 0  # in a row
+        self.retry_at_ms: int = 0
 
     @property
     def wanted_timestamp(self) -> int | None:

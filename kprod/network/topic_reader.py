@@ -130,7 +130,7 @@ class TopicReader:
         self._busy_nodes: set[int] = set()
         self._last_progress_ms = self._clock.now_ms()
         self._error: KprodError | None = None
-        self.batch_count = 0
+        self.batch_count: int = 0
 
     def __enter__(self) -> Self:
         """Return the reader itself."""

@@ -96,7 +96,7 @@ class PlainTransport:
             connected: Non-blocking; connected or connecting.
         """
         self._socket = connected
-        self.gathers = hasattr(connected, "sendmsg")
+        self.gathers: bool = hasattr(connected, "sendmsg")
 
     def fileno(self) -> int:
         """See `Transport.fileno`."""

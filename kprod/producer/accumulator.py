@@ -81,7 +81,7 @@ class RecordAccumulator:  # noqa: PLR0904 - what the sender asks and what the se
         self._leaderless: dict[PartitionQueue, None] = {}
         self._routed_snapshot = metadata.snapshot
         self._leaders = QueueLeaders(metadata)
-        self.wants_sweep = False
+        self.wants_sweep: bool = False
         self.topics: dict[str, TopicRoutes] = {}
         self.inbox: deque[PartitionQueue] = deque()
 

@@ -55,18 +55,18 @@ class ProducerBatch(TimerTask):
         # producer ends.
         untrack(self)
         self.queue = queue
-        self.builder = BatchBuilder(chain, limit_bytes)
-        self.result = BatchResult(queue.topic, queue.partition)
+        self.builder: BatchBuilder = BatchBuilder(chain, limit_bytes)
+        self.result: BatchResult = BatchResult(queue.topic, queue.partition)
         self.result.created_ms = now_ms
         self.is_armed = False
         self.is_due = False
-        self.is_released = False
+        self.is_released: bool = False
         self.attempts = 0
         self.in_flight = False
         self.maybe_persisted = False
-        self.base_sequence = NO_SEQUENCE
-        self.producer_id = -1
-        self.producer_epoch = -1
+        self.base_sequence: int = NO_SEQUENCE
+        self.producer_id: int = -1
+        self.producer_epoch: int = -1
         self.pieces: list[Piece] | None = None
         self.verdict: KprodError | None = None
         self.on_due: Callable[[ProducerBatch], object] | None = None

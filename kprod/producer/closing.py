@@ -82,7 +82,7 @@ class Closing:
         self._client_id = client_id
         self._state_log = state_log
         self._cause: KprodError | None = None
-        self.thread = SenderThread(
+        self.thread: SenderThread = SenderThread(
             engine.sender,
             engine.clock,
             owns=engine.accumulator.holds,
@@ -98,7 +98,7 @@ class Closing:
                 *last_steps,
             ),
         )
-        self.flush = Flush(engine.accumulator, engine.client, self.thread, engine.clock)
+        self.flush: Flush = Flush(engine.accumulator, engine.client, self.thread, engine.clock)
 
     @property
     def state(self) -> str:

@@ -94,7 +94,7 @@ class Delivery:
         self._transaction_manager = transaction_manager
         self._metadata = metadata
         self._recorder = recorder
-        self.expiry = Expiry(metadata, settings.delivery_timeout_ms, self._fail)
+        self.expiry: Expiry = Expiry(metadata, settings.delivery_timeout_ms, self._fail)
         self._retries = Retries(
             settings,
             accumulator=accumulator,

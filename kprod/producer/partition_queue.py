@@ -55,17 +55,17 @@ class PartitionQueue(PartitionAppender):
 
     def __init__(self, topic: str, partition: int) -> None:
         super().__init__(topic, partition)
-        self.drain_index = 0
-        self.in_flight_count = 0
+        self.drain_index: int = 0
+        self.in_flight_count: int = 0
         self.leader_id = NO_NODE
         self.metadata_generation = -1
         self.ring_node_id = NO_NODE
-        self.sent_to = NO_NODE
-        self.may_pipeline = False
-        self.must_rewind = False
+        self.sent_to: int = NO_NODE
+        self.may_pipeline: bool = False
+        self.must_rewind: bool = False
         self.is_gone = False
-        self.backoff_count = 0
-        self.backoff_round = 0
+        self.backoff_count: int = 0
+        self.backoff_round: int = 0
         self.next_sequence = 0
 
     @property

@@ -25,6 +25,7 @@ from kprod.protocol.api import ApiKey
 from kprod.protocol.produce_frame import TopicRecords, produce_opening, produce_rest
 
 if TYPE_CHECKING:
+    from kprod._core.wire.wire_bounds import Bounds
     from kprod.protocol.produce_frame import Piece
 
 _PRODUCE = ApiKey.PRODUCE  # looked up for each request, and a class of enums is slow to ask
@@ -43,11 +44,11 @@ class ProduceTerms:
             first: The first version to use.
         """
         self.delivery = delivery
-        self.acks = int(acks)
+        self.acks: int = int(acks)
         self.timeout_ms = timeout_ms
-        self.expects_response = acks is not Acks.NONE
-        self.versions = first, PRODUCE_VERSION_BY_ID
-        self.versions_by_name = first, PRODUCE_VERSION_BY_ID - 1
+        self.expects_response: bool = acks is not Acks.NONE
+        self.versions: tuple[int, int] = first, PRODUCE_VERSION_BY_ID
+        self.versions_by_name: tuple[int, int] = first, PRODUCE_VERSION_BY_ID - 1
         self.opening = b""
         self.opening_version = -1
 
@@ -80,13 +81,15 @@ class ProduceRequest(ClientRequest):
         self.node_id = node_id
         self.api_key = _PRODUCE
         self.batches = batches
-        self.topics = topics
+        self.topics: Sequence[TopicRecords] = topics
         self._terms = terms
         # As they are now: a topic may be deleted and created again while the request is out.
-        self.names_by_id = {topic.topic_id.int: topic.name for topic in topics}
-        self.versions = terms.versions_by_name if 0 in self.names_by_id else terms.versions
-        self.expects_response = terms.expects_response
-        self.timeout_ms = None
+        self.names_by_id: dict[int, str] = {topic.topic_id.int: topic.name for topic in topics}
+        self.versions: tuple[int, int] = (
+            terms.versions_by_name if 0 in self.names_by_id else terms.versions
+        )
+        self.expects_response: bool = terms.expects_response
+        self.timeout_ms: int | None = None
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> OutgoingFrame:
         """See `ClientRequest.encode`."""
@@ -104,7 +107,7 @@ class ProduceRequest(ClientRequest):
         said = read_acknowledgements(frame, version, len(self.batches))
         if said is not None:
             return said
-        self.bounds = response_bounds(self.batches)
+        self.bounds: Bounds = response_bounds(self.batches)
         self.check = check_response
         return ClientRequest.decode(self, version, frame)
 

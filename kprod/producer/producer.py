@@ -85,7 +85,7 @@ class Producer(SendMethod):
         super().__init__(engine.path, engine)
         engine.start(self, is_threaded=world.is_threaded)
 
-    client_id = _ClientId()
+    client_id: _ClientId = _ClientId()
 
     def send_many(  # noqa: PLR0913 - what a record is made of
         self,

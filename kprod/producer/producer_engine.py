@@ -114,9 +114,9 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
             clock: Both instants.
             client_id: Not empty.
         """
-        self.config = config
-        self.clock = clock
-        self.client_id = client_id
+        self.config: ProducerConfig = config
+        self.clock: SystemClock = clock
+        self.client_id: str = client_id
 
     @property
     def thread(self) -> SenderThread:

@@ -77,7 +77,7 @@ class ReceiptAccount:
     def __init__(self, topic: str, account: BulkAccount) -> None:
         self._topic = topic
         self._made_in = os.getpid()
-        self.account = account
+        self.account: BulkAccount = account
 
     def records_text(self) -> str:
         """How many records there are, for people."""
@@ -124,7 +124,7 @@ class SendReceipt:
     __slots__ = ("_kprod", "topic")
 
     def __init__(self, topic: str, account: BulkAccount) -> None:
-        self.topic = topic
+        self.topic: str = topic
         self._kprod = ReceiptAccount(topic, account)
 
     @property

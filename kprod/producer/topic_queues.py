@@ -20,9 +20,14 @@ Thread-safety: `follow` by the sender, `grow` by any thread.
 Source: KIP-516 for topic ids; ProducerAppendInfo.checkSequence (Kafka 4.3.1); kprod's departure 10.
 """
 
+from typing import TYPE_CHECKING
+
 from kprod._core.send.partition_appender import TopicRoutes
 from kprod.cluster.snapshot import NO_TOPIC_ID, TopicSnapshot
 from kprod.producer.partition_queue import NO_NODE, PartitionQueue
+
+if TYPE_CHECKING:
+    import uuid
 
 
 class TopicQueues(TopicRoutes):
@@ -38,7 +43,7 @@ class TopicQueues(TopicRoutes):
 
     def __init__(self, name: str, partition_count: int) -> None:
         super().__init__(name, [])
-        self.topic_id = NO_TOPIC_ID
+        self.topic_id: uuid.UUID = NO_TOPIC_ID
         self._growths: dict[int, list[PartitionQueue]] = {}  # by the number of queues before
         self.grow(partition_count)
 
@@ -50,7 +55,7 @@ class TopicQueues(TopicRoutes):
             # queues where they are already.
             made = self._growths.setdefault(first, made)
             self.queues[first : first + len(made)] = made
-        self.partition_count = max(self.partition_count, partition_count)
+        self.partition_count: int = max(self.partition_count, partition_count)
 
     def follow(self, topic: TopicSnapshot) -> list[PartitionQueue]:
         """Take over what new metadata says.

@@ -68,9 +68,9 @@ class MessageCodec:
             low, high = message.versions
             text = f"{message.name} has versions {low} to {high} in kprod, not {version}"
             raise UnsupportedVersion(text)
-        self.name = message.name
+        self.name: str = message.name
         self.version = version
-        self.flexible = message.flexible is not None and version >= message.flexible
+        self.flexible: bool = message.flexible is not None and version >= message.flexible
         where = f"{message.name} v{version}:"
         self._plan = _Compiler(version, flexible=self.flexible).struct(where, message.fields)
 

@@ -83,7 +83,7 @@ class DeadLetters:
         self._timeout_s = None if timeout_ms is None else timeout_ms / 1_000
         self._unsettled: deque[tuple[RecordFuture, _Letter]] = deque()
         self._unsettled_bytes = 0
-        self.topic = topic
+        self.topic: str = topic
 
     def __len__(self) -> int:
         return len(self._unsettled)

@@ -57,7 +57,7 @@ class TaskWriter:
         self._gathered: dict[str, list[Any]] = {}
         self._gathered_bytes = 0
         self._gathered_count = 0
-        self.report = TaskReport()
+        self.report: TaskReport = TaskReport()
         self._bad_rows = BadRows(producer, options, self.report)
         may_leave_out = options.on_record_error is not RecordErrorMode.FAIL
         self._settling = Settling(

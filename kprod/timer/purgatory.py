@@ -81,7 +81,7 @@ class Purgatory(Generic[Operation]):
             raise ValueError(
                 f"purge_interval of purgatory {name!r} must be at least 1, got {purge_interval}"
             )
-        self.name = name
+        self.name: str = name
         self._timer = timer
         self._purge_interval = purge_interval
         self._lists = WatchLists(SHARD_COUNT)

@@ -87,20 +87,20 @@ class Group:
             group_id: Its name.
             timestamp_ms: Wall clock.
         """
-        self.group_id = group_id
-        self.state = GroupState.EMPTY
-        self.previous_state = GroupState.EMPTY
-        self.state_since_ms = timestamp_ms
+        self.group_id: str = group_id
+        self.state: GroupState = GroupState.EMPTY
+        self.previous_state: GroupState = GroupState.EMPTY
+        self.state_since_ms: int = timestamp_ms
         self.protocol_type: str | None = None
         self.protocol: str | None = None
-        self.generation = 0
+        self.generation: int = 0
         self.leader_id: str | None = None
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         self.pending_joins: dict[str, DelayedOperation] = {}
         self.pending_syncs: set[str] = set()
-        self.awaiting_join_count = 0
-        self.new_member_added = False
+        self.awaiting_join_count: int = 0
+        self.new_member_added: bool = False
         self.subscribed_topics: frozenset[str] | None = None
         self.delayed_join: DelayedOperation | None = None
         self.delayed_sync: DelayedOperation | None = None

@@ -62,15 +62,15 @@ class Member:
         assignment: bytes = NO_ASSIGNMENT,
     ) -> None:
         """Describe a member that waits for nothing."""
-        self.member_id = member_id
-        self.instance_id = instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.session_timeout_ms = session_timeout_ms
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.protocols = protocols
-        self.assignment = assignment
-        self.is_new = False
+        self.member_id: str = member_id
+        self.instance_id: str | None = instance_id
+        self.client_id: str = client_id
+        self.client_host: str = client_host
+        self.session_timeout_ms: int = session_timeout_ms
+        self.rebalance_timeout_ms: int = rebalance_timeout_ms
+        self.protocols: Protocols = protocols
+        self.assignment: bytes = assignment
+        self.is_new: bool = False
         self.parked_join: Request | None = None
         self.parked_sync: Request | None = None
         self.session: DelayedOperation | None = None

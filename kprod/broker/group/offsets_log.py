@@ -58,7 +58,7 @@ class OffsetsLog:
         self._partition = partition
         self._node_id = partition.leader_id
         self._epoch = partition.leader_epoch
-        self.is_open = True
+        self.is_open: bool = True
 
     def batches(self) -> Iterator[RecordBatch]:
         """All batches from the log's start on."""

@@ -12,11 +12,9 @@ Source: Kafka GroupCoordinatorShard and CoordinatorRuntime (4.3.1).
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kprod._core.record.batch_reader import RecordBatch
-from kprod.broker.delayed.delayed_heartbeat import DelayedHeartbeat
-from kprod.broker.delayed.delayed_join import DelayedJoin
-from kprod.broker.delayed.delayed_sync import DelayedSync
 from kprod.broker.group.classic_group import Group
 from kprod.broker.group.context import CoordinatorContext
 from kprod.broker.group.group_record import group_fields, group_of
@@ -30,6 +28,12 @@ from kprod.guarded_log import guarded_logger
 from kprod.model import Record
 from kprod.record.control import ControlType, decode_marker
 from kprod.timer.purgatory import Purgatory
+
+if TYPE_CHECKING:
+    from kprod.broker.config import EmbeddedConfig
+    from kprod.broker.delayed.delayed_heartbeat import DelayedHeartbeat
+    from kprod.broker.delayed.delayed_join import DelayedJoin
+    from kprod.broker.delayed.delayed_sync import DelayedSync
 
 _logger = guarded_logger(__name__)
 
@@ -50,9 +54,9 @@ class Waiting:
 
     def __init__(self, context: CoordinatorContext) -> None:
         """Make them empty, over the cluster's timer."""
-        self.joins = Purgatory[DelayedJoin]("join", context.timer)
-        self.syncs = Purgatory[DelayedSync]("sync", context.timer)
-        self.sessions = Purgatory[DelayedHeartbeat]("session", context.timer)
+        self.joins: Purgatory[DelayedJoin] = Purgatory("join", context.timer)
+        self.syncs: Purgatory[DelayedSync] = Purgatory("sync", context.timer)
+        self.sessions: Purgatory[DelayedHeartbeat] = Purgatory("session", context.timer)
 
 
 class CoordinatorShard:
@@ -103,16 +107,16 @@ class CoordinatorShard:
             expire_session: See the attribute.
         """
         self._context = context
-        self.config = context.config
-        self.leadership = (partition.leader_id, partition.leader_epoch)
+        self.config: EmbeddedConfig = context.config
+        self.leadership: tuple[int, int] = (partition.leader_id, partition.leader_epoch)
         self.groups: dict[str, Group] = {}
-        self.offsets = OffsetTable()
-        self.log = OffsetsLog(context, partition)
-        self.waiting = waiting
-        self.is_loaded = False
+        self.offsets: OffsetTable = OffsetTable()
+        self.log: OffsetsLog = OffsetsLog(context, partition)
+        self.waiting: Waiting = waiting
+        self.is_loaded: bool = False
         self._unknown_types: set[int] = set()
-        self.new_id = new_id
-        self.expire_session = expire_session
+        self.new_id: Callable[[str], str] = new_id
+        self.expire_session: ExpireSession = expire_session
 
     @property
     def timestamp_ms(self) -> int:

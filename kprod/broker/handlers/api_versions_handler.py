@@ -28,8 +28,8 @@ class ApiVersionsHandler(Handler):
     """Lists the served APIs with their versions."""
 
     api_key = ApiKey.API_VERSIONS
-    versions = (0, 4)
-    advertised = versions
+    versions: tuple[int, int] = (0, 4)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:  # noqa: ARG002 - every handler takes it
         """Serve a cluster."""

@@ -32,8 +32,8 @@ class CreatePartitionsHandler(Handler):
     """Adds partitions."""
 
     api_key = ApiKey.CREATE_PARTITIONS
-    versions = (0, 3)
-    advertised = versions
+    versions: tuple[int, int] = (0, 3)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

@@ -43,8 +43,8 @@ class CreateTopicsHandler(Handler):
     """Makes topics."""
 
     api_key = ApiKey.CREATE_TOPICS
-    versions = (2, 7)
-    advertised = versions
+    versions: tuple[int, int] = (2, 7)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

@@ -28,8 +28,8 @@ class DeleteGroupsHandler(Handler):
     """Ends groups."""
 
     api_key = ApiKey.DELETE_GROUPS
-    versions = (0, 2)
-    advertised = versions
+    versions: tuple[int, int] = (0, 2)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

@@ -30,8 +30,8 @@ class DeleteTopicsHandler(Handler):
     """Deletes topics."""
 
     api_key = ApiKey.DELETE_TOPICS
-    versions = (1, 6)
-    advertised = versions
+    versions: tuple[int, int] = (1, 6)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

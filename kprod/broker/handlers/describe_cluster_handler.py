@@ -20,8 +20,8 @@ class DescribeClusterHandler(Handler):
     """Describes the cluster."""
 
     api_key = ApiKey.DESCRIBE_CLUSTER
-    versions = (0, 2)
-    advertised = versions
+    versions: tuple[int, int] = (0, 2)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

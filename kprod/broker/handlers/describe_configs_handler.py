@@ -37,8 +37,8 @@ class DescribeConfigsHandler(Handler):
     """Tells settings."""
 
     api_key = ApiKey.DESCRIBE_CONFIGS
-    versions = (1, 4)
-    advertised = versions
+    versions: tuple[int, int] = (1, 4)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

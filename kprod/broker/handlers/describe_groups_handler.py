@@ -30,8 +30,8 @@ class DescribeGroupsHandler(Handler):
     """Describes groups."""
 
     api_key = ApiKey.DESCRIBE_GROUPS
-    versions = (0, 6)
-    advertised = versions
+    versions: tuple[int, int] = (0, 6)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

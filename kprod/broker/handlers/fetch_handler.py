@@ -78,8 +78,8 @@ class FetchHandler(Handler):
     """Reads batches."""
 
     api_key = ApiKey.FETCH
-    versions = (0, 18)
-    advertised = versions
+    versions: tuple[int, int] = (0, 18)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

@@ -33,8 +33,8 @@ class FindCoordinatorHandler(Handler):
     """Names coordinators."""
 
     api_key = ApiKey.FIND_COORDINATOR
-    versions = (0, 6)
-    advertised = versions
+    versions: tuple[int, int] = (0, 6)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

@@ -23,8 +23,8 @@ class HeartbeatHandler(Handler):
     """Begins sessions again."""
 
     api_key = ApiKey.HEARTBEAT
-    versions = (0, 4)
-    advertised = versions
+    versions: tuple[int, int] = (0, 4)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

@@ -27,8 +27,8 @@ class InitProducerIdHandler(Handler):
     """Gives producer ids."""
 
     api_key = ApiKey.INIT_PRODUCER_ID
-    versions = (0, 5)
-    advertised = versions
+    versions: tuple[int, int] = (0, 5)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

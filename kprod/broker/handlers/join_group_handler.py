@@ -34,8 +34,8 @@ class JoinGroupHandler(Handler):
     """Takes members in."""
 
     api_key = ApiKey.JOIN_GROUP
-    versions = (0, 9)
-    advertised = versions
+    versions: tuple[int, int] = (0, 9)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

@@ -30,8 +30,8 @@ class LeaveGroupHandler(Handler):
     """Lets members go."""
 
     api_key = ApiKey.LEAVE_GROUP
-    versions = (0, 5)
-    advertised = versions
+    versions: tuple[int, int] = (0, 5)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

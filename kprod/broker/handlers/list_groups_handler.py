@@ -21,8 +21,8 @@ class ListGroupsHandler(Handler):
     """Lists groups."""
 
     api_key = ApiKey.LIST_GROUPS
-    versions = (0, 5)
-    advertised = versions
+    versions: tuple[int, int] = (0, 5)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

@@ -59,8 +59,8 @@ class ListOffsetsHandler(Handler):
     """Finds offsets."""
 
     api_key = ApiKey.LIST_OFFSETS
-    versions = (0, 11)
-    advertised = versions
+    versions: tuple[int, int] = (0, 11)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

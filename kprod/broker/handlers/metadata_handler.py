@@ -44,8 +44,8 @@ class MetadataHandler(Handler):
     """Describes brokers and topics."""
 
     api_key = ApiKey.METADATA
-    versions = (0, 13)
-    advertised = versions
+    versions: tuple[int, int] = (0, 13)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

@@ -38,8 +38,8 @@ class OffsetCommitHandler(Handler):
     """Stores offsets."""
 
     api_key = ApiKey.OFFSET_COMMIT
-    versions = (1, 10)
-    advertised = (2, 10)
+    versions: tuple[int, int] = (1, 10)
+    advertised: tuple[int, int] = (2, 10)
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

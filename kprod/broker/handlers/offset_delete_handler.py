@@ -26,8 +26,8 @@ class OffsetDeleteHandler(Handler):
     """Forgets offsets."""
 
     api_key = ApiKey.OFFSET_DELETE
-    versions = (0, 0)
-    advertised = versions
+    versions: tuple[int, int] = (0, 0)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

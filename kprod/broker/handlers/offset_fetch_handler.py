@@ -36,8 +36,8 @@ class OffsetFetchHandler(Handler):
     """Reads offsets."""
 
     api_key = ApiKey.OFFSET_FETCH
-    versions = (1, 10)
-    advertised = versions
+    versions: tuple[int, int] = (1, 10)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

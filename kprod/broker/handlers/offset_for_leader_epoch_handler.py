@@ -27,8 +27,8 @@ class OffsetForLeaderEpochHandler(Handler):
     """Finds where epochs end."""
 
     api_key = ApiKey.OFFSET_FOR_LEADER_EPOCH
-    versions = (2, 4)
-    advertised = versions
+    versions: tuple[int, int] = (2, 4)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

@@ -68,8 +68,8 @@ class ProduceHandler(Handler):
     """Appends batches."""
 
     api_key = ApiKey.PRODUCE
-    versions = (0, 13)
-    advertised = versions
+    versions: tuple[int, int] = (0, 13)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

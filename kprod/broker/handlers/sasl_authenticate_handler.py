@@ -23,8 +23,8 @@ class SaslAuthenticateHandler(Handler):
     """Takes a login further."""
 
     api_key = ApiKey.SASL_AUTHENTICATE
-    versions = (0, 2)
-    advertised = versions
+    versions: tuple[int, int] = (0, 2)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

@@ -21,8 +21,8 @@ class SaslHandshakeHandler(Handler):
     """Begins a login."""
 
     api_key = ApiKey.SASL_HANDSHAKE
-    versions = (0, 1)
-    advertised = versions
+    versions: tuple[int, int] = (0, 1)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

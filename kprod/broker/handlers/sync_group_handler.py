@@ -29,8 +29,8 @@ class SyncGroupHandler(Handler):
     """Hands assignments out."""
 
     api_key = ApiKey.SYNC_GROUP
-    versions = (0, 5)
-    advertised = versions
+    versions: tuple[int, int] = (0, 5)
+    advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
         """Serve a cluster."""

@@ -28,7 +28,7 @@ class DirectoryRecordFile:
         """
         self._disk = disk
         self._path = path
-        self.size_bytes = size_bytes
+        self.size_bytes: int = size_bytes
 
     def append(self, encoded: memoryview) -> None:
         """Write at the end; a write that fails leaves the file as it was.
@@ -73,7 +73,7 @@ class DirectoryStore:
         """
         self._disk = disk
         self._directory = directory
-        self.is_durable = True
+        self.is_durable: bool = True
 
     def __str__(self) -> str:
         """The directory's path."""

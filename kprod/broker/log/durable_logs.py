@@ -87,7 +87,7 @@ class DurableLogs:
             high_watermarks: Of all partitions, for their checkpoint.
         """
         self._high_watermarks = high_watermarks
-        self.is_durable = True
+        self.is_durable: bool = True
         self._disk = storage.disk
         self._cluster_id = cluster_id
         self._node_id = node_id

@@ -69,7 +69,7 @@ class LeaderEpochs:
             starts: Oldest first, epochs and offsets rising.
         """
         self._starts = list(starts)
-        self.latest_epoch = -1
+        self.latest_epoch: int = -1
         self._note_latest()
 
     def __len__(self) -> int:

@@ -78,9 +78,9 @@ class LogDirectory:
         self._recovery_points: Offsets = {}
         self._start_offsets: Offsets = {}
         self._high_watermarks: Offsets = {}
-        self.path = path
+        self.path: str = path
         self.logs: dict[TopicPartition, PartitionLog] = {}
-        self.was_clean = False
+        self.was_clean: bool = False
 
     def lock(self) -> None:
         """Make the directory if it does not exist, and take its lock.

@@ -21,7 +21,7 @@ class MemoryRecordFile:
         """Make an empty file."""
         self._batches: list[memoryview] = []
         self._positions: list[int] = []
-        self.size_bytes = 0
+        self.size_bytes: int = 0
 
     def append(self, encoded: memoryview) -> None:
         """Keep a batch's buffer."""
@@ -58,7 +58,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         """Make an empty store."""
-        self.is_durable = False
+        self.is_durable: bool = False
         self._files: dict[str, MemoryRecordFile] = {}
 
     def create(self, name: str) -> MemoryRecordFile:

@@ -89,16 +89,16 @@ class PartitionLog:
         self._store = store
         self._index_interval_bytes = index_interval_bytes
         self._segments = list(segments)
-        self.epochs = LeaderEpochs() if epochs is None else epochs
+        self.epochs: LeaderEpochs = LeaderEpochs() if epochs is None else epochs
         self._saved_epoch = self.epochs.latest_epoch
-        self.producers = ProducerStates()
+        self.producers: ProducerStates = ProducerStates()
         self._has_new_names = False
-        self.is_sound = True
+        self.is_sound: bool = True
         self.on_cut: Callable[[], None] = _nothing
-        self.log_start_offset = segments[0].base_offset if segments else start_offset
-        self.log_end_offset = segments[-1].next_offset if segments else start_offset
-        self.recovery_point = self.log_end_offset
-        self.size_bytes = sum(it.size_bytes for it in segments)
+        self.log_start_offset: int = segments[0].base_offset if segments else start_offset
+        self.log_end_offset: int = segments[-1].next_offset if segments else start_offset
+        self.recovery_point: int = self.log_end_offset
+        self.size_bytes: int = sum(it.size_bytes for it in segments)
 
     @property
     def segment_count(self) -> int:

@@ -102,7 +102,7 @@ class MemoryLogs:
 
     def __init__(self) -> None:
         """Keep nothing."""
-        self.is_durable = False
+        self.is_durable: bool = False
 
     @property
     def summary(self) -> None:

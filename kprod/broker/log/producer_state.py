@@ -68,7 +68,7 @@ class ProducerStates:
     def __init__(self) -> None:
         """Know nobody."""
         self._entries: dict[int, _Entry] = {}
-        self.transactions = OpenTransactions()
+        self.transactions: OpenTransactions = OpenTransactions()
 
     def __len__(self) -> int:
         """Number of producers known."""

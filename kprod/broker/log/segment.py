@@ -82,10 +82,10 @@ class Segment:
         self._offsets = OffsetIndex()
         self._times = TimeIndex()
         self._unindexed_bytes = 0
-        self.aborted = TransactionIndex()
-        self.base_offset = base_offset
-        self.next_offset = base_offset
-        self.largest = NO_TIME
+        self.aborted: TransactionIndex = TransactionIndex()
+        self.base_offset: int = base_offset
+        self.next_offset: int = base_offset
+        self.largest: TimeEntry = NO_TIME
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of any of these attributes
         # Of a trusted segment, whose indexes are in their files until they are needed.

@@ -32,9 +32,9 @@ class Identities:
             security: Of the cluster.
             clock: By which tokens end.
         """
-        self.credentials = Credentials(security.users)
-        self.delegation_tokens = DelegationTokens(clock)
-        self.bearer_tokens = _bearer_tokens(security, clock)
+        self.credentials: Credentials = Credentials(security.users)
+        self.delegation_tokens: DelegationTokens = DelegationTokens(clock)
+        self.bearer_tokens: BearerTokens | None = _bearer_tokens(security, clock)
 
 
 def _bearer_tokens(security: BrokerSecurity, clock: Clock) -> "BearerTokens | None":

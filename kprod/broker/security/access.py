@@ -20,7 +20,7 @@ class Access:
     def __init__(self, authorizer: Authorizer, user: str) -> None:
         """Speak for a user."""
         self._authorizer = authorizer
-        self.user = user
+        self.user: str = user
 
     def may(self, operation: str, resource: str, name: str = CLUSTER_NAME) -> bool:
         """Whether the user may do something.

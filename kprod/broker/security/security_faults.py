@@ -22,7 +22,7 @@ class SecurityFaults:
         """Arm nothing."""
         self.refusals: deque[str] = deque()
         self.handshake_cuts: deque[int] = deque()
-        self.tampered_count = 0
+        self.tampered_count: int = 0
 
     def clear(self) -> None:
         """Disarm everything."""

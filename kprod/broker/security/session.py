@@ -107,8 +107,8 @@ class Session:
         self._again_ms: int | None = None  # when the last login but the first began
         self._until_ms: int | None = None
         self._user: str | None = None
-        self.by_delegation_token = False
-        self.lifetime_ms = 0
+        self.by_delegation_token: bool = False
+        self.lifetime_ms: int = 0
 
     @property
     def principal(self) -> str:

@@ -133,7 +133,7 @@ class SaslAuthenticateStep(Step):
         self._message: bytes | None = None
         self._is_over = False
         self._rounds = 0
-        self.lifetime_ms = 0
+        self.lifetime_ms: int = 0
 
     @property
     def version(self) -> int:

@@ -88,7 +88,7 @@ class DirectPath(SleepHook):
             request_timeout_ms: The shorter of the limits for a request and for a delivery.
         """
         super().__init__(max(request_timeout_ms, SLEEP_MIN_MS))
-        self.is_awaited = False
+        self.is_awaited: bool = False
         self._request_timeout_ms = request_timeout_ms
         self._sender = sender
         self._client = client

@@ -49,8 +49,8 @@ class TransactionManager:
         self._state = IdentityState.UNINITIALIZED
         self._bump_reason: str | None = None
         self.fatal_error: KprodError | None = None
-        self.producer_id = -1
-        self.producer_epoch = -1
+        self.producer_id: int = -1
+        self.producer_epoch: int = -1
 
     def wants_attention(self) -> bool:
         """Whether a producer id or another epoch is wanted."""

@@ -1,0 +1,119 @@
+"""The settings of an embedded cluster as keyword arguments, for type checkers and editors.
+
+Generated from `EmbeddedConfig` by `make docs`; do not edit. A program never reads it:
+`EmbeddedConfig` checks settings.
+"""
+
+from typing import Literal, TypedDict
+
+
+class EmbeddedSettings(TypedDict, total=False):
+    """Every setting of `EmbeddedConfig`, none of them required."""
+
+    host: str
+    """Address to bind. Anything but loopback needs `unsafe`."""
+
+    port: int
+    """Port of broker 0, the others follow; 0 takes free ones."""
+
+    unsafe: bool
+    """Allow binding other than loopback. There is no authentication."""
+
+    auto_create_topics: bool
+    """Make a topic that metadata is asked for and that does not exist."""
+
+    describe_new_topics: bool
+    """Describe such a topic in the response that made it. Kafka says UNKNOWN_TOPIC_OR_PARTITION
+    once, and the client asks again."""
+
+    default_partitions: int
+    """Partitions of an automatically created topic."""
+
+    default_replication_factor: int
+    """Copies of each partition, at most the number of brokers."""
+
+    min_insync_replicas: int
+    """In-sync replicas that acks=all needs, the leader included."""
+
+    message_max_bytes: int
+    """Largest record batch."""
+
+    retention_bytes: int
+    """Least size of one partition that stays when its oldest segments go; -1 keeps all. A segment
+    has an eighth of it, 1 MiB at least."""
+
+    message_timestamp_type: Literal["CreateTime", "LogAppendTime"]
+    """`CreateTime` or `LogAppendTime`."""
+
+    message_timestamp_after_max_ms: int
+    """How far in the future a record may be stamped."""
+
+    replica_lag_time_max_ms: int
+    """How long a follower may lag before it leaves the in-sync set."""
+
+    log_bytes_max: int
+    """Size of all logs together past which produce is refused."""
+
+    frame_bytes_max: int
+    """Largest request (`socket.request.max.bytes`)."""
+
+    connections_max: int
+    """Connections of the whole cluster; more are closed at once (`max.connections`)."""
+
+    connections_max_idle_ms: int
+    """A connection that carries nothing for so long is closed (`connections.max.idle.ms`)."""
+
+    fetch_bytes_max: int
+    """Most record bytes in one fetch answer (`fetch.max.bytes`)."""
+
+    decoded_request_bytes_max: int
+    """Memory for the fields of one request, beyond its own bytes."""
+
+    queued_max_request_bytes: int
+    """Requests of all connections together, half-sent ones, waiting ones and those in hand
+    (`queued.max.request.bytes`); past it the connections without progress for longest are closed.
+    At least `frame_bytes_max`."""
+
+    queued_max_response_bytes: int
+    """The same for answers that clients have not read yet."""
+
+    topics_max: int
+    """Topics of the cluster."""
+
+    partitions_max: int
+    """Partitions of all topics together."""
+
+    topic_settings_bytes_max: int
+    """Text of all topics' own settings together."""
+
+    group_min_session_timeout_ms: int
+    """Shortest session timeout that a member may ask for."""
+
+    group_max_session_timeout_ms: int
+    """Longest one."""
+
+    group_initial_rebalance_delay_ms: int
+    """How long an empty group waits for more members after the first has come."""
+
+    group_max_size: int
+    """Members of one group."""
+
+    offsets_topic_num_partitions: int
+    """Of `__consumer_offsets`."""
+
+    offset_metadata_max_bytes: int
+    """Longest text that a client may store with an offset (`offset.metadata.max.bytes`); counted in
+    characters, as Kafka does."""
+
+    offsets_retention_minutes: int
+    """How long offsets are kept that nobody uses."""
+
+    offsets_retention_check_interval_ms: int
+    """How often they are looked for."""
+
+    offsets_commit_timeout_ms: int
+    """How long a write to `__consumer_offsets` may wait for followers."""
+
+    coordinator_loading_ms: int
+    """How long a broker that has become a coordinator answers COORDINATOR_LOAD_IN_PROGRESS; Kafka's
+    depends on what there is to load."""

@@ -1,0 +1,100 @@
+"""A program without a mistake: no strict type checker may find one. It is checked, not run."""
+
+import asyncio
+from collections.abc import Iterable
+
+import kprod
+from kprod import (
+    Acks,
+    AsyncProducer,
+    Codec,
+    KprodError,
+    OutgoingRecord,
+    Persistence,
+    Producer,
+    ProducerSettings,
+    RecordFuture,
+    RecordMetadata,
+    SendReceipt,
+)
+from kprod.broker import ApiKey, EmbeddedCluster, EmbeddedConfig, ErrorCode
+from kprod.errors import BufferTimeout
+
+SETTINGS: ProducerSettings = {"bootstrap_servers": ["a:9092", "b:9092"], "linger_ms": 5}
+
+
+def to_text(value: object) -> bytes:
+    """Serialize."""
+    return str(value).encode()
+
+
+def report(metadata: RecordMetadata | None, error: KprodError | None) -> None:
+    """Take an outcome."""
+    if error is not None:
+        print(error.persistence is Persistence.NOT_PERSISTED, type(error))
+    if metadata is not None:
+        print(metadata.topic, metadata.partition + 1, metadata.offset + 1)
+
+
+class Stamp:
+    """An interceptor."""
+
+    def on_send(self, record: OutgoingRecord) -> OutgoingRecord:
+        """Pass it on."""
+        return record
+
+    def on_acknowledgement(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
+        """Look."""
+
+    def close(self) -> None:
+        """End."""
+
+
+def send(values: Iterable[bytes]) -> int:
+    """Send in every way."""
+    with Producer(
+        bootstrap_servers="localhost:9092",
+        acks=Acks.ALL,
+        compression_type=Codec.ZSTD,
+        partitioner="murmur2",
+        interceptors=[Stamp()],
+        value_serializer=to_text,
+        sasl_password="secret",  # noqa: S106
+    ) as producer:
+        future: RecordFuture = producer.send(
+            "orders", b"value", key=b"key", headers=[("trace", b"1")], on_delivery=report
+        )
+        offset: int = future.result(timeout=10).offset
+        receipt: SendReceipt = producer.send_many("orders", values, keys=[None, b"k"])
+        receipt.result(10)
+        failed = kprod.failures_of([future], timeout=1.5)
+        try:
+            producer.send("orders", None, partition=3, timestamp_ms=1_700_000_000_000)
+        except BufferTimeout as error:
+            print(error.persistence)
+        return offset + len(failed) + producer.flush(timeout=1)
+
+
+async def send_and_wait() -> RecordMetadata:
+    """Await."""
+    async with AsyncProducer(SETTINGS, linger_ms=0) as producer:
+        future = await producer.send("orders", b"value")
+        print((await future).offset + 1)
+        return await producer.send_and_wait("orders", b"value", key=b"key")
+
+
+def on_a_broker() -> None:
+    """Use the embedded broker."""
+    with EmbeddedCluster(
+        brokers=[1, 2], topics={"orders": 3}, config=EmbeddedConfig(), default_partitions=2
+    ) as cluster:
+        cluster.faults.fail_next(ApiKey.PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2)
+        cluster.move_leader("orders", 0, to=2)
+        for records in cluster.records("orders").values():
+            print([record.value for record in records])
+
+
+if __name__ == "__main__":
+    print(send([b"a", b"b"]))
+    print(asyncio.run(send_and_wait()).offset)
+    on_a_broker()
