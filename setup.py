@@ -25,8 +25,10 @@ compiled_modules = runpy.run_path(str(TREE / "tools" / "built_tree.py"))["compil
 bill = runpy.run_path(str(TREE / "tools" / "bill_of_materials.py"))
 
 OPTIONS = os.environ.get("KPROD_CFLAGS", "-O3 -g0 -Wall").split()
-# Apple's linker has no such option, and keeps little.
-STRIPS = "KPROD_CFLAGS" not in os.environ and sys.platform == "linux"
+# Without symbols, and code and constants in the same pages: pages of their own would be 4 KiB of
+# padding each in a hundred files. Apple's linker has neither option, and keeps little.
+IS_SMALL = "KPROD_CFLAGS" not in os.environ and sys.platform == "linux"
+SMALL = ["-Wl,--strip-all", "-Wl,-z,noseparate-code"]
 
 REPOSITORY = os.environ.get("KPROD_REPOSITORY", "")
 ADDRESSES = {
@@ -68,7 +70,7 @@ setup(
             [module.inputs[0]],
             depends=list(module.inputs[1:]),
             extra_compile_args=[*OPTIONS, *module.compiler_options],
-            extra_link_args=["-Wl,--strip-all"] if STRIPS else [],
+            extra_link_args=SMALL if IS_SMALL else [],
         )
         for module in compiled_modules(TREE)
     ],

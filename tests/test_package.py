@@ -87,7 +87,7 @@ def test_what_is_compiled_is_small(tmp_path: Path, compiled: set[str]) -> None:
     installed = sum(path.stat().st_size for path in extensions)
     installed += sum(
         path.stat().st_size
-        for pattern in ("*.py", "*.pyi", "*.pxd")
+        for pattern in ("*.py", "*.pyi")
         for path in ROOT.glob(f"kprod/**/{pattern}")
     )
     archive = tmp_path / "extensions.zip"
@@ -99,7 +99,7 @@ def test_what_is_compiled_is_small(tmp_path: Path, compiled: set[str]) -> None:
 
 
 def test_wheel_holds_the_package_alone(tmp_path: Path, compiled: set[str]) -> None:
-    """Modules, stubs, headers and the marker of types; no tests, no tools, no `.pyx`."""
+    """Modules, stubs and the marker of types; no tests, no tools, no `.pyx`, no `.pxd`."""
     _run(_LIST_WHEEL, tmp_path)
     members = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert {f"{stem}.pyi" for stem in compiled} - members == set()
@@ -108,6 +108,6 @@ def test_wheel_holds_the_package_alone(tmp_path: Path, compiled: set[str]) -> No
         name
         for name in members
         if not name.startswith(("kprod/", "pyspark_kprod/", "pytest_kprod.py"))
-        or not name.endswith((".py", ".pyi", ".pxd", "/py.typed"))
+        or not name.endswith((".py", ".pyi", "/py.typed"))
     ]
     assert others == []
