@@ -175,6 +175,18 @@ def first(seeds: int, without: Sequence[str], *, shrinks: bool) -> int:
     return 0
 
 
+def kills(seeds: int) -> int:
+    """Simulate from seed 0, and print which invariants each failing seed breaks; 0 if none did."""
+    failing = 0
+    for seed in range(seeds):
+        verdict = simulate(make_plan(seed, list(FAULTS)))
+        broken = sorted({finding.invariant for finding in verdict.findings})
+        if broken:
+            failing += 1
+            print(f"seed {seed}: {' '.join(broken)}", flush=True)
+    return 1 if failing else 0
+
+
 def _size_of(plan: Plan) -> str:
     """Make a failing plan smaller and say how small."""
     shrinker = Shrinker(plan)
@@ -231,6 +243,8 @@ def main() -> int:
     one.add_argument("--seeds", type=int, default=2_000)
     one.add_argument("--without", action="append", default=[], help="an invariant not to check")
     one.add_argument("--shrink", action="store_true", help="say how small its plan can be made")
+    every = commands.add_parser("kills", help="say which invariants each of the first seeds breaks")
+    every.add_argument("--seeds", type=int, default=300)
     planted = commands.add_parser("mutants", help="plant faults, and see which seed finds each")
     planted.add_argument("names", nargs="*")
     planted.add_argument("--seeds", type=int, default=2_000)
@@ -242,6 +256,8 @@ def main() -> int:
         return shrink(given.plan, given.to)
     if given.command == "first":
         return first(given.seeds, given.without, shrinks=given.shrink)
+    if given.command == "kills":
+        return kills(given.seeds)
     if given.command == "mutants":
         from tests.sim.mutants import run_mutants  # noqa: PLC0415 - not in a planted copy
 

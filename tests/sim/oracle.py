@@ -261,9 +261,13 @@ def _check_told(record: Sent, slack_ns: int) -> Iterable[Finding]:
 def _check_acknowledged(record: Sent, logs: Logs, places: Places) -> Iterable[Finding]:
     """I2: what is acknowledged is at its place, with its value."""
     name, final = record.name.decode(), record.final
-    if final is None or final.error or final.offset < 0:
+    if final is None or final.error:
         return
     found = places.get(record.name, ())
+    if final.offset < 0:  # a broker that had it already may not know where
+        if not found:
+            yield Finding("I2", f"{name} was acknowledged without an offset, and is in no log")
+        return
     place = (final.partition, final.offset)
     there = [where for where in found if (where[1], where[3]) == place]
     if not there:

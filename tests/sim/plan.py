@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
+from tests.sim import shapes
 from tests.sim.draw import Draw
 
 Entry = dict[str, Any]
@@ -23,23 +24,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _RATES = (0.02, 0.1, 0.3, 1.0)
 _SHARE_OF_KINDS = 0.4
 _SHARE_WITHOUT_FAULTS = 0.1
-_SHORT_OF_MEMORY = {
-    "linger_ms": 500,
-    "buffer_memory": 32 << 10,
-    "batch_size": 16_000,
-    "compression_type": "none",
-    "on_buffer_full": "block",
-    "max_block_ms": 2_000,
-    "delivery_timeout_ms": 30_000,
-}
-"""Settings with which callers stand in line for memory that others' lingering batches hold."""
-_LARGE_BYTES = 12_000
-_CALLERS_SHORT = 7
 _MODES = ("engine",) * 10 + ("threads",) * 7 + ("tasks",) * 3
-_FAULTS_MAX = 400
-_RESTS_MAX = 6
-REST_MS = 15_000
-"""Longer than the time in which everything that is open must be settled, whatever the settings."""
 _DEADLY = frozenset({"memory_error", "error_fatal"})
 """Faults that may end a producer: with too many of them nothing else would happen to it."""
 _HABITS = ("raise", "send", "resend", "resend", "flush", "logs", "sleep", "purge", "close")
@@ -122,91 +107,36 @@ def make_plan(seed: int, fault_kinds: Sequence[str], always: Sequence[str] = ())
             settings["max_block_ms"] = draw.one_of((0, 50, 2_000))
     is_direct = plan.mode == "threads" and draw.chance(0.3)
     if is_direct:  # one caller that waits for each record
-        _set(plan, linger_ms=0, compression_type="none")
+        shapes.set_all(plan, linger_ms=0, compression_type="none")
     if brokers > 1 and draw.chance(0.2):
         plan.ending = "partial"
-        _set(plan, buffer_memory=32 << 20)  # else what waits for the dead broker may fill it
+        shapes.set_all(
+            plan, buffer_memory=32 << 20
+        )  # else what waits for the dead broker may fill it
     may_be_short = plan.mode == "threads" and plan.ending == "calm" and not is_direct
     is_short = may_be_short and draw.chance(0.1)
     if is_short:
-        _set(plan, **_SHORT_OF_MEMORY)
+        shapes.be_short(plan)
     for number in range(count):
         plan.operations += _operations(plan, number, is_direct=is_direct)
     plan.operations.sort(key=itemgetter("at_ms"))
     if is_short:
-        _stand_in_line(plan)
+        shapes.stand_in_line(plan)
         return plan
     plan.faults = _faults(plan, fault_kinds, always)
-    if plan.mode != "engine" and not is_direct and draw.chance(0.15):
-        _crowd(plan)
+    if not is_direct:
+        _shape(plan, draw, keeps_faults=bool(always))
     if draw.chance(0.5):
-        _rest(plan)
+        shapes.rest(plan)
     return plan
 
 
-def _set(plan: Plan, **settings: object) -> None:
-    """Give every producer the same settings."""
-    for each in plan.producers:
-        each.update(settings)
-
-
-def _stand_in_line(plan: Plan) -> None:
-    """Let more callers send at once than there are chunks of memory; one record fills a chunk."""
-    sends = [entry for entry in plan.operations if entry["kind"] == "send"]
-    plan.operations = [
-        entry
-        | {"caller": place % _CALLERS_SHORT, "at_ms": entry["at_ms"] // 300 * 300}
-        | {"size": _LARGE_BYTES, "count": 1, "habit": ""}
-        for place, entry in enumerate(sends)
-    ]
-
-
-def _crowd(plan: Plan) -> None:
-    """Let callers send into one batch and flush it, while the batch before it is in flight.
-
-    Then the broker finds that batch too large, and rejects a part of it.
-    """
-    draw = Draw(plan.seed, "crowd")
-    for settings in plan.producers:
-        settings |= {"batch_size": 16_000, "linger_ms": draw.one_of((0, 5, 500))}
-        settings |= {"max_in_flight_requests_per_connection": draw.between(1, 2)}
-        settings |= {"max_block_ms": 2_000, "buffer_memory": 32 << 20}
-        settings["delivery_timeout_ms"] = settings["request_timeout_ms"] + 10_500
-    for entry in plan.operations:
-        if entry["kind"] == "purge":
-            entry["kind"] = "flush"
-        if "partition" in entry:
-            entry |= {"partition": 0, "topic": TOPICS[0], "size": min(entry["size"], 200)}
-            entry["count"] = min(entry["count"], 5)
-        entry["wait_ms"] = draw.one_of((500, 3_000))
-        entry["at_ms"] = entry["at_ms"] // 5 * 5 + draw.between(0, 4)
-    place = {"broker": 0, "topic": TOPICS[0]}
-    for at_ms in range(20, plan.load_ms - 10, draw.one_of((100, 250))):
-        late = {"kind": "late_response", "choice": 64, "for_ms": 50}  # of Produce, handled
-        large = {"kind": "too_large", "choice": 256 * draw.between(0, 3), "for_ms": 5}
-        plan.faults += [{"at_ms": at_ms, **late, **place}, {"at_ms": at_ms + 5, **large, **place}]
-    plan.operations.sort(key=itemgetter("at_ms"))
-    plan.faults.sort(key=itemgetter("at_ms"))
-    del plan.faults[_FAULTS_MAX:]
-
-
-def _rest(plan: Plan) -> None:
-    """Put rests into the load: what comes behind one is later by its length."""
-    draw = Draw(plan.seed, "rests")
-    place = draw.between(50, 400)
-    passed_ms = 0
-    while place < plan.load_ms and len(plan.rests) < _RESTS_MAX:
-        plan.rests.append({"at_ms": place + passed_ms, "for_ms": REST_MS})
-        passed_ms += REST_MS
-        place += draw.between(100, 1_500)
-    for entries in (plan.operations, plan.faults):
-        for entry in entries:
-            before = sum(
-                rest["at_ms"] - number * REST_MS <= entry["at_ms"]
-                for number, rest in enumerate(plan.rests)
-            )
-            entry["at_ms"] += before * REST_MS
-    plan.load_ms += passed_ms
+def _shape(plan: Plan, draw: Draw, *, keeps_faults: bool) -> None:
+    """Give some plans a shape in which rare states come about."""
+    if plan.mode != "engine" and draw.chance(0.15):
+        shapes.crowd(plan)
+    elif draw.chance(0.1) and not keeps_faults:
+        shapes.reject_the_oldest(plan)
 
 
 def _settings(draw: Draw) -> dict[str, Any]:
@@ -308,4 +238,4 @@ def _faults(plan: Plan, kinds: Sequence[str], always: Sequence[str]) -> list[Ent
                     }
                 )
     faults.sort(key=itemgetter("at_ms"))
-    return faults[:_FAULTS_MAX]
+    return faults[: shapes.FAULTS_MAX]

@@ -1,0 +1,149 @@
+"""Shapes of plans: what has to come together for a rare state, which draws alone hardly give.
+
+Each function changes a plan that was drawn, by the plan's own seed.
+"""
+
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from tests.sim.draw import Draw
+
+if TYPE_CHECKING:
+    from tests.sim.plan import Plan
+
+FAULTS_MAX = 400
+"""Of a plan."""
+_SHORT_OF_MEMORY = {
+    "linger_ms": 500,
+    "buffer_memory": 32 << 10,
+    "batch_size": 16_000,
+    "compression_type": "none",
+    "on_buffer_full": "block",
+    "max_block_ms": 2_000,
+    "delivery_timeout_ms": 30_000,
+}
+"""Settings with which callers stand in line for memory that others' lingering batches hold."""
+_LARGE_BYTES = 12_000
+_CALLERS_SHORT = 7
+_ROUND = ((0, "send"), (6, "send"), (9, "flush"), (12, "send"))
+"""Milliseconds from the beginning of a round, and what its callers do then."""
+_RESTS_MAX = 6
+REST_MS = 15_000
+"""Longer than the time in which everything that is open must be settled, whatever the settings."""
+
+
+def set_all(plan: "Plan", **settings: object) -> None:
+    """Give every producer the same settings."""
+    for each in plan.producers:
+        each.update(settings)
+
+
+def be_short(plan: "Plan") -> None:
+    """Give the producers little memory, and lingering batches that hold it."""
+    set_all(plan, **_SHORT_OF_MEMORY)
+
+
+def stand_in_line(plan: "Plan") -> None:
+    """Let more callers send at once than there are chunks of memory; one record fills a chunk."""
+    sends = [entry for entry in plan.operations if entry["kind"] == "send"]
+    plan.operations = [
+        entry
+        | {"caller": place % _CALLERS_SHORT, "at_ms": entry["at_ms"] // 300 * 300}
+        | {"size": _LARGE_BYTES, "count": 1, "habit": ""}
+        for place, entry in enumerate(sends)
+    ]
+
+
+def crowd(plan: "Plan") -> None:
+    """Let callers send into one batch and flush it, while the batch before it is in flight.
+
+    Then the broker finds that batch too large, and rejects a part of it.
+    """
+    draw = Draw(plan.seed, "crowd")
+    topic = next(iter(plan.topics))
+    for settings in plan.producers:
+        settings |= {"batch_size": 16_000, "linger_ms": draw.one_of((0, 5, 500))}
+        settings |= {"max_in_flight_requests_per_connection": draw.one_of((1, 1, 1, 2))}
+        settings |= {"max_block_ms": 2_000, "buffer_memory": 32 << 20}
+        settings["delivery_timeout_ms"] = settings["request_timeout_ms"] + 10_500
+    pace_ms = draw.one_of((100, 250))
+    place = {"broker": 0, "topic": topic}
+    plan.operations, plan.faults = [], plan.faults if draw.chance(0.5) else []
+    for at_ms in range(20, plan.load_ms - 30, pace_ms):
+        number = draw.below(len(plan.producers))
+        # The first is in flight for 50 ms; the others share a batch, which is flushed in between.
+        for caller, (offset_ms, kind) in enumerate(_ROUND):
+            plan.operations.append(
+                {"at_ms": at_ms + offset_ms + draw.between(0, 2), "kind": kind}
+                | {"producer": number, "caller": caller, "topic": topic, "partition": 0}
+                | {"count": draw.between(1, 5), "size": draw.between(8, 200), "key": -1}
+                | {"observers": draw.between(0, 3), "habit": ""}
+                | {"choice": draw.below(1 << 16), "wait_ms": draw.one_of((500, 3_000))}
+            )
+        late = {"kind": "late_response", "choice": 64, "for_ms": 50}  # of Produce, handled
+        large = {"kind": "too_large", "choice": 256 * draw.between(0, 3), "for_ms": 5}
+        plan.faults += [
+            {"at_ms": at_ms - 1, **late, **place},
+            {"at_ms": at_ms + 5, **large, **place},
+        ]
+    plan.operations.sort(key=itemgetter("at_ms"))
+    plan.faults.sort(key=itemgetter("at_ms"))
+    del plan.faults[FAULTS_MAX:]
+
+
+def reject_the_oldest(plan: "Plan") -> None:
+    """Reject the oldest of some batches in flight, and let one behind it lose its connection.
+
+    In half of the plans the rejected batch is too large, and is tried again in parts, while those
+    behind it have no attempt left; in the others the partition is gone by then.
+    """
+    draw = Draw(plan.seed, "pipeline")
+    is_gone = draw.chance(0.5)
+    set_all(plan, acks="all", enable_idempotence=True, batch_size=200, linger_ms=0)
+    set_all(plan, request_timeout_ms=300, delivery_timeout_ms=20_000, buffer_memory=32 << 20)
+    set_all(plan, max_in_flight_requests_per_connection=5, on_buffer_full="block")
+    if not is_gone:
+        set_all(plan, retries=1)
+    plan.topics = dict.fromkeys(plan.topics, 4)
+    pace_ms = draw.one_of((200, 400))
+    for entry in plan.operations:
+        if entry["kind"] == "purge":
+            entry["kind"] = "flush"
+        if "partition" in entry:
+            entry |= {"partition": 3, "size": min(entry["size"], 60)}
+            entry |= {"count": draw.between(4, 8), "at_ms": entry["at_ms"] // pace_ms * pace_ms}
+    plan.faults = []
+    for at_ms in range(pace_ms, plan.load_ms, pace_ms):
+        topic = draw.one_of(sorted(plan.topics))
+        place = {"broker": 0, "topic": topic, "for_ms": 5}
+        choice = draw.below(1 << 16)
+        # Of `reject_then_lose`: any code, no response, the topic has one partition from now on.
+        choice = choice & 0x1FFF | 0xB00 if is_gone else choice & ~0x900
+        kinds = [("reject_then_lose", at_ms - 1, choice)]
+        if is_gone:
+            kinds.append(("remake_topic", at_ms + 2 * pace_ms, 3))
+        plan.faults += [
+            {"at_ms": when_ms, "kind": kind, "choice": choice, **place}
+            for kind, when_ms, choice in kinds
+        ]
+    plan.operations.sort(key=itemgetter("at_ms"))
+    plan.faults.sort(key=itemgetter("at_ms"))
+
+
+def rest(plan: "Plan") -> None:
+    """Put rests into the load: what comes behind one is later by its length."""
+    draw = Draw(plan.seed, "rests")
+    place = draw.between(50, 400)
+    passed_ms = 0
+    while place < plan.load_ms and len(plan.rests) < _RESTS_MAX:
+        plan.rests.append({"at_ms": place + passed_ms, "for_ms": REST_MS})
+        passed_ms += REST_MS
+        place += draw.between(100, 1_500)
+    for entries in (plan.operations, plan.faults):
+        for entry in entries:
+            before = sum(
+                rest["at_ms"] - number * REST_MS <= entry["at_ms"]
+                for number, rest in enumerate(plan.rests)
+            )
+            entry["at_ms"] += before * REST_MS
+    plan.load_ms += passed_ms
