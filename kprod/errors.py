@@ -185,7 +185,17 @@ class RemoteProtocolError(KprodError):
 
 
 class CorruptRecord(RemoteProtocolError):
-    """Bytes that should be records are not: wrong checksum, length, magic or structure."""
+    """Bytes that should be records are not: wrong checksum, length, magic or structure.
+
+    Attributes:
+        topic: Where they were read from; None where the reader knows no topic.
+        partition: 0-based; −1 where the reader knows no topic.
+        offset: The first one that cannot be read; −1 where the reader knows no topic.
+    """
+
+    topic: str | None = None
+    partition: int = -1
+    offset: int = -1
 
 
 class UnsupportedVersion(KprodError):

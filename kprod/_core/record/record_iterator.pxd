@@ -39,3 +39,9 @@ cdef class RecordIterator:
     cdef object _make_tuple(self, const RecordFields* fields)
     cdef object _make_record(self, const RecordFields* fields)
     cdef object check(self, bint contiguous)
+
+
+# Headers of the registered type from a record's header section without its count; `recent` are
+# headers whose keys are reused where they are equal.
+cdef tuple headers_in_section(
+    const uint8_t* start, const uint8_t* end, int32_t count, tuple recent)

@@ -161,6 +161,17 @@ cdef tuple _make_headers(const RecordFields* fields, object header_type, tuple r
     return headers
 
 
+cdef tuple headers_in_section(
+    const uint8_t* start, const uint8_t* end, int32_t count, tuple recent
+):
+    """Create headers that `read_record` found valid, from a copy of their bytes."""
+    cdef RecordFields fields
+    fields.headers = start
+    fields.end = end
+    fields.header_count = count
+    return _make_headers(&fields, _header_type, recent)
+
+
 cdef int _check_header_keys(const RecordFields* fields) except -1:
     """Raise if a header key is not UTF-8, creating objects only for keys that are not ASCII."""
     cdef HeaderFields header

@@ -1,0 +1,36 @@
+from collections.abc import Callable, Iterable
+from typing import TypeAlias, final
+
+from kprod._core.record.consumer_record import ConsumerRecord, PartitionStamp
+
+_Buffer: TypeAlias = bytes | bytearray | memoryview
+
+@final
+class RecordBlock:
+    def __init__(
+        self,
+        data: _Buffer,
+        stamp: PartitionStamp,
+        from_offset: int,
+        *,
+        aborted: Iterable[tuple[int, int]] = (),
+        read_committed: bool = False,
+        check_crcs: bool = True,
+        max_decompressed: int = 67_108_864,
+        as_views: bool = False,
+    ) -> None: ...
+    @property
+    def stamp(self) -> PartitionStamp: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def decompressed_size(self) -> int: ...
+    @property
+    def exhausted(self) -> bool: ...
+    def take(self, count: int) -> list[ConsumerRecord]: ...
+
+def register_decompressor(
+    decompressor: Callable[[int, memoryview, int, int], _Buffer],
+) -> None: ...

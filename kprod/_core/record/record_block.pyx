@@ -1,0 +1,400 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: nonecheck=True, auto_pickle=False
+"""One partition's part of a fetch response, and its records one after another.
+
+A block is opened batch by batch: header, checksum, decompression, then the records from the memory
+that they lie in. Only one batch is decompressed at a time. Batches of V2 and messages of V0 and V1
+may follow each other. Whatever the application does not see is passed over: records below the
+offset that was asked for, control batches, and with `read_committed` those of aborted transactions.
+`next_offset` counts what is passed over as it counts what is taken, so that a reader's position
+reaches the end of the log however the log ends.
+
+Aborted transactions. The broker names those that lie in the block: producer and first offset. A
+producer is added to the aborted ones before the batch that reaches its first offset, and removed by
+its abort marker; transactional batches of aborted producers are passed over. What is not committed
+yet is not in the block, because the broker ends it at the last stable offset.
+
+Faults. A malformed batch raises `CorruptRecord` with topic, partition and offset, after the records
+before it were taken. The block stays where it is, so each further call raises the same.
+
+Invariants.
+    Offsets of taken records ascend, and `next_offset` never goes back.
+    After any error no record is lost: those that were made are given by the next call.
+
+Thread-safety: one thread at a time. If the bytes change meanwhile, memory stays safe.
+Source: Kafka CompletedFetch, MemoryRecords and LegacyRecord (clients 4.3.1); KIP-98 for aborted
+transactions, KIP-74 for a first batch that is larger than what was asked for.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.memoryview cimport PyMemoryView_FromObject
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
+
+from kprod._core.endian cimport load_int16, load_int32
+from kprod._core.layout cimport (
+    BATCH_LENGTH_OFFSET,
+    CODEC_MASK,
+    CONTROL_MASK,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_OFFSET,
+    MAGIC_V0,
+    MAGIC_V2,
+    TIMESTAMP_TYPE_MASK,
+    TRANSACTIONAL_MASK,
+)
+from kprod._core.record.batch_reader cimport BatchReader, RecordBatch
+from kprod._core.record.consumer_record cimport (
+    NO_LEADER_EPOCH,
+    NO_TIMESTAMP_TYPE,
+    ConsumerRecord,
+    PartitionStamp,
+    corrupt_record,
+)
+from kprod._core.record.message_set_reader cimport MessageEntry, Source
+from kprod._core.record.record_fields cimport RecordFields
+from kprod._core.record.record_iterator cimport RecordIterator
+
+from kprod.errors import CorruptRecord
+
+cdef enum:
+    # Version and type, 16 bits each.
+    CONTROL_KEY_BYTES_MIN = 4
+    CONTROL_TYPE_OFFSET = 2
+    CONTROL_TYPE_ABORT = 0
+
+# Takes codec, payload, magic and the most bytes of output.
+cdef object _decompressor = None
+
+
+def register_decompressor(decompressor):
+    """Register the function that decompresses batches, which lies in a layer above.
+
+    Args:
+        decompressor: Takes codec number, compressed bytes, magic, and the most bytes that it may
+            return.
+    """
+    global _decompressor
+    _decompressor = decompressor
+
+
+@cython.final
+cdef class RecordBlock:
+    """Cursor over the records of one partition in one fetch response.
+
+    Args:
+        data: Batches after one another; the last may be cut off. It must not change its size while
+            the block lives.
+        stamp: Of the partition.
+        from_offset: Records below it are passed over; at least 0.
+        aborted: Pairs of producer id and first offset of the aborted transactions in the response.
+        read_committed: Whether to pass over the records of aborted transactions.
+        check_crcs: False skips checksums; the structure is still checked.
+        max_decompressed: Most bytes of one decompressed batch.
+        as_views: Whether keys and values are memoryviews that keep the block's memory alive,
+            instead of bytes.
+
+    Attributes:
+        stamp: Of the partition.
+        next_offset: Everything below it was taken or passed over.
+        size: Bytes of the block.
+        decompressed_size: Bytes of the batch that is decompressed now; otherwise 0.
+
+    Thread-safety: one thread at a time.
+    """
+
+    def __init__(self, data, PartitionStamp stamp not None, int64_t from_offset, *, aborted=(),
+                 bint read_committed=False, bint check_crcs=True,
+                 Py_ssize_t max_decompressed=64 * 1024 * 1024, bint as_views=False):
+        if from_offset < 0:
+            raise ValueError(f"from_offset={from_offset}: must be 0 or more")
+        self._decompress = lambda codec, payload, magic=MAGIC_V2: _decompressor(
+            codec, payload, magic, max_decompressed)
+        self._batches = BatchReader(data, check_crc=check_crcs, decompress=self._decompress)
+        self._messages = Source(data, check_crcs)
+        self.stamp = stamp
+        self.next_offset = from_offset
+        self.size = self._batches._hold.size
+        self._is_read = self.size == 0
+        self._as_views = as_views
+        self._read_committed = read_committed
+        self._aborted = sorted(
+            (int(first_offset), int(producer_id)) for producer_id, first_offset in aborted)
+        self._aborted_ids = set()
+        self._kept = []
+
+    @property
+    def exhausted(self):
+        """Whether nothing is left; the block's bytes are free then, unless views are in use."""
+        return self._is_read and not self._kept
+
+    def take(self, Py_ssize_t count):
+        """Take the next records.
+
+        Args:
+            count: At most so many; at least 0.
+
+        Returns:
+            A list of `ConsumerRecord` with ascending offsets. It is shorter if the block is
+            exhausted, or if a batch behind these records is malformed.
+
+        Raises:
+            CorruptRecord: The next batch is malformed.
+        """
+        cdef list taken = []
+        cdef ConsumerRecord record
+        try:
+            while count > 0:
+                record = self.next_record()
+                if record is None:
+                    break
+                taken.append(record)
+                count -= 1
+        except CorruptRecord:
+            if not taken:
+                raise
+        except BaseException:
+            self._kept = taken + self._kept
+            raise
+        return taken
+
+    cdef ConsumerRecord next_record(self):
+        """Return the next record, or None at the end of the block."""
+        cdef RecordFields fields
+        cdef ConsumerRecord record
+        if self._kept:
+            return self._kept.pop(0)
+        if not self._advance(&fields):
+            return None
+        record = self._make(&fields) if self.row is None else self._make_from_row()
+        self.next_offset = record.offset + 1
+        try:
+            self.settle()
+        except BaseException:
+            self._kept.append(record)
+            raise
+        return record
+
+    cdef bint has_next(self) except -1:
+        while True:
+            if self.row is not None:
+                return True
+            if self.records is not None and self.records._index < self.records._batch.record_count:
+                return True
+            if not self._open_next():
+                return False
+
+    cdef bint _advance(self, RecordFields* fields) except -1:
+        """Read the next record to be taken, or leave it in `row`; return False at the end."""
+        cdef RecordIterator records
+        while self.has_next():
+            records = self.records
+            if self.row is not None:
+                return True
+            try:
+                records._read(fields)
+            except CorruptRecord as error:
+                raise corrupt_record(self.stamp, self.next_offset, error) from error
+            if records._batch.base_offset + fields.offset_delta >= self.next_offset:
+                return True
+        return False
+
+    cdef int settle(self) except -1:
+        cdef RecordIterator records = self.records
+        if records is not None and records._index < records._batch.record_count:
+            return 0
+        try:
+            if records is None:
+                self._next_row()
+            if self.row is None:
+                self._open_next()
+        except CorruptRecord:
+            pass  # the next call meets it again, and raises it
+        return 0
+
+    cdef ConsumerRecord _make(self, const RecordFields* fields):
+        cdef RecordIterator records = self.records
+        cdef ConsumerRecord record = ConsumerRecord.__new__(ConsumerRecord)
+        record.stamp = self.stamp
+        record.offset = records._batch.base_offset + fields.offset_delta
+        record.timestamp_ms = records._timestamp_ms(fields)
+        record.time_type = self.time_type
+        record.epoch = self.epoch
+        record.key = self._content(fields.key, fields.key_length)
+        record.value = self._content(fields.value, fields.value_length)
+        if fields.header_count:
+            record.header_count = fields.header_count
+            record.encoded_headers = PyBytes_FromStringAndSize(
+                <const char*>fields.headers, fields.end - fields.headers)
+        return record
+
+    cdef ConsumerRecord _make_from_row(self):
+        cdef ConsumerRecord record = ConsumerRecord.__new__(ConsumerRecord)
+        record.stamp = self.stamp
+        record.offset, record.timestamp_ms, key, value, _ = self.row
+        record.time_type = self.time_type
+        record.epoch = NO_LEADER_EPOCH
+        if self._as_views:
+            key = None if key is None else PyMemoryView_FromObject(key)
+            value = None if value is None else PyMemoryView_FromObject(value)
+        record.key = key
+        record.value = value
+        return record
+
+    cdef inline object _content(self, const uint8_t* start, int32_t length):
+        if length < 0:
+            return None
+        if self._as_views:
+            return self._view[start - self._view_start:start - self._view_start + length]
+        return PyBytes_FromStringAndSize(<const char*>start, length)
+
+    cdef int _close_batch(self) except -1:
+        """End the open batch, whose records were all read; its last offset counts."""
+        if self.records is not None:
+            self.records._check_end()
+            self.records = None
+            self._view = None
+            self.decompressed_size = 0
+            self._pass_to(self._last_offset)
+        return 0
+
+    cdef bint _open_next(self) except -1:
+        """Open the next batch that has something to take; return False at the end of the block."""
+        if self._is_read:
+            return False
+        try:
+            self._close_batch()
+            while self._open_checked():
+                if self.row is not None or self.records is not None:
+                    return True
+            return False
+        except CorruptRecord as error:
+            raise corrupt_record(self.stamp, self.next_offset, error) from error
+
+    cdef bint _open_checked(self) except -1:
+        """Open the entry at the position, or pass over it; return False at the end of the block."""
+        cdef Py_ssize_t remaining = self.size - self._position
+        cdef RecordBatch batch
+        if remaining <= MAGIC_OFFSET:
+            return self._finish()
+        if (self._batches._hold.start + self._position + MAGIC_OFFSET)[0] < MAGIC_V2:
+            self._open_message()
+            return not self._is_read
+        self._batches.position = self._position
+        batch = self._batches._next_batch()
+        if batch is None:
+            return self._finish()
+        if not self._passes_over(batch):
+            self._open_batch(batch)
+        else:
+            self._pass_to(batch.base_offset + batch.last_offset_delta)
+        self._position = self._batches.position
+        return True
+
+    cdef bint _finish(self) except -1:
+        """Free the block's bytes; those that are left are a batch that was cut off."""
+        if self._position == 0:
+            self._raise_cut()
+        self._is_read = True
+        self._batches = None
+        self._messages = None
+        return False
+
+    cdef int _raise_cut(self) except -1:
+        needed = "at least 12"
+        if self.size >= LOG_OVERHEAD_BYTES:
+            needed = LOG_OVERHEAD_BYTES + load_int32(
+                self._batches._hold.start + BATCH_LENGTH_OFFSET)
+        raise CorruptRecord(
+            f"the response has {self.size} bytes of the first batch, which has {needed}; a broker "
+            "must send the first batch whole, whatever max_partition_fetch_bytes is")
+
+    cdef bint _passes_over(self, RecordBatch batch) except -1:
+        """Follow the transactions; return whether no record of the batch is to be taken."""
+        cdef int64_t last_offset = batch.base_offset + batch.last_offset_delta
+        cdef bint is_control = batch.attributes & CONTROL_MASK
+        if self._read_committed and batch.producer_id >= 0:
+            while self._aborted_index < len(self._aborted) and (
+                    self._aborted[self._aborted_index][0] <= last_offset):
+                self._aborted_ids.add(self._aborted[self._aborted_index][1])
+                self._aborted_index += 1
+            if is_control:
+                if _is_abort_marker(batch):
+                    self._aborted_ids.discard(batch.producer_id)
+            elif batch.attributes & TRANSACTIONAL_MASK and batch.producer_id in self._aborted_ids:
+                return True
+        return is_control or last_offset < self.next_offset or batch.record_count == 0
+
+    cdef int _open_batch(self, RecordBatch batch) except -1:
+        cdef RecordIterator records = batch._iterate(False)
+        cdef object memory
+        if self._as_views:
+            memory = PyMemoryView_FromObject(<object>records._hold._buffer.obj)
+            self._view = memory.cast("B").toreadonly()
+            self._view_start = records._hold.start
+        self._last_offset = batch.base_offset + batch.last_offset_delta
+        _check_last_offset(self._last_offset)
+        self.epoch = batch.partition_leader_epoch
+        self.time_type = 1 if batch.attributes & TIMESTAMP_TYPE_MASK else 0
+        self.decompressed_size = records._hold.size if batch.attributes & CODEC_MASK else 0
+        self.records = records
+        return 0
+
+    cdef int _open_message(self) except -1:
+        """Open the message of an old format at the position."""
+        cdef MessageEntry entry = MessageEntry.__new__(MessageEntry)
+        if not self._messages.parse(self._position, &entry._message):
+            self._finish()
+            return 0
+        entry._source = self._messages
+        entry._decompress = self._decompress
+        self.time_type = NO_TIMESTAMP_TYPE
+        if entry._message.magic != MAGIC_V0:
+            self.time_type = 1 if entry._message.attributes & TIMESTAMP_TYPE_MASK else 0
+        self._last_offset = entry._message.offset
+        _check_last_offset(self._last_offset)
+        self._rows = iter(entry) if self._last_offset >= self.next_offset or (
+            entry._message.attributes & CODEC_MASK) else iter(())
+        self._message_bytes = LOG_OVERHEAD_BYTES + entry._message.size_bytes
+        self._next_row()
+        return 0
+
+    cdef int _next_row(self) except -1:
+        """Move to the next row that is to be taken, or end the message."""
+        self.row = None
+        for row in self._rows:
+            _check_last_offset(row[0])
+            if row[0] >= self.next_offset:
+                self.row = row
+                return 0
+        self._pass_to(self._last_offset)
+        self._rows = None
+        self._position += self._message_bytes
+        return 0
+
+    cdef int _pass_to(self, int64_t last_offset) except -1:
+        """Count everything up to an offset as taken or passed over."""
+        _check_last_offset(last_offset)
+        if last_offset >= self.next_offset:
+            self.next_offset = last_offset + 1
+        return 0
+
+
+cdef inline int _check_last_offset(int64_t offset) except -1:
+    """Reject the one offset that nothing can follow."""
+    if offset == INT64_MAX:
+        raise CorruptRecord(f"offset {offset}, behind which there is none")
+    return 0
+
+
+cdef bint _is_abort_marker(RecordBatch batch) except -1:
+    """Read the first record of a control batch; compaction may have removed it."""
+    cdef RecordFields fields
+    cdef RecordIterator records
+    if batch.record_count == 0:
+        return False
+    records = batch._iterate(False)
+    records._read(&fields)
+    if fields.key_length < CONTROL_KEY_BYTES_MIN:
+        raise CorruptRecord(f"a control record's key has {fields.key_length} bytes")
+    return load_int16(fields.key + CONTROL_TYPE_OFFSET) == CONTROL_TYPE_ABORT
