@@ -1,7 +1,7 @@
 """Reading one partition's part of a fetch response, with codecs and types filled in.
 
-`kprod._core` knows neither codecs nor the types above it; this module hands it both. Whoever wants
-blocks imports them from here.
+`kprod._core` knows neither codecs nor the types above it; this module hands it both. Layers above
+import blocks from here.
 
 Thread-safety: a block belongs to one thread at a time; records are immutable.
 """

@@ -110,7 +110,7 @@ cdef class ConsumerRecord:
 
     @property
     def timestamp_type(self):
-        """Who set the timestamp; None if the record's format has no timestamps."""
+        """Whether producer or broker set the timestamp; None in formats without timestamps."""
         if self.time_type == NO_TIMESTAMP_TYPE:
             return None
         return _timestamp_types[self.time_type]

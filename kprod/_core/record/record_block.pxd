@@ -11,7 +11,7 @@ from kprod._core.record.record_iterator cimport RecordIterator
 
 cdef class RecordBlock:
     cdef readonly PartitionStamp stamp
-    # What is below this offset was taken or passed over.
+    # Everything below this offset was taken or passed over.
     cdef readonly int64_t next_offset
     # Bytes of the block, and of the batch that is decompressed now.
     cdef readonly Py_ssize_t size
@@ -41,7 +41,7 @@ cdef class RecordBlock:
     cdef Py_ssize_t _aborted_index
     cdef set _aborted_ids
     # Records that were made, but whose call failed.
-    cdef list _kept
+    cdef list kept
 
     # Whether there is a next record: in `row` if that is not None, else the next one of `records`,
     # which may be below `next_offset`. False at the end of the block.

@@ -6,13 +6,13 @@ A block is opened batch by batch: header, checksum, decompression, then the reco
 that they lie in. Only one batch is decompressed at a time. Batches of V2 and messages of V0 and V1
 may follow each other. Whatever the application does not see is passed over: records below the
 offset that was asked for, control batches, and with `read_committed` those of aborted transactions.
-`next_offset` counts what is passed over as it counts what is taken, so that a reader's position
+`next_offset` counts both taken and skipped offsets, so that a reader's position
 reaches the end of the log however the log ends.
 
 Aborted transactions. The broker names those that lie in the block: producer and first offset. A
 producer is added to the aborted ones before the batch that reaches its first offset, and removed by
-its abort marker; transactional batches of aborted producers are passed over. What is not committed
-yet is not in the block, because the broker ends it at the last stable offset.
+its abort marker; transactional batches of aborted producers are passed over. Records of open
+transactions are not in the block, because the broker ends it at the last stable offset.
 
 Faults. A malformed batch raises `CorruptRecord` with topic, partition and offset, after the records
 before it were taken. The block stays where it is, so each further call raises the same.
@@ -23,7 +23,7 @@ Invariants.
 
 Thread-safety: one thread at a time. If the bytes change meanwhile, memory stays safe.
 Source: Kafka CompletedFetch, MemoryRecords and LegacyRecord (clients 4.3.1); KIP-98 for aborted
-transactions, KIP-74 for a first batch that is larger than what was asked for.
+transactions, KIP-74 for a first batch that is larger than the limit.
 """
 
 cimport cython
@@ -121,12 +121,12 @@ cdef class RecordBlock:
         self._aborted = sorted(
             (int(first_offset), int(producer_id)) for producer_id, first_offset in aborted)
         self._aborted_ids = set()
-        self._kept = []
+        self.kept = []
 
     @property
     def exhausted(self):
         """Whether nothing is left; the block's bytes are free then, unless views are in use."""
-        return self._is_read and not self._kept
+        return self._is_read and not self.kept
 
     def take(self, Py_ssize_t count):
         """Take the next records.
@@ -154,7 +154,7 @@ cdef class RecordBlock:
             if not taken:
                 raise
         except BaseException:
-            self._kept = taken + self._kept
+            self.kept = taken + self.kept
             raise
         return taken
 
@@ -162,8 +162,8 @@ cdef class RecordBlock:
         """Return the next record, or None at the end of the block."""
         cdef RecordFields fields
         cdef ConsumerRecord record
-        if self._kept:
-            return self._kept.pop(0)
+        if self.kept:
+            return self.kept.pop(0)
         if not self._advance(&fields):
             return None
         record = self._make(&fields) if self.row is None else self._make_from_row()
@@ -171,7 +171,7 @@ cdef class RecordBlock:
         try:
             self.settle()
         except BaseException:
-            self._kept.append(record)
+            self.kept.append(record)
             raise
         return record
 

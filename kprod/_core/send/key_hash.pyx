@@ -10,6 +10,7 @@ Source: Kafka BuiltInPartitioner (clients 4.3.1); librdkafka's `consistent` and 
 (2.x); RFC 1952 for CRC-32, draft-eastlake-fnv for FNV-1a.
 """
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, uint32_t
 
 from kprod._core.send.murmur2 cimport murmur2_bytes
@@ -64,7 +65,7 @@ cdef uint32_t hash_key(KeyHash kind, const unsigned char* key, Py_ssize_t size) 
     return murmur2_bytes(key, size) & <uint32_t>SIGN_CLEARED
 
 
-def key_hash(int kind, const unsigned char[::1] key not None) -> int:
+def key_hash(int kind, key) -> int:
     """Hash a key.
 
     Args:
@@ -74,5 +75,9 @@ def key_hash(int kind, const unsigned char[::1] key not None) -> int:
     Returns:
         At least 0; modulo the number of partitions, it is the key's partition.
     """
-    cdef const unsigned char* at = &key[0] if key.shape[0] else NULL
-    return hash_key(<KeyHash>kind, at, key.shape[0])
+    cdef Py_buffer view
+    PyObject_GetBuffer(key, &view, PyBUF_SIMPLE)
+    try:
+        return hash_key(<KeyHash>kind, <const unsigned char*>view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)

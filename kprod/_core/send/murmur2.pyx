@@ -6,6 +6,7 @@ Thread-safety: pure functions. Complexity: O(size).
 Source: Kafka Utils.murmur2 (clients 4.3.1); Austin Appleby's MurmurHash2.
 """
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, uint32_t
 
 cdef enum:
@@ -39,12 +40,16 @@ cdef uint32_t murmur2_bytes(const unsigned char* key, Py_ssize_t size) noexcept 
     return hash_value ^ (hash_value >> 15)
 
 
-def murmur2(const unsigned char[::1] key not None) -> int:
+def murmur2(key) -> int:
     """Hash a key as Kafka's default partitioner does.
 
     Returns:
         The hash as a signed 32-bit integer, as in Java. The partition is
         `(hash & 0x7fffffff) % partition_count`.
     """
-    cdef const unsigned char* at = &key[0] if key.shape[0] else NULL
-    return <int32_t>murmur2_bytes(at, key.shape[0])
+    cdef Py_buffer view
+    PyObject_GetBuffer(key, &view, PyBUF_SIMPLE)
+    try:
+        return <int32_t>murmur2_bytes(<const unsigned char*>view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)

@@ -13,10 +13,10 @@ from kprod.record import blocks
 from kprod.record.blocks import ConsumerRecord, PartitionStamp, RecordBlock
 from kprod.record.control import ControlType, EndMarker, encode_marker_batch
 from kprod.record.entries import read_entries
+from tests._core.record.odd_records import MS, odd_log
 from tests.oracle import message_set, record_v2
 
 STAMP = PartitionStamp("orders", 3)
-MS = 1_700_000_000_000
 
 
 def rows(count: int) -> list[record_v2.RecordInput]:
@@ -374,23 +374,9 @@ def test_bad_arguments() -> None:
 def test_equal_to_the_plain_reader(seed: int) -> None:
     """Odd records in every format and codec, taken in odd steps, are what the reader reads."""
     rng = random.Random(seed)
-    parts: list[bytes] = []
-    offset = 0
-    for _ in range(rng.randrange(1, 12)):
-        count = rng.randrange(1, 40)
-        if rng.random() < 0.3:
-            old = [(offset + i, MS + i, odd(rng), odd(rng)) for i in range(count)]
-            parts.append(message_set.encode(old, magic=rng.randrange(2), codec=rng.randrange(4)))
-        else:
-            new = [
-                (MS + rng.randrange(-9, 9), odd(rng), odd(rng), odd_headers(rng))
-                for _ in range(count)
-            ]
-            parts.append(record_v2.encode_batch(new, base_offset=offset, codec=rng.randrange(5)))
-        offset += count
-    data = b"".join(parts)
-    expected = [tuple(row) for entry in read_entries(data) for row in entry]
-    block = RecordBlock(data, STAMP, 0)
+    content = odd_log(rng)
+    expected = [tuple(row) for entry in read_entries(content) for row in entry]
+    block = RecordBlock(content, STAMP, 0)
     taken: list[ConsumerRecord] = []
     while not block.exhausted:
         taken += block.take(rng.randrange(1, 30))
@@ -400,18 +386,3 @@ def test_equal_to_the_plain_reader(seed: int) -> None:
 def fields(taken: Sequence[ConsumerRecord]) -> list[tuple[object, ...]]:
     """The fields that the plain reader gives, too."""
     return [(each.offset, each.timestamp_ms, each.key, each.value, each.headers) for each in taken]
-
-
-def odd(rng: random.Random) -> bytes | None:
-    """Null, empty, or bytes of a size at which a varint changes its length."""
-    size = rng.choice((-1, 0, 1, 2, 62, 63, 64, 65, 200, 8_191, 8_192))
-    return None if size < 0 else rng.randbytes(size)
-
-
-def odd_headers(rng: random.Random) -> list[tuple[str, bytes | None]]:
-    """None, or some with keys that repeat."""
-    if rng.random() < 0.5:
-        return []
-    return [
-        (rng.choice(("", "a", "a", "trace", "ß")), odd(rng)) for _ in range(rng.randrange(1, 6))
-    ]
