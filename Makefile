@@ -136,7 +136,7 @@ lock: $(VENV)/.built  ## choose new versions of the development tools
 	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header \
 	  --no-emit-index-url --python-version 3.11 $(EXTRAS) --group dev -o requirements/dev.txt pyproject.toml
 # Those that the tests use; logins through Kerberos and clouds are tested with stand-ins.
-EXTRAS := $(addprefix --extra ,arrow cli demo json opentelemetry prometheus spark testing)
+EXTRAS := $(addprefix --extra ,arrow cli demo json opentelemetry perf prometheus spark testing)
 
 clean:  ## remove everything that was made
 	rm -rf .venv .venv-* build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache

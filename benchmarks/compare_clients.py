@@ -153,6 +153,12 @@ def _run_child(given: argparse.Namespace) -> Mapping[str, float]:
     return load.figures()
 
 
+def _plot(report: Report, path: Path) -> None:
+    from race_plot import bars_of_rows, draw_bars  # noqa: PLC0415 - matplotlib takes a second
+
+    draw_bars(report.title, list(bars_of_rows(report.rows)), path)
+
+
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clients", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument(
@@ -170,4 +176,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    main("Kafka producers, sustained, values of 100 bytes", benchmark, arguments=_arguments)
+    main(
+        "Kafka producers, sustained, values of 100 bytes",
+        benchmark,
+        arguments=_arguments,
+        plot=_plot,
+    )

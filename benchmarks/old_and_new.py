@@ -37,7 +37,6 @@ from pathlib import Path
 from typing import Any
 
 import race_brokers
-from machine import facts_line, machine_facts
 from measure import child_figures
 from old_and_new_cases import APPEND, CASES, LONE
 from race_brokers import RaceBroker
@@ -48,6 +47,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from source_trees import ROOT, NoTree, source_tree
+
+from kprod.perf.machine import facts_line, machine_facts
 
 TITLE = "kprod old and new, and confluent-kafka, in turn on librdkafka's mock cluster"
 OLD, NEW, PEER = "old", "new", "confluent-kafka"

@@ -1,8 +1,8 @@
 """One client's sustained run: send for so long and so much, check every outcome, count the cost.
 
-Each client is set up as its own documentation advises for throughput, with the same promises:
-acks=all, idempotent where the client can, linger 5 ms, batches of 1 MB. What that means for each is
-in its docstring.
+What `kprod perf` drives, too, is driven by its loops (`kprod.perf.client_loops`) and with their
+settings. The other ways of sending are here, and the two that `old_and_new` needs for trees that
+have no `kprod.perf`.
 
 A client with futures keeps the last 100,000 of them at least, and looks at each before it is
 dropped: kprod once it is settled, the others wait for it. A client with callbacks counts the calls,
@@ -10,12 +10,12 @@ and a failed record ends the run.
 
 The clock runs from the first record after a warm-up record (so that connections, topic and producer
 id are there) until everything is acknowledged. CPU time is of the whole process in that time, user
-and system.
+and system. Peak memory of a client other than kprod is without what kprod's own loops brought with
+them.
 
 Thread-safety: one client a process, on the main thread.
 """
 
-import asyncio
 import itertools
 import time
 from collections import deque
@@ -45,6 +45,7 @@ class Load:
         value: Of every record.
         count: Records sent since the clocks began.
         warm_up_count: Records sent before.
+        foreign_bytes: Memory of the process that is not the client's.
     """
 
     address: str
@@ -54,6 +55,7 @@ class Load:
     value: bytes = field(default=b"v" * 100)
     count: int = field(default=0)
     warm_up_count: int = field(default=1)
+    foreign_bytes: float = field(default=0.0)
     _began_s: float = field(default=0.0)
     _ended_s: float = field(default=0.0)
     _cpu_s: float = field(default=0.0)
@@ -77,6 +79,11 @@ class Load:
         self._ended_s = time.perf_counter()
         self._cpu_s = time.process_time() - self._cpu_s
 
+    def take(self, count: int, elapsed_s: float, cpu_s: float) -> None:
+        """Take what somebody else has counted."""
+        self.count, self._cpu_s = count, cpu_s
+        self._ended_s = self._began_s + elapsed_s
+
     def figures(self) -> Mapping[str, float]:
         """What the run gave; `offset` is the topic's end if every record was taken once."""
         return {
@@ -84,7 +91,7 @@ class Load:
             "offset": self.count + self.warm_up_count,
             "elapsed_s": self._ended_s - self._began_s,
             "cpu_s": self._cpu_s,
-            "peak_bytes": own_process_figures()["peak_bytes"],
+            "peak_bytes": own_process_figures()["peak_bytes"] - self.foreign_bytes,
         }
 
 
@@ -268,73 +275,29 @@ def _confluent_when_full(producer: Any, produce: Callable[[], None]) -> None:  #
         return
 
 
-def aiokafka(load: Load) -> None:
-    """aiokafka, `await send()`: idempotent, batches of 1 MB, its compiled parts, uvloop."""
-    import uvloop  # noqa: PLC0415 - as above
+def _by_perf(client: str) -> Callable[[Load], None]:
+    """Make a client's run by the loop of `kprod perf`; returns it."""
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_aiokafka(load))
+    def drive(load: Load) -> None:
+        before = own_process_figures()["peak_bytes"]
+        from kprod.clock import SystemClock  # noqa: PLC0415 - its memory is measured
+        from kprod.perf.client_loops import LOOPS, Target  # noqa: PLC0415 - as above
+        from kprod.perf.pace import FullSpeed  # noqa: PLC0415 - as above
+        from kprod.perf.payloads import Payloads  # noqa: PLC0415 - as above
+        from kprod.perf.perf_run import Goal, PerfRun  # noqa: PLC0415 - as above
 
+        if client != "kprod":
+            load.foreign_bytes = own_process_figures()["peak_bytes"] - before
+        clock = SystemClock()
+        goal = Goal(seconds=load.seconds, bytes_min=load.bytes_min)
+        run = PerfRun(clock, FullSpeed(clock), Payloads([load.value] * BLOCK), goal)
+        settings = {"bootstrap.servers": load.address}
+        LOOPS[client](run, Target(load.topic, settings, is_primed=True))
+        if run.figures.errors:
+            raise RuntimeError(run.figures.errors.most_common(3))
+        load.take(run.figures.sent_count, run.figures.elapsed_ns / 1e9, run.figures.cpu_s)
 
-async def _aiokafka(load: Load) -> None:
-    import aiokafka as client  # noqa: PLC0415 - as above
-
-    topic, value = load.topic, load.value
-    producer = client.AIOKafkaProducer(
-        bootstrap_servers=load.address,
-        acks="all",
-        enable_idempotence=True,
-        linger_ms=LINGER_MS,
-        max_batch_size=BATCH_BYTES,
-    )
-    await producer.start()
-    try:
-        await producer.send_and_wait(topic, value)
-        kept: deque[list[Any]] = deque()
-        load.begin()
-        while load.goes_on():
-            kept.append([await producer.send(topic, value) for _ in range(BLOCK)])
-            if len(kept) == BLOCKS_KEPT:
-                await _all(kept.popleft())
-        while kept:
-            await _all(kept.popleft())
-        load.end()
-    finally:
-        await producer.stop()
-
-
-async def _all(futures: list[Any]) -> None:
-    for future in futures:
-        await future
-
-
-def kafka_python(load: Load) -> None:
-    """kafka-python, `send()`: idempotent (its default), batches of 1 MB, the native checksum."""
-    import crc32c as _native  # noqa: F401, PLC0415 - it must be there
-    import kafka  # noqa: PLC0415 - as above
-
-    topic, value = load.topic, load.value
-    producer = kafka.KafkaProducer(
-        bootstrap_servers=load.address,
-        acks="all",
-        linger_ms=LINGER_MS,
-        batch_size=BATCH_BYTES,
-        max_request_size=BATCH_BYTES + (1 << 16),
-    )
-    producer.send(topic, value).get(30)
-    kept: deque[list[Any]] = deque()
-    load.begin()
-    while load.goes_on(1_000):
-        kept.append([producer.send(topic, value) for _ in range(1_000)])
-        if len(kept) == BLOCKS_KEPT * 10:
-            for future in kept.popleft():
-                future.get(60)
-    while kept:
-        for future in kept.popleft():
-            future.get(60)
-    producer.flush()
-    load.end()
-    producer.close()
+    return drive
 
 
 def _check_reports(load: Load, count: int, failures: list[object]) -> None:
@@ -348,13 +311,13 @@ def _check(failures: Any) -> None:  # noqa: ANN401 - an iterator of whatever a c
 
 
 CLIENTS: Mapping[str, Callable[[Load], None]] = {
-    "kprod": kprod_futures,
+    "kprod": _by_perf("kprod"),
     "kprod, callbacks": kprod_callbacks,
     "kprod, send_many": kprod_many,
     "kprod, send_arrow": kprod_arrow,
-    "confluent-kafka": confluent,
+    "confluent-kafka": _by_perf("confluent-kafka"),
     "confluent-kafka, callbacks": confluent_callbacks,
     "confluent-kafka, produce_batch": confluent_batches,
-    "aiokafka": aiokafka,
-    "kafka-python": kafka_python,
+    "aiokafka": _by_perf("aiokafka"),
+    "kafka-python": _by_perf("kafka-python"),
 }

@@ -10,9 +10,10 @@ import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
 
-from machine import facts_line, machine_facts
 from report import Report
 from report_values import Row, readable
+
+from kprod.perf.machine import facts_line, machine_facts
 
 BEGIN, END = "<!-- race: begin -->", "<!-- race: end -->"
 HEADING = "| | records/s | ratio | CPU us/record | ratio | peak MiB | of the limit |"

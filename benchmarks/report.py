@@ -34,12 +34,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from machine import facts_line, machine_facts
 from report_values import Metric, Row, readable, row_of, summed_row
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from kprod.perf.machine import facts_line, machine_facts
 
 QUICK_BUDGET_S = 20.0
 """After this long `--quick` starts no further round, so that the whole stays below 30 s."""
@@ -293,6 +294,7 @@ def main(
     benchmark: Callable[[Report], None],
     *,
     arguments: Callable[[argparse.ArgumentParser], object] | None = None,
+    plot: Callable[[Report, Path], None] | None = None,
 ) -> None:
     """Run a benchmark from the command line.
 
@@ -300,6 +302,7 @@ def main(
         title: Of the table and the plot.
         benchmark: Fills the report.
         arguments: Adds the benchmark's own options, found again in `report.options.extra`.
+        plot: Draws the report into a file; None draws a panel for each metric.
     """
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--quick", action="store_true", help="at most 30 s in all")
@@ -315,6 +318,10 @@ def main(
     if given.json:
         report.write_json(given.json)
     if given.plot:
-        from report_plot import draw  # noqa: PLC0415 - matplotlib takes a second to import
+        (plot or _plot_panels)(report, given.plot)
 
-        draw(report.title, list(report.metrics.values()), report.rows, given.plot)
+
+def _plot_panels(report: Report, path: Path) -> None:
+    from report_plot import draw  # noqa: PLC0415 - matplotlib takes a second to import
+
+    draw(report.title, list(report.metrics.values()), report.rows, path)

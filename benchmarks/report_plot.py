@@ -61,11 +61,21 @@ def draw(title: str, metrics: Sequence[Metric], rows: Sequence[Row], path: Path)
         grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)
         for axes, (metric, shown) in zip(grid[:, 0], panels, strict=True):
             _panel(axes, metric, shown, series)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".png":
-            _save_small(figure, path)
-        else:
-            figure.savefig(path)
+        save(figure, path)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure in the format that the path's suffix names.
+
+    Args:
+        figure: Drawn, within `STYLE`.
+        path: Ends in png, svg or pdf; its directory is made if need be.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".png":
+        _save_small(figure, path)
+    else:
+        figure.savefig(path)
 
 
 def _save_small(figure: Figure, path: Path) -> None:

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Not simulated: they use a producer or a cluster from outside.
 OUTSIDE = {
     "kprod/cli/": "commands, which people run",
+    "kprod/perf/": "loads, which people run, each in processes of its own",
     "kprod/spark/": "tasks of Spark, which has threads and clocks of its own",
 }
 

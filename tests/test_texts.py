@@ -32,7 +32,7 @@ NOUNS = (
 )
 _COUNT_AND_NOUN = re.compile(rf"(?:\{{[^{{}}]*\}}|%d) (?:{'|'.join(NOUNS)})\b")
 
-# Counts that are never 1 there.
+# Counts that are never 1 there, or are written so on purpose.
 NEVER_ONE = {
     ("kprod/_core/arrow/arrow_columns.pyx", "columns"),  # of one name: 1 is what is wanted
     (
@@ -41,7 +41,9 @@ NEVER_ONE = {
     ),  # held by others beside the one that may rewrite it
     ("kprod/_core/socket_io/socket_calls.pyx", "pieces"),  # more than fit the stack
     ("kprod/broker/topics.py", "partitions"),  # 1 is within the bounds
+    ("kprod/cli/perf.py", "records"),  # records/s
     ("kprod/cluster/metadata_response.py", "partitions"),  # a limit
+    ("kprod/perf/perf_lines.py", "records"),  # the form of Kafka's tool, which programs read
     ("kprod/producer/delivery.py", "records"),  # a batch of one is not split
 }
 

@@ -12,20 +12,25 @@ from types import FrameType
 from typing import NoReturn
 
 EXIT_TERMINATED = 143  # 128 + SIGTERM, as shells have it
-OPTIONAL_MODULES = frozenset({"click", "rich"})
+EXTRA_OF = {"click": "cli", "rich": "cli", "hdrh": "perf", "matplotlib": "perf"}
+"""Modules that only commands need, and the extra that each comes with."""
 
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     try:
         from kprod.cli.app import run
+
+        signal.signal(signal.SIGTERM, _on_terminate)
+        code = run(sys.argv[1:])
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in OPTIONAL_MODULES:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRA_OF:
             raise
-        sys.stderr.write(f"kprod: {error.name} is missing; run: pip install 'kprod[cli]'\n")
+        extra = EXTRA_OF[package]
+        sys.stderr.write(f"kprod: {package} is missing; run: pip install 'kprod[{extra}]'\n")
         sys.exit(1)
-    signal.signal(signal.SIGTERM, _on_terminate)
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(code)
 
 
 def _on_terminate(signal_number: int, frame: FrameType | None) -> NoReturn:

@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "broker": "kprod.cli.broker",
         "dump": "kprod.cli.dump",
         "produce": "kprod.cli.produce",
+        "perf": "kprod.cli.perf",
     }
 )
 """Name of each command to its module, in which the command has the same name."""

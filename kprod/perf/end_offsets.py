@@ -1,0 +1,31 @@
+"""How many records a topic has, as its brokers say.
+
+Thread-safety: functions of their arguments.
+"""
+
+from kprod.config import ClientConfig
+from kprod.errors import UnknownTopic
+from kprod.network.topic_reader import ReaderOptions, TopicReader
+
+_TOPIC_WAIT_MS = 500
+
+
+def end_offset_sum(config: ClientConfig, topic: str) -> int:
+    """Add up the end offsets of a topic's partitions.
+
+    Args:
+        config: How to connect.
+        topic: Its name.
+
+    Returns:
+        The sum; 0 if there is no such topic.
+
+    Raises:
+        KprodError: No broker could be asked.
+    """
+    options = ReaderOptions(topic_wait_ms=_TOPIC_WAIT_MS)
+    try:
+        with TopicReader(config, topic, options=options) as reader:
+            return sum(end for _, end in reader.ranges().values())
+    except UnknownTopic:
+        return 0

@@ -1,0 +1,10 @@
+"""Percentiles the slow way, to compare with."""
+
+import math
+from collections.abc import Sequence
+
+
+def exact_percentile(samples: Sequence[int], percent: float) -> int:
+    """Return the smallest sample that so many percent of all do not exceed."""
+    ordered = sorted(samples)
+    return ordered[max(math.ceil(len(ordered) * percent / 100), 1) - 1]

@@ -1,0 +1,45 @@
+"""Percentiles beside those of the sorted samples, and what is added up over processes."""
+
+import random
+
+import pytest
+
+from kprod.perf.latency_tally import LatencyTally
+from tests.perf.exact import exact_percentile
+
+MS = 1_000_000
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_percentiles_are_those_of_the_samples(seed: int) -> None:
+    """To three digits; average and maximum exactly."""
+    source = random.Random(seed)
+    samples = [int(source.lognormvariate(1, 2) * MS) + 2_000 for _ in range(20_000)]
+    tally = LatencyTally()
+    tally.record(samples)
+    for percent in (50.0, 95.0, 99.0, 99.9, 99.99):
+        exact_ms = exact_percentile(samples, percent) / MS
+        assert tally.percentile_ms(percent) == pytest.approx(exact_ms, rel=0.002)
+    assert tally.max_ms == max(samples) / MS
+    assert tally.average_ms == pytest.approx(sum(samples) / len(samples) / MS)
+
+
+def test_tallies_of_processes_add_up() -> None:
+    """Over the wire and together they are as if one had counted all."""
+    one, other, both = LatencyTally(), LatencyTally(), LatencyTally()
+    one.record([5 * MS] * 3)
+    other.record([100 * MS, 7_200_000 * MS])
+    both.record([5 * MS] * 3 + [100 * MS, 7_200_000 * MS])
+    summed = LatencyTally.from_wire(one.to_wire())
+    summed.add(LatencyTally.from_wire(other.to_wire()))
+    summed.add(LatencyTally.from_wire(LatencyTally().to_wire()))
+    assert summed.to_wire() == both.to_wire()
+    assert summed.max_ms == 7_200_000
+    assert summed.percentile_ms(50) == pytest.approx(5, rel=0.002)
+
+
+def test_nothing_has_no_latency() -> None:
+    """Zero, and no division by it."""
+    tally = LatencyTally()
+    tally.record([])
+    assert (tally.count, tally.percentile_ms(99), tally.average_ms, tally.max_ms) == (0, 0, 0, 0)
