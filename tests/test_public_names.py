@@ -53,7 +53,8 @@ MEMBERS: dict[type, set[str]] = {
     kprod.SendReceipt: (FUTURE - {"to_concurrent"})
     | {"_kprod", "delivered", "failed_count", "failures", "record_count", "topic"},
     EmbeddedCluster: {
-        *("_kprod", "batches", "bootstrap_servers", "ca_pem", "call", "catch_up", "close"),
+        *("_kprod", "apply_retention", "batches", "bootstrap_servers", "ca_pem", "call"),
+        *("catch_up", "close"),
         *("expire_member", "group", "groups", "move_coordinator", "rebalance"),
         *("client_certificate", "client_settings", "create_topic", "token"),
         *("delete_topic", "describe", "disconnect_clients", "failures", "faults", "forget_topic"),

@@ -27,7 +27,10 @@ class EmbeddedSettings(TypedDict, total=False):
     """Every setting of `EmbeddedConfig`, none of them required."""
 '''
 
-_CHOICES = {"message_timestamp_type": 'Literal["CreateTime", "LogAppendTime"]'}
+_CHOICES = {
+    "cleanup_policy": 'Literal["delete", "compact", "compact,delete", "delete,compact", ""]',
+    "message_timestamp_type": 'Literal["CreateTime", "LogAppendTime"]',
+}
 _WIDTH = 96  # within the indentation
 
 

@@ -8,8 +8,8 @@ from kprod.broker.cluster import EmbeddedCluster
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.embedded_settings import EmbeddedSettings
 from kprod.broker.faults import Fault, FaultControl, FaultKind
+from kprod.broker.partition_view import PartitionView
 from kprod.broker.rejection import Refused
-from kprod.broker.replication import PartitionView
 from kprod.broker.security.acls import Acl
 from kprod.broker.security.broker_security import BrokerSecurity
 from kprod.protocol.api import ApiKey

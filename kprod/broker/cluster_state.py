@@ -9,30 +9,38 @@ Source: kprod's own; Kafka's KRaft controller for the roles.
 
 from collections import deque
 from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
 
 from kprod._core.timer.timer_task import TimerTask
-from kprod.broker.config import EmbeddedConfig, TopicConfig
-from kprod.broker.delayed.delayed_fetch import DelayedFetch
-from kprod.broker.delayed.delayed_produce import DelayedProduce
+from kprod.broker.config import EmbeddedConfig
 from kprod.broker.group.coordinator import OFFSETS_TOPIC, GroupCoordinator
 from kprod.broker.log.partition_logs import MemoryLogs, PartitionLogs
+from kprod.broker.log.segment_rules import SegmentRules
 from kprod.broker.metadata_file import ClusterFacts, TopicFacts
+from kprod.broker.producer_ids import ProducerIds
 from kprod.broker.rejection import DirectoryRejected, Refused
 from kprod.broker.replication import NO_LEADER, Partition
 from kprod.broker.sasl.identities import Identities
 from kprod.broker.security.broker_security import BrokerSecurity
 from kprod.broker.topic import Topic
+from kprod.broker.topic_checks import check_assignment
+from kprod.broker.topic_config import TopicConfig
+from kprod.broker.topic_settings import IdleSettings
 from kprod.broker.topics import TopicRegistry
+from kprod.broker.upkeep import Upkeep
 from kprod.clock import Clock
 from kprod.model import Node, TopicPartition
 from kprod.protocol.error_table import ErrorCode
 from kprod.timer.purgatory import Purgatory
 from kprod.timer.timer import Timer
 
+if TYPE_CHECKING:
+    from kprod.broker.delayed.delayed_delete import DelayedDelete
+    from kprod.broker.delayed.delayed_fetch import DelayedFetch
+    from kprod.broker.delayed.delayed_produce import DelayedProduce
+
 CLUSTER_ID = "kprod-embedded-cluster"
-_FIRST_PRODUCER_ID = 1_000
 _UNBOUNDED = 2**63 - 1
-_PRODUCER_ID_BLOCK = 1_000  # as Kafka's controller hands them out
 
 
 class ClusterState:
@@ -44,12 +52,15 @@ class ClusterState:
         timer: Drives every delay; advanced by `EmbeddedCluster.step`.
         nodes: Where each broker listens, by id.
         topics: All topics.
+        upkeep: Retention, and the expiry of producers.
         waiting_produces: acks=all requests that wait for followers.
         waiting_fetches: Fetches that wait for bytes.
+        waiting_deletes: DeleteRecords requests that wait for followers.
         forgotten_topics: Names that Metadata denies.
         log_bytes: Size of all logs.
         logs: Gives partitions their logs.
         groups: Coordinates groups.
+        producer_ids: Gives ids to producers.
         soon_actions: Actions to run in the next step.
         security: The demands on clients.
         identities: Users and tokens that may log in.
@@ -57,8 +68,7 @@ class ClusterState:
 
     __slots__ = (
         "_alive",
-        "_next_producer_id",
-        "_producer_ids_end",
+        "_idle_settings",
         "clock",
         "config",
         "forgotten_topics",
@@ -67,10 +77,13 @@ class ClusterState:
         "log_bytes",
         "logs",
         "nodes",
+        "producer_ids",
         "security",
         "soon_actions",
         "timer",
         "topics",
+        "upkeep",
+        "waiting_deletes",
         "waiting_fetches",
         "waiting_produces",
     )
@@ -86,16 +99,21 @@ class ClusterState:
         self._alive = set(node_ids)
         self.logs: PartitionLogs = MemoryLogs()
         self.topics: TopicRegistry = TopicRegistry(
-            config, node_ids, self._make_partition, self.write_down
+            config,
+            node_ids,
+            make_partition=self._make_partition,
+            save=self.write_down,
+            drop_log=self._drop_log,
         )
-        self.waiting_produces: Purgatory[DelayedProduce] = Purgatory[DelayedProduce](
-            "produce", self.timer
-        )
-        self.waiting_fetches: Purgatory[DelayedFetch] = Purgatory[DelayedFetch]("fetch", self.timer)
+        self.waiting_produces: Purgatory[DelayedProduce] = Purgatory("produce", self.timer)
+        self.waiting_fetches: Purgatory[DelayedFetch] = Purgatory("fetch", self.timer)
+        self.waiting_deletes: Purgatory[DelayedDelete] = Purgatory("delete-records", self.timer)
         self.forgotten_topics: set[str] = set()
         self.log_bytes: int = 0
         self.soon_actions: deque[Callable[[], object]] = deque()
-        self._next_producer_id = self._producer_ids_end = _FIRST_PRODUCER_ID
+        self.producer_ids: ProducerIds = ProducerIds(self.write_down)
+        self.upkeep: Upkeep = Upkeep(self)
+        self._idle_settings = IdleSettings()
         self.groups: GroupCoordinator = GroupCoordinator(self)
 
     @property
@@ -126,10 +144,16 @@ class ClusterState:
         key: Hashable = partition
         self.waiting_produces.check_and_complete(key)
         self.waiting_fetches.check_and_complete(key)
+        if self.waiting_deletes.watched_count:
+            self.waiting_deletes.check_and_complete(key)
         if partition.topic == OFFSETS_TOPIC:
             changed = self.topics.partition(*partition)
             if changed is not None:
                 self.groups.on_partition_changed(changed)
+
+    def note_growth(self) -> None:
+        """See to it that retention and the expiry of producers look at a log that has grown."""
+        self.upkeep.arm()
 
     @property
     def replica_lag_time_max_ms(self) -> int:
@@ -141,26 +165,6 @@ class ClusterState:
         """Size of all logs past which nothing is appended; logs on disk have no such bound."""
         return _UNBOUNDED if self.logs.is_durable else self.config.log_bytes_max
 
-    def new_producer_id(self) -> int:
-        """Give a producer id that was never given before, not even before a crash.
-
-        Returns:
-            The id.
-
-        Raises:
-            Refused: The next ids cannot be written down.
-        """
-        if self._next_producer_id == self._producer_ids_end:
-            self._producer_ids_end += _PRODUCER_ID_BLOCK
-            try:
-                self.write_down()
-            except OSError as error:
-                self._producer_ids_end -= _PRODUCER_ID_BLOCK
-                text = f"no more producer ids can be had: {error}"
-                raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
-        self._next_producer_id += 1
-        return self._next_producer_id - 1
-
     def load(self) -> None:
         """Take in what the logs' directories hold.
 
@@ -168,15 +172,16 @@ class ClusterState:
             DirectoryRejected: A directory cannot be used by this cluster.
             OSError: A file cannot be read or written.
         """
-        facts = self.logs.open()
+        facts = self.logs.open(self._rules_of)
         if facts is None:
             self.write_down()
             return
-        self._next_producer_id = self._producer_ids_end = facts.next_producer_id
+        self.producer_ids.continue_at(facts.next_producer_id)
         for written in facts.topics:
             self._restore(written)
         self.topics.created_count = facts.created_count
         self.recount()
+        self.upkeep.start()
         self.groups.start()
 
     def close(self) -> None:
@@ -185,8 +190,7 @@ class ClusterState:
         Raises:
             OSError: Something cannot be written.
         """
-        # Ids that were not given away may be given later.
-        self._producer_ids_end = self._next_producer_id
+        self.producer_ids.give_back()
         self.logs.close(self._facts())
 
     def create_topic(  # a topic's own facts, by keyword
@@ -219,12 +223,12 @@ class ClusterState:
         config = TopicConfig.of_cluster(self.config).with_overrides(overrides or {})
         if assignment is not None:
             partition_count, replication_factor = len(assignment), len(assignment[0])
-            self.topics.check_assignment(assignment, max(replication_factor, 1))
+            check_assignment(assignment, max(replication_factor, 1), self.topics.node_ids)
         if partition_count == -1:
             partition_count = self.config.default_partitions
         if replication_factor == -1:
             replication_factor = min(self.config.default_replication_factor, len(self.nodes))
-        return self.topics.create(
+        topic = self.topics.create(
             name,
             partition_count=partition_count,
             replication_factor=replication_factor,
@@ -233,6 +237,31 @@ class ClusterState:
             assignment=assignment,
             dry_run=dry_run,
         )
+        if not dry_run:
+            self._idle_settings.warn_of(overrides or {})
+        return topic
+
+    def alter_topic(
+        self, name: str, overrides: dict[str, str | None], *, dry_run: bool = False
+    ) -> None:
+        """Replace a topic's own settings; what they do changes at once.
+
+        Args:
+            name: Of the topic.
+            overrides: Kafka's dotted settings; all others are the cluster's again.
+            dry_run: Only check.
+
+        Raises:
+            Refused: The topic is unknown, there is too much text, or it cannot be written down.
+            ConfigError: A setting is unknown or its value cannot be read.
+        """
+        topic = self.topics.get(name)
+        if topic is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+        config = TopicConfig.of_cluster(self.config).with_overrides(overrides)
+        self.topics.configure(topic, config, overrides, dry_run=dry_run)
+        if not dry_run:
+            self._idle_settings.warn_of(overrides)
 
     def delete_topic(self, name: str) -> None:
         """Take a topic out and answer the requests that wait for it.
@@ -242,7 +271,7 @@ class ClusterState:
         """
         topic = self.topics.delete(name)
         for partition in topic.partitions:
-            self.logs.drop(partition.name)
+            self._drop_log(partition.name)
         self.log_bytes -= sum(partition.log.size_bytes for partition in topic.partitions)
         for partition in topic.partitions:
             partition.leader_id = NO_LEADER
@@ -278,6 +307,10 @@ class ClusterState:
         if self.logs.is_durable:
             self.logs.write_down(self._facts())
 
+    def _drop_log(self, partition: TopicPartition) -> None:
+        # Asked each time: the engine gives the state its logs after the topics' registry is made.
+        self.logs.drop(partition)
+
     def _make_partition(self, topic: Topic, index: int) -> Partition:
         name = TopicPartition(topic.name, index)
         return Partition(
@@ -288,6 +321,10 @@ class ClusterState:
             context=self,
             leader_epoch=topic.first_epochs.get(index, 0),
         )
+
+    def _rules_of(self, written: TopicFacts) -> SegmentRules:
+        config = TopicConfig.of_cluster(self.config).with_overrides(written.settings)
+        return SegmentRules.of_topic(config, is_durable=True)
 
     def _restore(self, written: TopicFacts) -> None:
         missing = sorted(
@@ -325,5 +362,5 @@ class ClusterState:
         return ClusterFacts(
             topics=topics,
             created_count=self.topics.created_count,
-            next_producer_id=self._producer_ids_end,
+            next_producer_id=self.producer_ids.end,
         )

@@ -11,20 +11,13 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from kprod.broker.topic_settings import TOPIC_SETTINGS
 from kprod.errors import ConfigError
 
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
-_TOPIC_BOUNDS = {
-    "min.insync.replicas": (1, _INT32_MAX),
-    "max.message.bytes": (0, _INT32_MAX),
-    "retention.bytes": (-_INT64_MAX - 1, _INT64_MAX),
-    "message.timestamp.after.max.ms": (0, _INT64_MAX),
-    "flush.messages": (1, _INT64_MAX),
-}
+_CLEANUP_POLICIES = ("delete", "compact", "compact,delete", "delete,compact", "")
 
 
 def _setting(default: int, lowest: int, highest: int) -> int:
@@ -48,10 +41,29 @@ class EmbeddedConfig:
         default_replication_factor: Copies of each partition, at most the number of brokers.
         min_insync_replicas: In-sync replicas that acks=all needs, the leader included.
         message_max_bytes: Largest record batch.
+        cleanup_policy: `delete`, `compact`, both with a comma between, or empty
+            (`log.cleanup.policy`).
         retention_bytes: Least size of one partition that stays when its oldest segments go; −1
-            keeps all. A segment has an eighth of it, 1 MiB at least.
+            keeps all. In memory a segment has an eighth of it, 1 MiB at least.
+        retention_ms: How long a segment stays after its newest record; −1 keeps all.
+        retention_check_interval_ms: How often old segments are looked for
+            (`log.retention.check.interval.ms`).
+        segment_bytes: Size at which a segment ends (`log.segment.bytes`).
+        segment_ms: Age at which an append ends a segment (`log.roll.ms`).
+        segment_jitter_ms: Longest time by which it ends earlier, so that not all end at once
+            (`log.roll.jitter.ms`).
+        segment_index_bytes: Size of a segment's index at which the segment ends
+            (`log.index.size.max.bytes`).
+        index_interval_bytes: Bytes between two entries of an index (`log.index.interval.bytes`); in
+            memory each batch has one.
+        flush_messages: Records after which an append syncs (`log.flush.interval.messages`).
+        file_delete_delay_ms: How long files of deleted segments and topics stay
+            (`log.segment.delete.delay.ms`).
+        producer_id_expiration_ms: How long a silent producer is known
+            (`producer.id.expiration.ms`).
         message_timestamp_type: `CreateTime` or `LogAppendTime`.
         message_timestamp_after_max_ms: How far in the future a record may be stamped.
+        message_timestamp_before_max_ms: How far in the past.
         replica_lag_time_max_ms: How long a follower may lag before it leaves the in-sync set.
         log_bytes_max: Size of all logs together past which produce is refused.
         frame_bytes_max: Largest request (`socket.request.max.bytes`).
@@ -93,9 +105,21 @@ class EmbeddedConfig:
     default_replication_factor: int = _setting(3, 1, 1_000)
     min_insync_replicas: int = _setting(1, 1, 1_000)
     message_max_bytes: int = _setting(1_048_588, 0, _INT32_MAX)
+    cleanup_policy: str = "delete"
     retention_bytes: int = _setting(-1, -1, _INT64_MAX)
+    retention_ms: int = _setting(604_800_000, -1, _INT64_MAX)
+    retention_check_interval_ms: int = _setting(300_000, 1, _INT32_MAX)
+    segment_bytes: int = _setting(1 << 30, 1 << 20, _INT32_MAX)
+    segment_ms: int = _setting(604_800_000, 1, _INT64_MAX)
+    segment_jitter_ms: int = _setting(0, 0, _INT64_MAX)
+    segment_index_bytes: int = _setting(10 << 20, 4, _INT32_MAX)
+    index_interval_bytes: int = _setting(4_096, 0, _INT32_MAX)
+    flush_messages: int = _setting(_INT64_MAX, 1, _INT64_MAX)
+    file_delete_delay_ms: int = _setting(60_000, 0, _INT32_MAX)
+    producer_id_expiration_ms: int = _setting(86_400_000, 1, _INT32_MAX)
     message_timestamp_type: str = "CreateTime"
     message_timestamp_after_max_ms: int = _setting(3_600_000, 0, _INT64_MAX)
+    message_timestamp_before_max_ms: int = _setting(_INT64_MAX, 0, _INT64_MAX)
     replica_lag_time_max_ms: int = _setting(30_000, 1, _INT32_MAX)
     log_bytes_max: int = _setting(4 << 30, 1 << 20, 1 << 44)
     frame_bytes_max: int = _setting(104_857_600, 1_024, _INT32_MAX)
@@ -149,6 +173,11 @@ class EmbeddedConfig:
                 f"message_timestamp_type={self.message_timestamp_type!r} is not one of "
                 f"{', '.join(TIMESTAMP_TYPES)}"
             )
+        if self.cleanup_policy not in _CLEANUP_POLICIES:
+            raise ConfigError(
+                f"cleanup_policy={self.cleanup_policy!r} is not delete, compact, both with a comma "
+                "between, or empty"
+            )
         if self.host not in _LOOPBACK_HOSTS and not self.unsafe:
             raise ConfigError(
                 f"host={self.host!r} would open a broker without authentication to the network; "
@@ -176,81 +205,3 @@ class EmbeddedConfig:
                 hint = f"; did you mean {nearest[0]}?" if nearest else ""
                 raise ConfigError(f"unknown setting {name!r} of an embedded cluster{hint}")
         return dataclasses.replace(config or cls(), **settings)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConfig:
-    """What may differ from topic to topic; Kafka's dotted names map onto these.
-
-    Attributes:
-        min_insync_replicas: `min.insync.replicas`.
-        max_message_bytes: `max.message.bytes`.
-        retention_bytes: `retention.bytes`.
-        message_timestamp_type: `message.timestamp.type`.
-        message_timestamp_after_max_ms: `message.timestamp.after.max.ms`.
-        flush_messages: `flush.messages`.
-    """
-
-    min_insync_replicas: int
-    max_message_bytes: int
-    retention_bytes: int
-    message_timestamp_type: str
-    message_timestamp_after_max_ms: int
-    flush_messages: int = _INT64_MAX
-
-    @classmethod
-    def of_cluster(cls, config: EmbeddedConfig) -> "TopicConfig":
-        """The cluster's defaults for a topic."""
-        return cls(
-            min_insync_replicas=config.min_insync_replicas,
-            max_message_bytes=config.message_max_bytes,
-            retention_bytes=config.retention_bytes,
-            message_timestamp_type=config.message_timestamp_type,
-            message_timestamp_after_max_ms=config.message_timestamp_after_max_ms,
-        )
-
-    def with_overrides(self, overrides: dict[str, str | None]) -> "TopicConfig":
-        """These settings with a topic's own.
-
-        Args:
-            overrides: Kafka's dotted name to its text; None keeps the default.
-
-        Returns:
-            A new value.
-
-        Raises:
-            ConfigError: A value cannot be read or is out of bounds, or Kafka has no such setting.
-                Names of Kafka's that have no meaning here are accepted, so that scripts written for
-                Kafka run.
-        """
-        known = {field.name: field.type for field in dataclasses.fields(self)}
-        changes: dict[str, int | str] = {}
-        for dotted, text in overrides.items():
-            if dotted not in TOPIC_SETTINGS:
-                raise ConfigError(f"there is no setting {dotted!r} of a topic")
-            name = dotted.replace(".", "_")
-            if text is None or name not in known:
-                continue
-            changes[name] = text if name == "message_timestamp_type" else _integer(dotted, text)
-        chosen = changes.get("message_timestamp_type", self.message_timestamp_type)
-        if chosen not in TIMESTAMP_TYPES:
-            raise ConfigError(f"message.timestamp.type={chosen!r} is not one of {TIMESTAMP_TYPES}")
-        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]  # checked above
-
-    def described(self) -> dict[str, str]:
-        """Kafka's dotted name to the value's text, for DescribeConfigs."""
-        return {
-            field.name.replace("_", "."): str(getattr(self, field.name))
-            for field in dataclasses.fields(self)
-        }
-
-
-def _integer(name: str, text: str) -> int:
-    lowest, highest = _TOPIC_BOUNDS[name]
-    try:
-        value = int(text)
-    except ValueError:
-        raise ConfigError(f"{name}={text!r} is not an integer") from None
-    if not lowest <= value <= highest:
-        raise ConfigError(f"{name}={value} is not within {lowest} and {highest}")
-    return value

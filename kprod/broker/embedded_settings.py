@@ -38,15 +38,52 @@ class EmbeddedSettings(TypedDict, total=False):
     message_max_bytes: int
     """Largest record batch."""
 
+    cleanup_policy: Literal["delete", "compact", "compact,delete", "delete,compact", ""]
+    """`delete`, `compact`, both with a comma between, or empty (`log.cleanup.policy`)."""
+
     retention_bytes: int
-    """Least size of one partition that stays when its oldest segments go; -1 keeps all. A segment
-    has an eighth of it, 1 MiB at least."""
+    """Least size of one partition that stays when its oldest segments go; -1 keeps all. In memory a
+    segment has an eighth of it, 1 MiB at least."""
+
+    retention_ms: int
+    """How long a segment stays after its newest record; -1 keeps all."""
+
+    retention_check_interval_ms: int
+    """How often old segments are looked for (`log.retention.check.interval.ms`)."""
+
+    segment_bytes: int
+    """Size at which a segment ends (`log.segment.bytes`)."""
+
+    segment_ms: int
+    """Age at which an append ends a segment (`log.roll.ms`)."""
+
+    segment_jitter_ms: int
+    """Longest time by which it ends earlier, so that not all end at once (`log.roll.jitter.ms`)."""
+
+    segment_index_bytes: int
+    """Size of a segment's index at which the segment ends (`log.index.size.max.bytes`)."""
+
+    index_interval_bytes: int
+    """Bytes between two entries of an index (`log.index.interval.bytes`); in memory each batch has
+    one."""
+
+    flush_messages: int
+    """Records after which an append syncs (`log.flush.interval.messages`)."""
+
+    file_delete_delay_ms: int
+    """How long files of deleted segments and topics stay (`log.segment.delete.delay.ms`)."""
+
+    producer_id_expiration_ms: int
+    """How long a silent producer is known (`producer.id.expiration.ms`)."""
 
     message_timestamp_type: Literal["CreateTime", "LogAppendTime"]
     """`CreateTime` or `LogAppendTime`."""
 
     message_timestamp_after_max_ms: int
     """How far in the future a record may be stamped."""
+
+    message_timestamp_before_max_ms: int
+    """How far in the past."""
 
     replica_lag_time_max_ms: int
     """How long a follower may lag before it leaves the in-sync set."""

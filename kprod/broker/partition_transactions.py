@@ -78,5 +78,6 @@ def append_marker(
             timestamp_ms=timestamp_ms,
         )
     )
-    base_offset = partition.store(next(read_batches(encoded, check_crc=False)), encoded)
+    batch = next(read_batches(encoded, check_crc=False))
+    base_offset = partition.store(batch, encoded, timestamp_ms)
     return Appended(base_offset, base_offset, -1)

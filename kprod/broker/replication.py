@@ -23,10 +23,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kprod._core.record.batch_reader import RecordBatch
 from kprod._core.record.batch_rewrite import rewrite_log_append_time
-from kprod.broker.config import TopicConfig
 from kprod.broker.log.partition_log import PartitionLog
+from kprod.broker.log.retention import RetentionLimits, apply_retention
+from kprod.broker.log.segment_rules import SegmentRules
 from kprod.broker.rejection import Refused, RejectedByLog
+from kprod.broker.replica import Replica
 from kprod.broker.scheduler import Scheduler
+from kprod.broker.topic_config import TopicConfig
 from kprod.model import TopicPartition
 from kprod.protocol.error_table import ErrorCode
 from kprod.record.reader import read_batches
@@ -35,9 +38,6 @@ if TYPE_CHECKING:
     from kprod.broker.log.producer_state import ProducerStates
 
 NO_LEADER = -1
-_SEGMENT_BYTES = 1 << 30
-_SEGMENT_BYTES_MIN = 1 << 20
-_SEGMENTS_RETAINED = 8
 
 
 class PartitionContext(Scheduler, Protocol):
@@ -53,6 +53,9 @@ class PartitionContext(Scheduler, Protocol):
     def is_alive(self, node_id: int) -> bool:
         """Whether a broker runs."""
 
+    def note_growth(self) -> None:
+        """Take note that a log has another segment, so that retention has something to do."""
+
 
 class Appended(NamedTuple):
     """Where a batch is."""
@@ -60,18 +63,6 @@ class Appended(NamedTuple):
     base_offset: int
     last_offset: int
     log_append_time_ms: int
-
-
-class Replica:
-    """One follower or the leader itself."""
-
-    __slots__ = ("lag_ms", "log_end_offset", "node_id")
-
-    def __init__(self, node_id: int, log_end_offset: int = 0) -> None:
-        """Make a replica that has records up to an offset and copies at once."""
-        self.node_id: int = node_id
-        self.log_end_offset: int = log_end_offset
-        self.lag_ms: int | None = 0
 
 
 class Partition:
@@ -112,12 +103,11 @@ class Partition:
             leader_epoch: The first leader's, or a higher one if the log has it.
         """
         self.name: TopicPartition = name
-        self.config: TopicConfig = config
-        self.replicas: dict[int, Replica] = {
-            node_id: Replica(node_id, log.log_end_offset) for node_id in nodes
-        }
+        self.replicas: dict[int, Replica] = {node_id: Replica(node_id, log) for node_id in nodes}
         self.log: PartitionLog = log
         self.producers: ProducerStates = log.producers
+        log.name = name
+        self.configure(config)
         self.high_watermark: int = log.log_end_offset
         self.producers.transactions.note_high_watermark(self.high_watermark)
         # A leader of a loaded log is a new leader of it (KIP-101).
@@ -151,6 +141,7 @@ class Partition:
         Raises:
             RejectedByLog: Too few in-sync replicas, or a wrong epoch or sequence.
         """
+        self._check_log(len(encoded))
         if acks == -1 and not self.has_enough_in_sync:
             raise RejectedByLog(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -169,25 +160,46 @@ class Partition:
             rewrite_log_append_time(encoded, timestamp_ms)
             batch = next(read_batches(encoded, check_crc=False))
             log_append_time_ms = timestamp_ms
-        base_offset = self.store(batch, encoded)
+        base_offset = self.store(batch, encoded, timestamp_ms)
         return Appended(base_offset, base_offset + batch.last_offset_delta, log_append_time_ms)
 
-    def store(self, batch: RecordBatch, encoded: memoryview) -> int:
+    def configure(self, config: TopicConfig) -> None:
+        """Take other settings, for all that happens from now on."""
+        self.config: TopicConfig = config
+        self.log.rules = SegmentRules.of_topic(config, is_durable=self.log.is_durable)
+
+    def raise_start(self, offset: int) -> None:
+        """Let the log begin later, on all replicas that copy.
+
+        Args:
+            offset: At most the high watermark; a lower one than now changes nothing.
+
+        Raises:
+            OSError: The leader epochs cannot be written.
+        """
+        self.log.raise_start(offset)
+        for follower in self._followers():
+            self._copy_later(follower)
+        self._context.announce(self.name)
+
+    @property
+    def alive_followers(self) -> list[Replica]:
+        """The followers on brokers that run."""
+        return [it for it in self._followers() if self._context.is_alive(it.node_id)]
+
+    def store(self, batch: RecordBatch, encoded: memoryview, now_ms: int) -> int:
         """Append a batch that was judged already.
 
         Args:
             batch: The judged batch.
             encoded: The same bytes, writable; the log keeps them.
+            now_ms: Wall clock.
 
         Returns:
             Its base offset.
         """
-        base_offset = self.log.append(
-            batch,
-            encoded,
-            leader_epoch=self.leader_epoch,
-            segment_bytes=_segment_bytes(self.config.retention_bytes),
-        )
+        segment_count = len(self.log.segments)
+        base_offset = self.log.append(batch, encoded, leader_epoch=self.leader_epoch, now_ms=now_ms)
         ended = self.producers.remember(batch, base_offset)
         if ended is not None:
             self.log.note_ended(ended)
@@ -197,7 +209,8 @@ class Partition:
         for follower in self._followers():
             self._copy_later(follower)
         self._move_high_watermark()
-        self.log.retain(self.config.retention_bytes, limit_offset=self.high_watermark)
+        if len(self.log.segments) != segment_count:
+            self._note_roll(now_ms)
         self._context.announce(self.name)
         return base_offset
 
@@ -287,6 +300,26 @@ class Partition:
         elif node_id in self.isr:
             self.lead(node_id)
 
+    def _check_log(self, size_bytes: int) -> None:
+        limit_bytes = self.config.segment_bytes_max
+        if size_bytes > limit_bytes:
+            raise RejectedByLog(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"the batch has {size_bytes} bytes; a segment of {self.name} may have "
+                f"{limit_bytes} (segment.bytes)",
+            )
+        if not self.log.is_sound:
+            raise RejectedByLog(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"a sync of {self.name} failed: nothing is appended until the broker is restarted",
+            )
+
+    def _note_roll(self, now_ms: int) -> None:
+        self._context.note_growth()
+        if not self.log.is_durable:  # memory must stay close to its limit
+            limits = RetentionLimits.of_topic(self.config)._replace(retention_ms=-1)
+            apply_retention(self.log, limits, high_watermark=self.high_watermark, now_ms=now_ms)
+
     def _followers(self) -> list[Replica]:
         return [replica for node_id, replica in self.replicas.items() if node_id != self.leader_id]
 
@@ -302,12 +335,14 @@ class Partition:
 
     def _copied(self, replica: Replica, offset: int) -> None:
         replica.log_end_offset = max(replica.log_end_offset, offset)
+        has_new_start = replica.log_start_offset != self.log.log_start_offset
+        replica.log_start_offset = self.log.log_start_offset
         caught_up = replica.log_end_offset >= self.log.log_end_offset
         if caught_up and replica.node_id not in self.isr:
             self.isr.append(replica.node_id)
         before = self.high_watermark
         self._move_high_watermark()
-        if self.high_watermark != before:
+        if self.high_watermark != before or has_new_start:
             self._context.announce(self.name)
 
     def _watch_lag(self, replica: Replica) -> None:
@@ -358,35 +393,3 @@ class Partition:
             self.replicas[self.leader_id].log_end_offset = end
         self.high_watermark = min(self.high_watermark, end)
         self.producers.transactions.note_high_watermark(self.high_watermark)
-
-
-def _segment_bytes(retention_bytes: int) -> int:
-    """Size of a segment in memory: retention drops whole ones, and must stay close to its limit."""
-    if retention_bytes < 0:
-        return _SEGMENT_BYTES
-    return min(_SEGMENT_BYTES, max(_SEGMENT_BYTES_MIN, retention_bytes // _SEGMENTS_RETAINED))
-
-
-class PartitionView(NamedTuple):
-    """A partition as it was when it was asked for."""
-
-    leader_id: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    log_start_offset: int
-    log_end_offset: int
-    high_watermark: int
-
-    @classmethod
-    def of(cls, partition: Partition) -> "PartitionView":
-        """What a partition looks like now."""
-        return cls(
-            partition.leader_id,
-            partition.leader_epoch,
-            tuple(partition.replicas),
-            tuple(partition.isr),
-            partition.log.log_start_offset,
-            partition.log.log_end_offset,
-            partition.high_watermark,
-        )

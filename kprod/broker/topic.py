@@ -7,7 +7,7 @@ Source: KIP-516 for topic ids.
 import uuid
 from typing import TYPE_CHECKING
 
-from kprod.broker.config import TopicConfig
+from kprod.broker.topic_config import TopicConfig
 
 if TYPE_CHECKING:
     from kprod.broker.replication import Partition

@@ -7,58 +7,23 @@ Thread-safety: the broker's thread.
 Source: KIP-516 for topic ids.
 """
 
+import contextlib
 import uuid
 from collections.abc import Callable, Iterator
 
-from kprod.broker.config import EmbeddedConfig, TopicConfig
+from kprod.broker.config import EmbeddedConfig
 from kprod.broker.rejection import Refused
 from kprod.broker.replication import Partition
 from kprod.broker.topic import Topic
+from kprod.broker.topic_checks import PARTITIONS_MAX, check_assignment, check_name
+from kprod.broker.topic_config import TopicConfig
+from kprod.model import TopicPartition
 from kprod.protocol.error_table import ErrorCode
-from kprod.topic_name import name_fault
 from kprod.wording import counted
 
-# Of one topic; that of all is a setting.
-PARTITIONS_MAX = 100_000
-_BROKERS_SHOWN = 10
 _TOPIC_ID_SPACE = uuid.UUID("6b70726f-6400-4000-8000-746f70696373")
 
-REQUEST_ADDITIONS_MAX = 10_000
-"""Topics and partitions that one request may add, as in Kafka: its MAX_PARTITIONS_PER_BATCH, and
-the size of the batch in which its controller writes them down."""
-
 MakePartition = Callable[[Topic, int], Partition]
-
-
-def check_name(name: str) -> None:
-    """Check a topic's name.
-
-    Args:
-        name: As a client gave it.
-
-    Raises:
-        Refused: With INVALID_TOPIC_EXCEPTION and the reason.
-    """
-    fault = name_fault(name)
-    if fault is not None:
-        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
-
-
-def check_additions(addition_count: int) -> None:
-    """Check how many topics and partitions one request adds.
-
-    Args:
-        addition_count: Both together.
-
-    Raises:
-        Refused: With POLICY_VIOLATION, as Kafka does.
-    """
-    if addition_count > REQUEST_ADDITIONS_MAX:
-        raise Refused(
-            ErrorCode.POLICY_VIOLATION,
-            f"topics and partitions that the request adds: {addition_count}; "
-            f"{REQUEST_ADDITIONS_MAX} are allowed in one request",
-        )
 
 
 class TopicRegistry:
@@ -77,6 +42,7 @@ class TopicRegistry:
         "_by_id",
         "_by_name",
         "_config",
+        "_drop_log",
         "_make_partition",
         "_save",
         "_settings_bytes",
@@ -89,8 +55,10 @@ class TopicRegistry:
         self,
         config: EmbeddedConfig,
         node_ids: list[int],
+        *,
         make_partition: MakePartition,
         save: Callable[[], None],
+        drop_log: Callable[[TopicPartition], None],
     ) -> None:
         """Make an empty registry.
 
@@ -99,8 +67,10 @@ class TopicRegistry:
             node_ids: All brokers, stopped ones too.
             make_partition: Builds one of a topic's partitions, on the brokers of its assignment.
             save: Writes the topics down, before anybody is told of a change.
+            drop_log: Gives up the log of a partition.
         """
         self._save = save
+        self._drop_log = drop_log
         self._config = config
         self._settings_bytes = 0
         self.partition_count: int = 0
@@ -160,8 +130,7 @@ class TopicRegistry:
 
     def partitions(self) -> Iterator[Partition]:
         """Every partition of every topic."""
-        for topic in self._by_name.values():
-            yield from topic.partitions
+        return (it for topic in self._by_name.values() for it in topic.partitions)
 
     def create(  # noqa: PLR0913 - a topic's own facts, all but the name by keyword
         self,
@@ -193,12 +162,7 @@ class TopicRegistry:
         """
         self.check_new(name, partition_count, replication_factor)
         settings_bytes = _settings_bytes(overrides or {})
-        if self._settings_bytes + settings_bytes > self._config.topic_settings_bytes_max:
-            raise Refused(
-                ErrorCode.POLICY_VIOLATION,
-                f"{settings_bytes} bytes of settings; all topics have {self._settings_bytes} and "
-                f"may have {self._config.topic_settings_bytes_max} (topic_settings_bytes_max)",
-            )
+        self._check_settings(settings_bytes)
         topic = Topic(
             name,
             uuid.uuid5(_TOPIC_ID_SPACE, f"{self.created_count + 1}/{name}"),
@@ -215,6 +179,7 @@ class TopicRegistry:
             self._grow(topic, partition_count, assignment)
         except Refused:
             self._remove(topic)
+            self._save_if_possible()
             raise
         return topic
 
@@ -298,7 +263,7 @@ class TopicRegistry:
             )
         self._check_room(partition_count - present)
         if assignment is not None:
-            self.check_assignment(assignment, topic.replication_factor)
+            check_assignment(assignment, topic.replication_factor, self.node_ids)
             if len(assignment) != partition_count - present:
                 raise Refused(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -308,24 +273,48 @@ class TopicRegistry:
         if not dry_run:
             self._grow(topic, partition_count, assignment)
 
-    def check_assignment(self, assignment: list[list[int]], replication_factor: int) -> None:
-        """Check on which brokers partitions are to be.
+    def configure(
+        self,
+        topic: Topic,
+        config: TopicConfig,
+        overrides: dict[str, str | None],
+        *,
+        dry_run: bool,
+    ) -> None:
+        """Give a topic other settings, for all that happens from now on.
 
         Args:
-            assignment: Brokers of each partition.
-            replication_factor: How many brokers each must have.
+            topic: A known one.
+            config: What it is to use.
+            overrides: The settings that are its own, as text.
+            dry_run: Only check.
 
         Raises:
-            Refused: With INVALID_REPLICA_ASSIGNMENT.
+            Refused: All topics' settings together would have too much text, or they cannot be
+                written down; then nothing has changed.
         """
-        for nodes in assignment:
-            unknown = sorted(set(nodes).difference(self.node_ids))
-            if len(nodes) != replication_factor or len(set(nodes)) != len(nodes) or unknown:
-                raise Refused(
-                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                    f"an assignment names brokers {nodes[:_BROKERS_SHOWN]}; each partition needs "
-                    f"{replication_factor} different ones of {self.node_ids[:_BROKERS_SHOWN]}",
-                )
+        added_bytes = _settings_bytes(overrides) - _settings_bytes(topic.overrides)
+        self._check_settings(added_bytes)
+        if dry_run:
+            return
+        before, topic.overrides = topic.overrides, overrides
+        try:
+            self._write_down(f"settings of topic {topic.name!r} cannot be changed")
+        except Refused:
+            topic.overrides = before
+            raise
+        self._settings_bytes += added_bytes
+        topic.config = config
+        for partition in topic.partitions:
+            partition.configure(config)
+
+    def _check_settings(self, added_bytes: int) -> None:
+        if self._settings_bytes + added_bytes > self._config.topic_settings_bytes_max:
+            raise Refused(
+                ErrorCode.POLICY_VIOLATION,
+                f"{added_bytes} more bytes of settings; all topics have {self._settings_bytes} and "
+                f"may have {self._config.topic_settings_bytes_max} (topic_settings_bytes_max)",
+            )
 
     def delete(self, name: str) -> Topic:
         """Take a topic out.
@@ -366,7 +355,23 @@ class TopicRegistry:
         except Refused:
             del topic.assignment[present:]
             raise
-        self._make_partitions(topic)
+        try:
+            self._make_partitions(topic)
+        except OSError as error:
+            self._take_back(topic, present)
+            text = f"partitions of topic {topic.name!r} cannot be made: {error}"
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
+
+    def _take_back(self, topic: Topic, present: int) -> None:
+        """Give up partitions of which not all could be made."""
+        for partition in topic.partitions[present:]:
+            self._drop_log(partition.name)
+        self.partition_count -= topic.partition_count - present
+        topic.partition_count = present
+        del topic.partitions[present:]
+        del topic.assignment[present:]
+        if present:
+            self._save_if_possible()
 
     def _make_partitions(self, topic: Topic) -> None:
         present = len(topic.partitions)
@@ -380,6 +385,11 @@ class TopicRegistry:
             self._save()
         except OSError as error:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"{failing}: {error}") from error
+
+    def _save_if_possible(self) -> None:
+        """Write the topics down again; otherwise the next start makes empty partitions."""
+        with contextlib.suppress(OSError):
+            self._save()
 
     def _spread(self, index: int, topic: Topic) -> list[int]:
         count = len(self.node_ids)

@@ -4,8 +4,8 @@ Thread-safety: as `EmbeddedCluster`.
 """
 
 from kprod.broker.cluster_runner import ClusterRunner
+from kprod.broker.partition_view import PartitionView
 from kprod.broker.rejection import Refused
-from kprod.broker.replication import PartitionView
 from kprod.protocol.error_table import ErrorCode
 
 

@@ -73,6 +73,26 @@ class TopicControl:
             }
         )
 
+    def apply_retention(self, topic: str) -> None:
+        """End the active segments of a topic and drop all segments that are due.
+
+        Kafka looks every five minutes only (`log.retention.check.interval.ms`), and its segments
+        end only when something is appended.
+
+        Raises:
+            Refused: The topic is unknown.
+            OSError: A segment cannot be ended.
+        """
+
+        def apply() -> None:
+            state = self._kprod.engine.state
+            for partition in self._kprod.engine.topic(topic).partitions:
+                if partition.log.segments:
+                    partition.log.roll(state.clock.timestamp_ms())
+                state.upkeep.apply_retention(partition)
+
+        self._kprod.call(apply)
+
     def forget_topic(self, topic: str) -> None:
         """Let Metadata deny a topic that is there."""
         self._kprod.call(lambda: self._kprod.engine.state.forgotten_topics.add(topic))

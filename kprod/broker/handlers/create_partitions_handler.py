@@ -23,7 +23,7 @@ from kprod.broker.cluster_state import ClusterState
 from kprod.broker.handlers.request_handler import Handler
 from kprod.broker.rejection import Refused
 from kprod.broker.request import Body, Request
-from kprod.broker.topics import check_additions
+from kprod.broker.topic_checks import check_additions
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 

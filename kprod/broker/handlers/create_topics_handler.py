@@ -29,7 +29,7 @@ from kprod.broker.handlers.request_handler import Handler
 from kprod.broker.handlers.topic_settings_reply import created_fields, topic_settings
 from kprod.broker.rejection import Refused, shortened
 from kprod.broker.request import Body, Request
-from kprod.broker.topics import check_additions
+from kprod.broker.topic_checks import check_additions
 from kprod.broker.work_slices import TOPIC_COST, run_in_slices
 from kprod.errors import ConfigError
 from kprod.protocol.api import ApiKey

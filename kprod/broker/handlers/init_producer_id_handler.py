@@ -44,7 +44,7 @@ class InitProducerIdHandler(Handler):
         if transactional_id is None:
             try:
                 _check_idempotent(request)
-                producer_id = self._state.new_producer_id()
+                producer_id = self._state.producer_ids.new_id()
             except Refused as rejected:
                 request.answer(self.reject(request, rejected.code))  # case D
                 return

@@ -32,7 +32,7 @@ from kprod.broker.rejection import Refused
 from kprod.broker.replication import NO_LEADER, Partition
 from kprod.broker.request import Body, Request
 from kprod.broker.topic import Topic
-from kprod.broker.topics import check_additions, check_name
+from kprod.broker.topic_checks import check_additions, check_name
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 

@@ -1,10 +1,12 @@
 """Every API that the broker serves, in the order of its number."""
 
 from kprod.broker.cluster_state import ClusterState
+from kprod.broker.handlers.alter_configs_handler import AlterConfigsHandler
 from kprod.broker.handlers.api_versions_handler import ApiVersionsHandler
 from kprod.broker.handlers.create_partitions_handler import CreatePartitionsHandler
 from kprod.broker.handlers.create_topics_handler import CreateTopicsHandler
 from kprod.broker.handlers.delete_groups_handler import DeleteGroupsHandler
+from kprod.broker.handlers.delete_records_handler import DeleteRecordsHandler
 from kprod.broker.handlers.delete_topics_handler import DeleteTopicsHandler
 from kprod.broker.handlers.describe_cluster_handler import DescribeClusterHandler
 from kprod.broker.handlers.describe_configs_handler import DescribeConfigsHandler
@@ -12,6 +14,7 @@ from kprod.broker.handlers.describe_groups_handler import DescribeGroupsHandler
 from kprod.broker.handlers.fetch_handler import FetchHandler
 from kprod.broker.handlers.find_coordinator_handler import FindCoordinatorHandler
 from kprod.broker.handlers.heartbeat_handler import HeartbeatHandler
+from kprod.broker.handlers.incremental_alter_configs_handler import IncrementalAlterConfigsHandler
 from kprod.broker.handlers.init_producer_id_handler import InitProducerIdHandler
 from kprod.broker.handlers.join_group_handler import JoinGroupHandler
 from kprod.broker.handlers.leave_group_handler import LeaveGroupHandler
@@ -46,12 +49,15 @@ HANDLERS: tuple[type[Handler], ...] = (
     ApiVersionsHandler,
     CreateTopicsHandler,
     DeleteTopicsHandler,
+    DeleteRecordsHandler,
     InitProducerIdHandler,
     OffsetForLeaderEpochHandler,
     DescribeConfigsHandler,
+    AlterConfigsHandler,
     SaslAuthenticateHandler,
     CreatePartitionsHandler,
     DeleteGroupsHandler,
+    IncrementalAlterConfigsHandler,
     OffsetDeleteHandler,
     DescribeClusterHandler,
 )

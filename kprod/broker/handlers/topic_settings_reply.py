@@ -9,7 +9,16 @@ from typing import Any, NamedTuple
 
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.topic import Topic
-from kprod.broker.topic_settings import BOOLEAN, INT, LIST, LONG, STRING, TOPIC_SETTINGS
+from kprod.broker.topic_settings import (
+    BOOLEAN,
+    INT,
+    LIST,
+    LONG,
+    STRING,
+    TOPIC_SETTINGS,
+    parse_setting,
+    value_text,
+)
 from kprod.model import Node
 
 OF_TOPIC, OF_BROKER, DEFAULT = 1, 4, 5
@@ -44,9 +53,12 @@ def topic_settings(topic: Topic) -> list[Told]:
     """
     effective = topic.config.described()
     told = []
-    for name, (kind, default) in TOPIC_SETTINGS.items():
+    for name, setting in TOPIC_SETTINGS.items():
+        kind, default = setting.kind, setting.default
         own = topic.overrides.get(name)
-        value = effective.get(name, default if own is None else own)
+        value = effective.get(name)
+        if value is None:
+            value = default if own is None else value_text(parse_setting(name, own))
         source = OF_TOPIC if own is not None else DEFAULT
         if source == DEFAULT and value != default:
             source = OF_BROKER
@@ -119,7 +131,19 @@ _FIELD_OF_SETTING = {
     "fetch.max.bytes": (INT, "fetch_bytes_max"),
     "log.message.timestamp.after.max.ms": (LONG, "message_timestamp_after_max_ms"),
     "log.message.timestamp.type": (STRING, "message_timestamp_type"),
+    "log.cleanup.policy": (LIST, "cleanup_policy"),
+    "log.flush.interval.messages": (LONG, "flush_messages"),
+    "log.index.interval.bytes": (INT, "index_interval_bytes"),
+    "log.index.size.max.bytes": (INT, "segment_index_bytes"),
+    "log.message.timestamp.before.max.ms": (LONG, "message_timestamp_before_max_ms"),
     "log.retention.bytes": (LONG, "retention_bytes"),
+    "log.retention.check.interval.ms": (LONG, "retention_check_interval_ms"),
+    "log.retention.ms": (LONG, "retention_ms"),
+    "log.roll.jitter.ms": (LONG, "segment_jitter_ms"),
+    "log.roll.ms": (LONG, "segment_ms"),
+    "log.segment.bytes": (INT, "segment_bytes"),
+    "log.segment.delete.delay.ms": (LONG, "file_delete_delay_ms"),
+    "producer.id.expiration.ms": (INT, "producer_id_expiration_ms"),
     "max.connections": (INT, "connections_max"),
     "message.max.bytes": (INT, "message_max_bytes"),
     "min.insync.replicas": (INT, "min_insync_replicas"),
@@ -133,8 +157,6 @@ _FIELD_OF_SETTING = {
 _FIXED_SETTINGS = {
     "compression.type": (STRING, "producer"),
     "delete.topic.enable": (BOOLEAN, "true"),
-    "log.cleanup.policy": (LIST, "delete"),
-    "log.retention.ms": (LONG, "-1"),
     "max.incremental.fetch.session.cache.slots": (INT, "0"),
     "unclean.leader.election.enable": (BOOLEAN, "false"),
 }

@@ -107,6 +107,10 @@ class DirectoryStore:
         """Give a table's file new content, all or nothing, that survives a crash."""
         replace_file(self._disk, self._path(name), table.encoded())
 
+    def modified_ms(self, name: str) -> int:
+        """When a file was last changed, in milliseconds since 1970."""
+        return self._disk.modified_ms(self._path(name))
+
     def exists(self, name: str) -> bool:
         """Whether there is a file of that name."""
         return self._disk.exists(self._path(name))

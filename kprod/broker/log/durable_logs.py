@@ -20,7 +20,8 @@ from kprod.broker.log.file_names import partition_directory_name
 from kprod.broker.log.loading import Loaded
 from kprod.broker.log.log_directory import LogDirectory
 from kprod.broker.log.partition_log import PartitionLog
-from kprod.broker.log.partition_logs import LoadSummary
+from kprod.broker.log.partition_logs import LoadSummary, RulesOf
+from kprod.broker.log.segment_rules import SegmentRules
 from kprod.broker.metadata_file import METADATA_FILE, ClusterFacts, read_facts, write_facts
 from kprod.broker.rejection import DirectoryRejected
 from kprod.broker.scheduler import After
@@ -29,7 +30,7 @@ from kprod.guarded_log import guarded_logger
 from kprod.model import TopicPartition
 
 _logger = guarded_logger("kprod.broker")
-_DELETE_DELAY_MS = 60_000
+_KAFKAS_RULES = SegmentRules(index_interval_bytes=4_096)
 
 
 class Storage(NamedTuple):
@@ -52,7 +53,7 @@ class DurableLogs:
     """
 
     __slots__ = (
-        "_after",
+        "_checkpoints",
         "_clock",
         "_cluster_id",
         "_directories",
@@ -92,22 +93,24 @@ class DurableLogs:
         self._cluster_id = cluster_id
         self._node_id = node_id
         self._clock = clock
-        self._after = after
-        self._directories = [LogDirectory(storage.disk, path) for path in storage.directories]
+        self._directories = [
+            LogDirectory(storage.disk, path, after) for path in storage.directories
+        ]
+        self._checkpoints = CheckpointTasks(after, self._directories, high_watermarks)
         self._facts_directory = self._directories[0]
         self._directory_of: dict[TopicPartition, LogDirectory] = {}
         self._is_open = False
         self._summary = LoadSummary(0, 0, 0, 0, 0)
 
-    def open(self) -> ClusterFacts | None:
+    def open(self, rules_of: RulesOf = lambda _: _KAFKAS_RULES) -> ClusterFacts | None:
         """Lock all directories and load every partition; see `PartitionLogs.open`."""
         try:
-            facts = self._open()
+            facts = self._open(rules_of)
         except BaseException:
             self.abandon()
             raise
         self._is_open = True
-        CheckpointTasks(self._after, self._directories, self._high_watermarks).start()
+        self._checkpoints.start()
         return facts
 
     @property
@@ -126,9 +129,7 @@ class DurableLogs:
 
     def drop(self, partition: TopicPartition) -> None:
         """Rename a deleted partition's directory now, and remove it later."""
-        directory = self._directory_of.pop(partition)
-        path = directory.delete(partition)
-        self._after(_DELETE_DELAY_MS, lambda: directory.remove(path))
+        self._directory_of.pop(partition).delete(partition)
 
     def write_down(self, facts: ClusterFacts) -> None:
         """Replace the file with the cluster's facts."""
@@ -153,7 +154,7 @@ class DurableLogs:
         for directory in self._directories:
             directory.unlock()
 
-    def _open(self) -> ClusterFacts | None:
+    def _open(self, rules_of: RulesOf) -> ClusterFacts | None:
         for directory in self._directories:
             directory.lock()
         for directory in self._directories:
@@ -169,7 +170,7 @@ class DurableLogs:
         for directory in self._directories:
             directory.begin()
         if facts is not None:
-            self._load(facts, found)
+            self._load(facts, found, rules_of)
         return facts
 
     def _report(self, directory: LogDirectory, partition: TopicPartition, loaded: Loaded) -> None:
@@ -186,7 +187,7 @@ class DurableLogs:
         summary = self._summary
         self._summary = LoadSummary(
             summary.partition_count + 1,
-            summary.segment_count + loaded.log.segment_count,
+            summary.segment_count + len(loaded.log.segments),
             summary.recovered_count + loaded.recovered_count,
             summary.size_bytes + loaded.log.size_bytes,
             summary.cut_bytes + loaded.cut_bytes,
@@ -216,18 +217,24 @@ class DurableLogs:
                 known, self._facts_directory = facts, directory
         return known
 
-    def _load(self, facts: ClusterFacts, found: Mapping[TopicPartition, LogDirectory]) -> None:
+    def _load(
+        self,
+        facts: ClusterFacts,
+        found: Mapping[TopicPartition, LogDirectory],
+        rules_of: RulesOf,
+    ) -> None:
         owners = {
-            TopicPartition(topic.name, index): topic.topic_id
+            TopicPartition(topic.name, index): topic
             for topic in facts.topics
             for index in range(len(topic.assignment))
         }
         for partition, directory in found.items():
-            topic_id = directory.topic_id_of(partition)
-            if topic_id is not None and topic_id == owners.get(partition):
-                self._report(directory, partition, directory.load(partition))
+            topic_id, owner = directory.topic_id_of(partition), owners.get(partition)
+            if owner is not None and topic_id == owner.topic_id:
+                rules = rules_of(owner)
+                self._report(directory, partition, directory.load(partition, rules))
                 self._directory_of[partition] = directory
-            elif partition in owners and directory.is_empty(partition):
+            elif owner is not None and directory.is_empty(partition):
                 continue  # made by a broker that ended before it could write the topic's id
             else:
                 new_name = directory.put_aside(partition)

@@ -38,10 +38,11 @@ from kprod.broker.log.file_names import (
 )
 from kprod.broker.log.identity import PARTITION_FILE
 from kprod.broker.log.open_transactions import EndedTransaction
-from kprod.broker.log.partition_log import PartitionLog
+from kprod.broker.log.partition_log import DEFAULT_RULES, PartitionLog
 from kprod.broker.log.producer_snapshot import decode_snapshot
 from kprod.broker.log.producer_state import ProducerStates
 from kprod.broker.log.segment import Segment
+from kprod.broker.log.segment_rules import SegmentRules
 from kprod.broker.log.store import Store
 from kprod.errors import CorruptRecord
 from kprod.guarded_log import guarded_logger
@@ -54,13 +55,13 @@ class LoadOptions(NamedTuple):
     """Facts about a log before its files are read.
 
     Attributes:
-        index_interval_bytes: As for `PartitionLog`.
+        rules: As for `PartitionLog`.
         was_clean: Whether everything was synced and written when the log was closed.
         recovery_point: All below it was synced.
         start_offset: First offset that may be read.
     """
 
-    index_interval_bytes: int
+    rules: SegmentRules = DEFAULT_RULES
     was_clean: bool = False
     recovery_point: int = 0
     start_offset: int = 0
@@ -114,7 +115,7 @@ def load_log(store: Store, options: LoadOptions) -> Loaded:
     store.sync()
     log = PartitionLog(
         store,
-        index_interval_bytes=options.index_interval_bytes,
+        rules=options.rules,
         start_offset=options.start_offset,
     )
     return loaded._replace(log=log, deleted=(*loaded.deleted, *deleted))
@@ -150,7 +151,7 @@ class _Loading:
         deleted = tuple(_delete(store, self._names, self.bases[len(self._segments) :]))
         log = PartitionLog(
             store,
-            index_interval_bytes=self._options.index_interval_bytes,
+            rules=self._options.rules,
             segments=self._segments,
             epochs=self._epochs,
         )
@@ -174,9 +175,11 @@ class _Loading:
         return max(count, 0)
 
     def _opened(self, base_offset: int) -> Segment:
-        file = self._store.open(segment_file_name(base_offset, LOG_SUFFIX))
-        interval_bytes = self._options.index_interval_bytes
-        return Segment(file, base_offset, index_interval_bytes=interval_bytes)
+        name = segment_file_name(base_offset, LOG_SUFFIX)
+        interval_bytes = self._options.rules.index_interval_bytes
+        segment = Segment(self._store.open(name), base_offset, index_interval_bytes=interval_bytes)
+        segment.created_ms = self._store.modified_ms(name)
+        return segment
 
     def _recover(self, trusted_count: int) -> tuple[int, int]:
         """Check the other segments; bytes that were cut off, and the offset there."""

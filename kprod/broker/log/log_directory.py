@@ -19,6 +19,7 @@ from kprod.broker.log.checkpoint import (
 )
 from kprod.broker.log.directory_store import DirectoryStore
 from kprod.broker.log.disk import Disk
+from kprod.broker.log.file_deletion import delete_later
 from kprod.broker.log.file_names import (
     DELETED_DIRECTORY_SUFFIX,
     STRAY_DIRECTORY_SUFFIX,
@@ -40,12 +41,13 @@ from kprod.broker.log.identity import (
 )
 from kprod.broker.log.loading import Loaded, LoadOptions, load_log
 from kprod.broker.log.partition_log import PartitionLog
+from kprod.broker.log.segment_rules import SegmentRules
 from kprod.broker.metadata_file import METADATA_FILE
 from kprod.broker.rejection import DirectoryRejected
+from kprod.broker.scheduler import After
 from kprod.guarded_log import guarded_logger
 from kprod.model import TopicPartition
 
-_INDEX_INTERVAL_BYTES = 4_096
 _OURS = frozenset({*CHECKPOINTS, IDENTITY_FILE, METADATA_FILE})
 _SPACE = uuid.UUID("6b70726f-6400-4000-8000-726574697265")
 _logger = guarded_logger("kprod.broker")
@@ -61,6 +63,8 @@ class LogDirectory:
     """
 
     __slots__ = (
+        "_after",
+        "_delete_files",
         "_disk",
         "_high_watermarks",
         "_recovery_points",
@@ -71,8 +75,16 @@ class LogDirectory:
         "was_clean",
     )
 
-    def __init__(self, disk: Disk, path: str) -> None:
-        """Name a directory; nothing is touched yet."""
+    def __init__(self, disk: Disk, path: str, after: After) -> None:
+        """Name a directory; nothing is touched yet.
+
+        Args:
+            disk: Holds it.
+            path: Its path, absolute.
+            after: Runs something later.
+        """
+        self._after = after
+        self._delete_files = delete_later(after)
         self._disk = disk
         self._release: Callable[[], None] | None = None
         self._recovery_points: Offsets = {}
@@ -140,11 +152,19 @@ class LogDirectory:
         """Whether a partition's directory has nothing in it."""
         return not self._disk.entries(self._path_of(partition))
 
-    def load(self, partition: TopicPartition) -> Loaded:
-        """Load a partition that has a directory here."""
+    def load(self, partition: TopicPartition, rules: SegmentRules) -> Loaded:
+        """Load a partition that has a directory here.
+
+        Args:
+            partition: Its name.
+            rules: When its segments end, and how dense their indexes are.
+
+        Returns:
+            The log, and the bytes that were cut off.
+        """
         store = DirectoryStore(self._disk, self._path_of(partition))
         options = LoadOptions(
-            index_interval_bytes=_INDEX_INTERVAL_BYTES,
+            rules=rules,
             was_clean=self.was_clean,
             recovery_point=self._recovery_points.get(partition, 0),
             start_offset=self._start_offsets.get(partition, 0),
@@ -154,13 +174,23 @@ class LogDirectory:
         return loaded
 
     def create(self, partition: TopicPartition, topic_id: uuid.UUID) -> PartitionLog:
-        """Make a partition's directory and its empty log."""
+        """Make a partition's directory and its empty log.
+
+        Returns:
+            The log.
+
+        Raises:
+            OSError: It cannot be made, or one of that name cannot be renamed.
+        """
         path = self._path_of(partition)
+        if self._disk.exists(path) and self._disk.entries(path):
+            # Of a deleted topic of that name, whose directory could not be renamed.
+            self._remove_later(self._retire(partition, DELETED_DIRECTORY_SUFFIX), delay_ms=0)
         self._disk.make_directory(path)
         write_topic_id(self._disk, path, topic_id)
         self._disk.sync_directory(self.path)
         store = DirectoryStore(self._disk, path)
-        log = PartitionLog(store, index_interval_bytes=_INDEX_INTERVAL_BYTES)
+        log = PartitionLog(store)
         self._add(partition, log)
         return log
 
@@ -172,18 +202,25 @@ class LogDirectory:
         """
         return self._retire(partition, STRAY_DIRECTORY_SUFFIX)
 
-    def delete(self, partition: TopicPartition) -> str:
-        """Rename the directory of a deleted partition.
+    def delete(self, partition: TopicPartition) -> None:
+        """Rename the directory of a deleted partition now, and remove it after the topic's delay.
 
-        Returns:
-            Its new path, for `remove`.
+        One that cannot be renamed is put aside at the next start, since no topic has its id.
         """
-        del self.logs[partition]
-        return f"{self.path}/{self._retire(partition, DELETED_DIRECTORY_SUFFIX)}"
+        delay_ms = self.logs.pop(partition).rules.file_delete_delay_ms
+        try:
+            self._remove_later(self._retire(partition, DELETED_DIRECTORY_SUFFIX), delay_ms)
+        except OSError as error:
+            _logger.warning("the directory of deleted %s stays: %s", partition, error)
 
-    def remove(self, path: str) -> None:
-        """Remove the directory of a deleted partition."""
-        self._disk.remove_directory(path)
+    def _remove_later(self, name: str, delay_ms: int) -> None:
+        def remove() -> None:
+            try:
+                self._disk.remove_directory(f"{self.path}/{name}")
+            except OSError as error:
+                _logger.warning("%s/%s stays until the next start: %s", self.path, name, error)
+
+        self._after(delay_ms, remove)
 
     def write_recovery_points(self) -> None:
         """Say up to where each log was synced, if that has changed."""
@@ -229,6 +266,7 @@ class LogDirectory:
 
     def _add(self, partition: TopicPartition, log: PartitionLog) -> None:
         self.logs[partition] = log
+        log.delete_files = self._delete_files
         log.on_cut = self.write_recovery_points
 
     def _retire(self, partition: TopicPartition, suffix: str) -> str:

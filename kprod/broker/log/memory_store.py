@@ -61,6 +61,10 @@ class MemoryStore:
         self.is_durable: bool = False
         self._files: dict[str, MemoryRecordFile] = {}
 
+    def __str__(self) -> str:
+        """Say that nothing is kept."""
+        return "a log in memory"
+
     def create(self, name: str) -> MemoryRecordFile:
         """Make an empty file."""
         file = self._files[name] = MemoryRecordFile()
@@ -79,6 +83,10 @@ class MemoryStore:
 
     def replace(self, name: str, table: Table) -> None:
         """Do nothing."""
+
+    def modified_ms(self, name: str) -> int:  # noqa: ARG002 - a Store's
+        """Return 0: nothing is ever loaded."""
+        return 0
 
     def exists(self, name: str) -> bool:
         """Whether there is a file of that name."""

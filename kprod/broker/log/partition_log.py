@@ -20,6 +20,7 @@ from operator import attrgetter
 from kprod._core.record.batch_reader import RecordBatch
 from kprod._core.record.batch_rewrite import rewrite_offsets
 from kprod.broker.log.epochs import EPOCH_FILE, LeaderEpochs
+from kprod.broker.log.file_deletion import DeleteFiles, delete_at_once
 from kprod.broker.log.file_names import (
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
@@ -29,10 +30,12 @@ from kprod.broker.log.file_names import (
 )
 from kprod.broker.log.open_transactions import EndedTransaction
 from kprod.broker.log.producer_state import ProducerStates
-from kprod.broker.log.segment import RELATIVE_OFFSET_MAX, Segment
+from kprod.broker.log.segment import Segment
+from kprod.broker.log.segment_rules import NextBatch, SegmentRules, must_roll
 from kprod.broker.log.store import Store
 from kprod.broker.log.transaction_index import AbortedTransaction
 
+DEFAULT_RULES = SegmentRules()
 _BASE_OFFSET = attrgetter("base_offset")
 
 
@@ -40,30 +43,35 @@ class PartitionLog:
     """The batches of one partition.
 
     Attributes:
+        delete_files: Gives up the files of a segment that was dropped.
         epochs: Where each leader epoch begins.
         log_start_offset: First offset that can be read.
         log_end_offset: Offset of the next record.
+        name: Its partition; the jitter of its segments comes from it.
         producers: What the log's batches say of idempotent producers; kept by the log's owner.
         recovery_point: All below it is synced; it moves by a sync, and down when the log is cut.
         is_sound: Whether no sync has failed. One that failed is not tried again: the operating
             system may have dropped the bytes and would report success.
+        rules: When the active segment ends; others hold from the next append on.
         on_cut: Called when the recovery point went down; the checkpoint must say so at once.
         size_bytes: Of all segments.
     """
 
     __slots__ = (
         "_has_new_names",
-        "_index_interval_bytes",
         "_saved_epoch",
         "_segments",
         "_store",
+        "delete_files",
         "epochs",
         "is_sound",
         "log_end_offset",
         "log_start_offset",
+        "name",
         "on_cut",
         "producers",
         "recovery_point",
+        "rules",
         "size_bytes",
     )
 
@@ -71,7 +79,7 @@ class PartitionLog:
         self,
         store: Store,
         *,
-        index_interval_bytes: int = 0,
+        rules: SegmentRules = DEFAULT_RULES,
         segments: Sequence[Segment] = (),
         epochs: LeaderEpochs | None = None,
         start_offset: int = 0,
@@ -80,14 +88,15 @@ class PartitionLog:
 
         Args:
             store: For this log's segments alone.
-            index_interval_bytes: Bytes between two entries of a segment's index; 0 makes an entry
-                for each batch.
+            rules: When segments end, and how dense their indexes are.
             segments: What the store holds, oldest first, without overlap.
             start_offset: Where a log without segments begins.
             epochs: Those of the segments' batches; none of an empty log.
         """
         self._store = store
-        self._index_interval_bytes = index_interval_bytes
+        self.delete_files: DeleteFiles = delete_at_once
+        self.name: object = None
+        self.rules: SegmentRules = rules
         self._segments = list(segments)
         self.epochs: LeaderEpochs = LeaderEpochs() if epochs is None else epochs
         self._saved_epoch = self.epochs.latest_epoch
@@ -100,13 +109,17 @@ class PartitionLog:
         self.recovery_point: int = self.log_end_offset
         self.size_bytes: int = sum(it.size_bytes for it in segments)
 
+    def __str__(self) -> str:
+        """Where the log is kept."""
+        return str(self._store)
+
     @property
-    def segment_count(self) -> int:
-        """Number of segments, the active one included."""
-        return len(self._segments)
+    def segments(self) -> Sequence[Segment]:
+        """All segments, oldest first; the last one is the active one."""
+        return self._segments
 
     def append(
-        self, batch: RecordBatch, encoded: memoryview, *, leader_epoch: int, segment_bytes: int
+        self, batch: RecordBatch, encoded: memoryview, *, leader_epoch: int, now_ms: int = 0
     ) -> int:
         """Give a batch its offsets and put it at the end.
 
@@ -114,22 +127,55 @@ class PartitionLog:
             batch: A validated batch; its own offset and epoch do not matter.
             encoded: The same bytes, writable; the log may keep them.
             leader_epoch: Of the leader that appends.
-            segment_bytes: Size past which the active segment is closed first.
+            now_ms: Wall clock, for segments whose batches have no timestamps.
 
         Returns:
             The batch's base offset.
+
+        Raises:
+            OSError: It cannot be written; the log ends where it did.
         """
         base_offset = self.log_end_offset
         last_offset = base_offset + batch.last_offset_delta
-        if self._needs_roll(last_offset, segment_bytes - len(encoded)):
-            self._roll(base_offset)
+        timestamp_ms = batch.max_timestamp_ms
+        following = NextBatch(len(encoded), last_offset, timestamp_ms, now_ms)
+        if not self._segments or must_roll(self._segments[-1], self.rules, following, self.name):
+            self.roll(now_ms)
         if leader_epoch != self._saved_epoch:
             self._assign_epoch(leader_epoch, base_offset)
         rewrite_offsets(encoded, base_offset, leader_epoch)
-        self._segments[-1].append(encoded, last_offset, batch.max_timestamp_ms)
+        active = self._segments[-1]
+        active.append(encoded, last_offset, timestamp_ms)
+        if timestamp_ms < 0:
+            active.created_ms = now_ms
         self.log_end_offset = last_offset + 1
         self.size_bytes += len(encoded)
         return base_offset
+
+    def roll(self, now_ms: int) -> None:
+        """End the active segment and begin an empty one, unless it is empty already.
+
+        Args:
+            now_ms: Wall clock.
+
+        Raises:
+            OSError: The new segment cannot be made, or the old one cannot be synced.
+        """
+        base_offset = self.log_end_offset
+        if self._segments:
+            if not self._segments[-1].size_bytes:
+                return  # the next one would have its name (KAFKA-6388)
+            self._segments[-1].save_indexes(self._store)
+            if self._store.is_durable:
+                self._take_snapshot()
+        file = self._store.create(segment_file_name(base_offset, LOG_SUFFIX))
+        self._has_new_names = True
+        interval_bytes = self.rules.index_interval_bytes
+        segment = Segment(file, base_offset, index_interval_bytes=interval_bytes)
+        segment.created_ms = now_ms
+        self._segments.append(segment)
+        if self._store.is_durable:
+            self.flush()
 
     def begin_epoch(self, leader_epoch: int, *, save: bool = True) -> None:
         """Note that a leader begins with what it will append next, even if that never comes.
@@ -290,23 +336,11 @@ class PartitionLog:
         if self.epochs.truncate_to(self.log_end_offset):
             self._save_epochs()
 
-    def retain(self, retention_bytes: int, *, limit_offset: int) -> None:
-        """Drop the oldest segments while the rest is at least as large as asked for.
-
-        Args:
-            retention_bytes: Size that must be left; negative keeps all. The active segment stays.
-            limit_offset: A segment that reaches it stays: its records are not replicated yet.
-        """
-        if retention_bytes < 0:
-            return
-        while len(self._segments) > 1:
-            oldest = self._segments[0]
-            too_small = self.size_bytes - retention_bytes < oldest.size_bytes
-            if too_small or oldest.next_offset > limit_offset:
-                return
-            # The start moves before the file goes: no reader may be sent to a missing file.
-            self.raise_start(self._segments[1].base_offset)
-            self._drop(0)
+    def drop_oldest(self) -> None:
+        """Drop the oldest segment, which is not the active one; the log starts behind it."""
+        # The start moves before the file goes: no reader may be sent to a missing file.
+        self.raise_start(self._segments[1].base_offset)
+        self._drop(0, (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX))
 
     def raise_start(self, offset: int) -> bool:
         """Let the log begin later; the files before it are left to retention.
@@ -394,38 +428,16 @@ class PartitionLog:
         self._store.replace(EPOCH_FILE, self.epochs)
         self._saved_epoch = self.epochs.latest_epoch
 
-    def _needs_roll(self, last_offset: int, size_bytes_max: int) -> bool:
-        if not self._segments:
-            return True
-        active = self._segments[-1]
-        if not active.size_bytes:
-            return False
-        overflows = last_offset - active.base_offset > RELATIVE_OFFSET_MAX
-        return overflows or active.size_bytes > size_bytes_max
-
-    def _drop(self, index: int) -> None:
+    def _drop(self, index: int, suffixes: Sequence[str] = SEGMENT_SUFFIXES) -> None:
         segment = self._segments.pop(index)
         self.size_bytes -= segment.size_bytes
-        for suffix in SEGMENT_SUFFIXES:
-            self._store.remove(segment_file_name(segment.base_offset, suffix))
+        names = [segment_file_name(segment.base_offset, suffix) for suffix in suffixes]
+        self.delete_files(self._store, names, self.rules.file_delete_delay_ms)
 
     def _index_of(self, offset: int) -> int:
         if len(self._segments) < 2:  # noqa: PLR2004 - nothing to choose from
             return 0
         return max(bisect.bisect_right(self._segments, offset, key=_BASE_OFFSET) - 1, 0)
-
-    def _roll(self, base_offset: int) -> None:
-        if self._segments:
-            self._segments[-1].save_indexes(self._store)
-            if self._store.is_durable:
-                self._take_snapshot()
-        file = self._store.create(segment_file_name(base_offset, LOG_SUFFIX))
-        self._has_new_names = True
-        self._segments.append(
-            Segment(file, base_offset, index_interval_bytes=self._index_interval_bytes)
-        )
-        if self._store.is_durable:
-            self.flush()
 
 
 def _nothing() -> None:

@@ -5,13 +5,17 @@ Source: kprod's own; Kafka's LogManager for the role.
 """
 
 import uuid
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from kprod.broker.log.memory_store import MemoryStore
 from kprod.broker.log.partition_log import PartitionLog
-from kprod.broker.metadata_file import ClusterFacts
+from kprod.broker.log.segment_rules import SegmentRules
+from kprod.broker.metadata_file import ClusterFacts, TopicFacts
 from kprod.model import TopicPartition
 from kprod.wording import counted
+
+RulesOf = Callable[[TopicFacts], SegmentRules]
 
 
 class LoadSummary(NamedTuple):
@@ -56,8 +60,11 @@ class PartitionLogs(Protocol):
     def summary(self) -> LoadSummary | None:
         """Summary of the loading; None where nothing can be loaded."""
 
-    def open(self) -> ClusterFacts | None:
+    def open(self, rules_of: RulesOf) -> ClusterFacts | None:
         """Load everything; the partitions are then there for `log_of`.
+
+        Args:
+            rules_of: Gives the rules of a topic's segments.
 
         Returns:
             Stored metadata of the cluster; None for a new one.
@@ -108,7 +115,7 @@ class MemoryLogs:
     def summary(self) -> None:
         """Nothing is ever loaded."""
 
-    def open(self) -> ClusterFacts | None:
+    def open(self, rules_of: RulesOf) -> ClusterFacts | None:
         """There is never anything to load."""
 
     def log_of(self, partition: TopicPartition, topic_id: uuid.UUID) -> PartitionLog:  # noqa: ARG002

@@ -227,6 +227,26 @@ class ProducerStates:
         for batch in batches:
             self.remember(batch, batch.base_offset)
 
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget the producers that wrote nothing for long.
+
+        Args:
+            now_ms: Wall clock, as timestamps of batches.
+            expiration_ms: Milliseconds since the newest batch (`producer.id.expiration.ms`).
+
+        Returns:
+            How many were forgotten; none with an open transaction is.
+        """
+        idle = [
+            producer_id
+            for producer_id, entry in self._entries.items()
+            if now_ms - entry.last_timestamp_ms >= expiration_ms
+            and producer_id not in self.transactions
+        ]
+        for producer_id in idle:
+            del self._entries[producer_id]
+        return len(idle)
+
     def _note_marker(
         self, batch: RecordBatch, base_offset: int, entry: _Entry
     ) -> EndedTransaction | None:

@@ -52,12 +52,15 @@ class Segment:
     Attributes:
         aborted: Transactions whose abort markers the segment has.
         base_offset: First offset that the segment may hold.
+        created_ms: Wall clock when it was made or last appended to without a timestamp; of a loaded
+            one, when its file was last changed.
         next_offset: One above the last record's; `base_offset` while it is empty.
         largest: The largest timestamp.
     """
 
     __slots__ = (
         "_file",
+        "_first_timestamp_ms",
         "_index_interval_bytes",
         "_offsets",
         "_store",
@@ -65,6 +68,7 @@ class Segment:
         "_unindexed_bytes",
         "aborted",
         "base_offset",
+        "created_ms",
         "largest",
         "next_offset",
     )
@@ -84,8 +88,10 @@ class Segment:
         self._unindexed_bytes = 0
         self.aborted: TransactionIndex = TransactionIndex()
         self.base_offset: int = base_offset
+        self.created_ms: int = 0
         self.next_offset: int = base_offset
         self.largest: TimeEntry = NO_TIME
+        self._first_timestamp_ms: int | None = None
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of any of these attributes
         # Of a trusted segment, whose indexes are in their files until they are needed.
@@ -98,6 +104,21 @@ class Segment:
     def size_bytes(self) -> int:
         """Bytes of all batches."""
         return self._file.size_bytes
+
+    @property
+    def entry_counts(self) -> tuple[int, int]:
+        """Entries of the index by offset, and of that by time."""
+        return len(self._offsets), len(self._times)
+
+    @property
+    def first_timestamp_ms(self) -> int:
+        """Largest timestamp of the first batch; −1 when it has none or there is no batch."""
+        if self._first_timestamp_ms is None:
+            first = next(self.headers(), None)
+            if first is None:
+                return NO_TIME.timestamp_ms
+            self._first_timestamp_ms = first.max_timestamp_ms
+        return self._first_timestamp_ms
 
     def append(self, encoded: memoryview, last_offset: int, max_timestamp_ms: int) -> None:
         """Put a batch at the end.
@@ -296,6 +317,7 @@ class Segment:
         # Bytes since the last entry are not known; the next batch may get one early.
         self._unindexed_bytes = self._index_interval_bytes + 1
         self.next_offset = self.base_offset
+        self._first_timestamp_ms = None
         self.largest = NO_TIME
         for kept in self.headers():
             self._learn(kept)

@@ -82,6 +82,9 @@ class Store(Protocol):
     def replace(self, name: str, table: Table) -> None:
         """Give a table's file new content, all or nothing, that survives a crash."""
 
+    def modified_ms(self, name: str) -> int:
+        """When a file was last changed, in milliseconds since 1970; 0 where nobody knows."""
+
     def exists(self, name: str) -> bool:
         """Whether there is a file of that name."""
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from kprod.broker.log.offset_index import rises
 
 _ENTRY = struct.Struct(">qI")
+ENTRY_BYTES = _ENTRY.size
 
 
 class TimeEntry(NamedTuple):

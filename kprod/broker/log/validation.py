@@ -11,8 +11,8 @@ Rules, and the error for each.
     A record count above 0 that agrees with the last offset delta; no marker; a producer id with an
     epoch and a sequence: INVALID_RECORD. No broker's timestamps: INVALID_TIMESTAMP.
     Records that can be decompressed: UNKNOWN_SERVER_ERROR; each well formed, with the next offset:
-    INVALID_RECORD. No record's timestamp too far ahead, whatever the header says:
-    INVALID_TIMESTAMP, with the records.
+    INVALID_RECORD. Each with a key, if its topic is compacted: INVALID_RECORD. No timestamp too
+    far ahead or too long ago, whatever the header says: INVALID_TIMESTAMP. Both with the records.
 
 Stricter than Kafka 4.3, since only a client that is wrong sends it. Kafka takes batches that claim
 LogAppendTime, and corrects them; uncompressed records whose offsets are out of order; bytes behind
@@ -25,20 +25,21 @@ Source: Kafka ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecor
 
 import itertools
 import struct
-from typing import NoReturn
 
 from crc32c import crc32c
 
 from kprod._core.layout import BatchLayout, Magic
 from kprod._core.record.batch_reader import RecordBatch
-from kprod.broker.config import TopicConfig
 from kprod.broker.rejection import Refused, RejectedByLog
+from kprod.broker.topic_config import TopicConfig
 from kprod.compression import decompress
 from kprod.errors import CorruptRecord
-from kprod.model import CODECS, Codec, TimestampType
+from kprod.model import CODECS, Codec, Record, TimestampType
 from kprod.protocol.error_table import ErrorCode
 from kprod.record.reader import read_batches
 
+_FOREVER_MS = 2**63 - 1
+_NO_TIMESTAMP = -1
 _LAST_CODEC = max(Codec)
 # A batch of a megabyte has some 100,000 records, and a response names each of them.
 _RECORDS_NAMED_MAX = 1_000
@@ -79,9 +80,11 @@ def validate_batch(
     except CorruptRecord as error:
         code = ErrorCode.INVALID_RECORD if _can_decompress(batch) else _UNREADABLE
         raise RejectedByLog(code, str(error)) from error
+    has_own_times = config.message_timestamp_type == "CreateTime"
     is_late = latest_ms - timestamp_ms > config.message_timestamp_after_max_ms
-    if is_late and config.message_timestamp_type == "CreateTime":
-        _reject_late(batch, config, timestamp_ms)
+    looks_back = config.message_timestamp_before_max_ms < _FOREVER_MS
+    if config.compacts or (has_own_times and (is_late or looks_back)):
+        _check_each(batch, config, timestamp_ms if has_own_times else None)
     return batch
 
 
@@ -197,22 +200,46 @@ def _check_timestamp_type(batch: RecordBatch, config: TopicConfig) -> None:
         )
 
 
-def _reject_late(batch: RecordBatch, config: TopicConfig, timestamp_ms: int) -> NoReturn:
-    limit_ms = config.message_timestamp_after_max_ms
-    late = (
-        (index, record.timestamp_ms - timestamp_ms)
+def _check_each(batch: RecordBatch, config: TopicConfig, now_ms: int | None) -> None:
+    """Check each record's key and timestamp; the latter only with a clock to compare with."""
+    faults = (
+        (index, fault)
         for index, record in enumerate(batch)
-        if record.timestamp_ms - timestamp_ms > limit_ms
+        if (fault := _fault_of(record, config, now_ms)) is not None
     )
-    texts = {
-        index: f"the timestamp is {ms} ms ahead; {limit_ms} are allowed"
-        for index, ms in itertools.islice(late, _RECORDS_NAMED_MAX)
-    }
+    found = list(itertools.islice(faults, _RECORDS_NAMED_MAX))
+    if not found:
+        return
+    # One wrong timestamp makes it a matter of timestamps, as in Kafka.
+    is_of_time = any(code == ErrorCode.INVALID_TIMESTAMP for _, (code, _) in found)
+    texts = {index: text for index, (_, text) in found}
     raise RejectedByLog(
-        ErrorCode.INVALID_TIMESTAMP,
-        f"records have timestamps more than {limit_ms} ms ahead (message.timestamp.after.max.ms)",
+        ErrorCode.INVALID_TIMESTAMP if is_of_time else ErrorCode.INVALID_RECORD,
+        f"record {found[0][0]} of the batch is rejected: {found[0][1][1]}",
         texts,
     )
+
+
+def _fault_of(record: Record, config: TopicConfig, now_ms: int | None) -> tuple[int, str] | None:
+    if record.key is None and config.compacts:
+        return (
+            ErrorCode.INVALID_RECORD,
+            "the record has no key, and its topic is compacted (cleanup.policy)",
+        )
+    if now_ms is None or record.timestamp_ms == _NO_TIMESTAMP:
+        return None
+    ahead_ms = record.timestamp_ms - now_ms
+    if ahead_ms > config.message_timestamp_after_max_ms:
+        return ErrorCode.INVALID_TIMESTAMP, (
+            f"the timestamp is {ahead_ms} ms ahead; {config.message_timestamp_after_max_ms} are "
+            "allowed (message.timestamp.after.max.ms)"
+        )
+    if -ahead_ms > config.message_timestamp_before_max_ms:
+        return ErrorCode.INVALID_TIMESTAMP, (
+            f"the timestamp is {-ahead_ms} ms ago; {config.message_timestamp_before_max_ms} are "
+            "allowed (message.timestamp.before.max.ms)"
+        )
+    return None
 
 
 def _can_decompress(batch: RecordBatch) -> bool:

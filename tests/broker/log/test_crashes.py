@@ -2,12 +2,14 @@
 
 import struct
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from kprod.broker.log.durable_logs import DurableLogs, Storage
 from kprod.broker.log.partition_log import PartitionLog
+from kprod.broker.log.retention import RetentionLimits, apply_retention
+from kprod.broker.log.segment_rules import SegmentRules
 from kprod.broker.metadata_file import ClusterFacts, TopicFacts
 from kprod.clock import ManualClock
 from kprod.errors import CorruptRecord
@@ -19,7 +21,7 @@ from tests.oracle.record_v2 import encode_batch
 PARTITION = TopicPartition("orders", 0)
 OTHER = TopicPartition("clicks", 0)
 IDS = {"orders": uuid.UUID(int=1), "clicks": uuid.UUID(int=2)}
-SEGMENT_BYTES = 3_000
+RULES = SegmentRules(segment_bytes=3_000, index_interval_bytes=4_096)
 SEEDS = (0, 1, 2)
 SAMPLE_STEP = 17
 
@@ -44,13 +46,15 @@ class Machine:
     Attributes:
         histories: What the first partition may hold: a prefix of one of them.
         flushed_count: Batches of it that no crash may take.
+        dropped_count: Batches of it, the oldest ones, that retention may have taken.
     """
 
     def __init__(self, seed: int) -> None:
         """Make an empty machine."""
         self.disk = CrashDisk(seed)
         self.histories: list[list[bytes]] = [[]]
-        self.flushed_count = 0
+        self.flushed_count = self.dropped_count = 0
+        self.later: list[Callable[[], object]] = []
         self.is_other_deleted = False
 
     def open(self) -> DurableLogs:
@@ -60,7 +64,7 @@ class Machine:
             cluster_id="test",
             node_id=0,
             clock=ManualClock(timestamp_ms=1_700_000_000_000),
-            after=lambda _, __: None,
+            after=lambda _, action: self.later.append(action),
             high_watermarks=dict,
         )
         if logs.open() is None:
@@ -68,10 +72,11 @@ class Machine:
         return logs
 
     def run(self) -> None:
-        """Append, roll, flush, cut, delete a topic, close, and begin again."""
+        """Append, roll, flush, cut, retain, delete a topic, close, and begin again."""
         logs = self.open()
         log = logs.log_of(PARTITION, IDS["orders"])
         other = logs.log_of(OTHER, IDS["clicks"])
+        log.rules = other.rules = RULES
         for number in range(110):
             self._append(log, number)
             if number % 11 == 5:
@@ -80,6 +85,10 @@ class Machine:
                 self._truncate(log, 2 * 33)
             if number == 60:
                 append(other, number)
+            if number == 100:
+                self._retain(log)
+            if number == 104:
+                self._remove_deleted()
             if number == 80:
                 self.is_other_deleted = True
                 logs.write_down(facts_of("orders"))
@@ -88,6 +97,7 @@ class Machine:
         logs.close(facts_of("orders"))
         self.flushed_count = whole
         log = self.open().log_of(PARTITION, IDS["orders"])
+        log.rules = RULES
         for number in range(4):
             self._append(log, number)
 
@@ -97,15 +107,17 @@ class Machine:
         first = list(self._visible())
         self.disk.crash()
         assert list(self._visible()) == first, "a batch that was served is gone"
-        assert len(first) >= self.flushed_count, "a flushed batch is gone"
-        assert any(first == it[: len(first)] for it in self.histories), (
+        gone = next(read_batches(first[0])).base_offset // 2 if first else 0
+        assert gone <= self.dropped_count, "a batch is gone from the beginning"
+        assert gone + len(first) >= self.flushed_count, "a flushed batch is gone"
+        assert any(first == it[gone : gone + len(first)] for it in self.histories), (
             "a batch is not what was sent"
         )
 
     def _visible(self) -> Iterator[bytes]:
         logs = self.open()
         log = logs.log_of(PARTITION, IDS["orders"])
-        end = 0
+        end = log.segments[0].base_offset if log.segments else log.log_start_offset
         for batch in log.batches():
             assert batch.base_offset == end
             end = batch.last_offset + 1
@@ -115,7 +127,7 @@ class Machine:
         assert log.log_end_offset == end
         sequences = [it.last_sequence for it in log.batches()]
         if sequences:
-            following = next(read_batches(encoded(len(sequences), sequences[-1] + 1)))
+            following = next(read_batches(encoded(0, sequences[-1] + 1)))
             assert log.producers.check(following) == (0, "")
         logs.abandon()
 
@@ -139,6 +151,19 @@ class Machine:
         whole = len(self.histories[-1])
         log.flush()
         self.flushed_count = whole
+
+    def _retain(self, log: PartitionLog) -> None:
+        bases = [it.base_offset for it in log.segments]
+        assert len(bases) > 3
+        self.dropped_count = bases[-2] // 2
+        limits = RetentionLimits(retention_bytes=sum(it.size_bytes for it in log.segments[-2:]))
+        assert apply_retention(log, limits, high_watermark=log.log_end_offset, now_ms=0) > 1
+
+    def _remove_deleted(self) -> None:
+        later, self.later = self.later, []
+        for action in later:
+            if "CheckpointTasks" not in str(action):
+                action()
 
     def _truncate(self, log: PartitionLog, offset: int) -> None:
         kept = offset // 2
@@ -168,7 +193,7 @@ def append(log: PartitionLog, number: int) -> None:
 def append_encoded(log: PartitionLog, view: memoryview) -> None:
     """Append a batch as the partition does."""
     batch = next(read_batches(view))
-    base_offset = log.append(batch, view, leader_epoch=0, segment_bytes=SEGMENT_BYTES)
+    base_offset = log.append(batch, view, leader_epoch=0)
     log.producers.remember(batch, base_offset)
 
 
@@ -207,6 +232,7 @@ def test_a_sync_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
         except (
             AssertionError,
             struct.error,
+            RuntimeError,
             CorruptRecord,
         ):  # gone, or torn within what is trusted
             lost += 1

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kprod.broker.log.file_pool import FilePool
 from kprod.broker.log.partition_log import PartitionLog
+from kprod.broker.log.segment_rules import SegmentRules
 from kprod.record.reader import read_batches
 from tests.broker.log.stores import made_store
 from tests.oracle.record_v2 import encode_batch
@@ -22,7 +23,8 @@ def written(directory: Path, *, batches: int, index_interval_bytes: int) -> list
     """Append batches of a few records, their timestamps going up and down; the `.log` files."""
     random_source = random.Random(24)
     pool = FilePool(descriptors_max=4)
-    log = PartitionLog(made_store(directory, pool), index_interval_bytes=index_interval_bytes)
+    rules = SegmentRules(segment_bytes=3_000, index_interval_bytes=index_interval_bytes)
+    log = PartitionLog(made_store(directory, pool), rules=rules)
     for number in range(batches):
         rows = [
             (
@@ -35,7 +37,7 @@ def written(directory: Path, *, batches: int, index_interval_bytes: int) -> list
         ]
         encoded = memoryview(bytearray(encode_batch(rows)))
         batch = next(read_batches(encoded))
-        log.append(batch, encoded, leader_epoch=1, segment_bytes=3_000)
+        log.append(batch, encoded, leader_epoch=1)
     log.save_indexes()
     pool.close()
     return sorted(directory.glob("*.log"))

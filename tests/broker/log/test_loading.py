@@ -11,15 +11,15 @@ from kprod.broker.log.file_pool import FilePool
 from kprod.broker.log.loading import Loaded, LoadOptions, load_log
 from kprod.broker.log.memory_store import MemoryStore
 from kprod.broker.log.partition_log import PartitionLog
+from kprod.broker.log.segment_rules import SegmentRules
 from kprod.protocol.error_table import ErrorCode
 from kprod.record.control import ControlType, EndMarker, encode_marker_batch
 from kprod.record.reader import read_batches
 from tests.broker.log.stores import made_store
 from tests.oracle.record_v2 import BatchFields, encode_batch
 
-INTERVAL_BYTES = 200
+RULES = SegmentRules(segment_bytes=3_000, index_interval_bytes=200)
 BATCHES = 84
-SEGMENT_BYTES = 3_000
 CRC_COVERS_FROM = 16  # magic, checksum and all that it covers
 
 
@@ -34,7 +34,7 @@ class Place:
 
     def load(self) -> Loaded:
         """Load what is there."""
-        return load_log(self.store, LoadOptions(index_interval_bytes=INTERVAL_BYTES))
+        return load_log(self.store, LoadOptions(RULES))
 
     def contents(self) -> dict[str, bytes]:
         """All files."""
@@ -54,7 +54,7 @@ def append(log: PartitionLog, number: int) -> None:
     rows = [((number * 7) % 50, b"k%d" % number, b"v" * 20, ()), (number, None, b"w", ())]
     encoded = memoryview(bytearray(encode_batch(rows)))
     batch = next(read_batches(encoded))
-    log.append(batch, encoded, leader_epoch=1, segment_bytes=SEGMENT_BYTES)
+    log.append(batch, encoded, leader_epoch=1)
 
 
 def stored(log: PartitionLog) -> list[bytes]:
@@ -71,7 +71,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     for number in range(BATCHES):
         append(log, number)
     log.save_indexes()
-    assert log.segment_count == 3
+    assert len(log.segments) == 3
     yield place
     place.pool.close()
 
@@ -198,7 +198,7 @@ def test_a_batch_larger_than_the_window_is_read(tmp_path: Path) -> None:
     encoded = memoryview(bytearray(encode_batch([(1, None, b"v" * 3_000_000, ())])))
     log = place.load().log
     append(log, 1)
-    log.append(next(read_batches(encoded)), encoded, leader_epoch=1, segment_bytes=1 << 30)
+    log.append(next(read_batches(encoded)), encoded, leader_epoch=1)
     append(log, 2)
     whole = stored(log)
 
@@ -209,14 +209,14 @@ def test_a_batch_larger_than_the_window_is_read(tmp_path: Path) -> None:
 def test_a_store_in_memory_is_loaded_alike() -> None:
     """The same code over both stores."""
     store = MemoryStore()
-    log = PartitionLog(store)
+    log = PartitionLog(store, rules=RULES)
     for number in range(40):
         append(log, number)
 
-    loaded = load_log(store, LoadOptions(index_interval_bytes=0))
+    loaded = load_log(store, LoadOptions())
 
     assert stored(loaded.log) == stored(log)
-    assert loaded.log.segment_count == log.segment_count > 1
+    assert len(loaded.log.segments) == len(log.segments) > 1
 
 
 def _ends(content: bytes) -> list[int]:
@@ -251,14 +251,14 @@ def test_transactions_are_known_without_a_check(
     if has_later_segments:
         for number in range(2 * BATCHES):
             append(log, number)
-        assert log.segment_count > 2
+        assert len(log.segments) > 2
     log.close()
     contents = place.contents()
     index = place.directory / f"{0:020d}.txnindex"
     if is_index_torn:
         index.write_bytes(contents[index.name][:-1])
 
-    options = LoadOptions(INTERVAL_BYTES, was_clean=True, recovery_point=log.log_end_offset)
+    options = LoadOptions(RULES, was_clean=True, recovery_point=log.log_end_offset)
     loaded = load_log(place.store, options)
 
     assert bool(loaded.recovered_count) == is_index_torn
@@ -275,7 +275,7 @@ def test_transactions_are_known_without_a_snapshot(place: Place) -> None:
         if name.endswith(".snapshot"):
             (place.directory / name).unlink()
 
-    loaded = load_log(place.store, LoadOptions(INTERVAL_BYTES, was_clean=True))
+    loaded = load_log(place.store, LoadOptions(RULES, was_clean=True))
 
     assert_transactions_are_known(loaded.log)
 
@@ -291,9 +291,9 @@ def test_transactions_are_known_from_a_snapshot_and_the_batches_behind_it(place:
     end = log.log_end_offset
     bases = sorted(int(it[:20]) for it in place.contents() if it.endswith(".log"))
 
-    loaded = load_log(place.store, LoadOptions(INTERVAL_BYTES, recovery_point=bases[-1]))
+    loaded = load_log(place.store, LoadOptions(RULES, recovery_point=bases[-1]))
 
-    assert loaded.recovered_count == 1 < loaded.log.segment_count
+    assert loaded.recovered_count == 1 < len(loaded.log.segments)
     assert not len(loaded.log.producers.transactions)
     found = [it[:3] for it in loaded.log.aborted_in(0, 1 << 20, end)]
     assert found == [(1, 0, 2), (2, 1, end - 1)]
@@ -307,7 +307,7 @@ def test_the_index_of_a_marker_that_was_cut_off_goes(place: Place) -> None:
     log.truncate_to(2)
     log.close()
 
-    loaded = load_log(place.store, LoadOptions(INTERVAL_BYTES, was_clean=True))
+    loaded = load_log(place.store, LoadOptions(RULES, was_clean=True))
 
     assert loaded.log.aborted_in(0, 1 << 20, 2) == []
     assert f"{0:020d}.txnindex" not in place.contents()
@@ -342,7 +342,7 @@ def put(log: PartitionLog, encoded: bytes | bytearray) -> None:
     """Append a batch as a partition does."""
     view = memoryview(bytearray(encoded))
     batch = next(read_batches(view))
-    base_offset = log.append(batch, view, leader_epoch=1, segment_bytes=SEGMENT_BYTES)
+    base_offset = log.append(batch, view, leader_epoch=1)
     ended = log.producers.remember(batch, base_offset)
     if ended is not None:
         log.note_ended(ended)

@@ -12,6 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kprod.broker.log.file_pool import FilePool
 from kprod.broker.log.memory_store import MemoryStore
 from kprod.broker.log.partition_log import PartitionLog
+from kprod.broker.log.retention import RetentionLimits, apply_retention
+from kprod.broker.log.segment_rules import SegmentRules
 from kprod.broker.log.time_lookup import first_record_at, latest_record
 from kprod.model import Record
 from kprod.record.reader import read_batches, read_records
@@ -38,7 +40,8 @@ def append(
     rows = [(timestamp_ms, b"k", b"value", ()) for timestamp_ms in timestamps_ms]
     encoded = memoryview(bytearray(encode_batch(rows)))
     batch = next(read_batches(encoded))
-    base_offset = log.append(batch, encoded, leader_epoch=leader_epoch, segment_bytes=segment_bytes)
+    log.rules = log.rules._replace(segment_bytes=segment_bytes)
+    base_offset = log.append(batch, encoded, leader_epoch=leader_epoch)
     last_offset = base_offset + len(timestamps_ms) - 1
     return Stored(base_offset, last_offset, max(timestamps_ms), len(encoded))
 
@@ -53,7 +56,7 @@ class LogBesideModel(RuleBasedStateMachine):
         self.directory = tempfile.TemporaryDirectory()
         on_disk = made_store(Path(self.directory.name) / "orders-0", self.pool)
         store = MemoryStore() if in_memory else on_disk
-        self.log = PartitionLog(store, index_interval_bytes=interval)
+        self.log = PartitionLog(store, rules=SegmentRules(index_interval_bytes=interval))
         self.model: list[Stored] = []
         self.epoch = 0
         self.start = 0
@@ -83,7 +86,8 @@ class LogBesideModel(RuleBasedStateMachine):
         """Drop old segments; at least what was asked for stays, and all that is not replicated."""
         limit = max(self.log.log_end_offset - back, self.start)
         before = self.log.size_bytes
-        self.log.retain(retention_bytes, limit_offset=limit)
+        limits = RetentionLimits(retention_bytes=retention_bytes)
+        apply_retention(self.log, limits, high_watermark=limit, now_ms=0)
         assert self.log.size_bytes >= min(before, retention_bytes)
         dropped = [it for it in self.model if it.last_offset < self.log.log_start_offset]
         assert all(it.last_offset < limit for it in dropped)
@@ -115,7 +119,7 @@ class LogBesideModel(RuleBasedStateMachine):
             return
         wanted = sum(it.size_bytes for it in self.model if offset <= it.last_offset < limit)
         counted = self.log.bytes_between(offset, limit, enough=100_000)
-        assert counted == wanted or (counted == 100_000 and self.log.segment_count > 1)
+        assert counted == wanted or (counted == 100_000 and len(self.log.segments) > 1)
 
     @rule(timestamp_ms=TIMES_MS)
     def look_up_by_time(self, timestamp_ms: int) -> None:
@@ -201,14 +205,14 @@ def test_a_batch_that_holds_the_limit_is_not_read() -> None:
 @pytest.mark.parametrize("interval", [0, 4_096])
 def test_relative_offsets_do_not_overflow(interval: int) -> None:
     """A segment ends before an offset that is 2³¹ above its base (KAFKA-6530)."""
-    log = PartitionLog(MemoryStore(), index_interval_bytes=interval)
+    log = PartitionLog(MemoryStore(), rules=SegmentRules(index_interval_bytes=interval))
     append(log, 1)
     log.log_end_offset = 2**31 - 2
     append(log, 5, 6)  # its last offset is 2³¹−1
-    assert log.segment_count == 1
+    assert len(log.segments) == 1
     append(log, 7)
 
-    assert log.segment_count == 2
+    assert len(log.segments) == 2
     assert [it.base_offset for it in log.batches()] == [0, 2**31 - 2, 2**31]
     found = first_record_at(log, 7)
     assert found is not None

@@ -1,0 +1,77 @@
+"""A DeleteRecords request that waits until every replica begins at the new start.
+
+Behaviour, for each partition of the request.
+    A. This broker leads it no more: NOT_LEADER_OR_FOLLOWER.
+    B. The low watermark has reached the offset: done, with the low watermark.
+    C. Neither within the request's timeout: REQUEST_TIMED_OUT. The log begins later all the same.
+The response leaves when every partition is settled.
+
+Thread-safety: the broker's thread.
+Source: Kafka DelayedDeleteRecords.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kprod.broker.deleted_records import low_watermark
+from kprod.broker.replication import Partition
+from kprod.protocol.error_table import ErrorCode
+from kprod.timer.purgatory import DelayedOperation
+
+
+class WaitingDelete(NamedTuple):
+    """One partition's part of the request.
+
+    Attributes:
+        partition: Where.
+        node_id: The broker that was asked.
+        offset: Low watermark to wait for.
+        answer: The partition's part of the response, changed when it is settled.
+    """
+
+    partition: Partition
+    node_id: int
+    offset: int
+    answer: dict[str, Any]
+
+
+class DelayedDelete(DelayedOperation):
+    """Waits until every replica has the new start."""
+
+    __slots__ = ("_finish", "_waiting")
+
+    def __init__(
+        self, waiting: Sequence[WaitingDelete], *, timeout_ms: int, finish: Callable[[], object]
+    ) -> None:
+        """Wait for replicas.
+
+        Args:
+            waiting: Perhaps none.
+            timeout_ms: Milliseconds until those that still wait fail.
+            finish: Sends the response.
+        """
+        super().__init__(max(timeout_ms, 0))
+        self._waiting = list(waiting)
+        self._finish = finish
+
+    def try_complete(self) -> bool:
+        """Settle the partitions that can be; complete when none is left."""
+        self._waiting = [it for it in self._waiting if not _settled(it)]
+        return not self._waiting and self.force_complete()
+
+    def on_complete(self) -> None:
+        """Fail the partitions that are still open, case C, and respond."""
+        for it in self._waiting:
+            it.answer["error_code"] = int(ErrorCode.REQUEST_TIMED_OUT)
+        self._finish()
+
+
+def _settled(it: WaitingDelete) -> bool:
+    if it.partition.leader_id != it.node_id:
+        it.answer["error_code"] = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # case A
+        return True
+    reached = low_watermark(it.partition)
+    if reached < it.offset:
+        return False
+    it.answer["low_watermark"] = reached  # case B
+    return True
