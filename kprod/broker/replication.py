@@ -289,6 +289,7 @@ class Partition:
             return
         self.leader_id = NO_LEADER
         self.leader_epoch += 1
+        self.log.begin_epoch(self.leader_epoch)
         self._context.announce(self.name)
 
     def broker_started(self, node_id: int) -> None:

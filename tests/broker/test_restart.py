@@ -96,6 +96,51 @@ def test_transactions_outlive_restarts(tmp_path: Path, ends: tuple[str, str]) ->
     world.cluster.close()
 
 
+def test_an_epoch_without_a_leader_is_not_given_again(tmp_path: Path) -> None:
+    """Clients were told of it when the last replica went; a crash must not take it back."""
+    world = World(data_dir=tmp_path, topics={"orders": 1})
+    world.client().produced(batch(1))
+    for broker in (0, 1, 2):
+        world.cluster.stop_broker(broker)
+    epoch = world.cluster.describe("orders", 0).leader_epoch
+    assert world.cluster.describe("orders", 0).leader_id == -1
+    world.cluster.kill()
+
+    world = World(data_dir=tmp_path, topics={"orders": 1})
+
+    assert world.cluster.describe("orders", 0).leader_epoch > epoch
+    world.cluster.close()
+
+
+def test_nothing_is_appended_after_a_failed_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch may be in the file: a retry must not be told that it is safe."""
+    world = World(data_dir=tmp_path, topics={})
+    world.cluster.create_topic("orders", 1, settings={"flush.messages": "1"})
+    fields: dict[str, Any] = {"producer_id": new_producer_id(world), "producer_epoch": 0}
+    sent = [batch(1, base_sequence=sequence, **fields) for sequence in (0, 1)]
+    assert world.client().produced(sent[0])["error_code"] == ErrorCode.NONE
+
+    def fail(disk: object, path: str) -> None:
+        raise OSError(5, "no more", path, None, str(disk))
+
+    with monkeypatch.context() as failing:
+        failing.setattr("kprod.broker.log.system_disk.SystemDisk.sync", fail)
+        assert world.client().produced(sent[1])["error_code"] == ErrorCode.KAFKA_STORAGE_ERROR
+    for _ in range(2):
+        again = world.client().produced(sent[1])
+        assert again["error_code"] == ErrorCode.KAFKA_STORAGE_ERROR
+    assert world.cluster.describe("orders", 0).high_watermark == 1
+    world.cluster.kill()
+
+    world = World(data_dir=tmp_path, topics={})
+    again = world.client().produced(sent[1])
+    assert (again["error_code"], again["base_offset"]) == (ErrorCode.NONE, 1)
+    assert world.cluster.describe("orders", 0).high_watermark == 2
+    world.cluster.close()
+
+
 def append_transactional(world: World, producer_id: int, *, base_sequence: int) -> None:
     """Append a batch of two records below the face that asks for a transactional id."""
     encoded = memoryview(
