@@ -7,12 +7,13 @@ Thread-safety: the broker's thread.
 Source: kprod's own; Kafka's KRaft controller for the roles.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from kprod._core.timer.timer_task import TimerTask
 from kprod.broker.config import EmbeddedConfig
+from kprod.broker.fetch_sessions import FetchSessions
 from kprod.broker.group.coordinator import OFFSETS_TOPIC, GroupCoordinator
 from kprod.broker.log.partition_logs import MemoryLogs, PartitionLogs
 from kprod.broker.log.segment_rules import SegmentRules
@@ -56,6 +57,7 @@ class ClusterState:
         waiting_produces: acks=all requests that wait for followers.
         waiting_fetches: Fetches that wait for bytes.
         waiting_deletes: DeleteRecords requests that wait for followers.
+        fetch_sessions: Of each broker, by its id.
         forgotten_topics: Names that Metadata denies.
         log_bytes: Size of all logs.
         logs: Gives partitions their logs.
@@ -71,6 +73,7 @@ class ClusterState:
         "_idle_settings",
         "clock",
         "config",
+        "fetch_sessions",
         "forgotten_topics",
         "groups",
         "identities",
@@ -108,6 +111,7 @@ class ClusterState:
         self.waiting_produces: Purgatory[DelayedProduce] = Purgatory("produce", self.timer)
         self.waiting_fetches: Purgatory[DelayedFetch] = Purgatory("fetch", self.timer)
         self.waiting_deletes: Purgatory[DelayedDelete] = Purgatory("delete-records", self.timer)
+        self.fetch_sessions: defaultdict[int, FetchSessions] = defaultdict(FetchSessions)
         self.forgotten_topics: set[str] = set()
         self.log_bytes: int = 0
         self.soon_actions: deque[Callable[[], object]] = deque()
@@ -281,6 +285,7 @@ class ClusterState:
     def broker_stopped(self, node_id: int) -> None:
         """Take a broker out of every in-sync set and move its leaderships."""
         self._alive.discard(node_id)
+        self.fetch_sessions[node_id].clear()
         for partition in self.topics.partitions():
             partition.broker_stopped(node_id)
 

@@ -18,8 +18,8 @@ Behaviour.
        UNSUPPORTED_COMPRESSION_TYPE when it comes first, as Kafka 3.9 answered where it converted.
        Kafka 4 sends it to clients too old to read it.
     H. Versions 0 to 3 get message sets; see `log.legacy`.
-    I. A session id of 0 is answered, so every fetch is a full one (KIP-227 allows it). To continue
-       with a session is FETCH_SESSION_ID_NOT_FOUND; to begin one or to end one is answered.
+    I. Sessions (KIP-227) are as `fetch_sessions` says. A session that ended or went on while its
+       fetch waited: INVALID_FETCH_SESSION_EPOCH.
     J. `isolation_level` 1 reads up to the last stable offset, and is told of the aborted
        transactions that have records in the response, or soon behind it.
 Rights: READ on the topic.
@@ -35,6 +35,13 @@ from typing import Any, NamedTuple
 
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.delayed.delayed_fetch import DelayedFetch, WaitingRead, is_readable
+from kprod.broker.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION_ID,
+    FetchSession,
+    FetchSessions,
+)
 from kprod.broker.handlers.request_handler import Handler
 from kprod.broker.log.epochs import EpochEnd
 from kprod.broker.log.legacy import lowered
@@ -53,7 +60,6 @@ _FIRST_VERSION_WITH_LEADERS = 12
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _FIRST_VERSION_WITH_ENDPOINTS = 16
 _NO_EPOCH = -1
-_FULL_FETCH_EPOCHS = (0, -1)  # a session begins, or ends
 _MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -74,6 +80,20 @@ class _Topic(NamedTuple):
     wanted: list[_Wanted]
 
 
+class _Asked(NamedTuple):
+    """What a fetch asks for, with what its session knows.
+
+    Attributes:
+        topics: All topics to read.
+        session: The one that continues; None for a full fetch.
+        epoch: Of the session; it is another one if the session went on meanwhile.
+    """
+
+    topics: list[Mapping[str, Any]]
+    session: FetchSession | None = None
+    epoch: int = 0
+
+
 class FetchHandler(Handler):
     """Reads batches."""
 
@@ -87,15 +107,15 @@ class FetchHandler(Handler):
 
     def handle(self, request: Request) -> None:
         """Read, now or when there is enough."""
-        if request.body["session_epoch"] not in _FULL_FETCH_EPOCHS:  # case I
-            body = {"error_code": ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "responses": []}
-            request.answer(body)
+        asked = self._asked(request)
+        if isinstance(asked, ErrorCode):
+            request.answer(_session_error(asked))
             return
-        topics = [self._looked_up(request, topic) for topic in request.body["topics"]]
+        topics = [self._looked_up(request, topic) for topic in asked.topics]
         wanted = [it for topic in topics for it in topic.wanted]
         failed = not wanted or any(it.code or it.diverging for it in wanted)
         if failed or request.body["max_wait_ms"] <= 0:
-            request.answer(self._read(request, topics))
+            request.answer(self._response(request, asked, topics))
             return
         reads = [
             WaitingRead(
@@ -112,27 +132,59 @@ class FetchHandler(Handler):
             reads,
             min_bytes=request.body["min_bytes"],
             max_wait_ms=request.body["max_wait_ms"],
-            finish=lambda: request.run(lambda: request.answer(self._read_again(request))),
+            finish=lambda: request.run(lambda: request.answer(self._read_again(request, asked))),
         )
         keys = [read.partition.name for read in reads]
         self._state.waiting_fetches.try_complete_or_watch(operation, keys)
 
     def reject(self, request: Request, code: int) -> Body:
         """The code for every partition."""
+        asked = self._asked(request)
+        if isinstance(asked, ErrorCode):
+            return _session_error(asked)
         topics = [
             _Topic(
                 topic["topic"],
                 topic["topic_id"],
                 [_Wanted(entry, None, code) for entry in topic["partitions"]],
             )
-            for topic in request.body["topics"]
+            for topic in asked.topics
         ]
-        return self._read(request, topics)
+        return self._response(request, asked, topics)
 
-    def _read_again(self, request: Request) -> Body:
+    def _read_again(self, request: Request, asked: _Asked) -> Body:
         """Look everything up again: it may have changed since the fetch began to wait."""
-        topics = [self._looked_up(request, topic) for topic in request.body["topics"]]
-        return self._read(request, topics)
+        topics = [self._looked_up(request, topic) for topic in asked.topics]
+        return self._response(request, asked, topics)
+
+    def _sessions(self, request: Request) -> FetchSessions:
+        return self._state.fetch_sessions[request.node_id]
+
+    def _asked(self, request: Request) -> _Asked | ErrorCode:
+        """Find out what to read (case I)."""
+        body, sessions = request.body, self._sessions(request)
+        if body["session_epoch"] in {INITIAL_EPOCH, FINAL_EPOCH}:
+            sessions.end(body["session_id"])
+            return _Asked(body["topics"])
+        now_ms = self._state.clock.now_ms()
+        session = sessions.go_on(body, api_version=request.api_version, now_ms=now_ms)
+        if isinstance(session, ErrorCode):
+            return session
+        return _Asked(session.topics(), session, session.epoch)
+
+    def _response(self, request: Request, asked: _Asked, topics: list[_Topic]) -> Body:
+        """Read, and leave out what the session's reader knows."""
+        session = asked.session
+        if session is not None and session.epoch != asked.epoch:
+            return _session_error(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        body = self._read(request, topics)
+        if session is not None:
+            return session.keep_news(body) if session.size else body
+        if request.body["session_epoch"] == INITIAL_EPOCH:
+            session = self._sessions(request).begin(
+                asked.topics, api_version=request.api_version, now_ms=self._state.clock.now_ms()
+            )
+        return body if session is None else session.keep_news(body, is_full=True)
 
     def _looked_up(self, request: Request, topic: Mapping[str, Any]) -> _Topic:
         name, topic_id = topic["topic"], topic["topic_id"]
@@ -155,7 +207,7 @@ class FetchHandler(Handler):
                 wanted.append(_judged(request, partition, entry))
         return _Topic(name, topic_id, wanted)
 
-    def _read(self, request: Request, topics: list[_Topic]) -> Body:
+    def _read(self, request: Request, topics: list[_Topic]) -> dict[str, Any]:
         left = min(request.body["max_bytes"], self._state.config.fetch_bytes_max)
         responses = []
         leaders: set[int] = set()
@@ -194,6 +246,10 @@ class FetchHandler(Handler):
                 "leader_id": partition.leader_id,
                 "leader_epoch": partition.leader_epoch,
             }
+
+
+def _session_error(code: ErrorCode) -> Body:
+    return {"error_code": int(code), "session_id": NO_SESSION_ID, "responses": []}
 
 
 def check_leader_epoch(partition: Partition, epoch: int) -> None:

@@ -8,22 +8,24 @@ from tests.broker.world import World, batch, part
 
 
 @pytest.mark.parametrize(
-    ("session_id", "session_epoch", "code"),
+    ("session_id", "session_epoch", "code", "given_id"),
     [
-        (0, 0, ErrorCode.NONE),
-        (0, -1, ErrorCode.NONE),
-        (5, -1, ErrorCode.NONE),
-        (5, 1, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
-        (0, 1, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        (0, 0, ErrorCode.NONE, 1),
+        (0, -1, ErrorCode.NONE, 0),
+        (5, -1, ErrorCode.NONE, 0),
+        (5, 1, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0),
+        (0, 1, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0),
     ],
 )
-def test_a_fetch_session_begins_or_ends(session_id: int, session_epoch: int, code: int) -> None:
+def test_a_fetch_session_begins_or_ends(
+    session_id: int, session_epoch: int, code: int, given_id: int
+) -> None:
     """Both are full fetches; there is no session to continue with."""
     body = {"session_id": session_id, "session_epoch": session_epoch, "topics": []}
 
     answer = World().client().ask(ApiKey.FETCH, 12, body)
 
-    assert (answer["error_code"], answer["session_id"]) == (code, 0)
+    assert (answer["error_code"], answer["session_id"]) == (code, given_id)
 
 
 def test_aborted_transactions_are_told_to_those_who_ask() -> None:

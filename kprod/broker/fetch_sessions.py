@@ -1,0 +1,277 @@
+"""Fetch sessions (KIP-227): a reader names its partitions once, and afterwards only the changes.
+
+Behaviour.
+    A. Epoch 0 begins a session, and ends the one whose id is given. If no place is free the
+       response has id 0, and the reader asks for everything again.
+    B. Epoch −1 ends a session, or is a fetch without any.
+    C. Any other epoch continues: it must be the next one of the session, after 2³¹−1 comes 1.
+       Partitions of the request are added or changed, forgotten ones are removed. An empty session
+       ends.
+    D. The response of a continued session has only partitions with records, with another high
+       watermark or log start than the reader was told, with a diverging epoch, with a preferred
+       replica, or with an error. After an error the partition is told again, once it has none.
+    E. Partitions that gave records to a continued session move to the end, so that others come
+       first next time.
+    F. An unknown session is FETCH_SESSION_ID_NOT_FOUND, a wrong epoch INVALID_FETCH_SESSION_EPOCH,
+       topic ids where the session has names, or names where it has ids,
+       FETCH_SESSION_TOPIC_ID_ERROR; all with id 0.
+    G. A broker keeps `SLOTS` sessions. A new one takes the place of one that was not used for
+       `EVICTION_MS`, else of the smallest one that is older than that and not larger than itself.
+Left out: the privilege of followers of other processes, which do not exist here.
+
+Thread-safety: the broker's thread.
+Source: Kafka FetchSession.scala and FetchManager (4.3.1); KIP-227, KIP-516 for topic ids.
+"""
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from kprod.broker.request import Body
+from kprod.protocol.error_table import ErrorCode
+
+SLOTS = 1_000
+EVICTION_MS = 120_000
+NO_SESSION_ID = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+
+_EPOCH_MAX = 2**31 - 1
+_FIRST_VERSION_WITH_TOPIC_IDS = 13
+_UNKNOWN_OFFSET = -1
+_NO_REPLICA = -1
+
+_Topic: TypeAlias = Mapping[str, Any]
+_Key: TypeAlias = tuple[str | uuid.UUID, int]
+
+
+def next_epoch(epoch: int) -> int:
+    """Number the fetch that follows; 0 is for the first one alone."""
+    return 1 if epoch == _EPOCH_MAX else epoch + 1
+
+
+class _CachedPartition:
+    """What a reader asked for, and what it was told last."""
+
+    __slots__ = ("entry", "high_watermark", "log_start_offset", "topic")
+
+    def __init__(self, topic: _Topic, entry: Mapping[str, Any]) -> None:
+        self.topic = topic
+        self.entry = entry
+        self.high_watermark = _UNKNOWN_OFFSET
+        self.log_start_offset = _UNKNOWN_OFFSET
+
+    def take_news(self, answer: Mapping[str, Any]) -> bool:
+        """Remember what the reader is about to be told; return whether it is news (case D)."""
+        is_news = bool(
+            answer["records"]
+            or answer["high_watermark"] != self.high_watermark
+            or answer["log_start_offset"] != self.log_start_offset
+            or answer.get("preferred_read_replica", _NO_REPLICA) != _NO_REPLICA
+            or answer["error_code"]
+            or "diverging_epoch" in answer
+        )
+        self.high_watermark = answer["high_watermark"]
+        self.log_start_offset = answer["log_start_offset"]
+        if answer["error_code"]:
+            self.high_watermark = _UNKNOWN_OFFSET
+        return is_news
+
+
+class FetchSession:
+    """One reader's partitions.
+
+    Attributes:
+        session_id: At least 1.
+        epoch: The next fetch must have it.
+        uses_topic_ids: Whether topics are known by their ids.
+        created_ms: Monotonic time.
+        last_used_ms: Monotonic time.
+    """
+
+    __slots__ = (
+        "_partitions",
+        "created_ms",
+        "epoch",
+        "last_used_ms",
+        "session_id",
+        "uses_topic_ids",
+    )
+
+    def __init__(
+        self, session_id: int, topics: Sequence[_Topic], *, by_id: bool, now_ms: int
+    ) -> None:
+        """Take over the partitions of a full fetch."""
+        self.session_id = session_id
+        self.epoch = next_epoch(INITIAL_EPOCH)
+        self.uses_topic_ids = by_id
+        self.created_ms = self.last_used_ms = now_ms
+        self._partitions: dict[_Key, _CachedPartition] = {}
+        self.update(topics, ())
+
+    @property
+    def size(self) -> int:
+        """How many partitions there are."""
+        return len(self._partitions)
+
+    def update(self, topics: Sequence[_Topic], forgotten: Sequence[_Topic]) -> None:
+        """Add or change partitions, then forget some.
+
+        Args:
+            topics: As in a request.
+            forgotten: `forgotten_topics_data` of a request.
+        """
+        for topic in topics:
+            name = self._name_of(topic)
+            for entry in topic["partitions"]:
+                known = self._partitions.get((name, entry["partition"]))
+                if known is None:
+                    cached = _CachedPartition(_plain(topic), entry)
+                    self._partitions[name, entry["partition"]] = cached
+                else:
+                    known.entry = entry
+        for topic in forgotten:
+            for partition in topic["partitions"]:
+                self._partitions.pop((self._name_of(topic), partition), None)
+
+    def topics(self) -> list[_Topic]:
+        """All partitions, as a full request would name them."""
+        return list(self._grouped())
+
+    def keep_news(self, body: dict[str, Any], *, is_full: bool = False) -> Body:
+        """Take out of a response what the reader knows.
+
+        Args:
+            body: Of all partitions of the session; changed.
+            is_full: Whether the reader is told everything all the same.
+
+        Returns:
+            The same body.
+        """
+        kept = []
+        for topic in body["responses"]:
+            answers = [it for it in topic["partitions"] if self._is_news(topic, it) or is_full]
+            if not is_full:
+                self._move_to_end(topic, answers)
+            if answers:
+                kept.append({**topic, "partitions": answers})
+        body["responses"] = kept
+        body["session_id"] = self.session_id
+        return body
+
+    def _is_news(self, topic: _Topic, answer: Mapping[str, Any]) -> bool:
+        key = (self._name_of(topic), answer["partition_index"])
+        cached = self._partitions.get(key)
+        if cached is None:  # forgotten while the fetch waited
+            return True
+        return cached.take_news(answer)
+
+    def _move_to_end(self, topic: _Topic, answers: list[Mapping[str, Any]]) -> None:
+        """Case E."""
+        for answer in answers:
+            key = (self._name_of(topic), answer["partition_index"])
+            if answer["records"] and key in self._partitions:
+                self._partitions[key] = self._partitions.pop(key)
+
+    def _grouped(self) -> Iterator[_Topic]:
+        name: str | uuid.UUID | None = None
+        entries: list[Mapping[str, Any]] = []
+        for (found, _), cached in self._partitions.items():
+            if found != name:
+                name, entries = found, []
+                yield {**cached.topic, "partitions": entries}
+            entries.append(cached.entry)
+
+    def _name_of(self, topic: _Topic) -> str | uuid.UUID:
+        name: str | uuid.UUID = topic["topic_id"] if self.uses_topic_ids else topic["topic"]
+        return name
+
+
+def _plain(topic: _Topic) -> _Topic:
+    return {"topic": topic["topic"], "topic_id": topic["topic_id"]}
+
+
+class FetchSessions:
+    """The sessions of one broker."""
+
+    def __init__(self, *, slots: int = SLOTS) -> None:
+        """Make room for so many sessions."""
+        self._slots = slots
+        self._sessions: dict[int, FetchSession] = {}  # the one unused for longest comes first
+        self._last_id = NO_SESSION_ID
+
+    def __len__(self) -> int:
+        """How many sessions there are."""
+        return len(self._sessions)
+
+    def clear(self) -> None:
+        """Forget all, as a broker does that restarts; their ids are not given again."""
+        self._sessions.clear()
+
+    def begin(
+        self, topics: Sequence[_Topic], *, api_version: int, now_ms: int
+    ) -> FetchSession | None:
+        """Make a session (case A).
+
+        Args:
+            topics: All partitions, as in a request.
+            api_version: Of Fetch.
+            now_ms: Monotonic time.
+
+        Returns:
+            None if there is no place.
+        """
+        size = sum(len(topic["partitions"]) for topic in topics)
+        if len(self._sessions) >= self._slots and not self._evict(size, now_ms):
+            return None
+        self._last_id = 1 if self._last_id == _EPOCH_MAX else self._last_id + 1
+        by_id = api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
+        session = FetchSession(self._last_id, topics, by_id=by_id, now_ms=now_ms)
+        self._sessions[session.session_id] = session
+        return session
+
+    def end(self, session_id: int) -> None:
+        """Forget a session, if there is one of this id."""
+        self._sessions.pop(session_id, None)
+
+    def go_on(self, body: Body, *, api_version: int, now_ms: int) -> FetchSession | ErrorCode:
+        """Continue a session (cases C and F).
+
+        Args:
+            body: Of the request.
+            api_version: Of Fetch.
+            now_ms: Monotonic time.
+
+        Returns:
+            The session, with the request's changes; it may be empty, and has ended then. Otherwise
+            an error.
+        """
+        session = self._sessions.get(body["session_id"])
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != body["session_epoch"]:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.uses_topic_ids != (api_version >= _FIRST_VERSION_WITH_TOPIC_IDS):
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        session.update(body["topics"], body["forgotten_topics_data"])
+        session.epoch = next_epoch(session.epoch)
+        session.last_used_ms = now_ms
+        del self._sessions[session.session_id]
+        if session.size:
+            self._sessions[session.session_id] = session
+        return session
+
+    def _evict(self, size: int, now_ms: int) -> bool:
+        """Make a place for a session of so many partitions (case G)."""
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None:
+            return False
+        if now_ms - oldest.last_used_ms > EVICTION_MS:
+            del self._sessions[oldest.session_id]
+            return True
+        grown = [it for it in self._sessions.values() if now_ms - it.created_ms > EVICTION_MS]
+        smallest = min(grown, key=lambda it: (it.size, it.session_id), default=None)
+        if smallest is None or smallest.size > size:
+            return False
+        del self._sessions[smallest.session_id]
+        return True
