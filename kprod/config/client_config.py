@@ -8,7 +8,7 @@ Source: Kafka's CommonClientConfigs (clients 4.3.1), KIP-19, KIP-580, KIP-601.
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 from kprod.config.address import Address
 from kprod.config.kinds import AddressList, Choice, ClientId, Flag, Level, Whole
@@ -29,6 +29,9 @@ class ClientConfig:
 
     Thread-safety: immutable.
     """
+
+    # A client that fetches has a setting of this name, which bounds what it accepts.
+    fetch_max_bytes: ClassVar[int] = 0
 
     bootstrap_servers: tuple[Address, ...] = field(
         metadata=row(

@@ -1,5 +1,7 @@
 # The types of channel.py, which is compiled as it stands.
 
+cimport cython
+
 from kprod.network.framing cimport FrameReader
 from kprod.network.outgoing cimport OutgoingFrame
 
@@ -12,4 +14,8 @@ cdef class Channel:
 
     cpdef bint send(self, OutgoingFrame frame) except -1
     cpdef list receive(self, object buffer)
+    cpdef list _feed(self, bytearray buffer, Py_ssize_t count_bytes)
     cpdef object peek(self, bytearray buffer)
+
+    @cython.locals(total_bytes=Py_ssize_t, start=Py_ssize_t)
+    cpdef object _read_on(self, bytearray buffer, list frames)

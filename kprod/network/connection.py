@@ -42,7 +42,7 @@ from kprod.network.connection_errors import (
     request_timeout_error,
 )
 from kprod.network.connection_setup import ConnectionSetup
-from kprod.network.framing import RESPONSE_BYTES_MAX, Frame
+from kprod.network.framing import Frame
 from kprod.network.in_flight import InFlightRequest, InFlightRequests
 from kprod.network.node_session import NodeSession
 from kprod.network.node_state import ConnectionState, NodeState
@@ -280,7 +280,7 @@ class NodeConnection:
             return
         self.features = self._session.features
         if self.channel is not None:
-            self.channel.reader.bytes_max = RESPONSE_BYTES_MAX
+            self.channel.reader.bytes_max = self._context.response_bytes_max
         self._context.attempts.succeed(self.node, now_ms)
         assert self._session.handshake is not None  # noqa: S101 - it is just over
         self._throttle(self._session.handshake.api_versions.throttle_ms)

@@ -11,6 +11,7 @@ cdef class ConnectionContext:
     cdef public object security
     cdef public Py_ssize_t in_flight_max
     cdef public int64_t request_timeout_ms
+    cdef public int64_t response_bytes_max
     cdef public object io
     cdef public TimingWheel timer
     cdef public object rng

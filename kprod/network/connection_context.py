@@ -26,6 +26,7 @@ from kprod.network import epoll_selector
 from kprod.network.attempts import ConnectionAttempts
 from kprod.network.channel import RECEIVE_BUFFER_BYTES
 from kprod.network.epoll_selector import EpollSelector
+from kprod.network.framing import RESPONSE_BYTES_MAX
 from kprod.network.in_flight import CORRELATION_ID_MAX
 from kprod.network.resolver import Resolver, ThreadResolver
 from kprod.network.sasl.login_support import LoginSupport
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from kprod.network.client_request import ClientRequest, Outcome
 
 DEFAULT_CLIENT_ID = "kprod"
+FETCH_OVERHEAD_BYTES_MAX = 16 << 20  # of a response beside its records: names, aborted transactions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -124,6 +126,9 @@ class ConnectionContext:
         self.settings = settings
         self.in_flight_max: int = settings.max_in_flight_requests_per_connection
         self.request_timeout_ms: int = settings.request_timeout_ms
+        self.response_bytes_max: int = max(
+            RESPONSE_BYTES_MAX, settings.fetch_max_bytes + FETCH_OVERHEAD_BYTES_MAX
+        )
         self.io = io
         self.timer = timer
         self.rng = rng

@@ -9,10 +9,13 @@ cdef class FrameReader:
     cdef public object error
     cdef public bytearray _head
     cdef public bytearray _partial
+    cdef public Py_ssize_t filled_bytes
     cdef public Py_ssize_t _wanted
 
     cpdef object whole_frame(self, bytearray buffer, Py_ssize_t count_bytes)
     cpdef list feed(self, object view)
+    cpdef bytearray make_room(self)
+    cpdef object fill(self, Py_ssize_t count_bytes)
 
     @cython.locals(start=Py_ssize_t, end=Py_ssize_t, length=int64_t)
     cpdef Py_ssize_t _begin(self, object view, Py_ssize_t position, list frames) except -1

@@ -4,8 +4,9 @@
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
 The length is a peer's word. It is checked against a limit and used for nothing but counting:
-memory grows with the bytes that have really arrived. A length that cannot be meant usually is no
-length at all but the beginning of another protocol's answer, and the error says which.
+memory grows with the bytes that have really arrived, at most to twice as many. A length that cannot
+be meant usually is no length at all but the beginning of another protocol's answer, and the error
+says which.
 
 Invariant: a frame is returned exactly once, complete, in order. Nothing is read behind a bad
 length, but the frames before it are good.
@@ -17,12 +18,13 @@ what other servers say first.
 
 import struct
 
-from kprod._core.wire.frames import whole_frame
+from kprod._core.wire.frames import resize_frame, whole_frame
 from kprod.errors import RemoteProtocolError
 
 LENGTH_BYTES = 4
 RESPONSE_BYTES_MAX = 100_000_000  # librdkafka's and kafka-python's default; ample for a fetch
 RESPONSE_BYTES_MAX_UNAUTHENTICATED = 512 * 1024  # of a broker that has not let us in yet
+ROOM_BYTES_MIN = 64 * 1024  # of a frame under way, for the next read
 RESPONSE_BYTES_MIN = 4  # a correlation id
 
 WITHOUT_TLS = (
@@ -50,6 +52,7 @@ class FrameReader:
         self.bytes_max = bytes_max
         self._head = bytearray()  # of the length, when it arrived in pieces
         self._partial: bytearray | None = None  # a frame whose length is known
+        self.filled_bytes = 0  # of `_partial`; behind them is room for the next read
         self._wanted = 0  # bytes that `_partial` still lacks
         self.error: RemoteProtocolError | None = None  # set for good by a bad length
 
@@ -57,6 +60,39 @@ class FrameReader:
     def is_at_border(self) -> bool:
         """Whether everything so far was whole frames."""
         return not self._head and self._partial is None
+
+    @property
+    def is_in_frame(self) -> bool:
+        """Whether a frame is under way whose length is known."""
+        return self._partial is not None
+
+    def make_room(self) -> bytearray:
+        """Make room for more of the frame under way, as much again as has arrived.
+
+        Returns:
+            The frame, to be filled from `filled_bytes` on, at most to its end.
+        """
+        partial = self._partial
+        assert partial is not None  # noqa: S101 - the caller looked
+        room_bytes = min(self._wanted, max(self.filled_bytes, ROOM_BYTES_MIN))
+        resize_frame(partial, self.filled_bytes + room_bytes)
+        return partial
+
+    def fill(self, count_bytes: int) -> Frame | None:
+        """Take in bytes that are in the frame under way already.
+
+        Args:
+            count_bytes: How many were read to where `make_room` said.
+
+        Returns:
+            The frame, if it is complete now.
+        """
+        self.filled_bytes += count_bytes
+        self._wanted -= count_bytes
+        if self._wanted:
+            return None
+        frame, self._partial = self._partial, None
+        return frame
 
     def whole_frame(self, buffer: bytearray, count_bytes: int) -> Frame | None:
         """Take in bytes that are one frame and nothing else: most often they are.
@@ -97,11 +133,10 @@ class FrameReader:
         partial = self._partial
         assert partial is not None  # noqa: S101 - the caller looked
         piece = view[position : position + self._wanted]
-        partial += piece
-        self._wanted -= len(piece)
-        if self._wanted == 0:
-            frames.append(partial)
-            self._partial = None
+        partial[self.filled_bytes : self.filled_bytes + len(piece)] = piece
+        frame = self.fill(len(piece))
+        if frame is not None:
+            frames.append(frame)
         return position + len(piece)
 
     def _gather_length(self, view: memoryview, position: int) -> int:
@@ -111,7 +146,7 @@ class FrameReader:
         if len(self._head) == LENGTH_BYTES:
             length: int = _LENGTH.unpack(self._head)[0]
             if self._fits(length):
-                self._partial, self._wanted = bytearray(), length
+                self._partial, self.filled_bytes, self._wanted = bytearray(), 0, length
             else:
                 self._reject(length, bytes(self._head))
             self._head.clear()
@@ -129,6 +164,7 @@ class FrameReader:
             frames.append(bytes(view[start:end]))
             return end
         self._partial = bytearray(view[start:])
+        self.filled_bytes = len(self._partial)
         self._wanted = end - len(view)
         return len(view)
 

@@ -56,6 +56,7 @@ class TlsTransport:
         self._is_established = False
         self._is_broken = False
         self.gathers = True
+        self.reads_in_place = False  # ciphertext goes by way of the buffer
 
     @property
     def description(self) -> str:
@@ -118,7 +119,12 @@ class TlsTransport:
         """See `Transport.write`."""
         return self.write_pieces([piece])
 
-    def read_into(self, buffer: bytearray, bytes_max: int = sys.maxsize) -> int | None:
+    def read_into(
+        self,
+        buffer: bytearray,
+        bytes_max: int = sys.maxsize,
+        start: int = 0,  # noqa: ARG002 - a Transport's
+    ) -> int | None:
         """See `Transport.read_into`; a stream that is cut off has ended, too."""
         room_bytes = min(len(buffer), bytes_max) - _RECORD_BYTES_MAX
         received = self._receive(buffer, max(room_bytes, 1))

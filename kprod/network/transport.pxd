@@ -4,3 +4,4 @@
 cdef class PlainTransport:
     cdef public object _socket
     cdef public bint gathers
+    cdef public bint reads_in_place

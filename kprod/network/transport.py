@@ -31,6 +31,9 @@ class Transport(Protocol):
     gathers: bool
     """Whether `write_pieces` exists in the system; if not, pieces are joined before `write`."""
 
+    reads_in_place: bool
+    """Whether `read_into` can begin behind the start of a buffer."""
+
     def fileno(self) -> int:
         """What a selector watches."""
 
@@ -61,12 +64,15 @@ class Transport(Protocol):
             piece: At least one byte.
         """
 
-    def read_into(self, buffer: bytearray, bytes_max: int = sys.maxsize) -> int | None:
+    def read_into(
+        self, buffer: bytearray, bytes_max: int = sys.maxsize, start: int = 0
+    ) -> int | None:
         """Read once.
 
         Args:
-            buffer: Filled from its beginning.
+            buffer: Filled from `start` on.
             bytes_max: Further bytes are left unread; at least 1.
+            start: 0 where the transport does not read in place.
 
         Returns:
             Bytes read; 0 when the peer has closed; None when nothing has arrived.
@@ -97,6 +103,7 @@ class PlainTransport:
         """
         self._socket = connected
         self.gathers: bool = hasattr(connected, "sendmsg")
+        self.reads_in_place: bool = True
 
     def fileno(self) -> int:
         """See `Transport.fileno`."""
@@ -122,9 +129,11 @@ class PlainTransport:
         except BlockingIOError:
             return 0
 
-    def read_into(self, buffer: bytearray, bytes_max: int = sys.maxsize) -> int | None:
+    def read_into(
+        self, buffer: bytearray, bytes_max: int = sys.maxsize, start: int = 0
+    ) -> int | None:
         """See `Transport.read_into`."""
-        return nonblocking.read_into(self._socket.fileno(), buffer, bytes_max)
+        return nonblocking.read_into(self._socket.fileno(), buffer, bytes_max, start)
 
     def peek_into(self, buffer: bytearray) -> int | None:
         """See `Transport.peek_into`."""

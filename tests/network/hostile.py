@@ -75,12 +75,12 @@ def measure(flood: Flood) -> dict[str, int]:
     transport = flood.transport
     position = 0
 
-    def read_into(buffer: bytearray, bytes_max: int = sys.maxsize) -> int | None:
+    def read_into(buffer: bytearray, bytes_max: int = sys.maxsize, start: int = 0) -> int | None:
         nonlocal position
-        count = min(len(buffer), len(unread) - position, bytes_max)
+        count = min(len(buffer) - start, len(unread) - position, bytes_max)
         if not count:
             return None
-        memoryview(buffer)[:count] = unread[position : position + count]
+        memoryview(buffer)[start : start + count] = unread[position : position + count]
         position += count
         return count
 

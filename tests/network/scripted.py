@@ -34,6 +34,7 @@ class MemoryTransport:
         """Begin connecting."""
         self.address = address
         self.gathers = gathers
+        self.reads_in_place = True
         self.is_connected = False
         self.connect_error: OSError | None = None
         self.io_error: OSError | None = None
@@ -75,12 +76,14 @@ class MemoryTransport:
         self.write_sizes.append(1)
         return self._take(bytes(piece))
 
-    def read_into(self, buffer: bytearray, bytes_max: int = sys.maxsize) -> int | None:
+    def read_into(
+        self, buffer: bytearray, bytes_max: int = sys.maxsize, start: int = 0
+    ) -> int | None:
         """Give what the peer has sent, as much as fits."""
         self.reads += 1
         if self.from_peer:
-            count = min(len(buffer), len(self.from_peer), bytes_max)
-            buffer[:count] = self.from_peer[:count]
+            count = min(len(buffer) - start, len(self.from_peer), bytes_max)
+            buffer[start : start + count] = self.from_peer[:count]
             del self.from_peer[:count]
             return count
         if self.io_error:

@@ -1,6 +1,7 @@
 """Frames out, frames in."""
 
 import socket
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from kprod.errors import Disconnected
 from kprod.network.address_cursor import SocketAddress
-from kprod.network.channel import JOIN_BYTES_MAX, Channel
+from kprod.network.channel import JOIN_BYTES_MAX, READ_ON_BYTES_MAX, Channel
 from kprod.network.framing import FrameReader
 from kprod.network.outgoing import OutgoingFrame
 from kprod.network.transport import PlainTransport
@@ -140,3 +141,71 @@ def test_what_a_send_met_is_told_by_the_next_flush(size_bytes: int) -> None:
     with pytest.raises(ConnectionResetError) as raised:
         channel.flush()
     assert raised.value is met
+
+
+LARGE = bytes(range(256)) * 40_000  # 10 MB
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_large_response_takes_few_turns(in_place: bool) -> None:
+    """One turn reads on until the socket is empty, or so much was read that others want theirs."""
+    channel, transport = make()
+    transport.reads_in_place = in_place
+    transport.from_peer += len(LARGE).to_bytes(4, "big") + LARGE + (4).to_bytes(4, "big") + b"next"
+    buffer = bytearray(256 << 10)
+    turns = []
+    found: list[bytes | bytearray] = []
+    while transport.from_peer:
+        before = len(transport.from_peer)
+        found += channel.receive(buffer)
+        turns.append(before - len(transport.from_peer))
+    assert found == [LARGE, b"next"]
+    assert turns[0] == READ_ON_BYTES_MAX + len(buffer)
+    assert len(turns) == (3 if in_place else 2)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("step", [1 << 16, 300_000, 1 << 20])
+def test_a_large_response_in_pieces(in_place: bool, step: int) -> None:
+    """However it arrives, and whatever is behind it, it is the same response."""
+    channel, transport = make()
+    transport.reads_in_place = in_place
+    sent = b"".join(
+        len(body).to_bytes(4, "big") + body for body in (LARGE[:3_000_000], b"abcd", LARGE)
+    )
+    buffer = bytearray(256 << 10)
+    found: list[bytes | bytearray] = []
+    for start in range(0, len(sent), step):
+        transport.from_peer += sent[start : start + step]
+        while transport.from_peer:
+            found += channel.receive(buffer)
+        assert channel.receive(buffer) == []
+    assert found == [LARGE[:3_000_000], b"abcd", LARGE]
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_the_end_in_the_middle_of_a_large_response(in_place: bool) -> None:
+    """What came is not a response; the error says so, once everything was read."""
+    channel, transport = make()
+    transport.reads_in_place = in_place
+    transport.from_peer += len(LARGE).to_bytes(4, "big") + LARGE[:1_000_000]
+    transport.is_eof = True
+    buffer = bytearray(256 << 10)
+    assert channel.receive(buffer) == []
+    with pytest.raises(Disconnected, match="in the middle of a response"):
+        channel.receive(buffer)
+
+
+def test_memory_follows_the_bytes_that_arrived() -> None:
+    """A frame that claims 90 MB and sends 1 MB has memory for 2 MB."""
+    channel, transport = make()
+    transport.from_peer += (90_000_000).to_bytes(4, "big") + bytes(1_000_000)
+    buffer = bytearray(256 << 10)
+    tracemalloc.start()
+    try:
+        assert channel.receive(buffer) == []
+        assert channel.receive(buffer) == []
+        assert tracemalloc.get_traced_memory()[0] < 2_200_000
+    finally:
+        tracemalloc.stop()
+    assert not channel.reader.is_at_border

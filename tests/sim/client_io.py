@@ -50,6 +50,7 @@ class SimTransport:
     """
 
     gathers = True
+    reads_in_place = True
 
     def __init__(self, link: Link, network: "SimNetwork", shortage: Shortage) -> None:
         self.link = link
@@ -106,15 +107,17 @@ class SimTransport:
         self.link.is_blocked = count < len(data)
         return count
 
-    def read_into(self, buffer: bytearray, bytes_max: int = _BYTES_MAX) -> int | None:
+    def read_into(
+        self, buffer: bytearray, bytes_max: int = _BYTES_MAX, start: int = 0
+    ) -> int | None:
         """Give what has arrived, as much as fits."""
         self._shortage.pass_door()
         down = self.link.down
         if self.error:
             raise self.error
-        data = down.read(min(len(buffer), bytes_max))
+        data = down.read(min(len(buffer) - start, bytes_max))
         if data:
-            buffer[: len(data)] = data
+            buffer[start : start + len(data)] = data
             self.network.tap.read(self.link, data)
             return len(data)
         return 0 if down.has_ended else None

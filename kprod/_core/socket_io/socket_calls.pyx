@@ -103,32 +103,44 @@ def write_pieces(int descriptor, list pieces not None) -> int:
         PyMem_Free(room)
 
 
-def read_into(int descriptor, bytearray buffer not None, Py_ssize_t bytes_max=PY_SSIZE_T_MAX):
+def read_into(
+    int descriptor,
+    bytearray buffer not None,
+    Py_ssize_t bytes_max=PY_SSIZE_T_MAX,
+    Py_ssize_t start=0,
+):
     """Read once.
 
     Args:
         descriptor: A connected stream socket.
-        buffer: Filled from its start; at least one byte long.
+        buffer: Filled from `start` on; at least one byte longer.
         bytes_max: Most bytes to read; at least 1.
+        start: At least 0.
 
     Returns:
         Bytes read; 0 if the peer has closed; None if nothing has arrived.
 
     Raises:
         OSError: The connection is gone.
+        ValueError: `start` is not in the buffer.
     """
-    return _receive(descriptor, buffer, bytes_max, MSG_DONTWAIT)
+    return _receive(descriptor, buffer, bytes_max, start, MSG_DONTWAIT)
 
 
 def peek_into(int descriptor, bytearray buffer not None):
     """Read as `read_into` does, but leave the bytes in the socket."""
-    return _receive(descriptor, buffer, PY_SSIZE_T_MAX, MSG_DONTWAIT | MSG_PEEK)
+    return _receive(descriptor, buffer, PY_SSIZE_T_MAX, 0, MSG_DONTWAIT | MSG_PEEK)
 
 
-cdef object _receive(int descriptor, bytearray buffer, Py_ssize_t bytes_max, int flags):
-    cdef void* memory = PyByteArray_AS_STRING(buffer)
-    cdef size_t size_bytes = <size_t>min(PyByteArray_GET_SIZE(buffer), bytes_max)
-    cdef ssize_t count_bytes = recv(descriptor, memory, size_bytes, flags)
+cdef object _receive(
+    int descriptor, bytearray buffer, Py_ssize_t bytes_max, Py_ssize_t start, int flags
+):
+    cdef void* memory = PyByteArray_AS_STRING(buffer) + start
+    cdef Py_ssize_t size_bytes = min(PyByteArray_GET_SIZE(buffer) - start, bytes_max)
+    cdef ssize_t count_bytes
+    if start < 0 or size_bytes < 0:
+        raise ValueError(f"start={start} in {PyByteArray_GET_SIZE(buffer)} bytes")
+    count_bytes = recv(descriptor, memory, size_bytes, flags)
     while count_bytes < 0 and errno == EINTR:
         count_bytes = recv(descriptor, memory, size_bytes, flags)
     if count_bytes < 0:

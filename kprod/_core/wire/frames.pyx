@@ -8,7 +8,7 @@ Thread-safety: any thread; functions of their arguments.
 Source: Kafka's protocol guide, "Common request and response structure".
 """
 
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t
 
@@ -40,6 +40,19 @@ def whole_frame(bytearray buffer not None, Py_ssize_t count_bytes, int64_t bytes
     if load_int32(<const unsigned char*>start) != size_bytes:
         return None
     return PyBytes_FromStringAndSize(start + INT32_BYTES, size_bytes)
+
+
+def resize_frame(bytearray frame not None, Py_ssize_t size_bytes):
+    """Change the size of a frame under way, without writing to the new memory.
+
+    Args:
+        frame: No view of it may be in use.
+        size_bytes: At least 0.
+
+    Raises:
+        MemoryError: There is not so much.
+    """
+    PyByteArray_Resize(frame, size_bytes)
 
 
 def correlation_id_of(frame) -> int:
