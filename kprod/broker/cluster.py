@@ -39,7 +39,7 @@ from kprod.wording import counted
 
 if TYPE_CHECKING:
     from kprod.broker.embedded_settings import EmbeddedSettings
-    from kprod.broker.log.partition_logs import LoadSummary
+    from kprod.broker.log.partition_logs import LoadSummary, OnLoad
 
 T = TypeVar("T")
 
@@ -113,8 +113,12 @@ class EmbeddedCluster(TopicControl, GroupControl, BrokerControl, ClientAccess):
             " pass its bootstrap_servers on"
         )
 
-    def open(self) -> None:
+    def open(self, on_load: "OnLoad | None" = None) -> None:
         """Load the directories, bind every broker's port and make the topics; once.
+
+        Args:
+            on_load: Is called on this thread after each partition that was loaded, with a summary
+                of those so far and the number of all of them.
 
         Raises:
             ClosedError: The cluster was closed.
@@ -122,6 +126,7 @@ class EmbeddedCluster(TopicControl, GroupControl, BrokerControl, ClientAccess):
             DirectoryRejected: A directory is in use, or not this cluster's.
             ConfigError: A topic that is kept has another number of partitions.
         """
+        self._kprod.engine.state.logs.on_load = on_load
         self._kprod.open()
 
     def start(self) -> None:

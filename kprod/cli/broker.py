@@ -3,12 +3,19 @@
 Thread-safety: the main thread; the cluster has one of its own.
 """
 
+import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from kprod.broker import EmbeddedCluster, EmbeddedConfig
+
+if TYPE_CHECKING:
+    from kprod.broker.log.partition_logs import LoadSummary, OnLoad
 
 _PARTITIONS_MAX = 100_000
 
@@ -83,9 +90,39 @@ def run_broker(
         OSError: A port is taken.
     """
     config = EmbeddedConfig(port=port)
-    with EmbeddedCluster(broker_count, topics, config=config, data_dirs=directories) as cluster:
+    cluster = EmbeddedCluster(broker_count, topics, config=config, data_dirs=directories)
+    with _loading() as on_load:
+        cluster.open(on_load)
+    with cluster:
         # The address alone on standard output, for scripts.
         click.echo(cluster.bootstrap_servers)
         where = "in memory" if cluster.loaded is None else str(cluster.loaded)
         click.echo(f"{where}, on loopback, for tests; Ctrl-C ends it", err=True)
         threading.Event().wait()
+
+
+@contextlib.contextmanager
+def _loading() -> "Generator[OnLoad]":
+    """Show a bar on standard error while partitions are loaded, if that is a terminal."""
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("loading"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("partitions, {task.fields[recovered]} segments checked"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        task = progress.add_task("", total=None, recovered=0)
+
+        def on_load(summary: "LoadSummary", partition_count: int) -> None:
+            progress.update(
+                task,
+                completed=summary.partition_count,
+                total=partition_count,
+                recovered=summary.recovered_count,
+            )
+
+        yield on_load

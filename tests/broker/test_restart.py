@@ -141,6 +141,29 @@ def test_nothing_is_appended_after_a_failed_sync(
     world.cluster.close()
 
 
+def test_loading_is_reported_partition_by_partition(tmp_path: Path) -> None:
+    """A summary of the loaded ones and the number of all; an exception there ends the start."""
+    world = World(data_dir=tmp_path, topics={"orders": 3})
+    world.client().produced(batch(1))
+    world.cluster.kill()
+    reports: list[tuple[int, int, int]] = []
+    cluster = EmbeddedCluster(3, data_dir=tmp_path)
+
+    def fail(*_: object) -> None:
+        raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough"):
+        EmbeddedCluster(3, data_dir=tmp_path).open(fail)
+    cluster.open(
+        lambda summary, count: reports.append(
+            (summary.partition_count, summary.recovered_count, count)
+        )
+    )
+
+    assert reports == [(1, 1, 3), (2, 1, 3), (3, 1, 3)]
+    cluster.close()
+
+
 def append_transactional(world: World, producer_id: int, *, base_sequence: int) -> None:
     """Append a batch of two records below the face that asks for a transactional id."""
     encoded = memoryview(

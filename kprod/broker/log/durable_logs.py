@@ -20,7 +20,7 @@ from kprod.broker.log.file_names import partition_directory_name
 from kprod.broker.log.loading import Loaded
 from kprod.broker.log.log_directory import LogDirectory
 from kprod.broker.log.partition_log import PartitionLog
-from kprod.broker.log.partition_logs import LoadSummary, RulesOf
+from kprod.broker.log.partition_logs import LoadSummary, OnLoad, RulesOf
 from kprod.broker.log.segment_rules import SegmentRules
 from kprod.broker.metadata_file import METADATA_FILE, ClusterFacts, read_facts, write_facts
 from kprod.broker.rejection import DirectoryRejected
@@ -50,6 +50,7 @@ class DurableLogs:
 
     Attributes:
         is_durable: True.
+        on_load: Is called after each partition that `open` loads, if it is given.
     """
 
     __slots__ = (
@@ -65,6 +66,7 @@ class DurableLogs:
         "_node_id",
         "_summary",
         "is_durable",
+        "on_load",
     )
 
     def __init__(
@@ -89,6 +91,7 @@ class DurableLogs:
         """
         self._high_watermarks = high_watermarks
         self.is_durable: bool = True
+        self.on_load: OnLoad | None = None
         self._disk = storage.disk
         self._cluster_id = cluster_id
         self._node_id = node_id
@@ -234,6 +237,8 @@ class DurableLogs:
                 rules = rules_of(owner)
                 self._report(directory, partition, directory.load(partition, rules))
                 self._directory_of[partition] = directory
+                if self.on_load is not None:
+                    self.on_load(self._summary, len(owners))
             elif owner is not None and directory.is_empty(partition):
                 continue  # made by a broker that ended before it could write the topic's id
             else:

@@ -47,14 +47,20 @@ class LoadSummary(NamedTuple):
         return text
 
 
+OnLoad = Callable[[LoadSummary, int], object]
+"""Gets a summary of the partitions that were loaded so far, and the number of all of them."""
+
+
 class PartitionLogs(Protocol):
     """The logs of all partitions.
 
     Attributes:
         is_durable: Whether they survive the process.
+        on_load: Is called after each partition that `open` loads, if it is given.
     """
 
     is_durable: bool
+    on_load: OnLoad | None
 
     @property
     def summary(self) -> LoadSummary | None:
@@ -105,11 +111,12 @@ class PartitionLogs(Protocol):
 class MemoryLogs:
     """Logs that go with the process."""
 
-    __slots__ = ("is_durable",)
+    __slots__ = ("is_durable", "on_load")
 
     def __init__(self) -> None:
         """Keep nothing."""
         self.is_durable: bool = False
+        self.on_load: OnLoad | None = None
 
     @property
     def summary(self) -> None:
