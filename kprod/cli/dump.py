@@ -18,6 +18,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from kprod.cli.dump_tables import TABLE_SUFFIXES, partition_files, print_table
 from kprod.errors import CorruptRecord
 from kprod.network.topic_reader import ReaderOptions, TopicReader
 from kprod.record.description import (
@@ -70,7 +71,7 @@ class DumpOptions(TypedDict):
     "files",
     nargs=-1,
     metavar="[FILE...]",
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    type=click.Path(exists=True, allow_dash=True),
 )
 @click.option("--topic", "-t", help="Read a topic instead of files.")
 @click.option("--bootstrap", "-b", metavar="HOST:PORT,...", help="Brokers to ask for the topic.")
@@ -91,8 +92,9 @@ class DumpOptions(TypedDict):
 def dump(**options: Unpack[DumpOptions]) -> int:
     """Print the batches in log segments of any record format, or in a topic.
 
-    FILE is a segment of a broker's log (00000000000000000000.log), or - for standard input. Fields
-    are those of kafka-dump-log. The exit code is 1 when a log cannot be followed to its end.
+    FILE is a segment of a broker's log (00000000000000000000.log), an index of it, a snapshot of
+    producers, a partition's directory, or - for standard input. Fields are those of kafka-dump-log.
+    The exit code is 1 when a log cannot be followed to its end.
     \f
 
     Returns:
@@ -106,12 +108,25 @@ def dump(**options: Unpack[DumpOptions]) -> int:
     if bool(files) == bool(topic):
         raise click.UsageError("name either files or a --topic")
     if topic is None:
-        sound = [LogPrinter(name, style).print_log(_windows(name)) for name in files]
+        sound = [_print_path(name, style) for name in files]
     elif bootstrap is None:
         raise click.UsageError("--topic needs --bootstrap, such as --bootstrap localhost:9092")
     else:
         sound = dump_topic(bootstrap, topic, options["partition"], style=style)
     return 0 if all(sound) else EXIT_DAMAGED
+
+
+def _print_path(name: str, style: DumpStyle) -> bool:
+    path = Path(name)
+    if name != STANDARD_INPUT and path.is_dir():
+        files = partition_files(path)
+        if not files:
+            raise click.UsageError(f"{name} has no segment: name the directory of one partition")
+        sound = [_print_path(str(it), style) for it in files]
+        return all(sound)
+    if path.suffix in TABLE_SUFFIXES:
+        return print_table(path, as_json=style.as_json, verify=style.verify)
+    return LogPrinter(name, style).print_log(_windows(name))
 
 
 def dump_topic(
