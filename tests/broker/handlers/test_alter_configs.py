@@ -8,7 +8,8 @@ import pytest
 from kprod.broker import EmbeddedConfig
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
-from tests.broker.world import Client, World, batch
+from tests.broker.world import TIMESTAMP_MS, Client, World, batch
+from tests.oracle.record_v2 import encode_batch
 
 SET, DELETE = 0, 1
 
@@ -88,3 +89,40 @@ def test_the_text_of_changed_settings_is_bounded() -> None:
     codes = [change(client, (name, SET, "1:2," * size)) for size in (200, 300, 10, 100)]
 
     assert codes == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION, ErrorCode.NONE, ErrorCode.NONE]
+
+
+def test_a_change_that_cannot_be_written_down_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither now nor at the next start."""
+    world = World(data_dir=tmp_path)
+    client = world.client()
+
+    def fail(disk: object, path: str) -> None:
+        raise OSError(28, "no space", path, None, str(disk))
+
+    with monkeypatch.context() as failing:
+        failing.setattr("kprod.broker.log.system_disk.SystemDisk.create", fail)
+        code = change(client, ("max.message.bytes", SET, "50"))
+    assert code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert client.produced(batch(3))["error_code"] == ErrorCode.NONE
+    assert change(client, ("segment.ms", SET, "9")) == ErrorCode.NONE
+    world.cluster.close()
+
+    world = World(data_dir=tmp_path)
+    assert world.client().produced(batch(3))["error_code"] == ErrorCode.NONE
+    world.cluster.close()
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_a_record_without_a_key_is_rejected_where_keys_are_compacted(policy: str) -> None:
+    """From the change on; the record is named."""
+    client = World().client()
+    encoded = encode_batch([(TIMESTAMP_MS, b"k", b"v", ()), (TIMESTAMP_MS, None, b"v", ())])
+    assert client.produced(encoded)["error_code"] == ErrorCode.NONE
+
+    change(client, ("cleanup.policy", SET, policy))
+
+    answer = client.produced(encoded)
+    assert answer["error_code"] == ErrorCode.INVALID_RECORD
+    assert [it["batch_index"] for it in answer["record_errors"]] == [1]
