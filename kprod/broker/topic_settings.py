@@ -8,7 +8,7 @@ Source: Kafka LogConfig (4.3.1), whose responses to DescribeConfigs these are.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kprod.errors import ConfigError
@@ -131,11 +131,17 @@ class IdleSettings:
         """Make a set without a warned setting."""
         self._known: set[str] = set()
 
-    def warn_of(self, names: Iterable[str]) -> None:
-        """Log a warning for each setting without effect that was not given before."""
-        for name in names:
+    def warn_of(self, overrides: Mapping[str, str | None]) -> None:
+        """Log a warning for each setting without effect that was not given before.
+
+        Args:
+            overrides: Text by Kafka's dotted name; a default asks for nothing, and is no reason.
+        """
+        for name, text in overrides.items():
             setting = TOPIC_SETTINGS.get(name)
-            if setting is not None and not setting.has_effect and name not in self._known:
+            if setting is None or setting.has_effect or text in {None, setting.default}:
+                continue
+            if name not in self._known:
                 self._known.add(name)
                 _logger.warning("the setting %s of topics has no effect in this broker", name)
 

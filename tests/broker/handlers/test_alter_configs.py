@@ -74,6 +74,7 @@ def test_a_setting_without_effect_is_warned_of_once(caplog: pytest.LogCaptureFix
         world.cluster.create_topic("a", 1, settings={"preallocate": "true", "segment.ms": "9"})
         world.cluster.create_topic("b", 1, settings={"preallocate": "true"})
         change(world.client(), ("preallocate", SET, "false"), ("compression.type", SET, "gzip"))
+        world.cluster.create_topic("c", 1, settings={"remote.storage.enable": "false"})
 
     warned = [it.getMessage() for it in caplog.records]
     assert len(warned) == 2
