@@ -10,8 +10,9 @@ import multiprocessing
 import subprocess
 import sys
 import time
+import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -175,16 +176,35 @@ def first(seeds: int, without: Sequence[str], *, shrinks: bool) -> int:
     return 0
 
 
-def kills(seeds: int) -> int:
-    """Simulate from seed 0, and print which invariants each failing seed breaks; 0 if none did."""
+def kills(seeds: range, alone: str) -> int:
+    """Simulate, and print which invariants each failing seed breaks; 0 if none did.
+
+    Args:
+        seeds: At most these.
+        alone: It ends with a seed that breaks this invariant and no other; empty never ends it.
+
+    Returns:
+        1 if any seed failed.
+    """
     failing = 0
-    for seed in range(seeds):
+    for seed in seeds:
         verdict = simulate(make_plan(seed, list(FAULTS)))
         broken = sorted({finding.invariant for finding in verdict.findings})
         if broken:
             failing += 1
             print(f"seed {seed}: {' '.join(broken)}", flush=True)
+        if broken == [alone]:
+            break
     return 1 if failing else 0
+
+
+def digest(seeds: int) -> int:
+    """Print one digest of many runs, which every build and every Python must find alike."""
+    whole = 0
+    for seed in range(seeds):
+        whole = zlib.crc32(b"%d" % simulate(make_plan(seed, list(FAULTS))).digest, whole)
+    print(f"{whole:08x} of {seeds} seeds")
+    return 0
 
 
 def _size_of(plan: Plan) -> str:
@@ -220,8 +240,19 @@ def _kinds(text: str) -> list[str]:
     return kinds
 
 
-def main() -> int:
-    """Read the command line and do what it says."""
+def _plant(given: argparse.Namespace) -> int:
+    # Not in a planted copy.
+    from tests.sim.invariants import run_invariants  # noqa: PLC0415
+    from tests.sim.mutants import run_mutants  # noqa: PLC0415
+
+    if given.command == "invariants":
+        return run_invariants(given.names, given.seeds, given.processes)
+    options = [f"--without={each}" for each in given.without]
+    options += ["--shrink"] * given.shrink
+    return run_mutants(given.names, given.seeds, options, given.processes)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     running = commands.add_parser("run", help="simulate many seeds")
@@ -245,28 +276,43 @@ def main() -> int:
     one.add_argument("--shrink", action="store_true", help="say how small its plan can be made")
     every = commands.add_parser("kills", help="say which invariants each of the first seeds breaks")
     every.add_argument("--seeds", type=int, default=300)
+    every.add_argument("--base", type=int, default=0, help="first seed")
+    every.add_argument("--alone", default="", help="end at the first seed with this one only")
+    same = commands.add_parser("digest", help="print one digest of the first seeds")
+    same.add_argument("--seeds", type=int, default=200)
     planted = commands.add_parser("mutants", help="plant faults, and see which seed finds each")
     planted.add_argument("names", nargs="*")
     planted.add_argument("--seeds", type=int, default=2_000)
     planted.add_argument("--without", action="append", default=[], help="see first")
     planted.add_argument("--shrink", action="store_true", help="see first")
     planted.add_argument("-j", "--processes", type=int, default=1)
-    given = parser.parse_args()
-    if given.command == "shrink":
-        return shrink(given.plan, given.to)
-    if given.command == "first":
-        return first(given.seeds, given.without, shrinks=given.shrink)
-    if given.command == "kills":
-        return kills(given.seeds)
-    if given.command == "mutants":
-        from tests.sim.mutants import run_mutants  # noqa: PLC0415 - not in a planted copy
+    necessary = commands.add_parser(
+        "invariants", help="plant a fault for each invariant that only this one finds"
+    )
+    necessary.add_argument("names", nargs="*", help="of invariants; all without any")
+    necessary.add_argument("--seeds", type=int, default=500)
+    necessary.add_argument("-j", "--processes", type=int, default=1)
+    return parser
 
-        options = [f"--without={each}" for each in given.without]
-        options += ["--shrink"] * given.shrink
-        return run_mutants(given.names, given.seeds, options, given.processes)
-    if given.command == "run":
-        return run(given.seeds, base_of(given.base), given.processes, given.always)
-    return replay(given.plan, trace=given.trace, partition=given.partition, picture=given.picture)
+
+_COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "run": lambda given: run(given.seeds, base_of(given.base), given.processes, given.always),
+    "replay": lambda given: replay(
+        given.plan, trace=given.trace, partition=given.partition, picture=given.picture
+    ),
+    "shrink": lambda given: shrink(given.plan, given.to),
+    "first": lambda given: first(given.seeds, given.without, shrinks=given.shrink),
+    "kills": lambda given: kills(range(given.base, given.base + given.seeds), given.alone),
+    "digest": lambda given: digest(given.seeds),
+    "mutants": _plant,
+    "invariants": _plant,
+}
+
+
+def main() -> int:
+    """Read the command line and do what it says."""
+    given = _parser().parse_args()
+    return _COMMANDS[given.command](given)
 
 
 if __name__ == "__main__":

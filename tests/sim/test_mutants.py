@@ -3,13 +3,15 @@
 `python -m tests.sim mutants` plants them all.
 """
 
+import re
 from pathlib import Path
 
 import pytest
 
+from tests.sim.invariants import alone_at, implied_invariants, needed_invariants
 from tests.sim.mutants import PATCHES, PlantingError, first_kill, plant, simulated_mutants
 
-FEWEST = 30
+FEWEST = 36
 SEEDS = 40
 
 
@@ -33,6 +35,23 @@ def test_without_its_invariants_a_planted_fault_lives() -> None:
     patch = PATCHES / "departure_07_gate_stops_the_node.patch"
     without = [f"--without={each}" for each in ("I12", "Q1", "I8", "Q2", "Q4", "I7", "I1")]
     assert not first_kill(patch, 2, without)
+
+
+def test_each_invariant_of_the_page_is_accounted_for() -> None:
+    """It has a planted fault, or a reason why none needs it."""
+    page = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| ([IQW]\d+) \|", page, re.MULTILINE)
+    needed = needed_invariants()
+    assert sorted(listed) == sorted([each.name for each in needed] + [*implied_invariants()])
+    assert [each.fault for each in needed if not each.patch.exists()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["I2", "I8", "W1", "W6"])
+def test_an_invariant_finds_its_fault_alone(name: str) -> None:
+    """So without it the fault would live at that seed; the command tries the others as well."""
+    (needed,) = [each for each in needed_invariants() if each.name == name]
+    assert alone_at(needed, SEEDS).endswith(f": {name}")
 
 
 def test_a_patch_that_does_not_fit_is_an_error(tmp_path: Path) -> None:
