@@ -11,8 +11,10 @@ from kprod.errors import KprodError, Persistence
 from kprod.interfaces import Interceptor, OutgoingRecord, Partitioner, Serializer
 from kprod.model import Acks, Codec, RecordMetadata
 from kprod.producer.future import RecordFuture, as_completed, failures_of, wait
+from kprod.producer.health import ProducerHealth
 from kprod.producer.producer import Producer
 from kprod.producer.receipt import SendReceipt
+from kprod.producer.termination import close_on_sigterm
 from kprod.version import __version__ as __version__  # re-exported
 
 if TYPE_CHECKING:
@@ -29,12 +31,14 @@ __all__ = [
     "Partitioner",
     "Persistence",
     "Producer",
+    "ProducerHealth",
     "ProducerSettings",
     "RecordFuture",
     "RecordMetadata",
     "SendReceipt",
     "Serializer",
     "as_completed",
+    "close_on_sigterm",
     "failures_of",
     "wait",
 ]

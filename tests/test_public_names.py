@@ -9,9 +9,10 @@ from kprod.broker import EmbeddedCluster
 
 PUBLIC = {
     *("Acks", "AsyncProducer", "Codec", "Interceptor", "KprodError", "OutgoingRecord"),
-    *("Partitioner", "Persistence", "Producer", "ProducerSettings", "RecordFuture"),
+    *("Partitioner", "Persistence", "Producer", "ProducerHealth", "ProducerSettings"),
+    "RecordFuture",
     *("RecordMetadata", "SendReceipt", "Serializer"),
-    *("as_completed", "failures_of", "wait"),
+    *("as_completed", "close_on_sigterm", "failures_of", "wait"),
 }
 
 
@@ -41,7 +42,8 @@ def test_every_public_name_is_documented() -> None:
     assert undocumented == []
 
 
-PRODUCER = {"client_id", "close", "flush", "metrics", "purge", "send", "send_arrow", "send_many"}
+PRODUCER = {"client_id", "close", "flush", "health", "metrics", "purge", "send", "send_arrow"}
+PRODUCER |= {"send_many"}
 FUTURE = {
     *("add_done_callback", "cancel", "cancelled", "done", "exception", "remove_done_callback"),
     *("result", "to_concurrent"),

@@ -43,9 +43,10 @@ print(metrics["producer-topic-metrics.orders"]["record-error-total"])
 
 Counting is always on: it is done per batch, per request and per turn of the sender, never per
 record (`benchmarks/metrics_cost.py` measures it). Totals grow from the start of the producer to its
-end. Averages, maxima and rates are over the last {_FIRST_S} to {_LAST_S} s, or since the start if
-that is shorter. An average or maximum of nothing is NaN. Reading is safe from any thread, and after
-`close`.
+end. Averages, maxima, percentiles and rates are over the last {_FIRST_S} to {_LAST_S} s, or since
+the start if that is shorter. An average, maximum or percentile of nothing is NaN. Percentiles of
+latencies are at most an eighth above the true ones; Kafka's own producer has none. Reading is safe
+from any thread, and after `close`.
 
 Where the values differ from Kafka's own: compression rates are of bytes, not averages of batches'
 rates; `record-send-total` counts each attempt, as there; a batch that fails because the

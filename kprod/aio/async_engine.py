@@ -21,6 +21,7 @@ from kprod.config import ProducerConfig
 from kprod.config.address import shown_addresses
 from kprod.errors import ClosedError
 from kprod.metrics.recorder import Metrics
+from kprod.producer.health import ProducerHealth
 from kprod.producer.producer import Producer, engine_of
 from kprod.producer.producer_engine import ProducerEngine
 from kprod.producer.receipt import SendReceipt
@@ -82,6 +83,13 @@ class AsyncEngine(AsyncSendPath):
     def metrics(self) -> Metrics:
         """See `AsyncProducer.metrics`."""
         return {} if self._producer is None else self._producer.metrics()
+
+    def health(self) -> ProducerHealth:
+        """See `AsyncProducer.health`."""
+        if self._producer is not None and not self._is_closed:
+            return self._producer.health()
+        reason = "the producer is closed" if self._is_closed else "the producer is not started"
+        return ProducerHealth(is_alive=False, is_connected=False, reason=reason)
 
     def start(self) -> None:
         """See `AsyncProducer.start`."""

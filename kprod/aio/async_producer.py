@@ -17,6 +17,7 @@ from kprod.config import given_settings
 from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Metrics
 from kprod.model import RecordMetadata
+from kprod.producer.health import ProducerHealth
 from kprod.producer.interceptors import OnDelivery
 from kprod.producer.producer import Producer
 from kprod.producer.receipt import SendReceipt
@@ -86,6 +87,16 @@ class AsyncProducer(AsyncSendMethod):
         Thread-safety: any thread; after `close`, too.
         """
         return _engine_of(self).metrics()
+
+    def health(self) -> ProducerHealth:
+        """Whether records are taken, and whether a broker is connected, as `Producer.health`.
+
+        Returns:
+            The state as it is now.
+
+        Thread-safety: any thread; before `start` and after `close`, too.
+        """
+        return _engine_of(self).health()
 
     async def start(self) -> None:
         """Start; no effect on a started producer. Does not wait for brokers: sends do.

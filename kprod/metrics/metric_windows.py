@@ -18,6 +18,8 @@ Source: Kafka SampledStat, Rate, Avg, Max (clients 4.3.1) for what the values me
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from kprod._core.metrics.counters import ProducerCounters
+
 WINDOW_MS = 30_000  # Kafka's metrics.sample.window.ms
 _SUFFIX_OF_PEAKS = "_max"
 
@@ -29,11 +31,13 @@ class Span(NamedTuple):
         elapsed_ms: How long it covers, at least 1,000: a rate of the first instant says nothing.
         sums: Growth of each sum.
         peaks: Greatest value of each peak.
+        latencies: Growth of each bucket of latencies; none where they are not counted.
     """
 
     elapsed_ms: int
     sums: Mapping[str, int]
     peaks: Mapping[str, int]
+    latencies: Sequence[int] = ()
 
 
 class MetricWindows:
@@ -104,15 +108,21 @@ class MetricWindows:
         else:
             before, since_ms = self._at_earlier, self._earlier_ms
             peaks = tuple(map(max, peaks, self._earlier_peaks))
-        growth = (after - at for after, at in zip(sums, before, strict=True))
+        growth = [after - at for after, at in zip(sums, before, strict=True)]
+        named_count = len(self._sum_names)
         return Span(
             max(now_ms - since_ms, 1_000),
-            dict(zip(self._sum_names, growth, strict=True)),
+            dict(zip(self._sum_names, growth[:named_count], strict=True)),
             dict(zip(self._peak_names, peaks, strict=True)),
+            tuple(growth[named_count:]),
         )
 
     def _copy(self) -> tuple[int, ...]:
-        return tuple(getattr(self.counters, name) for name in self._sum_names)
+        """The sums in the order of their names, and behind them the buckets of latencies."""
+        sums = tuple(getattr(self.counters, name) for name in self._sum_names)
+        if isinstance(self.counters, ProducerCounters):
+            return sums + self.counters.latency_counts()
+        return sums
 
     def _peaks(self) -> tuple[int, ...]:
         return tuple(getattr(self.counters, name) for name in self._peak_names)

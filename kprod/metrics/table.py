@@ -3,9 +3,9 @@
 Names and groups are those of Kafka's own producer, the values' place in nested dictionaries that of
 kafka-python. `docs/metrics.md` and the exporters are made from this table.
 
-Where kprod differs: compression rates are of bytes, not averages of batches' rates; the first
-window's rates are over the time since the start, not over a whole window; an average or maximum of
-nothing is NaN, as in Java.
+Where kprod differs: it has percentiles of latencies; compression rates are of bytes, not averages
+of batches' rates; the first window's rates are over the time since the start, not over a whole
+window; an average or maximum of nothing is NaN, as in Java.
 
 Thread-safety: immutable.
 Source: Kafka SenderMetricsRegistry, KafkaProducerMetrics, BufferPool, Selector (clients 4.3.1).
@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kprod._core.metrics.counters import latency_bound_ms
 from kprod.metrics.metric_windows import Span
 
 NAN = math.nan
@@ -39,6 +40,8 @@ class Kind(enum.Enum):
     AVERAGE = "average"
     """Over the last 30 to 60 s."""
     MAXIMUM = "maximum"
+    """Over the last 30 to 60 s."""
+    PERCENTILE = "percentile"
     """Over the last 30 to 60 s."""
     VALUE = "value"
     """As it is now."""
@@ -84,6 +87,20 @@ def _average(field: str, count: str) -> Formula:
 
 def _maximum(field: str, count: str) -> Formula:
     return lambda _, span: float(span.peaks[field]) if span.sums[count] else NAN
+
+
+def _percentile(thousandths: int) -> Formula:
+    """Of latencies: the largest value of the bucket in which so many thousandths of them end."""
+
+    def value(_: object, span: Span) -> float:
+        left = -(-sum(span.latencies) * thousandths // 1_000)
+        for bucket, count in enumerate(span.latencies):
+            left -= count
+            if count and left <= 0:
+                return float(latency_bound_ms(bucket))
+        return NAN
+
+    return value
 
 
 def _total_and_rate(stem: str, unit: str, meaning: str, field: str) -> tuple[Row, Row]:
@@ -180,6 +197,21 @@ SENDER_ROWS: tuple[Row, ...] = (
         ("throttled_ms", "answers"),
     ),
     *_REQUESTS,
+    *(
+        Row(
+            f"request-latency-{name}",
+            Kind.PERCENTILE,
+            "ms",
+            f"{share} of the Produce requests had their response within so long; to an eighth.",
+            _percentile(thousandths),
+        )
+        for name, share, thousandths in (
+            ("p50", "Half", 500),
+            ("p95", "95 %", 950),
+            ("p99", "99 %", 990),
+            ("p999", "99.9 %", 999),
+        )
+    ),
     *_total_and_rate("connection-creation", "connections", "Connections made", "connections_made"),
     *_total_and_rate(
         "connection-close", "connections", "Connections closed or lost", "connections_closed"

@@ -17,6 +17,7 @@ from kprod.config import ProducerConfig, given_settings
 from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Metrics
 from kprod.producer import future as _future  # registers the future's bridges
+from kprod.producer.health import ProducerHealth
 from kprod.producer.interceptors import OnDelivery
 from kprod.producer.producer_engine import ProducerEngine
 from kprod.producer.receipt import SendReceipt
@@ -275,6 +276,18 @@ class Producer(SendMethod):
         Thread-safety: any thread; after `close`, too.
         """
         return engine_of(self).metrics()
+
+    def health(self) -> ProducerHealth:
+        """Whether records are taken, and whether a broker is connected: for probes.
+
+        It asks no broker and never blocks. `docs/production.md` has probes for Kubernetes.
+
+        Returns:
+            The state as it is now.
+
+        Thread-safety: any thread; after `close`, too.
+        """
+        return engine_of(self).health()
 
     def __repr__(self) -> str:
         name = type(self).__name__

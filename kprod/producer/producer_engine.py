@@ -23,7 +23,7 @@ from kprod.config.address import shown_addresses
 from kprod.errors import KprodError, ProducerForked, own_copy
 from kprod.metrics.recorder import Metrics, Recorder
 from kprod.metrics.state_log import StateLog
-from kprod.metrics.table import NAN
+from kprod.metrics.table import NAN, Group
 from kprod.network.client import NetworkClient
 from kprod.producer import lifetime
 from kprod.producer.accumulator import RecordAccumulator
@@ -31,6 +31,7 @@ from kprod.producer.batch import ProducerBatch
 from kprod.producer.buffer_pool import BufferPool
 from kprod.producer.closing import Closing
 from kprod.producer.delivery import Delivery
+from kprod.producer.health import ProducerHealth
 from kprod.producer.send_support import SendSupport
 from kprod.producer.sender import Sender
 from kprod.producer.sender_thread import SenderThread
@@ -222,6 +223,18 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
                 "metadata-age": NAN if age_ms is None else age_ms / 1_000,
             },
         )
+
+    def health(self) -> ProducerHealth:
+        """See `Producer.health`."""
+        if self.path.closed_error is not None:
+            return ProducerHealth(
+                is_alive=False, is_connected=False, reason=str(self.path.closed_error())
+            )
+        values = self.metrics()[Group.PRODUCER.value]
+        if values.get("connection-count", 0.0) > 0:
+            return ProducerHealth(is_alive=True, is_connected=True, reason=None)
+        trouble = self.metadata.trouble()
+        return ProducerHealth(is_alive=True, is_connected=False, reason=trouble)
 
     def described_as(self, name: str) -> str:
         """Say for people which producer it is, and what it does.

@@ -32,7 +32,7 @@ def test_the_first_window_counts_from_the_start() -> None:
     """No window is made up before the beginning."""
     windows, counters = _made(5_000)
     _record(counters, 40)
-    assert windows.span(5_000 + 2_000) == (2_000, {"count": 40}, {"value_max": 40})
+    assert windows.span(5_000 + 2_000) == (2_000, {"count": 40}, {"value_max": 40}, ())
 
 
 def test_the_first_instant_is_taken_for_a_second() -> None:
@@ -47,15 +47,15 @@ def test_what_is_older_than_two_windows_is_gone() -> None:
     for now_ms in (WINDOW_MS, 2 * WINDOW_MS, 3 * WINDOW_MS):
         windows.turn(now_ms)
     assert counters.count == 40
-    assert windows.span(3 * WINDOW_MS + 10)[1:] == ({"count": 0}, {"value_max": 0})
+    assert windows.span(3 * WINDOW_MS + 10)[1:] == ({"count": 0}, {"value_max": 0}, ())
 
 
 def test_a_reader_does_not_need_the_sender_s_turn() -> None:
     """A sender that sleeps turns no window; what it recorded goes out of date all the same."""
     windows, counters = _made(0)
     _record(counters, 40)
-    assert windows.span(WINDOW_MS + 10)[1:] == ({"count": 40}, {"value_max": 40})
-    assert windows.span(2 * WINDOW_MS + 10)[1:] == ({"count": 0}, {"value_max": 0})
+    assert windows.span(WINDOW_MS + 10)[1:] == ({"count": 40}, {"value_max": 40}, ())
+    assert windows.span(2 * WINDOW_MS + 10)[1:] == ({"count": 0}, {"value_max": 0}, ())
 
 
 @given(STEPS)

@@ -3,7 +3,12 @@ from libc.stdint cimport int32_t, int64_t
 from kprod._core.clock cimport SystemClock
 
 
+cdef enum:
+    LATENCY_BUCKETS = 160
+
+
 cdef class ProducerCounters:
+    cdef int64_t _latencies[LATENCY_BUCKETS]
     cdef public int64_t batches
     cdef public int64_t records
     cdef public int64_t plain_bytes

@@ -12,7 +12,10 @@ class MeasuredBatch(Protocol):
     @property
     def result(self) -> BatchResult: ...
 
+def latency_bound_ms(bucket: int) -> int: ...
+
 class ProducerCounters:
+    def latency_counts(self) -> tuple[int, ...]: ...
     batches: int
     records: int
     plain_bytes: int

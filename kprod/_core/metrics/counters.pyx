@@ -23,8 +23,30 @@ from kprod._core.outcome.batch_result cimport BatchResult
 from kprod._core.clock cimport SystemClock
 
 
+cdef inline int _latency_bucket(int64_t latency_ms) noexcept:
+    """Return the bucket of a latency: exact below 16 ms, then eight for each doubling."""
+    cdef int shift = 0
+    if latency_ms < 16:
+        return <int>max(latency_ms, 0)
+    while (latency_ms >> shift) >= 16:
+        shift += 1
+    return <int>min(8 * shift + (latency_ms >> shift), LATENCY_BUCKETS - 1)
+
+
+def latency_bound_ms(int bucket) -> int:
+    """Return the largest latency in milliseconds that a bucket of latencies counts."""
+    if bucket < 16:
+        return bucket
+    return ((bucket % 8 + 9) << (bucket // 8 - 1)) - 1
+
+
 cdef class ProducerCounters:
     """Counters of the whole producer; times are in the units of the field names."""
+
+    def latency_counts(self) -> tuple:
+        """Return the Produce responses by the bucket of their latency."""
+        cdef int bucket
+        return tuple([self._latencies[bucket] for bucket in range(LATENCY_BUCKETS)])
 
 
 cdef class TopicCounters:
@@ -104,6 +126,7 @@ cdef class Counting:
         cdef NodeCounters node = self._node(node_id)
         whole.answers += 1
         whole.latency_ms += latency_ms
+        whole._latencies[_latency_bucket(latency_ms)] += 1
         whole.throttled_ms += throttle_ms
         whole.latency_ms_max = max(whole.latency_ms_max, latency_ms)
         whole.throttled_ms_max = max(whole.throttled_ms_max, throttle_ms)

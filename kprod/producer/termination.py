@@ -1,0 +1,60 @@
+"""SIGTERM as a regular end of the interpreter, in which producers are closed.
+
+By default SIGTERM ends a process at once: no `with` block is left, nothing registered with atexit
+runs, and records that linger are lost. Supervisors such as Kubernetes, systemd and Docker stop a
+service by it.
+
+The handler raises `SystemExit` and does nothing else. It does not close producers itself, because
+it runs between two instructions of the main thread, maybe in the middle of a `send`: the stack is
+unwound first, and then `kprod.producer.lifetime` closes all producers.
+
+Thread-safety: the main thread.
+Source: Python's `signal` and `atexit`; exit codes of shells (128 + signal).
+"""
+
+import math
+import signal
+from types import FrameType
+from typing import NoReturn
+
+from kprod.producer import lifetime
+
+EXIT_TERMINATED = 143  # 128 + SIGTERM, as shells have it
+
+
+def close_on_sigterm(*, timeout: float | None = None) -> None:
+    """Let SIGTERM end the interpreter in order, so that producers send what they have.
+
+    The process ends with exit code 143. Blocks of `with` are left and functions of atexit run
+    before that, all in the main thread. Not needed where something else handles SIGTERM: gunicorn,
+    uvicorn, Celery and Spark do, and end the interpreter in order.
+
+    Args:
+        timeout: Seconds, at least 0: the longest wait of all producers together for unsent records
+            when the interpreter ends, by SIGTERM or otherwise. None leaves it at 5.
+
+    Raises:
+        RuntimeError: The application has a handler for SIGTERM already, or ignores it; or this is
+            not the main thread. Nothing has happened.
+        ValueError: The timeout is negative or no number.
+    """
+    if timeout is not None and not (0 <= timeout < math.inf):
+        raise ValueError(f"timeout must be 0 or more seconds, got {timeout!r}")
+    before = signal.getsignal(signal.SIGTERM)
+    if before not in {signal.SIG_DFL, _end_interpreter}:
+        raise RuntimeError(
+            f"SIGTERM has a handler already: {before!r}. Let it end the interpreter, for example by"
+            " sys.exit(143): producers are closed then"
+        )
+    try:
+        signal.signal(signal.SIGTERM, _end_interpreter)
+    except ValueError:  # Python's own text, in the application's words
+        text = "close_on_sigterm must be called in the main thread, as signal.signal itself"
+        raise RuntimeError(text) from None
+    if timeout is not None:
+        lifetime.EXIT_FLUSH_S = timeout
+
+
+def _end_interpreter(signal_number: int, frame: FrameType | None) -> NoReturn:
+    del signal_number, frame
+    raise SystemExit(EXIT_TERMINATED)
