@@ -11,7 +11,7 @@ from typing import Self
 CLIENTS = ("kprod", "confluent-kafka", "aiokafka", "kafka-python")
 SAMPLES_MAX = 500_000
 SAMPLES_MIN = 10_000
-SPARSE = 100
+SPARSE = 1_000
 """At full speed one latency of so many is measured: measuring takes more time than sending."""
 
 

@@ -86,8 +86,8 @@ def test_a_file_beyond_reason_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
         (1_000, None, 1),
         (100_000, None, 10),
         (1_000_000, None, 100),
-        (50_000_000, None, 100),
-        (100_000_000, None, 200),
+        (50_000_000, None, 1_000),
+        (1_000_000_000, None, 2_000),
     ],
 )
 def test_how_many_latencies_are_measured(count: int, rate: float | None, every: int) -> None:
