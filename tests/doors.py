@@ -1,6 +1,6 @@
-"""Which doors to the world a module uses: clocks, sockets, threads, chance, hashes of a process.
+"""Which outside inputs a module uses: clocks, sockets, threads, chance, hashes of a process.
 
-A simulation replaces the modules that own the doors, so whatever goes past them differs from run
+A simulation replaces the modules that own these inputs, so any other use differs from run
 to run.
 """
 
@@ -24,14 +24,14 @@ MODULES = frozenset(
         "time",
     }
 )
-"""Whoever imports one of these uses it."""
+"""A module that imports one of these uses it."""
 
 CALLS = frozenset({"os.getrandom", "os.urandom", "uuid.uuid1", "uuid.uuid4"})
-"""Modules of which only these functions are doors."""
+"""Modules of which only these functions are inputs."""
 
 RANDOM_TYPE = "random.Random"  # whose objects come from the environment: as an annotation only
 
-# Of a Cython module: what is imported, and what is used, where no text and no comment stands.
+# Of a Cython module: imports, and uses, outside of texts and comments.
 _TEXT_OR_COMMENT = re.compile(
     r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|#[^\n]*", re.DOTALL
 )
@@ -43,7 +43,7 @@ _C_MODULES = {"posix.time": "time", "libc.time": "time", "cpython.pythread": "th
 
 
 def doors_of(name: str, text: str) -> set[str]:
-    """Name the doors that a module uses.
+    """Name the outside inputs that a module uses.
 
     Args:
         name: Of its file.

@@ -24,7 +24,7 @@ def sets_walked(text: str) -> Iterator[tuple[int, str]]:
         text: The module's source.
 
     Yields:
-        Line, and what is gone through.
+        Line, and the iterated expression.
     """
     tree = ast.parse(text)
     fields = {name for name in _sets_made_in(tree) if "." in name}
@@ -42,7 +42,7 @@ def _functions_of(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunction
 
 
 def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    """Everything in a module or a function, but for what is in the functions inside it."""
+    """Everything in a module or a function, except the functions inside it."""
     for node in ast.iter_child_nodes(scope):
         yield node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -83,7 +83,7 @@ def _is_set(value: ast.expr, names: set[str] | frozenset[str]) -> bool:
 
 
 def _walked_in(scope: ast.AST) -> Iterator[ast.expr]:
-    """What is gone through in turn, unless its order cannot matter."""
+    """The iterated expressions, unless their order cannot matter."""
     orderless = {
         argument
         for node in _own_nodes(scope)

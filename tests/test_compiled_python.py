@@ -61,7 +61,7 @@ def _is_own(target: ast.expr) -> bool:
 
 
 def _assigned(node: ast.ClassDef) -> dict[str, set[str]]:
-    """The names in what is known of each attribute's type, by attribute."""
+    """The names in each attribute's known types, by attribute."""
     found: dict[str, set[str]] = {}
     for function in _functions(node):
         every = [*function.args.args, *function.args.kwonlyargs]

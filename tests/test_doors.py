@@ -21,7 +21,7 @@ OUTSIDE = {
     "kprod/spark/": "tasks of Spark, which has threads and clocks of its own",
 }
 
-# Who may use what, and why that is no way past a simulation.
+# The modules that may use each, and why that is no way past a simulation.
 OWNERS: dict[str, tuple[set[str], str]] = {
     "kprod/_core/clock.pyx": ({"time"}, "the clocks themselves"),
     "kprod/_core/threads.pyx": ({"_thread"}, "what `kprod.threads.use` replaces"),
@@ -56,7 +56,7 @@ OWNERS: dict[str, tuple[set[str], str]] = {
     ),
     "kprod/_core/aio/loop_mailbox.pyx": (
         {"threading"},
-        "what is kept by thread is found by its event loop, also where threads are simulated",
+        "a value kept by thread is found by its event loop, also where threads are simulated",
     ),
     "kprod/guarded_log.py": ({"threading"}, "looks at the locks of the application's logging"),
     "kprod/producer/concurrent_view.py": ({"concurrent"}, "a view for concurrent.futures' users"),
@@ -82,7 +82,7 @@ OWNERS: dict[str, tuple[set[str], str]] = {
 # Where a set may be gone through, and why its order does not show.
 ORDERLESS = {
     ("kprod/cluster/metadata_question.py", "self.topics - answer.topics.keys()"): "all are dropped",
-    ("kprod/cluster/metadata_question.py", "topics"): "what is yielded goes into a set",
+    ("kprod/cluster/metadata_question.py", "topics"): "the yielded names go into a set",
 }
 
 
@@ -104,7 +104,7 @@ def test_doors_are_used_by_their_owners_only() -> None:
     }
 
 
-def test_what_is_outside_is_there() -> None:
+def test_files_outside_are_there() -> None:
     """No exception is left of something that has gone."""
     assert [name for name in OUTSIDE if not (ROOT / name).exists()] == []
 
@@ -179,7 +179,7 @@ def test_a_planted_use_is_found(text: str, door: str) -> None:
 )
 @pytest.mark.parametrize("suffix", [".pyx", ".pxd"])
 def test_a_planted_use_is_found_in_cython(text: str, door: str, suffix: str) -> None:
-    """Also what comes from C."""
+    """Also imports from C."""
     assert doors_of(f"planted{suffix}", text) == {door}
 
 
@@ -195,8 +195,8 @@ def test_a_planted_use_is_found_in_cython(text: str, door: str, suffix: str) -> 
         "x = self.hash(1)",
     ],
 )
-def test_what_is_no_door_is_let_be(text: str) -> None:
-    """Types, ids that are computed, and the doors' own names."""
+def test_other_names_are_let_be(text: str) -> None:
+    """Types, ids that are computed, and the inputs' own names."""
     assert doors_of("innocent.py", text) == set()
 
 
@@ -224,7 +224,7 @@ def test_texts_and_comments_of_cython_are_no_use() -> None:
     ],
 )
 def test_a_planted_walk_is_found(text: str) -> None:
-    """Through what is made as a set, or annotated as one."""
+    """Through names made as a set, or annotated as one."""
     assert len(list(sets_walked(text))) == 1
 
 
@@ -241,5 +241,5 @@ def test_a_planted_walk_is_found(text: str) -> None:
     ],
 )
 def test_a_walk_whose_order_is_known_is_let_be(text: str) -> None:
-    """Sorted, of integers, or into what has no order."""
+    """Sorted, of integers, or into a collection without order."""
     assert list(sets_walked(text)) == []

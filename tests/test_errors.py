@@ -26,11 +26,11 @@ _ALL: list[type[errors.KprodError]] = sorted(set(_classes()), key=_name)
 @pytest.mark.parametrize("error_class", _ALL)
 def test_every_error_survives_pickling(error_class: type[errors.KprodError]) -> None:
     """Class, text and persistence come back from pickle as they were."""
-    error = error_class("what was asked, what there was")
+    error = error_class("the request, the limit")
     error.persistence = errors.Persistence.POSSIBLY_PERSISTED
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is error_class
-    assert str(again) == "what was asked, what there was"
+    assert str(again) == "the request, the limit"
     assert again.persistence is errors.Persistence.POSSIBLY_PERSISTED
     assert again.retriable == error_class.retriable
 
@@ -38,7 +38,7 @@ def test_every_error_survives_pickling(error_class: type[errors.KprodError]) -> 
 @pytest.mark.parametrize("error_class", _ALL)
 def test_a_copy_is_another_error_that_says_the_same(error_class: type[errors.KprodError]) -> None:
     """Class, text, attributes, notes and cause are the original's; changes stay with the copy."""
-    error = error_class("what was asked, what there was")
+    error = error_class("the request, the limit")
     error.persistence = errors.Persistence.NOT_PERSISTED
     error.__cause__ = cause = OSError(104, "reset")
     error.add_note("of the application")
@@ -48,7 +48,7 @@ def test_a_copy_is_another_error_that_says_the_same(error_class: type[errors.Kpr
     copied.add_note("of a caller")
 
     assert type(copied) is error_class
-    assert str(copied) == "what was asked, what there was"
+    assert str(copied) == "the request, the limit"
     assert copied.__cause__ is cause
     assert copied.__notes__ == ["of the application", "of a caller"]
     assert error.__notes__ == ["of the application"]

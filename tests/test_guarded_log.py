@@ -106,7 +106,7 @@ def test_the_main_thread_passes_on_what_a_signal_handler_may_have_raised(
 def test_a_lost_line_is_told_on_stderr(
     logger: GuardedLogger, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In one line, with what was raised."""
+    """In one line, with the error."""
     logger.target.addHandler(_Failing(ValueError("no disk")))
     logger.info("what %s", "happened")
     said = capsys.readouterr().err

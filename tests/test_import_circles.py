@@ -1,4 +1,4 @@
-"""No module of kprod, nor of its benchmarks, needs itself: what imports what has no circle.
+"""No module of kprod, nor of its benchmarks, needs itself: imports have no circle.
 
 import-linter looks at layers, and neither inside them nor into compiled modules. Here every import
 counts: those for types only, those inside functions, and `cimport`.

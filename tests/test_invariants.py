@@ -24,12 +24,12 @@ _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
 def _rows(page: str) -> dict[str, list[tuple[str, str]]]:
-    """Each row's tests, as (file, name), by what stands in its first column."""
+    """Each row's tests, as (file, name), by the text of its first column."""
     rows: dict[str, list[tuple[str, str]]] = {}
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("|") and cells[0] not in {"#", "---", "place"}:
-            assert cells[0] not in rows, f"{cells[0]} stands there twice"
+            assert cells[0] not in rows, f"{cells[0]} is there twice"
             rows[cells[0]] = _TEST.findall(cells[-1])
     return rows
 
@@ -58,7 +58,7 @@ def test_every_row_has_tests_that_exist() -> None:
 
 
 def test_every_promise_and_departure_has_a_row() -> None:
-    """P1 to P10 and 1 to 22, but for what is not built."""
+    """P1 to P10 and 1 to 22, except those that are not built."""
     rows = set(_rows(PAGE.read_text("utf-8")))
     wanted = {f"P{number}" for number in range(1, 11)} | {str(number) for number in range(1, 23)}
     assert wanted - NOT_BUILT <= rows
@@ -66,7 +66,7 @@ def test_every_promise_and_departure_has_a_row() -> None:
 
 
 def _places(page: str) -> dict[str, dict[str, str]]:
-    """The table of application code: what is promised, by place and by column."""
+    """The table of application code: promises by place and by column."""
     lines = page[page.index("## Application code everywhere") :].splitlines()
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if "|" in line]
     head = table[0]

@@ -83,7 +83,7 @@ def test_sdist_holds_what_builds_it(tmp_path: Path, compiled: set[str]) -> None:
     assert {name for name in _tracked() - members if (ROOT / name).exists()} == set()
 
 
-def test_what_is_compiled_is_small(tmp_path: Path, compiled: set[str]) -> None:
+def test_compiled_modules_are_small(tmp_path: Path, compiled: set[str]) -> None:
     """Debug symbols would be four fifths of a wheel, and once were."""
     extensions = [*ROOT.glob(f"kprod/**/*{EXTENSION}")]
     assert len(extensions) >= len(compiled)

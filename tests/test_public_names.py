@@ -82,7 +82,7 @@ def _own_names(subject: object) -> set[str]:
 
 @pytest.mark.parametrize("kind", MEMBERS, ids=lambda kind: kind.__name__)
 def test_a_class_has_documented_names_and_one_more(kind: type) -> None:
-    """What is behind `_kprod` shares no name space with an application's subclass."""
+    """The object behind `_kprod` shares no name space with an application's subclass."""
     assert _own_names(kind) == MEMBERS[kind]
 
 

@@ -74,7 +74,7 @@ def _packed(place: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_wheel_packed_twice_is_the_same(tmp_path: Path) -> None:
-    """Elsewhere and later; `make wheel` also compiles twice. And what is in it is checked."""
+    """Elsewhere and later; `make wheel` also compiles twice. And its contents are checked."""
     first, second = _packed(tmp_path / "first"), _packed(tmp_path / "second")
     assert first.read_bytes() == second.read_bytes()
     _said(BIN / "twine", "check", "--strict", first)
@@ -97,7 +97,7 @@ def test_a_wheel_packed_twice_is_the_same(tmp_path: Path) -> None:
     assert [name for name in names if name.endswith((".c", ".pyx"))] == []
 
 
-def test_the_bill_is_valid_and_names_what_is_inside() -> None:
+def test_the_bill_is_valid_and_names_its_parts() -> None:
     """By CycloneDX's own schema; kprod's version and the compiler's, as the build pins it."""
     text = bill_of_materials(ROOT, "1.2.3")
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None

@@ -63,7 +63,7 @@ def test_every_room_is_known() -> None:
     assert rooms == LOOKS_DOWN_TO.keys()
 
 
-def test_a_name_stands_for_one_module() -> None:
+def test_a_name_belongs_to_one_module() -> None:
     """No basename is used for two nouns."""
     modules = defaultdict(set)
     for path in PACKAGE.rglob("*.p[xy]*"):

@@ -233,7 +233,7 @@ def test_no_file_is_a_drawer_for_everything() -> None:
     assert not found, "\n" + "\n".join(found)
 
 
-def test_names_say_what_is_meant() -> None:
+def test_names_say_their_meaning() -> None:
     """No name of our own holds a word that could mean anything."""
     found = []
     for name in sources(".py", under="kprod/"):

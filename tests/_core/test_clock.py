@@ -20,7 +20,7 @@ def test_it_moves_by_nanoseconds() -> None:
 
 
 def test_milliseconds_and_nanoseconds_add_up() -> None:
-    """What is below a millisecond is not lost when whole ones pass in between."""
+    """Fractions of a millisecond are not lost when whole ones pass in between."""
     clock = ManualClock(now_ms=0, timestamp_ms=0)
 
     clock.advance_ns(MS_NS // 2)

@@ -22,7 +22,7 @@ def _batch() -> ProducerBatch:
     return ProducerBatch(queue, ChunkChain(pool, [chunk]), 1 << 20, 77)
 
 
-def test_what_is_untracked_is_passed_over() -> None:
+def test_untracked_objects_are_passed_over() -> None:
     """Once is as good as twice; what the collector never walks is left as it is."""
     untracked: list[object] = []
     for thing in (untracked, untracked, 7, "text"):
@@ -67,7 +67,7 @@ def test_collecting_is_paused_until_the_last_resumes() -> None:
     assert gc.isenabled()
 
 
-def test_who_collects_nothing_still_does_not() -> None:
+def test_a_disabled_collector_stays_disabled() -> None:
     """The application may have switched it off."""
     gc.disable()
     try:

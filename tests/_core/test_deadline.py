@@ -1,4 +1,4 @@
-"""A caller's timeout from the call to its end: bounds, what is left, no end at all."""
+"""A caller's timeout from the call to its end: bounds, the time left, no end at all."""
 
 import math
 
@@ -9,7 +9,7 @@ from kprod.clock import Deadline, ManualClock, wait_by
 DECADES_S = 1e9
 
 
-def test_what_is_left_follows_the_clock() -> None:
+def test_the_time_left_follows_the_clock() -> None:
     """The seconds left shrink with time, and end at 0."""
     clock = ManualClock()
     deadline = Deadline(2.5, clock)
@@ -46,7 +46,7 @@ def test_without_a_timeout_it_never_ends() -> None:
     ],
 )
 def test_a_timeout_is_bounded(timeout: float, left_s: float) -> None:
-    """What is below 0 is over at once; what is beyond 30 years is not told from them."""
+    """A timeout below 0 is over at once; one beyond 30 years counts as 30."""
     deadline = Deadline(timeout, ManualClock())
 
     assert deadline.wait_s() == left_s

@@ -36,7 +36,7 @@ def _producer(cluster: EmbeddedCluster, **settings: object) -> AsyncProducer:
     return AsyncProducer({"bootstrap.servers": cluster.bootstrap_servers, **settings})
 
 
-def test_what_is_awaited_is_in_the_log(run: Run[RecordMetadata], cluster: EmbeddedCluster) -> None:
+def test_awaited_records_are_in_the_log(run: Run[RecordMetadata], cluster: EmbeddedCluster) -> None:
     """`send` gives a delivery, and the delivery where the record is."""
 
     async def deliver() -> RecordMetadata:
@@ -144,7 +144,7 @@ def test_bad_input_is_refused_and_nothing_is_sent(run: Run[None], cluster: Embed
     assert not any(cluster.records("orders").values())
 
 
-def test_a_topic_is_awaited_and_the_loop_goes_on(run: Run[None], cluster: EmbeddedCluster) -> None:
+def test_a_topic_is_awaited_and_the_loop_runs(run: Run[None], cluster: EmbeddedCluster) -> None:
     """A hundred tasks send to a topic that is made only then, by a task of the same loop."""
 
     async def deliver() -> None:
@@ -160,7 +160,7 @@ def test_a_topic_is_awaited_and_the_loop_goes_on(run: Run[None], cluster: Embedd
 
 
 def test_a_topic_that_does_not_come_is_an_error(run: Run[None], cluster: EmbeddedCluster) -> None:
-    """Within `max_block_ms`, with the broker's reason; who is cancelled before leaves no trace."""
+    """Within `max_block_ms`, with the broker's reason; a task cancelled before leaves no trace."""
 
     async def deliver() -> None:
         async with _producer(cluster, max_block_ms=100, retry_backoff_ms=5) as producer:
@@ -239,7 +239,7 @@ def test_flush_cuts_linger_and_close_ends(run: Run[None], cluster: EmbeddedClust
 
 
 def test_purged_records_fail(run: Run[None], cluster: EmbeddedCluster) -> None:
-    """What was not sent yet is dropped, and those who await it are told."""
+    """Unsent records are dropped, and tasks that await them are told."""
 
     async def deliver() -> None:
         async with _producer(cluster, linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
@@ -256,7 +256,7 @@ def test_purged_records_fail(run: Run[None], cluster: EmbeddedCluster) -> None:
 
 
 def test_an_engine_is_shared_by_loops_and_threads(cluster: EmbeddedCluster) -> None:
-    """Three loops in threads of their own, two plain threads; a guest closes nothing."""
+    """Three loops in threads of their own, two plain threads; another loop closes nothing."""
 
     async def deliver(thread: int) -> None:
         async with AsyncProducer(engine=engine) as producer:

@@ -77,7 +77,7 @@ def test_wait(run: Run[Any], return_when: str, timeout: float | None, *, fails: 
     run(deliver())
 
 
-def test_wait_with_a_timeout_gives_back_what_is_pending(run: Run[Any]) -> None:
+def test_wait_with_a_timeout_returns_pending_futures(run: Run[Any]) -> None:
     """The deliveries continue, nothing of the wait stays with them, and another wait finds them."""
 
     async def deliver() -> None:
@@ -95,7 +95,7 @@ def test_wait_with_a_timeout_gives_back_what_is_pending(run: Run[Any]) -> None:
     run(deliver())
 
 
-def test_wait_for_what_is_settled(run: Run[Any]) -> None:
+def test_wait_for_settled_records(run: Run[Any]) -> None:
     """Before the wait begins; it returns all the same."""
 
     async def deliver() -> None:
@@ -307,7 +307,7 @@ def test_a_callback_is_taken_back_where_it_was_added(run: Run[Any]) -> None:
     assert deliveries[0].remove_done_callback(second) == 0
 
 
-def test_waits_in_a_loop_that_stands_still_do_not_need_it(run: Run[Any]) -> None:
+def test_waits_of_a_stopped_loop_do_not_need_it(run: Run[Any]) -> None:
     """`as_completed` and a view hear of the record from the thread that settles it."""
 
     async def deliver() -> None:
@@ -322,7 +322,7 @@ def test_waits_in_a_loop_that_stands_still_do_not_need_it(run: Run[Any]) -> None
     run(deliver())
 
 
-def test_what_is_taken_back_is_let_go(run: Run[Any]) -> None:
+def test_purged_records_are_released(run: Run[Any]) -> None:
     """A callback that waited is kept by nobody afterwards, though its record continues."""
 
     class Called:

@@ -53,7 +53,7 @@ def test_many_records_and_a_table_are_sent(run: Run[None], cluster: EmbeddedClus
 
 
 def test_a_cancelled_bulk_send_stops(run: Run[None], cluster: EmbeddedCluster) -> None:
-    """Of an endless generator; what was accepted is sent, and nothing comes after."""
+    """Of an endless generator; accepted records are sent, and nothing comes after."""
     started = threading.Event()
 
     def values() -> Iterator[bytes]:
@@ -77,8 +77,8 @@ def test_a_cancelled_bulk_send_stops(run: Run[None], cluster: EmbeddedCluster) -
     assert any(cluster.records("orders").values())
 
 
-def test_what_is_refused_is_raised_in_the_task(run: Run[None]) -> None:
-    """A wrong argument, no room, no producer; with the receipt of what was accepted."""
+def test_a_rejection_is_raised_in_the_task(run: Run[None]) -> None:
+    """A wrong argument, no room, no producer; with the receipt of the accepted records."""
 
     async def deliver() -> None:
         bench = Bench((0, 0, 0), buffer_memory=32_768, max_block_ms=10)

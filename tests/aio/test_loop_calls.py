@@ -50,7 +50,7 @@ def test_an_interrupted_call_wakes_its_loop_all_the_same() -> None:
         assert runner.run(wait())
 
 
-def test_an_interrupted_call_lets_the_others_in_line_go_on() -> None:
+def test_an_interrupted_call_lets_waiting_ones_continue() -> None:
     """Closing wakes an event loop and threads; Ctrl-C in the first leaves nobody asleep."""
     with asyncio.Runner(loop_factory=_Interrupted) as runner:
 

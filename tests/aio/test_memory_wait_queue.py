@@ -1,4 +1,4 @@
-"""A full buffer: who waits for room, in which order, and what becomes of who gives up."""
+"""A full buffer: which tasks wait for room, in which order, and those that give up."""
 
 import asyncio
 import random
@@ -91,7 +91,7 @@ def test_one_chunk_lets_many_small_records_in(run: Run[None]) -> None:
     run(deliver())
 
 
-def test_who_is_cancelled_sends_nothing_and_holds_up_nobody(run: Run[None]) -> None:
+def test_a_cancelled_task_sends_nothing_and_delays_no_other(run: Run[None]) -> None:
     """The first, one in the middle and the last give up; the others keep their order."""
 
     async def deliver() -> None:
@@ -120,7 +120,7 @@ def test_who_is_cancelled_sends_nothing_and_holds_up_nobody(run: Run[None]) -> N
 
 
 def test_the_place_in_the_pools_line_is_the_loops(run: Run[None]) -> None:
-    """Its first gives up: whoever came to the pool's line later still comes later."""
+    """Its first gives up: later waiters in the pool's queue still come later."""
 
     async def deliver() -> None:
         bench, producer = _full()
@@ -208,7 +208,7 @@ def test_a_loop_that_is_closed_leaves_no_memory_behind() -> None:
 
 
 def _standing_still(bench: Bench, producer: AsyncProducer, last_turn: Callable[[], object]) -> Any:
-    """A loop that stops in the very turn in which something is done, with one who waits in it."""
+    """A loop that stops in the very turn in which a record is done, with a waiting task."""
     loop = asyncio.new_event_loop()
     task = loop.create_task(producer.send(TOPIC, 2 * VALUE, partition=2))
 
@@ -230,7 +230,7 @@ def _goes_on(bench: Bench, loop: asyncio.AbstractEventLoop, task: asyncio.Task[A
     loop.close()
 
 
-def test_a_loop_that_stands_still_is_passed_over() -> None:
+def test_a_stopped_loop_is_passed_over() -> None:
     """Memory comes when it is not running: the next in the pool's line has it."""
     bench, producer = _full()
     loop, task = _standing_still(bench, producer, lambda: None)
@@ -255,7 +255,7 @@ def test_a_loop_that_stopped_before_it_took_its_memory_loses_it_to_others() -> N
 
 
 @pytest.mark.parametrize("who", ["thread", "loop"])
-def test_who_waits_already_looks_again_whether_a_loop_has_stopped(
+def test_a_waiting_thread_checks_again_whether_a_loop_has_stopped(
     who: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every second, while nothing comes: what keeps the memory stopped only after that."""
@@ -292,7 +292,7 @@ def test_who_waits_already_looks_again_whether_a_loop_has_stopped(
 
 @pytest.mark.slow
 def test_fifty_thousand_tasks_at_a_full_buffer_some_of_them_cancelled(run: Run[set[int]]) -> None:
-    """Nothing lost, nothing stuck: who is not cancelled is answered, who is sent all or nothing."""
+    """Nothing lost, nothing stuck: every task that is not cancelled gets a result."""
     count = 50_000
     source = random.Random(11)
     accepted: set[int] = set()

@@ -63,10 +63,10 @@ def test_the_file_holds_every_ratio() -> None:
     assert (rate["verdict"], written["seed"]) == ("SLOWER", 3)
 
 
-def test_what_is_neither_a_tree_nor_a_commit_is_refused(
+def test_neither_a_tree_nor_a_commit_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The exit code is that of a failed run, and the text names what was given."""
+    """The exit code is that of a failed run, and the text names the argument."""
     assert main(["--old", str(tmp_path / "nowhere")]) == EXIT_FAILED
     assert "nowhere" in capsys.readouterr().out
 
@@ -119,7 +119,7 @@ def test_only_what_differs_is_left_to_be_built(tmp_path: Path) -> None:
     assert any(name.startswith(BUILD_DIRECTORY) for name in cow.outputs)
 
 
-def test_what_is_stale_is_not_taken_over(tmp_path: Path) -> None:
+def test_stale_modules_are_not_taken_over(tmp_path: Path) -> None:
     """An edited source has no build that could be right."""
     here, there = _built(_tree(tmp_path / "here")), _tree(tmp_path / "there")
     os.utime(here / "kprod/cow.py", (BUILT_S + 1, BUILT_S + 1))

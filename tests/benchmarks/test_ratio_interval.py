@@ -1,4 +1,4 @@
-"""The interval of a median, and the orders within pairs, against what is known of both."""
+"""The interval of a median, and the orders within pairs, against known values of both."""
 
 import itertools
 import math

@@ -93,7 +93,7 @@ class MemoryNetwork:
     def watch(
         self, source: Stream | Listener, watcher: Watcher, *, readable: bool, writable: bool
     ) -> None:
-        """Keep what is wanted."""
+        """Keep the interest."""
         if readable or writable:
             self._watched[source] = (watcher, readable, writable)
         else:

@@ -41,7 +41,7 @@ def test_it_starts_and_leaves_nothing_behind() -> None:
 
 
 def test_calls_from_many_threads_reach_the_one() -> None:
-    """Each gets its own result, and what is raised is raised where it was asked."""
+    """Each gets its own result, and an error is raised in the calling thread."""
     names = [f"topic-{index}" for index in range(40)]
     with EmbeddedCluster(brokers=1) as cluster:
         threads = [threading.Thread(target=cluster.create_topic, args=(it, 2)) for it in names]

@@ -48,7 +48,7 @@ ALLOWED_BYTES = {
 
 @pytest.mark.parametrize("name", hostile.CLIENTS)
 def test_memory_is_bounded_and_others_are_served(name: str) -> None:
-    """At most twice what was received, and what the settings allow."""
+    """At most twice the bytes received, and the settings' limits."""
     child = subprocess.run(
         [sys.executable, "-m", "tests.broker.hostile", name],
         capture_output=True,
@@ -132,7 +132,7 @@ def test_a_long_request_is_handled_in_slices(
     assert first_answered(*make()) == "honest"
 
 
-def test_who_pipelines_and_never_reads_stops_nobody() -> None:
+def test_a_client_that_pipelines_and_never_reads_stops_no_other() -> None:
     """Its requests are taken a few at a time, and none once its responses pile up."""
     world, client, frames = questions()
     honest = world.client()
@@ -187,7 +187,7 @@ def test_deleting_many_topics_costs_each_of_them_once() -> None:
 
 
 def test_wrappers_that_unpack_to_many_times_their_size_are_too_large() -> None:
-    """The limit of a message bounds what is in it as well."""
+    """The limit of a message bounds its decompressed records as well."""
     world = World(config=EmbeddedConfig(message_max_bytes=10_000))
     records = write_message_set([(0, 1, None, bytes(_MIB))], magic=1, codec=Codec.GZIP)
     assert len(records) < 10_000

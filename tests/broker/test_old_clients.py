@@ -57,7 +57,7 @@ def test_kafka_python_of_an_old_api_writes_and_reads(
     magic: int,
     codec: str | None,
 ) -> None:
-    """What is written in the old format is kept in the new one and read back in the old."""
+    """Messages of the old format are kept in the new one and read back in the old."""
     topic = f"old-{'.'.join(map(str, version))}-{codec}"
     cluster.create_topic(topic, 1)
     asked: list[bytes] = []

@@ -1,4 +1,4 @@
-"""A cluster with a directory: what was there is there after a close, and after a kill."""
+"""A cluster with a directory: its records are there after a close, and after a kill."""
 
 import uuid
 from pathlib import Path

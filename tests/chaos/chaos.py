@@ -9,7 +9,7 @@ A patient producer outlives every outage, and all it sends is acknowledged. An i
 delivery timeout below an outage: until the dead broker's session is over nothing that it led, and
 nothing that waits for it as a replica, is acknowledged. Then sends fail, and each failure must say
 truly whether its record may be in the log. For that one every other victim is frozen, not killed:
-its connections stay open, and what was written to it may be served when it wakes.
+its connections stay open, and requests written to it may be served when it wakes.
 
 Thread-safety: one `Chaos` a thread; it has a sending thread of its own.
 """

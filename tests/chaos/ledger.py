@@ -1,4 +1,4 @@
-"""What was sent, what the producer said became of it, and what the log says.
+"""The records sent, their outcomes as the producer told them, and the log.
 
 Each record carries its number within its partition. The ledger keeps one integer for each, so that
 millions fit; callbacks write it.
@@ -66,7 +66,7 @@ class Ledger:
     """One entry for each record."""
 
     def __init__(self, partition_count: int) -> None:
-        """Begin empty."""
+        """Start empty."""
         self.entries = [array("q") for _ in range(partition_count)]
         self.resolved_twice = 0
         self.reasons: Counter[str] = Counter()  # of failures

@@ -74,7 +74,7 @@ def check_history(
         promises: Of all producers; None for the default settings.
 
     Yields:
-        What is wrong.
+        The findings.
     """
     promises = promises or Promises()
     found: dict[Record, tuple[int, int]] = {}
@@ -120,7 +120,7 @@ def check_log(
         partition: The log's; −1 where all records are known to have gone to it.
 
     Yields:
-        What is wrong.
+        The findings.
     """
     found: dict[Record, int] = {}
     last_offset = -1
@@ -155,7 +155,7 @@ def check_order(log: Log, fates: Fates) -> Iterator[Finding]:
         fates: Of every record.
 
     Yields:
-        What is wrong.
+        The findings.
     """
     newest: dict[int, tuple[int, Record]] = {}
     for offset, record in log:
@@ -170,14 +170,14 @@ def check_order(log: Log, fates: Fates) -> Iterator[Finding]:
 
 
 def check_real_time(log: Sequence[tuple[int, Record]], fates: Fates) -> Iterator[Finding]:
-    """See that what was acknowledged before another send began stands before that record.
+    """See that a record acknowledged before another send began is before that record.
 
     Args:
         log: One partition's, in its order.
         fates: Of every record, with times.
 
     Yields:
-        What is wrong.
+        The findings.
     """
     earliest, first = NEVER, None
     for offset, record in reversed(log):
@@ -185,7 +185,7 @@ def check_real_time(log: Sequence[tuple[int, Record]], fates: Fates) -> Iterator
         if fate is None:
             continue
         if earliest < fate.invoked:
-            text = f"{record!r} at {offset}, sent at {fate.invoked}, stands before {first!r}"
+            text = f"{record!r} at {offset}, sent at {fate.invoked}, is before {first!r}"
             yield Finding(Anomaly.STALE, f"{text}, which was acknowledged at {earliest}")
         if fate.outcome == offset and fate.settled < earliest:
             earliest, first = fate.settled, record

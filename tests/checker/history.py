@@ -51,7 +51,7 @@ class Fate:
     """What became of one record.
 
     Attributes:
-        caller: Who sent it; the records of one caller keep their order.
+        caller: The caller that sent it; the records of one caller keep their order.
         order: Among the records of its caller.
         invoked: When its send began.
         settled: When it was settled; `NEVER` for not at all.

@@ -1,4 +1,4 @@
-"""The checker finds what is wrong with twelve histories, and nothing with sound ones."""
+"""The checker finds the faults of twelve histories, and nothing with sound ones."""
 
 from collections.abc import Sequence
 
@@ -75,7 +75,7 @@ WRONG: dict[str, tuple[Events, Sequence[Logged], Anomaly]] = {
         [Logged(0, 0, 1), Logged(0, 1, 0)],
         Anomaly.UNORDERED,
     ),
-    "a record stands before another's that was acknowledged before its send": (
+    "a record is before another's that was acknowledged before its send": (
         [Invoke(0, 0, 0), Settle(5, 0, 0, 1), Invoke(9, 1, 1), Settle(20, 1, 0, 0)],
         [Logged(0, 0, 1), Logged(0, 1, 0)],
         Anomaly.STALE,

@@ -19,7 +19,7 @@ def run(*arguments: str, stdin: bytes | None = None) -> Result:
 
     Args:
         arguments: As typed behind `kprod`.
-        stdin: What stands on standard input.
+        stdin: The text on standard input.
 
     Returns:
         Exit code and both outputs.

@@ -140,7 +140,7 @@ def test_shell_completion() -> None:
 def test_a_mistake_gets_a_hint(
     arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What was meant, or where to read on."""
+    """The nearest command, or where to read on."""
     assert cli.run(arguments) == cli.EXIT_USAGE
     assert hint in capsys.readouterr().err
 

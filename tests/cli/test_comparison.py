@@ -1,4 +1,4 @@
-"""The comparison notices every way in which a log can differ from what was sent."""
+"""The comparison notices every way in which a log can differ from the records sent."""
 
 from collections.abc import Sequence
 

@@ -25,7 +25,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
         yield running
 
 
-def test_what_is_sent_is_read_back(cluster: EmbeddedCluster) -> None:
+def test_sent_records_are_read_back(cluster: EmbeddedCluster) -> None:
     """A topic is made, every record sent, acknowledged, read back and found equal."""
     create_topic(cluster.bootstrap_servers, "there-and-back", 6)
     sending, futures = demo.send_all(cluster.bootstrap_servers, "there-and-back", FLIGHTS, _ignore)
@@ -59,7 +59,7 @@ def test_a_topic_that_exists_is_not_made_again(cluster: EmbeddedCluster) -> None
     assert cluster.describe("taken", 1).log_end_offset == 0
 
 
-def test_the_command_ends_by_what_was_verified(
+def test_the_exit_code_follows_the_verification(
     cluster: EmbeddedCluster,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -93,7 +93,7 @@ def test_verify_counts_a_cut_off_end(segment: Path) -> None:
 
 
 def test_a_log_that_cannot_be_followed(segment: Path) -> None:
-    """What is no log ends with 1, after the entries before."""
+    """A file that is no log ends with 1, after the entries before."""
     segment.write_bytes(BATCH + b"\xff" * 100)
     result = run(str(segment))
     assert result.exit_code == 1
@@ -128,7 +128,7 @@ def test_windows_smaller_than_an_entry(segment: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_long_file_has_a_progress_bar(segment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On standard error, where that is a terminal; what is printed stays as it is."""
+    """On standard error, where that is a terminal; the printed text stays as it is."""
     expected = run("--deep", str(segment))
     assert not expected.stderr
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes any stream for a terminal

@@ -1,4 +1,4 @@
-"""Rows of the table as JSON: numbers stay numbers, what is absent is null."""
+"""Rows of the table as JSON: numbers stay numbers, absent fields are null."""
 
 import importlib.metadata
 import itertools

@@ -19,7 +19,7 @@ RECORDS = st.builds(
 
 
 @given(record=RECORDS, partition=st.integers(0, 2**31 - 1))
-def test_what_was_written_is_read_back(record: Record, partition: int) -> None:
+def test_written_records_are_read_back(record: Record, partition: int) -> None:
     """Every byte of key, value and headers; and a line stays one line."""
     line = format_json_line("orders", partition, record)
     assert line.isprintable() or not any(ord(it) < 0x20 or 0x7F <= ord(it) <= 0x9F for it in line)
@@ -86,7 +86,7 @@ def test_a_terminal_is_not_controlled() -> None:
         (b'{"value": "", "topic": 1}', "has 1 as 'topic'; write a string"),
     ],
 )
-def test_what_is_wrong_is_named(line: bytes, text: str) -> None:
+def test_the_fault_is_named(line: bytes, text: str) -> None:
     """One error for all of it, short whatever the line has."""
     with pytest.raises(ValueError, match=re.escape(text)) as caught:
         parse_json_line(line)

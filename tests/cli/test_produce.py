@@ -16,7 +16,7 @@ Outcome = KprodError | BaseException | None
 
 
 class Sent(NamedTuple):
-    """What was handed over."""
+    """The records handed over."""
 
     topic: str
     key: bytes | None
@@ -72,7 +72,7 @@ class KeepingProducer:
         return self._deliver()
 
     def close(self, timeout: float | None = None) -> int:
-        """Deliver what is left."""
+        """Deliver the rest."""
         self.closings.append(timeout)
         return self._deliver()
 
@@ -164,7 +164,7 @@ def interrupted(*lines: bytes) -> Iterator[bytes]:
 
 
 def test_ctrl_c_flushes_and_reports(capsys: pytest.CaptureFixture[str]) -> None:
-    """What was handed over is delivered, within the limit."""
+    """Records handed over are delivered, within the limit."""
     keeping = KeepingProducer()
     assert produce(keeping, interrupted(b"a", b"b")) == 130
     assert (keeping.flushes, keeping.closings) == ([3], [0])
@@ -195,7 +195,7 @@ def test_sigterm_flushes_too() -> None:
 
 
 def test_ctrl_c_in_the_last_flush_flushes_again_within_the_limit() -> None:
-    """The lines have ended; what is on its way still gets its time."""
+    """The lines have ended; records on their way still get their time."""
     keeping = KeepingProducer()
     keeping.flush_error = KeyboardInterrupt()
     assert produce(keeping, [b"a"]) == 130

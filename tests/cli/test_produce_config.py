@@ -21,7 +21,7 @@ def write(path: Path, cluster: EmbeddedCluster, more: dict[str, str]) -> str:
 
 @pytest.mark.parametrize("name", ["client.properties", "client.toml"])
 def test_a_login_from_a_file(name: str, tmp_path: Path) -> None:
-    """Brokers and password come from it, and what is typed wins over it."""
+    """Brokers and password come from it, and typed options win over it."""
     with EmbeddedCluster(1, {"orders": 1}, security=SECURITY) as cluster:
         path = write(tmp_path / name, cluster, {"compression_type": "gzip"})
         result = running.run("produce", "-F", path, "-t", "orders", "-z", "lz4", stdin=b"a\nb\n")

@@ -34,7 +34,7 @@ def _whole() -> Comparison:
     return comparison
 
 
-def test_the_report_ends_with_what_was_verified() -> None:
+def test_the_report_ends_with_the_verification() -> None:
     """Rate, batches, latency and partitions, then the line that matters."""
     sending = Sending(
         record_count=1, bytes_count=7, elapsed_ns=500_000_000, latencies_ns=[2_000_000, 9_000_000]
@@ -49,7 +49,7 @@ def test_the_report_ends_with_what_was_verified() -> None:
     assert lines[-1] == "verified: 1 of 1"
 
 
-def test_the_report_names_what_is_wrong() -> None:
+def test_the_report_names_the_fault() -> None:
     """Failures and differences are counted; nothing sent is no division by nothing."""
     comparison = Comparison([(b"UA", b"value")])
     comparison.acknowledge(0, RecordMetadata("flights", 0, 0, 0, 2, 5))

@@ -1,4 +1,4 @@
-"""Two pictures of a cluster, and what is said of their difference."""
+"""Two snapshots of a cluster, and the report of their difference."""
 
 from types import MappingProxyType
 
@@ -25,7 +25,7 @@ def test_partitions_are_gathered_by_where_they_went() -> None:
     ]
 
 
-def test_what_is_in_one_picture_only_has_not_changed() -> None:
+def test_a_partition_in_one_snapshot_only_has_not_changed() -> None:
     """New and forgotten topics, new partitions."""
     before = _metadata_generation(orders=(1,), forgotten=(1,))
     after = _metadata_generation(orders=(1, 2), new=(2,))

@@ -137,7 +137,7 @@ def test_a_topic_added_while_a_question_is_out_is_next() -> None:
 
 
 def test_a_wish_made_while_a_question_is_out_is_kept() -> None:
-    """What was found wrong after the question left may not be in its response."""
+    """A fault found after the request left may not be in its response."""
     metadata = known("orders")
     metadata.request_update()
     asked(metadata, NOW_MS + BACKOFF_MAX_MS)
@@ -261,7 +261,7 @@ def test_an_answer_without_brokers_is_a_failure() -> None:
 
 
 def test_an_idle_topic_is_forgotten() -> None:
-    """What is not sent to for `metadata_max_idle_ms` is no longer asked about."""
+    """A topic that is not sent to for `metadata_max_idle_ms` is no longer asked about."""
     metadata = known("orders", "clicks")
     metadata.add_topic("clicks", NOW_MS + MAX_IDLE_MS - 1)
     metadata.request_update()
@@ -372,7 +372,7 @@ def test_wait_returns_at_once_when_there_is_news() -> None:
 def test_an_answer_that_comes_while_a_thread_begins_to_wait_ends_its_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It has woken those who waited already; this thread must find it by itself."""
+    """It has woken the waiting threads already; this thread must find it by itself."""
     metadata = make()
     add = MetadataWaiters.add
 

@@ -1,4 +1,4 @@
-"""What a Metadata response may say, and what is refused."""
+"""What a Metadata response may say, and which ones are rejected."""
 
 import random
 from typing import Any

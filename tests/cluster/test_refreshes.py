@@ -65,7 +65,7 @@ def test_threads_may_post_in_another_order_than_they_drew_numbers() -> None:
     assert all(refreshes.is_done("orders", number) for number in numbers)
 
 
-def test_what_is_kept_grows_with_topics_only() -> None:
+def test_memory_grows_with_topics_only() -> None:
     """Also while no question is answered."""
     refreshes = Refreshes()
     for _ in range(1_000):

@@ -32,7 +32,7 @@ def cluster(*topics: TopicSnapshot, nodes: tuple[int, ...] = (1, 2, 3)) -> Clust
 
 
 def test_lookups() -> None:
-    """Leader, epoch, count and id of what is known."""
+    """Leader, epoch, count and id of known topics."""
     snapshot = cluster(topic((1, 4), (2, 6), topic_id=5))
 
     assert snapshot.leader_of("orders", 1) == Node(2, "host-2", 9002)
@@ -43,7 +43,7 @@ def test_lookups() -> None:
 
 
 @pytest.mark.parametrize(("name", "partition"), [("other", 0), ("orders", -1), ("orders", 2)])
-def test_lookups_of_what_is_unknown(name: str, partition: int) -> None:
+def test_lookups_of_unknown_names(name: str, partition: int) -> None:
     """None, −1 or a zero id, never an exception and never another partition."""
     snapshot = cluster(topic((1, 4), (2, 6)))
 
@@ -67,7 +67,7 @@ def test_an_older_epoch_does_not_win() -> None:
     assert newer.leader_epochs == (6, 5, -1)
 
 
-def test_a_topic_made_anew_begins_with_low_epochs() -> None:
+def test_a_topic_made_again_begins_with_low_epochs() -> None:
     """Another topic id means another topic under the same name."""
     older = topic((1, 50), topic_id=1)
 

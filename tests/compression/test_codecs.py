@@ -42,7 +42,7 @@ payloads = st.one_of(
 @pytest.mark.parametrize(("codec", "magic"), FORMATS)
 @given(payload=payloads)
 def test_round_trip_and_reference(codec: Codec, magic: int, payload: bytes) -> None:
-    """What was compressed reads back, the reference reads it too, and writes what we read."""
+    """Compressed bytes read back, the reference reads them too, and writes bytes that we read."""
     ours = bytes(compress(codec, payload, magic=magic))
     assert decompress(codec, ours, magic=magic) == payload
     assert oracle.decompress(codec, ours, magic) == payload

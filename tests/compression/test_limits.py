@@ -1,4 +1,4 @@
-"""The bound on output and who counts."""
+"""The bound on output and its counters."""
 
 import pytest
 

@@ -2,7 +2,7 @@
 
 librdkafka prints its table of properties to a C stream; the other two have theirs in Python.
 
-Thread-safety: functions of what is installed.
+Thread-safety: functions of the installed packages.
 Source: rd_kafka_conf_properties_show (librdkafka 2.16); open_memstream(3).
 """
 

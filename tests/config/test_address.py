@@ -1,4 +1,4 @@
-"""Addresses of brokers: the forms that are accepted, and what is said about the others."""
+"""Addresses of brokers: the forms that are accepted, and the texts about the others."""
 
 import pytest
 from hypothesis import given
@@ -66,7 +66,7 @@ def test_refused_forms(written: object, says: str) -> None:
 
 @given(st.text())
 def test_any_text_is_accepted_or_refused_with_a_value_error(text: str) -> None:
-    """Nothing but a `ValueError` comes of a text, and what is accepted reads the same again."""
+    """Nothing but a `ValueError` comes of a text, and an accepted one reads the same again."""
     try:
         addresses = parse_addresses(text)
     except ValueError:

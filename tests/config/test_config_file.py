@@ -1,4 +1,4 @@
-"""Files of settings: Java's form with its escapes, TOML, and what is malformed."""
+"""Files of settings: Java's form with its escapes, TOML, and malformed files."""
 
 from pathlib import Path
 
@@ -88,8 +88,10 @@ def test_malformed_toml_is_refused(tmp_path: Path) -> None:
     ("content", "text"),
     [(b"\xff", "UTF-8"), (b"#" * (FILE_BYTES_MAX + 1), "more than"), (None, "cannot be read")],
 )
-def test_what_is_no_text_is_refused(content: bytes | None, text: str, tmp_path: Path) -> None:
-    """And what is too long, and what is not there."""
+def test_a_value_that_is_no_text_is_rejected(
+    content: bytes | None, text: str, tmp_path: Path
+) -> None:
+    """And files that are too long or missing."""
     path = tmp_path / "client.properties"
     if content is not None:
         path.write_bytes(content)

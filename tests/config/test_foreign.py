@@ -60,6 +60,6 @@ def test_another_name_is_refused_and_kprods_is_given(foreign: str, separator: st
         ("auto.offset.reset", "belongs to a consumer"),
     ],
 )
-def test_what_has_no_equal_is_explained(written: str, advice: str) -> None:
+def test_a_setting_without_an_equal_is_explained(written: str, advice: str) -> None:
     """With the way that kprod has instead."""
     assert advice in (advice_for(written) or "")

@@ -1,4 +1,4 @@
-"""Java's form of a login: what is taken, and what is refused unseen."""
+"""Java's form of a login: accepted texts, and those rejected unseen."""
 
 import pytest
 from hypothesis import given
@@ -67,7 +67,7 @@ def test_any_name_and_password(username: str, password: str) -> None:
         ),
     ],
 )
-def test_what_is_refused(text: str, why: str) -> None:
+def test_rejected_values(text: str, why: str) -> None:
     """The text says why, and shows no value."""
     with pytest.raises(ConfigError, match=why) as caught:
         login_of(text)

@@ -85,7 +85,7 @@ def test_numbers_may_be_texts(written: object, expected: int) -> None:
 @pytest.mark.parametrize(
     "written", [True, 5.0, "5.0", "0x5", "", "-", "\u0665", None, b"5", "9" * 5_000, [5]]
 )
-def test_what_is_no_whole_number_is_refused(written: object) -> None:
+def test_a_value_that_is_no_whole_number_is_rejected(written: object) -> None:
     """A bool, a fraction, another script's digits or a text of 5,000 digits is no number here."""
     text = rejection({"linger_ms": written})
     assert text.startswith("linger_ms (ms) must be a whole number, not ")
@@ -106,7 +106,7 @@ def test_flags_may_be_texts(written: object) -> None:
 
 
 @pytest.mark.parametrize("written", [1, "yes", None, ""])
-def test_what_is_no_flag_is_refused(written: object) -> None:
+def test_a_value_that_is_no_flag_is_rejected(written: object) -> None:
     """Python's notion of truth does not apply: 1 and "yes" may mean anything."""
     assert "must be True or False" in rejection({"partitioner_ignore_keys": written})
 

@@ -49,7 +49,7 @@ def test_defaults_give_way_to_a_delivery_timeout(
     linger_ms: int,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """What was asked for stays; the others take what is left, and the log says so."""
+    """Given settings stay; the others take the rest, and the log says so."""
     with caplog.at_level(logging.WARNING):
         config = parse(**given)
     assert config.delivery_timeout_ms == given["delivery_timeout_ms"]
@@ -72,7 +72,7 @@ def test_defaults_give_way_to_a_delivery_timeout(
     ],
 )
 def test_no_default_helps_against_two_wishes(given: dict[str, object]) -> None:
-    """Where no default can give way enough, what was asked for contradicts itself."""
+    """Where no default can give way enough, the given settings contradict each other."""
     with pytest.raises(ConfigError, match="must be at least linger_ms"):
         parse(**given)
 

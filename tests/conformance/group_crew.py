@@ -79,7 +79,7 @@ class Crew:
     """
 
     def __init__(self, side: Side, level: str, target: Target) -> None:
-        """Begin without members; the coordinator is there."""
+        """Start without members; the coordinator is there."""
         self.side = side
         self.target = target
         self.group_id = f"group-{_run}-{next(_numbers)}"

@@ -1,6 +1,6 @@
 """Groups: every state and every request that a client can make of it, at both brokers.
 
-A group is brought into a state, one request is made, and what is compared is its response (or that
+A group is brought into a state, one request is made, and its response is compared (or that
 it waits), and the group as it is described afterwards.
 """
 

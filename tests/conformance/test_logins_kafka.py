@@ -1,4 +1,4 @@
-"""Logins frame by frame at both brokers: what is answered, refused, and closed without a word.
+"""Logins frame by frame at both brokers: answered, rejected, or closed without a response.
 
 Source: Kafka's SaslServerAuthenticator (4.3); KIP-152, KIP-255, KIP-368.
 """
@@ -256,7 +256,7 @@ def test_authenticate_without_a_handshake(login_sides: Sides) -> None:
 
 @pytest.mark.slow
 def test_logging_in_again_behind_requests(short_sides: Sides) -> None:
-    """Requests in flight, the login and what is behind it are answered in order."""
+    """Requests in flight, the login and the requests behind it are answered in order."""
 
     def case(wire: Wire) -> object:
         log_in(wire)

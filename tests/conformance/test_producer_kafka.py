@@ -101,7 +101,7 @@ def test_a_record_that_is_too_large_fails_alone(side: Side) -> None:
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 def test_acks(side: Side, acks: object) -> None:
-    """Everything is in the log, whoever had to have it; without a response there are no offsets."""
+    """Everything is in the log, whatever acks; without a response there are no offsets."""
     topic = side.create("acks").topic
     values = [b"%d" % number for number in range(20)]
     with produce(side, acks=acks, enable_idempotence=acks == "all", linger_ms=0) as producer:

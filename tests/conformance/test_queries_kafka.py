@@ -74,7 +74,9 @@ def test_api_versions_with_a_malformed_client_name(sides: Sides, name: str) -> N
 
 
 @pytest.mark.parametrize(("key", "version"), [(0, 99), (1, 99), (3, 99), (3, -1), (999, 0)])
-def test_what_is_not_served_closes_the_connection(sides: Sides, key: int, version: int) -> None:
+def test_an_api_that_is_not_served_closes_the_connection(
+    sides: Sides, key: int, version: int
+) -> None:
     """There is no version to answer in."""
 
     def is_closed(side: Side) -> bool:

@@ -50,7 +50,7 @@ def written(kafka: KafkaNodes) -> dict[tuple[str, int], list[Sent]]:
     """Write everything, and hold each acknowledgement to its record's place.
 
     Returns:
-        What was sent, by topic and partition.
+        The records sent, by topic and partition.
     """
     sent: dict[tuple[str, int], list[Sent]] = {}
     now_ms = SystemClock().timestamp_ms()

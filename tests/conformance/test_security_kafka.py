@@ -1,4 +1,4 @@
-"""TLS and logins at Apache Kafka: what is let in, and what each mistake is called."""
+"""TLS and logins at Apache Kafka: logins that are let in, and the name of each mistake."""
 
 from pathlib import Path
 from typing import Any

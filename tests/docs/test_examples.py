@@ -27,7 +27,7 @@ TOPICS = {"orders": 6}
 
 
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run Python with kprod on its path; what is left open is a warning, and shown."""
+    """Run Python with kprod on its path; anything left open is a warning, and shown."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": WARNINGS}
     return subprocess.run(
         [sys.executable, *arguments],
@@ -61,7 +61,7 @@ def test_a_page_runs(name: str, tmp_path: Path) -> None:
     rest = result.stdout
     for wanted in page.printed:
         _, found, rest = rest.partition(wanted)
-        assert found, f"{wanted!r} is not in what was printed: {result.stdout!r}"
+        assert found, f"{wanted!r} is not in the output: {result.stdout!r}"
 
 
 @pytest.mark.slow

@@ -118,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=60.0, help="for each run, default 60")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--jobs", type=int, default=2, help="targets at a time, default 2")
-    parser.add_argument("--grow", action="store_true", help="add to the corpora what is new")
+    parser.add_argument("--grow", action="store_true", help="add new inputs to the corpora")
     parser.add_argument("--no-planted", action="store_true", help="leave the planted bugs out")
     parser.add_argument("--planted-only", action="store_true", help="only the planted bugs")
     parser.add_argument("--replay", type=Path, help="check one input")

@@ -148,7 +148,7 @@ def nudge(rng: random.Random, content: bytes) -> bytes:
 
 
 def check(content: bytes) -> str:
-    """Send a table; every row is sent or refused, and what is sent are whole batches."""
+    """Send a table; every row is sent or rejected, and sent ones are in whole batches."""
     try:
         table = Table(content)
     except NotBuiltError:

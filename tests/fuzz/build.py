@@ -73,7 +73,7 @@ def _runtime_library() -> str:
 def _refresh(source: Path, tree: Path) -> None:
     """Make a copy of what the targets need.
 
-    What has not changed keeps its time, so that it is not compiled again.
+    Unchanged files keep their time, so that they are not compiled again.
     """
     wanted = {path for name in COPIED for path in _files(source / name)} | imported_files(source)
     for path in sorted(wanted):

@@ -123,7 +123,7 @@ def check(content: bytes) -> str:
 
 
 def _xerial_lengths(block: bytes) -> list[int]:
-    """Where the lengths stand in a stream, as far as they lead."""
+    """Where the lengths are in a stream, as far as they lead."""
     places: list[int] = []
     position = XERIAL_HEADER_BYTES
     if not block.startswith(XERIAL_MAGIC):
@@ -135,7 +135,7 @@ def _xerial_lengths(block: bytes) -> list[int]:
 
 
 def _lz4_lengths(block: bytes) -> list[int]:
-    """Where the lengths stand in a frame without sizes and checksums, as far as they lead."""
+    """Where the lengths are in a frame without sizes and checksums, as far as they lead."""
     places: list[int] = []
     position = LZ4_HEADER_BYTES
     while position <= len(block) - 4:

@@ -1,6 +1,6 @@
-"""The loop of one target: choose an input, change it, check it, keep what is new.
+"""The loop of one target: choose an input, change it, check it, keep new ones.
 
-Runs inside the interpreter with the sanitized build. The input under check stands in a file before
+Runs inside the interpreter with the sanitized build. The input under check is in a file before
 it is checked, so that it survives an abort.
 """
 
@@ -98,14 +98,14 @@ class Recorder:
 
 
 def recorded(path: Path) -> bytes:
-    """Read back what was under check when the process died."""
+    """Read back the input under check when the process died."""
     raw = path.read_bytes()
     length = int.from_bytes(raw[:_LENGTH_BYTES], "big")
     return raw[_LENGTH_BYTES : _LENGTH_BYTES + length]
 
 
 def run(target: Target, corpus: list[bytes], seconds: float, seed: int, record: Path) -> None:
-    """Fuzz one target; print a line of JSON with what was done and the inputs of new behaviour.
+    """Fuzz one target; print a line of JSON with the counts and the inputs of new behaviour.
 
     Args:
         target: What to fuzz.

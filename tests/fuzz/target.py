@@ -68,7 +68,7 @@ def signature(error: Exception) -> str:
     """Say what kind of error it is, without its numbers.
 
     Args:
-        error: What was raised.
+        error: The error raised.
 
     Returns:
         Its class and the beginning of its text.

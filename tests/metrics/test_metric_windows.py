@@ -1,4 +1,4 @@
-"""Sums, peaks and windows against a plain list of what was recorded when."""
+"""Sums, peaks and windows against a plain list of recorded values and times."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,7 +40,7 @@ def test_the_first_instant_is_taken_for_a_second() -> None:
     assert _made(5_000)[0].span(5_001).elapsed_ms == 1_000
 
 
-def test_what_is_older_than_two_windows_is_gone() -> None:
+def test_values_older_than_two_windows_are_gone() -> None:
     """The sum stays, its growth of late is 0."""
     windows, counters = _made(0)
     _record(counters, 40)
@@ -60,7 +60,7 @@ def test_a_reader_does_not_need_the_sender_s_turn() -> None:
 
 @given(STEPS)
 def test_spans_are_those_of_a_list(steps: list[tuple[int, int, bool]]) -> None:
-    """Growth and peak are of what was recorded since the span began; it ends now, and is bounded.
+    """Growth and peak are of values recorded since the span began; it ends now, and is bounded.
 
     The recording thread turns the window before it records, as the sender does in each turn.
     """

@@ -72,7 +72,7 @@ def test_a_scrape_shows_every_group(cluster: EmbeddedCluster) -> None:
     assert not any(("client_id", "two") in labels for _, labels in after)
 
 
-def test_what_is_not_known_is_not_shown(cluster: EmbeddedCluster) -> None:
+def test_unknown_facts_are_not_shown(cluster: EmbeddedCluster) -> None:
     """An average of nothing has no sample."""
     registry = CollectorRegistry()
     with kprod.Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:

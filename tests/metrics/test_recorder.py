@@ -161,7 +161,7 @@ def test_a_silent_recorder_keeps_nothing() -> None:
             assert "record-send-total" not in producer.metrics()["producer-metrics"]
 
 
-def test_the_table_is_what_is_told() -> None:
+def test_the_table_lists_the_events() -> None:
     """Every metric of the producer has its row in the documentation, and the other way round."""
     stage = Stage()
     stage.send(b"")
@@ -207,7 +207,7 @@ def test_what_many_threads_count_is_all_there() -> None:
     }
 
 
-def test_the_sender_waits_for_nobody_who_counts() -> None:
+def test_the_sender_does_not_wait_for_counting_threads() -> None:
     """Another thread is interrupted at any line of its counting; a window's turn continues."""
     recorder = MetricsRecorder(SystemClock())
 

@@ -22,7 +22,7 @@ def _close_stages() -> Iterator[None]:
 
 
 class _Lines(logging.Handler):
-    """Keeps what is logged."""
+    """Keeps the log records."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
@@ -144,7 +144,7 @@ def test_an_epoch_that_ends(lines: list[logging.LogRecord]) -> None:
     assert "INVALID_RECORD" in fields["reason"] or "orders-0" in fields["reason"]
 
 
-def test_a_producer_that_cannot_go_on(lines: list[logging.LogRecord]) -> None:
+def test_a_producer_that_cannot_continue(lines: list[logging.LogRecord]) -> None:
     """Said once, as an error."""
     stage = Stage()
     stage.send(b"")

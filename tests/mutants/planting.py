@@ -1,7 +1,7 @@
 """A copy of the built tree in which one fault after the other is planted, and taken out again.
 
 A build of everything takes minutes, that of a patched module seconds. So a copy has all that was
-built, with its times; a patch makes a few sources newer, and only what is compiled from those is
+built, with its times; a patch makes a few sources newer, and only modules compiled from those are
 built. Afterwards whatever differs from the original is put back as it was there, times included,
 so that the next fault meets the tree as if nothing had been.
 
@@ -29,7 +29,7 @@ OF_EXIT_CODE = {0: NOT_FOUND, 1: FOUND}
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Copy sources and what was built from them, with their times.
+    """Copy sources and the modules built from them, with their times.
 
     Args:
         source: A built tree.
@@ -99,7 +99,7 @@ class PlantedTree:
         return {
             # Before the installed kprod, which is the original tree's; for tests' children too.
             "PYTHONPATH": str(self._tree),
-            # Inside of a repository git would apply only what is below the directory.
+            # Inside of a repository git would apply only the part below the directory.
             "GIT_CEILING_DIRECTORIES": str(self._tree.parent),
         }
 
@@ -121,7 +121,7 @@ def differences(original: Path, tree: Path) -> Iterator[str]:
 
 
 def restore(original: Path, tree: Path) -> None:
-    """Make a tree what it was: put back what differs, remove what is new.
+    """Make a tree what it was: put back files that differ, remove new ones.
 
     Args:
         original: What it was.

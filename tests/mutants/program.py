@@ -152,7 +152,7 @@ def run_all(
             workers.start(longest_first(fresh, kept), given.jobs)
             results.extend(_results(workers, fresh, kept, given.jobs, console))
         except KeyboardInterrupt:
-            console.print("\ninterrupted; the next run goes on from here", highlight=False)
+            console.print("\ninterrupted; the next run continues from here", highlight=False)
         finally:
             workers.stop()
     return results

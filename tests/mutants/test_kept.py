@@ -1,4 +1,4 @@
-"""Which results are kept: those of the same patch, tests and sources, and only what was found."""
+"""Which results are kept: those of the same patch, tests and sources, and only found faults."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def _digest(tree: Path) -> str:
     return _kept(tree).digest(MUTANT, tree / "tests/mutants/legs.patch")
 
 
-def test_what_was_found_is_not_run_again(tree: Path) -> None:
+def test_found_faults_are_not_run_again(tree: Path) -> None:
     """The next run knows it, and how long it took."""
     _kept(tree).keep("legs", _digest(tree), 12.34)
     again = _kept(tree)

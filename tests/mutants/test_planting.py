@@ -94,7 +94,7 @@ def test_a_patch_that_does_not_apply_is_a_failure(original: Path) -> None:
     assert "farm.py" in output
 
 
-def test_a_copy_has_what_was_built_and_nothing_else_that_was_made(tmp_path: Path) -> None:
+def test_a_copy_has_built_modules_and_no_other_output(tmp_path: Path) -> None:
     """Extensions, and the library that builds compare with; no environment, no repository."""
     source, target = tmp_path / "source", tmp_path / "target"
     for name in ("kprod/cow.so", f"{BUILT}/cow.so", ".venv/x", ".git/x", "build/mutants/x"):

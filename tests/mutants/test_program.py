@@ -40,7 +40,7 @@ def test_mutants_are_chosen_by_name() -> None:
 
 
 def test_the_longest_are_begun_first(kept: KeptResults) -> None:
-    """What was never run may be the longest of all."""
+    """A fault that was never run may take the longest of all."""
     ordered = program.longest_first(MUTANTS, kept)
     assert [each["name"] for each in ordered] == ["cow", "pig", "hen"]
 
@@ -50,7 +50,7 @@ def test_the_longest_are_begun_first(kept: KeptResults) -> None:
     [
         (["pig", "hen"], [], 1, 70.0),
         (["pig", "hen"], [], 2, 35.0),
-        (["pig", "cow"], [], 1, 120.0),  # unknown: as long as what is known
+        (["pig", "cow"], [], 1, 120.0),  # unknown: as long as the known ones
         (["pig", "cow"], [4.0, 6.0], 1, 65.0),  # or as what this run took
         ([], [5.0], 1, 0.0),
         (["cow"], [], 1, None),
@@ -151,6 +151,6 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     child.send_signal(signal.SIGINT)
     output, _ = child.communicate(timeout=LIMIT_S)
     assert child.returncode == program.EXIT_INTERRUPTED, output
-    assert "interrupted; the next run goes on from here" in output
+    assert "interrupted; the next run continues from here" in output
     assert "not run" in output
     assert list(tmp_path.iterdir()) == []

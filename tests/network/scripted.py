@@ -31,7 +31,7 @@ class MemoryTransport:
     """The client's end of a connection that exists only in memory."""
 
     def __init__(self, address: SocketAddress, *, gathers: bool = True) -> None:
-        """Begin connecting."""
+        """Start connecting."""
         self.address = address
         self.gathers = gathers
         self.reads_in_place = True
@@ -113,7 +113,7 @@ class MemorySelector:
     """Readiness of memory transports; never sleeps, remembers what it was asked."""
 
     def __init__(self) -> None:
-        """Begin with nothing watched."""
+        """Start with nothing watched."""
         self.watched: dict[int, tuple[MemoryTransport, int, Any]] = {}
         self.timeouts_ms: list[int] = []
         self.wakeups = 0
@@ -175,7 +175,7 @@ class ScriptedResolver:
     """Names resolve when the test says so."""
 
     def __init__(self) -> None:
-        """Begin with nothing asked."""
+        """Start with nothing asked."""
         self.asked: list[tuple[str, int]] = []
         self.results: deque[Resolution] = deque()
 

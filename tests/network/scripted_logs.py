@@ -28,7 +28,7 @@ class Log:
     """One partition: encoded entries by their first and last offset."""
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Start empty."""
         self.entries: list[tuple[int, int, bytes]] = []
         self.start_offset = 0
         self.leader_id = 1

@@ -23,7 +23,7 @@ def test_numbers_need_no_resolver() -> None:
 
 
 def test_text_of_an_address() -> None:
-    """IPv6 stands in brackets."""
+    """IPv6 is in brackets."""
     assert str(address(1)) == "10.0.0.1:9092"
     assert str(SocketAddress(socket.AF_INET6, "::1", 9092)) == "[::1]:9092"
 

@@ -87,7 +87,7 @@ def test_repeated_attempts_share_a_limit_for_each_second() -> None:
     assert attempts.wait_ms(nodes[0], 3_990) == 10
 
 
-def test_an_address_whose_idle_connection_was_closed_begins_anew() -> None:
+def test_an_address_whose_idle_connection_was_closed_starts_again() -> None:
     """Many connections that nobody used come back together without waiting in turn."""
     attempts = attempts_of()
     attempts.begin(HERE, 0)

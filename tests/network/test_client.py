@@ -303,7 +303,7 @@ def test_a_completion_that_raises_is_logged(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_an_interrupted_completion_keeps_the_others() -> None:
-    """What is not caught stops the turn; the completions behind it run in the next one."""
+    """An uncaught error stops the turn; the completions behind it run in the next one."""
     world, peer = ready_world()
 
     def interrupt(_outcome: Outcome) -> None:
@@ -369,7 +369,7 @@ def test_wakeup_reaches_the_selector() -> None:
     assert world.selector.wakeups == 1
 
 
-def test_disconnect_ends_what_is_in_flight() -> None:
+def test_disconnect_ends_requests_in_flight() -> None:
     """The caller hears it in the next turn."""
     world, peer = ready_world()
     world.send(1)

@@ -109,7 +109,7 @@ def test_a_reset_found_while_sending() -> None:
         lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n",
     ],
 )
-def test_what_is_no_answer_ends_the_connection(spoil: Callable[[bytes], bytes]) -> None:
+def test_bytes_that_are_no_response_end_the_connection(spoil: Callable[[bytes], bytes]) -> None:
     """Requests end as disconnected, to be tried again; the cause says what the peer did."""
     world, peer, request = ready_and_asked()
     world.send(1)
@@ -141,7 +141,7 @@ def test_bytes_behind_a_body_are_ignored() -> None:
 
 
 def test_answers_before_junk_count() -> None:
-    """What was answered well before the junk is complete."""
+    """Requests answered well before the junk are complete."""
     world, peer, request = ready_and_asked()
     peer.transport.from_peer += Peer.frame(request, PRODUCER_ID) + b"HTTP/1.1 500 \r\n"
 
@@ -298,7 +298,7 @@ def test_a_refused_bootstrap_address_leads_to_the_next() -> None:
 
 
 def test_a_silent_address_ends_the_attempt_at_the_set_up_deadline() -> None:
-    """The text has the time allowed, the setting, and what was being done."""
+    """The text has the time allowed, the setting, and the step under way."""
     world = World(
         socket_connection_setup_timeout_ms=1_000, socket_connection_setup_timeout_max_ms=1_000
     )
@@ -312,7 +312,7 @@ def test_a_silent_address_ends_the_attempt_at_the_set_up_deadline() -> None:
 
 
 def test_every_address_of_a_name_is_tried() -> None:
-    """Addresses that refuse are walked in one attempt; the first that answers is used."""
+    """Addresses that refuse are walked in one attempt; the first that accepts is used."""
     world = World("kafka.example:9092")
     world.rejected["10.0.0.1:9092"] = REFUSED
     world.poll()
@@ -345,7 +345,7 @@ def test_a_silent_address_is_passed_over_by_the_next_attempt() -> None:
     assert world.resolver.asked == [("kafka.example", 9092)]
 
 
-def test_when_all_addresses_failed_the_name_is_resolved_anew() -> None:
+def test_when_all_addresses_failed_the_name_is_resolved_again() -> None:
     """And the reason names every address that was tried."""
     world = World("kafka.example:9092")
     world.rejected["10.0.0.1:9092"] = world.rejected["10.0.0.2:9092"] = REFUSED
@@ -364,7 +364,7 @@ def test_when_all_addresses_failed_the_name_is_resolved_anew() -> None:
     assert str(world.transports[-1].address) == "10.0.0.9:9092"
 
 
-def test_a_lost_connection_resolves_anew_and_avoids_the_lost_address() -> None:
+def test_a_lost_connection_resolves_again_and_avoids_the_lost_address() -> None:
     """A broker that moved keeps its name (KAFKA-12193)."""
     world = World("kafka.example:9092")
     world.poll()
@@ -477,7 +477,7 @@ def test_one_lost_connection_is_no_reason_to_begin_again() -> None:
 
 
 def test_a_broker_that_demands_to_begin_again() -> None:
-    """KIP-1102: every connection is closed, what is in flight ends as disconnected."""
+    """KIP-1102: every connection is closed, requests in flight end as disconnected."""
     world, peer = ready_world()
     world.metadata.request_update()
     world.poll(2_000)

@@ -1,4 +1,4 @@
-"""Which node is asked, and what is known of each."""
+"""Which node is asked, and the facts known of each."""
 
 from kprod.protocol.api import ApiKey
 from tests.network.scripted import ALL_VERSIONS, World, ready_world

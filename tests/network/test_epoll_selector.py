@@ -38,7 +38,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 def test_a_hang_up_is_told_to_readers_and_writers(
     selector: EpollSelector, pair: tuple[socket.socket, socket.socket]
 ) -> None:
-    """Whoever waits for either finds out."""
+    """A waiter for either finds out."""
     near, far = pair
     selector.register(near, EVENT_READ, "owner")
     far.close()

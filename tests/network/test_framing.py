@@ -16,7 +16,7 @@ def framed(*payloads: bytes) -> bytes:
 
 
 def feed(reader: FrameReader, *pieces: bytes) -> list[bytes]:
-    """Feed pieces; what came out."""
+    """Feed pieces; return the frames."""
     return [bytes(frame) for piece in pieces for frame in reader.feed(memoryview(piece))]
 
 

@@ -1,4 +1,4 @@
-"""Whatever a broker answers: memory within a limit that what was received and asked for decide."""
+"""Whatever a broker answers: memory is bounded by the bytes received and the request."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ PARTITION_BYTES = 700  # for each partition that was asked about
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_memory_is_bounded_by_what_arrived_and_what_was_asked(attack: str) -> None:
+def test_memory_is_bounded_by_arrived_bytes_and_the_request(attack: str) -> None:
     """Twice the bytes received, 64 KiB, and 700 bytes for each partition that was asked about."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.network.hostile", attack],

@@ -1,4 +1,4 @@
-"""Who is asked about the cluster, and when."""
+"""Which broker is asked about the cluster, and when."""
 
 import errno
 

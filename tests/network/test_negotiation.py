@@ -92,7 +92,7 @@ def test_a_broker_that_always_refuses_is_given_up() -> None:
 
 
 def test_a_broker_without_a_common_version_is_given_up() -> None:
-    """A range wholly above what is left to try."""
+    """A range wholly above the versions left to try."""
     with pytest.raises(UnsupportedVersion, match="offers versions 9 to 12"):
         Negotiation().take_response(rejection((9, 12)))
 

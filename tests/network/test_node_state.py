@@ -80,7 +80,7 @@ def test_back_off_doubles_until_ready() -> None:
     assert state.retry_at_ms <= 60
 
 
-def test_set_up_time_doubles_until_the_connection_stands() -> None:
+def test_set_up_time_doubles_until_the_connection_is_ready() -> None:
     """10 s to 30 s, a fifth either way; a standing connection begins again."""
     state, allowed_ms = make(), []
     for _ in range(5):

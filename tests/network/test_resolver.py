@@ -117,7 +117,7 @@ def test_a_name_is_looked_up_here_if_there_is_no_other_thread(
 
 
 def test_a_signal_handler_may_close_a_resolver_that_is_asked(lookups: Lookups) -> None:
-    """Its lock is re-entrant: who interrupts its holder does not wait for it."""
+    """Its lock is re-entrant: a handler that interrupts its holder does not wait for it."""
     resolver = ThreadResolver(lambda: None)
     with resolver._lock:
         resolver.close()
@@ -126,7 +126,7 @@ def test_a_signal_handler_may_close_a_resolver_that_is_asked(lookups: Lookups) -
 
 
 def test_a_closed_resolver_forgets(lookups: Lookups) -> None:
-    """What was asked is dropped and nothing new begins."""
+    """Pending look-ups are dropped and nothing new begins."""
     resolver = ThreadResolver(lambda: None)
     resolver.close()
 
@@ -140,7 +140,7 @@ class Client:
     """What a resolver wakes."""
 
     def __init__(self) -> None:
-        """Begin asleep."""
+        """Start asleep."""
         self.wakeups = 0
 
     def wakeup(self) -> None:

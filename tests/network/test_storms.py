@@ -89,7 +89,7 @@ _ALL = [
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was said at WARNING or above."""
+    """The log lines at WARNING or above."""
     return [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
 
 
@@ -182,7 +182,7 @@ def test_the_reason_why_no_broker_answers_is_told_at_once_and_then_seldom(
     assert "attempts" in warnings_of(caplog)[-1]
 
 
-def test_a_broker_that_answers_again_begins_the_pauses_anew(
+def test_a_broker_that_responds_again_resets_the_back_off(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The next trouble is told at once."""

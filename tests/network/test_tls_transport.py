@@ -1,4 +1,4 @@
-"""TLS over a transport in memory: what is written, what is read, what the books say."""
+"""TLS over a transport in memory: bytes written, bytes read, and their counts."""
 
 import random
 import ssl
@@ -32,7 +32,7 @@ class Server:
         self.tls = context.wrap_bio(self.incoming, self.outgoing, server_side=True)
 
     def step(self) -> bytes:
-        """Take what has arrived; returns what of it is the client's."""
+        """Take the bytes that arrived; returns the client's plaintext."""
         self.incoming.write(bytes(self.below.to_peer))
         self.below.to_peer.clear()
         received = bytearray()
@@ -158,7 +158,7 @@ def test_any_socket_gives_the_same_bytes(seed: int) -> None:
 
 @pytest.mark.parametrize("bare", [True, False])
 def test_the_end_of_the_stream(bare: bool) -> None:
-    """Told or not, it is an end and never a response; what came before it is read."""
+    """Told or not, it is an end and never a response; bytes before it are read."""
     pair = Pair().shake_hands()
     pair.server.send(b"last")
     if not bare:

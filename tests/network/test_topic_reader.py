@@ -113,7 +113,7 @@ def test_only_the_partitions_asked_for() -> None:
     assert read(LogCluster(log_of([b"a"])), partitions=[]) == {}
 
 
-def test_what_is_appended_while_reading_is_left_out() -> None:
+def test_bytes_appended_while_reading_are_left_out() -> None:
     """The end is the one that the log had when it was asked for."""
     cluster = LogCluster(log_of([b"a"]))
     found = []

@@ -1,4 +1,4 @@
-"""A partition as plain lists: what was sent to it, and the log with Kafka's rules for sequences.
+"""A partition as plain lists: the records sent to it, and the log with Kafka's rules for sequences.
 
 Slow and literal. It knows nothing of queues, indices or chunks: it is told of each accepted send,
 is given the batches that arrive, and afterwards compares.

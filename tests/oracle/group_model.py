@@ -19,7 +19,7 @@ class GroupModel:
     """One group."""
 
     def __init__(self, initial_delay_ms: int) -> None:
-        """Begin without a group."""
+        """Start without a group."""
         self.now = 0
         self.initial_delay_ms = initial_delay_ms
         self.exists = False
@@ -167,7 +167,7 @@ class GroupModel:
         self.now = to
 
     def reload(self) -> None:
-        """The coordinator moves: only what is in the log is left."""
+        """The coordinator moves: only the log's contents are left."""
         for member in self.members.values():
             for kind in ("join", "sync"):
                 if member[kind] is not None:

@@ -48,7 +48,7 @@ class BatchFields(TypedDict, total=False):
 
 
 class DecodedRecord(NamedTuple):
-    """A record as it stands in a batch, its offset and timestamp made absolute."""
+    """A record as it is in a batch, its offset and timestamp made absolute."""
 
     offset: int
     timestamp_ms: int

@@ -1,7 +1,7 @@
 """Ctrl-C for the processes that tests start.
 
 A process inherits from its parent that SIGINT is ignored, and shells start background jobs like
-that: `make test &` in a script would make every test of Ctrl-C wait in vain.
+that: `make test &` in a script would make every test of Ctrl-C wait without success.
 
 Thread-safety: pytest's own thread, which is the main one.
 """

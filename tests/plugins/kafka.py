@@ -124,7 +124,7 @@ def kafka(kafka_artifacts: Artifacts) -> Generator[KafkaNodes]:
 
 @pytest.fixture(scope="session")
 def kafka_trio(kafka_artifacts: Artifacts) -> Generator[KafkaNodes]:
-    """Three brokers, which all tests of a session share; who kills one restarts it.
+    """Three brokers, which all tests of a session share; a test that kills one restarts it.
 
     Yields:
         Them, ready.

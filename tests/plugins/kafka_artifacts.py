@@ -6,7 +6,7 @@ that a running node shows is easier to read when it is one directory.
 Invariants.
     A version's directory appears whole, by one rename, or not at all.
     Two runs never fetch at once: a lock beside the directory orders them.
-    What the manifest says of a file (its size) holds at every use; a changed pom fetches anew.
+    What the manifest says of a file (its size) holds at every use; a changed pom fetches again.
 """
 
 import fcntl
@@ -159,7 +159,7 @@ def fetch(
     if not is_whole(directory):
         directory.parent.mkdir(parents=True, exist_ok=True)
         with locked(directory.with_name(f"{directory.name}.lock")):
-            if not is_whole(directory):  # whoever held the lock before may have fetched it
+            if not is_whole(directory):  # an earlier holder of the lock may have fetched it
                 _fetch_into(directory, environment)
     return Artifacts(directory=directory, java=java)
 

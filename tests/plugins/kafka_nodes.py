@@ -60,7 +60,7 @@ for them too, bounded, so that none still writes into the directory that it remo
 
 
 class _Wanted(NamedTuple):
-    """What is waited for in a broker's view."""
+    """The awaited state in a broker's view."""
 
     text: str
     topics: Sequence[str]
@@ -196,7 +196,7 @@ class KafkaNodes:
         self._nodes[broker].signal(signal.SIGSTOP)
 
     def resume(self, broker: int) -> None:
-        """Let a frozen broker go on."""
+        """Let a frozen broker continue."""
         self._nodes[broker].signal(signal.SIGCONT)
 
     def restart(self, broker: int, *, timeout_s: float = START_TIMEOUT_S) -> None:
@@ -393,7 +393,7 @@ class KafkaNodes:
                 break
         raise KafkaFailedError(
             f"waited up to {timeout_s:g} s until broker {broker} at {address} {wanted.text}; "
-            f"{'it runs' if node.pid else 'it has ended'}; last answer: {last}\n{node.log_tail()}"
+            f"{'it runs' if node.pid else 'it has ended'}; last response: {last}\n{node.log_tail()}"
         )
 
 

@@ -27,7 +27,7 @@ from tests.plugins.kafka_tools import KafkaTools
 
 USERS = {"alice": "alice-secret", "a=b,c": "b ob=,secret", "carol": "carol-secret"}
 SUPER_USERS = ("ANONYMOUS", "alice", "bob", "a=b,c")
-"""Who may do everything; carol may do what an ACL lets her."""
+"""The user that may do everything; carol may do what an ACL lets her."""
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _TLS = ("SSL", "MTLS", "WRONGHOST", "EXPIRED", "TLS12", "SASL_SSL")

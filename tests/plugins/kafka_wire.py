@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 METADATA, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 3, 18, 19, 20
 ANSWER_BYTES_MAX = 64 << 20
-"""More than any answer of these; a size beyond it is not Kafka's."""
+"""More than any response of these; a size beyond it is not Kafka's."""
 
 
 class BrokerAnswerError(Exception):
@@ -63,7 +63,7 @@ def api_versions(address: str, *, timeout_s: float) -> int:
 
     Args:
         address: `host:port`.
-        timeout_s: Longest wait for connecting and for the answer, each.
+        timeout_s: Longest wait for connecting and for the response, each.
 
     Returns:
         How many APIs it serves.
@@ -83,7 +83,7 @@ def metadata(address: str, topics: Sequence[str] | None = None, *, timeout_s: fl
     Args:
         address: `host:port`.
         topics: None for all.
-        timeout_s: Longest wait for connecting and for the answer, each.
+        timeout_s: Longest wait for connecting and for the response, each.
 
     Returns:
         Its view.
@@ -115,7 +115,7 @@ def create_topic(
         partitions: At least 1.
         replication: At most the number of brokers.
         settings: The topic's own, by Kafka's dotted names.
-        timeout_s: Longest wait for connecting and for the answer, each.
+        timeout_s: Longest wait for connecting and for the response, each.
 
     Raises:
         BrokerAnswerError: It was refused.
@@ -136,7 +136,7 @@ def delete_topics(address: str, names: Sequence[str], *, timeout_s: float) -> No
     Args:
         address: `host:port` of any broker.
         names: Of the topics.
-        timeout_s: Longest wait for connecting and for the answer, each.
+        timeout_s: Longest wait for connecting and for the response, each.
 
     Raises:
         BrokerAnswerError: It was refused.

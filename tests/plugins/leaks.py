@@ -60,7 +60,7 @@ def no_leaks(request: pytest.FixtureRequest) -> Generator[None]:
 def left_behind(
     threads: Iterable[threading.Thread], descriptors: set[tuple[int, str]]
 ) -> list[str]:
-    """Find what is alive or open now and was not before.
+    """Find objects that are alive or open now and were not before.
 
     Args:
         threads: Those before.

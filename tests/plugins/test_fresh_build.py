@@ -36,7 +36,7 @@ def farm(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_was_built_after_its_sources_is_up_to_date(farm: Path) -> None:
+def test_modules_built_after_their_sources_are_up_to_date(farm: Path) -> None:
     """Nothing is found where the extension is the newest file."""
     assert stale_modules(farm) == {}
 
@@ -49,7 +49,7 @@ def test_a_source_that_was_edited_since_is_named(farm: Path, name: str) -> None:
 
 
 def test_a_module_without_an_extension_is_stale(farm: Path) -> None:
-    """A `.py` would be imported as it stands, which is not what is shipped."""
+    """A `.py` would be imported as it is, unlike the shipped module."""
     module: CompiledModule
     (module,) = compiled_modules(farm)
     (farm / module.extension).unlink()

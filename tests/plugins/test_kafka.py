@@ -81,7 +81,7 @@ def test_a_node_that_cannot_start_shows_its_log(kafka_artifacts: Artifacts) -> N
 
 
 def test_killed_brokers_come_back_with_their_data(kafka_trio: KafkaNodes) -> None:
-    """After SIGKILL and restart the log goes on where it was, and every in-sync set fills."""
+    """After SIGKILL and restart the log continues where it was, and every in-sync set fills."""
     topic = kafka_trio.create_topic("plugin-trio", settings={"min.insync.replicas": "2"})
     assert _produce(kafka_trio.bootstrap_servers, topic, [b"before"]) == [0]
     leader = kafka_trio.partitions(topic, broker=1)[0].leader_id
@@ -95,7 +95,7 @@ def test_killed_brokers_come_back_with_their_data(kafka_trio: KafkaNodes) -> Non
 
 
 def test_a_frozen_broker_is_silent_and_resumes(kafka_trio: KafkaNodes) -> None:
-    """Its connections stay open and nothing is answered, until it may go on."""
+    """Its connections stay open and nothing is answered, until it may continue."""
     address = kafka_trio.address_of(2)
     kafka_trio.pause(2)
     try:

@@ -1,4 +1,4 @@
-"""Fetching Kafka: whole or not at all, once, checked, and clear about what is missing."""
+"""Fetching Kafka: whole or not at all, once, checked, and clear about missing files."""
 
 import os
 import subprocess
@@ -55,7 +55,7 @@ def test_java_is_judged_by_its_answer(exit_code: int, answer: str, problem: str 
 
 
 def test_missing_java_is_said(tmp_path: Path) -> None:
-    """The reason names what was looked for and what is needed."""
+    """The reason names the files looked for and the tools needed."""
     with pytest.raises(KafkaUnavailableError, match=r"no java at PATH: a JDK of 17 or later"):
         find_java({"PATH": str(tmp_path)})
     with pytest.raises(KafkaUnavailableError, match=f"no java at {tmp_path}/bin/java"):
@@ -81,7 +81,7 @@ def test_the_cache_is_filled_once(tmp_path: Path) -> None:
     assert (tmp_path / "bin" / "runs").read_text("utf-8") == "run\n"
 
 
-def test_a_damaged_cache_is_fetched_anew(tmp_path: Path) -> None:
+def test_a_damaged_cache_is_fetched_again(tmp_path: Path) -> None:
     """A file that lost its end is noticed, and the whole directory replaced."""
     environment = _programs(tmp_path / "bin", java=FAKE_JAVA, mvn=FAKE_MAVEN)
     directory = fetch(environment=environment).directory

@@ -1,4 +1,4 @@
-"""The leak check: it sees what stays, waits for what is ending, and fails the test that left it."""
+"""The leak check: it sees objects that stay, waits for ending ones, and fails the test."""
 
 import socket
 import subprocess
@@ -18,7 +18,7 @@ def _before() -> tuple[set[threading.Thread], set[tuple[int, str]]]:
 
 
 def test_nothing_new_is_no_leak() -> None:
-    """What is closed and joined before the look leaves nothing."""
+    """Sockets closed and threads joined before the look leave nothing."""
     before = _before()
     with socket.socket():
         pass

@@ -5,8 +5,8 @@
 plays one scene in a process of its own, as forks and last references need it.
 
 A scene has one producer. It arms the place, sends one record so that the place's code runs, and
-notes what came of it. Nothing leaves linger but by `flush`, so that what is registered after a send
-is still called on the sender's thread.
+notes what came of it. Nothing leaves linger but by `flush`, so that a callback registered after a
+send is still called on the sender's thread.
 """
 
 import asyncio
@@ -530,7 +530,7 @@ PLACES = {place.name: place for place in _ALL}
 
 def main(place: str, action: str, servers: str) -> None:
     """Play a scene, end the process as any other does, and say what became of the record."""
-    logging.getLogger("kprod").addHandler(logging.NullHandler())  # what is on stderr is a fault
+    logging.getLogger("kprod").addHandler(logging.NullHandler())  # anything on stderr is a fault
     scene = Scene(PLACES[place], ACTIONS[action], servers)
     scene.play()
     if scene.is_child:

@@ -98,7 +98,7 @@ class FakeClient:
             self.answer(self.in_flight[-1], None)
 
     def poll(self, timeout_ms: int, now_ms: int) -> None:
-        """Complete what was answered."""
+        """Complete the answered requests."""
         assert timeout_ms >= 0
         assert now_ms == self._clock.now_ms()
         self.polls += 1
@@ -106,7 +106,7 @@ class FakeClient:
         self._fire_completions()
 
     def catch_up(self) -> None:
-        """Complete what was answered, then run what is due."""
+        """Complete the answered requests, then run due timers."""
         self._fire_completions()
         self._timer.advance(self._clock.now_ms())
 

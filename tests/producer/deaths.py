@@ -2,7 +2,7 @@
 
     python -m tests.producer.deaths STEPS [MemoryError]
 
-What is compiled shows a tracer no lines. One thread plays all parts: the loop of the sender's
+Compiled code shows a tracer no lines. One thread plays all parts: the loop of the sender's
 thread runs here, over brokers in memory that answer at once, and a trace function raises where it
 is to die; or a MemoryError where memory is to be short, which it may outlive.
 """
@@ -166,7 +166,7 @@ def _check_shortage(fatal: int) -> None:
 
 
 def _line_count(fault: type[BaseException]) -> int:
-    _run(0, fault)  # what is done once in a process, such as compiling messages, is done
+    _run(0, fault)  # work done once in a process, such as compiling messages, is done
     lines, _, futures = _run(0, fault)
     assert all(future.exception(0) is None for future in futures)
     return lines

@@ -86,7 +86,7 @@ class Observers:
         self._threads.append(thread)
 
     def in_loop(self, steps: Coroutine[Any, Any, None]) -> None:
-        """Begin a task; it has taken its first step when this returns."""
+        """Start a task; it has taken its first step when this returns."""
         self._tasks.append(self.loop.create_task(steps))
         self.turn()
 
@@ -199,7 +199,7 @@ def _await(observers: Observers, records: Sequence[Observed]) -> None:
 
 
 def _asyncio_wait(observers: Observers, records: Sequence[Observed]) -> None:
-    """First for what is there already, which must leave no trace, then one by one, then for all."""
+    """First for settled records, which must leave no trace, then one by one, then for all."""
 
     async def wait() -> None:
         pending: set[Any] = set(ears)

@@ -159,7 +159,7 @@ class StageSelector(MemorySelector):
     """Sleeps by moving the clock, never past the horizon of the present run."""
 
     def __init__(self, clock: ManualClock, serve: Callable[[], object]) -> None:
-        """Begin awake."""
+        """Start awake."""
         super().__init__()
         self.clock = clock
         self.serve = serve
@@ -347,7 +347,7 @@ class Stage:
         return futures
 
     def drop_connections(self, broker: int | None = None) -> None:
-        """Reset connections; what was held is never answered."""
+        """Reset connections; held requests are never answered."""
         for transport in self.transports:
             if broker is None or transport.address.port == 9_000 + broker:
                 transport.io_error = ConnectionResetError("reset by the stage")

@@ -1,4 +1,4 @@
-"""Batches between append and drain: topics that change, batches that end early, what is dropped."""
+"""Batches between append and drain: topics that change, batches that end early, dropped ones."""
 
 import tracemalloc
 import uuid
@@ -53,7 +53,7 @@ def test_fewer_partitions_with_the_same_id_are_a_broker_that_lags() -> None:
     bench.producer.close()
 
 
-def test_a_topic_made_anew_with_fewer_partitions_ends_what_waits_for_the_others() -> None:
+def test_a_topic_made_again_with_fewer_partitions_fails_records_of_the_others() -> None:
     """At once, by name; new sends to them are refused, keys go to those there are."""
     bench = Bench(leaders=(0, 0, 0))
     lost, kept = bench.send(2, b"lost"), bench.send(1, b"kept")
@@ -73,7 +73,7 @@ def test_a_topic_made_anew_with_fewer_partitions_ends_what_waits_for_the_others(
     bench.producer.close()
 
 
-def test_what_is_in_flight_to_a_partition_that_goes_is_awaited_first() -> None:
+def test_batches_in_flight_to_a_removed_partition_are_awaited_first() -> None:
     """Its response decides; those behind it follow, in the order of their sends."""
     bench = Bench(leaders=(0, 0), linger_ms=0)
     first = bench.send(1, b"first")
@@ -92,7 +92,7 @@ def test_what_is_in_flight_to_a_partition_that_goes_is_awaited_first() -> None:
     bench.producer.close()
 
 
-def test_a_topic_made_anew_keeps_its_sequences_and_pipelines_after_a_success() -> None:
+def test_a_topic_made_again_keeps_its_sequences_and_pipelines_after_a_success() -> None:
     """The new log takes any first sequence; two at once could be swapped there."""
     bench = Bench(leaders=(0,), linger_ms=0)
     bench.send(0, b"old")
@@ -112,7 +112,7 @@ def test_a_topic_made_anew_keeps_its_sequences_and_pipelines_after_a_success() -
 
 
 def test_a_success_in_a_deleted_topic_opens_no_pipeline_to_the_new_one() -> None:
-    """What is in flight to the old topic is awaited; then the first batch to the new one, alone."""
+    """Batches in flight to the old topic are awaited; then the new one's first, alone."""
     bench = Bench(leaders=(0,), linger_ms=0, batch_size=1)
     bench.send(0, b"warm")
     bench.run(turns=5)
@@ -216,8 +216,8 @@ def test_a_refusal_behind_one_that_is_retried_waits_for_it() -> None:
     bench.producer.close()
 
 
-def test_purge_drops_what_is_not_on_its_way() -> None:
-    """What is in flight, or may be in the log, continues; the rest fails as not persisted."""
+def test_purge_drops_records_that_are_not_on_their_way() -> None:
+    """Batches in flight, or perhaps in the log, continue; the rest fails as not persisted."""
     bench = Bench(leaders=(0, 0), linger_ms=0)
     flying = bench.send(0, b"flying")
     bench.turn()
@@ -239,8 +239,8 @@ def test_purge_drops_what_is_not_on_its_way() -> None:
         bench.producer.purge()
 
 
-def test_flush_counts_what_is_not_delivered() -> None:
-    """Linger is cut for what was sent before; 0 is success."""
+def test_flush_counts_undelivered_records() -> None:
+    """Linger is cut for records sent before; 0 is success."""
     bench = Bench(leaders=(0,), linger_ms=60_000)
     bench.send(0, b"one")
     assert bench.producer.flush(0) == 1

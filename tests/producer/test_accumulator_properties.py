@@ -99,7 +99,7 @@ class SendPathMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.bench.client.in_flight)
     @rule(appended=st.integers(0, 5), unwritten=st.booleans())
     def disconnect(self, appended: int, unwritten: bool) -> None:
-        """A node's connection goes away; some of what was on it has been appended."""
+        """A node's connection goes away; some of its batches have been appended."""
         client = self.bench.client
         node_id = client.in_flight[0].request.node_id
         lost = [carried for carried in client.in_flight if carried.request.node_id == node_id]
@@ -174,7 +174,7 @@ class EndingMachine(SendPathMachine):
 
     @rule()
     def purge(self) -> None:
-        """Those behind what is in flight are settled first: the one order that is given up."""
+        """Those behind batches in flight are settled first: the one order that is given up."""
         for model in self.bench.partitions:
             model.is_ordered = False
         self.bench.producer.purge()

@@ -1,6 +1,6 @@
 """Application code in every place where kprod runs it, doing everything that it may do there.
 
-`docs/invariants.md` has the table of what is promised in each cell.
+`docs/invariants.md` has the table of promises, cell by cell.
 """
 
 import subprocess
@@ -68,7 +68,7 @@ class _Scenes:
         return scene
 
     def values(self) -> list[bytes | None]:
-        """What is in the log."""
+        """The log's records."""
         return [record.value for record in self.cluster.records(TOPIC).get(0, [])]
 
     def check_marked(self, scene: Scene) -> BaseException | None:
@@ -97,7 +97,7 @@ class _Scenes:
         producer = scene.producer
         failed_count = producer.close(WAIT_S)
         if scene.action is ACTIONS["blocks"] and scene.inner is not None:
-            # Closed while the sender was held up: what was sent meanwhile may fail at its end.
+            # Closed while the sender was held up: records sent meanwhile may fail at its end.
             assert failed_count <= (scene.inner.exception(WAIT_S) is not None)
         else:
             assert failed_count == 0
@@ -202,7 +202,7 @@ def _meddle(scene: Scene) -> None:
 
 @EVERYWHERE
 def test_it_may_send(scenes: _Scenes, place: str) -> None:
-    """What it sends is delivered like any other; what is closed refuses."""
+    """Its records are delivered like any other; a closed producer rejects."""
     scene = scenes.play(place, "sends")
     assert scenes.check_marked(scene) is None
     if place == "interceptor's close":

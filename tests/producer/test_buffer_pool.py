@@ -1,4 +1,4 @@
-"""Who waits for memory, how long, and what they are told."""
+"""Which callers wait for memory, how long, and their errors."""
 
 import threading
 from typing import Any
@@ -76,7 +76,7 @@ class _Path(PlainPath):
         batch.builder.chain.release()
 
     def start(self, partition: int, chunk_count: int) -> "_Sender":
-        """Take in a thread of its own, and come back when it stands in line."""
+        """Take in a thread of its own, and come back when it is in the queue."""
         sender = _Sender(self, partition, chunk_count)
         sender.start()
         assert self.arrived.acquire(timeout=WAIT_S)
@@ -145,7 +145,7 @@ def test_a_newcomer_does_not_take_what_the_first_in_line_needs() -> None:
     assert large.ended() is newcomer.ended() is None
 
 
-def test_who_gives_up_leaves_its_part_to_the_next() -> None:
+def test_a_waiter_that_gives_up_leaves_its_part_to_the_next() -> None:
     """A timeout returns partial grants and the place in line; the text has the figures."""
     path = _Path(max_block_ms=30)
     path.take(0, 3)
@@ -163,7 +163,7 @@ def test_who_gives_up_leaves_its_part_to_the_next() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"max_block_ms": 0}, {"on_buffer_full": "raise"}])
-def test_who_may_not_wait_is_told_at_once(changes: dict[str, Any]) -> None:
+def test_a_caller_that_may_not_wait_is_told_at_once(changes: dict[str, Any]) -> None:
     """And the open batches are sent all the same, so that the next send may succeed."""
     path = _Path(**changes)
     path.take(0, 4)

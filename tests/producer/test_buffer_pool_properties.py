@@ -1,4 +1,4 @@
-"""The pool against plain integers: what is lent, who holds it, who stands in line."""
+"""The pool against plain integers: bytes lent, their holders, and the queue."""
 
 from collections import deque
 
@@ -100,7 +100,7 @@ class PoolMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 4), large=st.booleans())
     def wait(self, count: int, large: bool) -> None:
-        """Stand in line."""
+        """Join the queue."""
         place = _Place(count, large)
         self.pool.join_line(place.waiter)
         self.line.append(place)
@@ -119,7 +119,7 @@ class PoolMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.line or self.satisfied)
     @rule(pick=st.randoms(use_true_random=False))
     def give_up(self, pick: st.DataObject) -> None:
-        """A timeout or a signal: what was granted and not claimed goes to the next."""
+        """A timeout or a signal: memory granted and not claimed goes to the next."""
         place = pick.choice([*self.line, *self.satisfied])  # type: ignore[attr-defined]
         self.pool.leave_line(place.waiter)
         if place in self.line:
@@ -131,7 +131,7 @@ class PoolMachine(RuleBasedStateMachine):
 
     @invariant()
     def it_is_as_the_model_says(self) -> None:
-        """Bytes, line, and who is satisfied."""
+        """Bytes, queue, and satisfied waiters."""
         pool = self.pool
         assert pool.lent_bytes == self.lent <= CAPACITY
         assert pool.available_bytes == CAPACITY - self.lent

@@ -79,7 +79,7 @@ def test_every_column_goes_with_its_record() -> None:
     assert stamps[2] > 1_600_000_000_000
 
 
-def test_a_record_that_is_refused_is_named_and_the_others_go_on() -> None:
+def test_a_rejected_record_is_named_and_the_others_are_sent() -> None:
     """Each row has its own error at its own index; the rest arrives."""
     bench = Bench(max_request_size=2000, batch_size=1000)
     values: list[Any] = [b"0", "text", b"x" * 3000, b"3", 4, b"5", b"6", b"7"]
@@ -146,7 +146,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_sent(
 
 
 def test_a_column_that_ends_early_ends_the_call() -> None:
-    """What was accepted until then is sent, and the error has its receipt."""
+    """Records accepted until then are sent, and the error has their receipt."""
     bench = Bench()
     with pytest.raises(ValueError, match="keys ended after 2 items") as caught:
         bench.producer.send_many(TOPIC, iter([b"a", b"b", b"c"]), keys=iter([b"k", b"k"]))
@@ -157,7 +157,7 @@ def test_a_column_that_ends_early_ends_the_call() -> None:
 
 
 def test_an_iterables_own_exception_comes_through() -> None:
-    """With the receipt of what was accepted before it."""
+    """With the receipt of the records accepted before it."""
     bench = Bench()
 
     def values() -> Iterator[bytes]:
@@ -184,7 +184,7 @@ def test_a_full_buffer_ends_the_call_within_max_block_ms() -> None:
 
 
 def test_a_closed_producer_settles_the_receipt() -> None:
-    """Closing fails what is not acknowledged, and refuses further calls."""
+    """Closing fails unacknowledged records, and rejects further calls."""
     bench = Bench()
     receipt = bench.producer.send_many(TOPIC, [b"a", b"b"])
     bench.producer.close(0)

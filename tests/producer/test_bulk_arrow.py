@@ -1,4 +1,4 @@
-"""`send_arrow`: every layout, slices and chunks, what is refused, and where rows go."""
+"""`send_arrow`: every layout, slices and chunks, rejected tables, and where rows go."""
 
 import datetime as dt
 import itertools
@@ -216,7 +216,7 @@ def test_other_partitioners_too(partitioner: str) -> None:
     assert hashed == [set(contents(rows)) - {(b"", b"")} for rows in deliver(other)]
 
 
-def test_turns_go_on_from_send() -> None:
+def test_turns_continue_from_send() -> None:
     """Round robin counts rows and single records alike."""
     bench = Bench(partitioner="round_robin")
     bench.producer.send(TOPIC, b"0")
@@ -235,8 +235,8 @@ def test_a_turn_that_is_newer_than_the_call_is_another_partition_s() -> None:
     assert receipt.failed_count == 0
 
 
-def test_what_is_sent_around_columns_keeps_its_place() -> None:
-    """Columns go behind what was sent before them, and before what is sent after."""
+def test_records_sent_around_columns_keep_their_place() -> None:
+    """Columns go behind records sent before them, and before records sent after."""
     bench = Bench()
     bench.producer.send(TOPIC, b"before", partition=1)
     table = pa.table({"value": [b"1", b"2"], "p": [1, 1]})
@@ -246,7 +246,7 @@ def test_what_is_sent_around_columns_keeps_its_place() -> None:
     assert receipt.result(0) == {1: (2, ((1, 2),))}
 
 
-def test_a_row_that_is_refused_is_named_and_the_others_go_on() -> None:
+def test_a_rejected_row_is_named_and_the_others_are_sent() -> None:
     """Each has its own error at its own index, over chunks too."""
     bench = Bench(max_request_size=2000, batch_size=1000)
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -312,7 +312,7 @@ def test_a_schema_fault_is_refused_before_anything_is_sent(
     assert not any(deliver(bench))
 
 
-def test_what_is_no_table_is_refused() -> None:
+def test_an_object_that_is_no_table_is_rejected() -> None:
     """Objects without the interface, arrays without names, two columns of one name."""
     bench = Bench()
     with pytest.raises(TypeError, match=r"__arrow_c_stream__.*got list"):
@@ -361,7 +361,7 @@ def test_polars_and_duckdb_are_sent_without_pyarrow() -> None:
 
 
 def test_a_small_buffer_is_handed_over_before_it_is_waited_for() -> None:
-    """No memory within `max_block_ms` ends the call; what was dealt with is sent, in order."""
+    """No memory within `max_block_ms` ends the call; the encoded rows are sent, in order."""
     bench = Bench(buffer_memory=128 * 1024, batch_size=40_000)
     keys = [b"k%d" % (n % 9) for n in range(3000)]
     values = [b"%04d" % n + b"x" * 200 for n in range(3000)]
@@ -375,7 +375,7 @@ def test_a_small_buffer_is_handed_over_before_it_is_waited_for() -> None:
 
 
 def test_rows_larger_than_a_batch_are_batches_of_their_own() -> None:
-    """As in `send`: `batch_size` bounds only what is put together."""
+    """As in `send`: `batch_size` bounds only batches of several records."""
     bench = Bench(batch_size=1000)
     values = [b"%d" % n * size for n, size in enumerate([10, 50_000, 10, 2_000, 900, 900, 40_000])]
     table = pa.table({"value": values, "p": [0] * len(values)})
@@ -411,7 +411,7 @@ def test_of_a_long_dictionary_only_what_rows_refer_to_is_looked_at(
 
 
 def test_a_closed_producer_settles_the_receipt() -> None:
-    """Closing fails what is not acknowledged, and refuses further calls."""
+    """Closing fails unacknowledged rows, and rejects further calls."""
     bench = Bench()
     table = pa.table({"value": [b"a", b"b"]})
     receipt = bench.producer.send_arrow(TOPIC, table)
@@ -422,7 +422,7 @@ def test_a_closed_producer_settles_the_receipt() -> None:
     assert bench.pool.lent_bytes == 0
 
 
-def test_a_producer_closed_by_its_source_settles_what_was_on_its_way() -> None:
+def test_a_producer_closed_by_its_source_settles_records_on_their_way() -> None:
     """Closed between two arrays: the call ends with the producer's refusal."""
     bench = Bench()
     schema = pa.schema([("value", pa.binary())])

@@ -174,7 +174,7 @@ class _Torn:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._point_to(self._whole)  # whoever releases it goes through its children
+        self._point_to(self._whole)  # releasing it walks its children
 
     def _point_to(self, address: int | None) -> None:
         kind = ctypes.POINTER(ctypes.POINTER(_Schema))

@@ -56,7 +56,7 @@ def test_swept_empty_it_takes_its_timers_along() -> None:
 
 
 def test_a_flush_gives_its_memory_back() -> None:
-    """And sends what stands behind it."""
+    """And sends the batch behind it."""
     bench = _bench()
     empty = _open_empty(bench)
     bench.head.queues[0].seal()

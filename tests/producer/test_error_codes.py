@@ -1,4 +1,4 @@
-"""Every error code × each of five positions in flight: what becomes of the batch, and what is said.
+"""Every error code × each of five positions in flight: the batch's outcome, and the text.
 
 The expectations are written down here from Kafka's error table (clients 4.3.1: which exceptions are
 `RetriableException` and `InvalidMetadataException`), not read from the product's.
@@ -61,7 +61,7 @@ def _stages(code: int) -> Iterator[tuple[Stage, int]]:
 
 
 def _respond_to_all(stage: Stage, count: int, base_offset: int) -> list[tuple[int, int, int]]:
-    """Acknowledge what comes until so many batches are; returns their ids, epochs, sequences."""
+    """Acknowledge requests until so many batches are; returns their ids, epochs, sequences."""
     seen: list[tuple[int, int, int]] = []
     while len(seen) < count:
         if not stage.held:
@@ -124,7 +124,7 @@ def test_a_final_code_fails_its_batch_alone(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", sorted(SEQUENCE_BROKEN))
-def test_broken_sequences_at_the_head_begin_anew(code: int) -> None:
+def test_broken_sequences_at_the_head_start_again(code: int) -> None:
     """Nothing of it is in the log and no fate is open: a new epoch, and the same records again."""
     for stage, position in _stages(code):
         rest = 5 - position
@@ -146,7 +146,7 @@ def test_a_duplicate_is_a_success_without_offset(code: int) -> None:
 
 @pytest.mark.parametrize("code", sorted(FATAL))
 def test_a_fatal_code_ends_the_producer(code: int) -> None:
-    """What is not done fails with it, in order; `send` raises it."""
+    """Unsettled records fail with it, in order; `send` raises it."""
     for stage, position in _stages(code):
         stage.run()
         assert [value for value, _ in stage.settled] == [value for value, _ in _values()]

@@ -157,7 +157,7 @@ class _Life:
         assert [future.exception(0) for future in futures] == [None] * RECORDS
 
     def die(self) -> None:
-        """Let the sender die: what is sent fails with the reason, and close returns."""
+        """Let the sender die: records sent fail with the reason, and close returns."""
         self.selectors[0].is_dying = True
         futures = []
         rejected = None
@@ -168,7 +168,7 @@ class _Life:
             except KprodError as error:
                 rejected = error
         assert "the sender thread died" in str(rejected)
-        self.producer.close(WAIT_S)  # counts what had failed, or had not yet
+        self.producer.close(WAIT_S)  # counts records that had failed, or had not yet
         assert self.producer.close(WAIT_S) == 0
         for future in futures:
             assert "the sender thread died" in str(future.exception(0))
@@ -367,7 +367,7 @@ def test_an_error_whose_text_cannot_be_made_ends_the_sender_as_any_other(
     life.check_end()
 
 
-def test_a_signal_during_the_line_of_closing_is_passed_on_and_close_goes_on_when_called_again(
+def test_a_signal_while_closing_is_raised_and_close_continues_when_called_again(
     cluster: EmbeddedCluster, kprod_logger: logging.Logger
 ) -> None:
     """What the main thread's logging raises may be a signal handler's: Ctrl-C is never lost."""

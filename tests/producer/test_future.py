@@ -114,7 +114,7 @@ def test_a_kept_future_keeps_no_frames() -> None:
 
 
 def test_a_result_knows_whether_anybody_would_hear_of_it() -> None:
-    """Those who wait for it count; and one who was told is not to be told again."""
+    """Its waiters count; and a waiter that was told is not told again."""
     result = BatchResult(TOPIC, 0)
     lock = threading.Lock()
     lock.acquire()
@@ -146,7 +146,7 @@ ASKS: dict[str, Callable[[RecordFuture, float], object]] = {
 @pytest.mark.parametrize(
     ("timeout", "error"), [(float("nan"), ValueError), ("1", TypeError), ([], TypeError)]
 )
-def test_what_is_no_number_is_no_timeout(
+def test_nan_is_no_timeout(
     ask: Callable[[RecordFuture, Any], object], timeout: Any, error: type[Exception]
 ) -> None:
     """It is refused wherever an outcome is waited for; the record continues."""
@@ -218,7 +218,7 @@ def test_a_receipt_takes_the_same_timeouts(timeout: Any, error: type[Exception],
 
 @pytest.mark.parametrize("again", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_a_future_is_not_taken_elsewhere(again: Callable[[object], object]) -> None:
-    """Nobody would settle it there, and who asked it would wait for ever."""
+    """Nothing would settle it there, and a waiter would wait for ever."""
     bench = Bench()
     future = bench.producer.send(TOPIC, b"a", partition=0)
     with pytest.raises(TypeError, match=r"its result\(\) can"):

@@ -93,7 +93,7 @@ def _at_collection(wanted: int, handle: Callable[[], object]) -> Generator[list[
 
 
 def _use(producer: kprod.Producer, number: int) -> list[kprod.RecordFuture]:
-    """Open a topic, look for a partition that is missing, send and wait, end; what was accepted."""
+    """Open a topic, look for a missing partition, send and wait, end; return accepted ones."""
     sent: list[kprod.RecordFuture] = []
     with contextlib.suppress(KprodError):
         sent.append(producer.send(f"new-{number}", b"new"))
@@ -151,7 +151,7 @@ def _close(producer: kprod.Producer) -> int:
 def test_a_handler_may_wait_at_every_line(
     cluster: EmbeddedCluster, wait: Callable[[kprod.Producer], int]
 ) -> None:
-    """What was accepted before is delivered, and the handler returns."""
+    """Records accepted before are delivered, and the handler returns."""
     assert _come_in(cluster, _at_line, itertools.count(1), wait) > 100
 
 

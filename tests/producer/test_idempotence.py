@@ -85,7 +85,7 @@ def test_a_resent_batch_is_byte_identical(codec: str) -> None:
 
 
 def test_nothing_goes_to_a_new_leader_until_the_old_one_is_settled() -> None:
-    """Five in flight, the leader moves: the new one gets what is unsettled, in order."""
+    """Five in flight, the leader moves: the new one gets the unsettled batches, in order."""
     stage = Stage(metadata_max_age_ms=10_000)
     stage.fill_pipeline()
     sent = [held.batch for held in stage.held]
@@ -188,7 +188,7 @@ def test_a_new_epoch_waits_for_every_fate() -> None:
     assert waiting.result(0).offset == 7
 
 
-def test_what_is_known_not_to_be_there_does_not_keep_the_epoch_waiting() -> None:
+def test_a_batch_known_not_to_be_in_the_log_does_not_delay_the_epoch() -> None:
     """While the epoch waits, only what settles a fate is sent: else something always flies."""
     stage = Stage({"orders": [1, 2]})
     stage.fill_pipeline(1)
@@ -254,7 +254,7 @@ def test_a_new_epoch_sends_at_once_what_waited_for_it() -> None:
 
 
 def test_a_new_epoch_ends_no_linger() -> None:
-    """What lingers when it begins goes when its own time comes, with what was sent meanwhile."""
+    """A batch that lingers when it begins goes at its own time, with records sent meanwhile."""
     stage = Stage({"orders": [1, 1]}, linger_ms=50)
     for partition in (0, 1):
         stage.put(b"warm", partition=partition)

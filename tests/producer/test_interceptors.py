@@ -111,7 +111,7 @@ def test_malformed_headers_are_refused_all_the_same(headers: Any) -> None:
 
 
 @pytest.mark.parametrize("given", ["my.module.Interceptor", [_Marking], [object()], 5])
-def test_what_is_no_interceptor_is_refused(given: object) -> None:
+def test_an_object_that_is_no_interceptor_is_rejected(given: object) -> None:
     """A name is not imported, a class is no object, an object has three methods."""
     with pytest.raises(ConfigError, match=r"interceptors.* must be a list of interceptors"):
         ProducerConfig.parse({"bootstrap_servers": "b:1", "interceptors": given})

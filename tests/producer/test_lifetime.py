@@ -69,7 +69,7 @@ def test_a_forked_child_refuses_and_its_parent_delivers(cluster: EmbeddedCluster
     assert _values(cluster) == [b"warm", *(b"%d" % number for number in range(100))]
 
 
-def test_what_was_not_closed_is_flushed_at_exit(cluster: EmbeddedCluster) -> None:
+def test_an_unclosed_producer_is_flushed_at_exit(cluster: EmbeddedCluster) -> None:
     """A script that just ends loses nothing."""
     done = _run(
         cluster,
@@ -83,7 +83,7 @@ def test_what_was_not_closed_is_flushed_at_exit(cluster: EmbeddedCluster) -> Non
     assert _values(cluster) == [b"%d" % number for number in range(100)]
 
 
-def test_what_is_lost_at_exit_is_counted(cluster: EmbeddedCluster) -> None:
+def test_records_lost_at_exit_are_counted(cluster: EmbeddedCluster) -> None:
     """The broker answers nothing: a warning says how many records, and the process ends."""
     cluster.faults.drop(ApiKey.PRODUCE, times=100)
     done = _run(
@@ -186,7 +186,7 @@ def test_producers_may_come_and_go_while_all_are_asked() -> None:
 def test_ctrl_c_again_and_again_at_exit_keeps_nothing_from_being_counted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who wants out presses it twice; each producer's loss is told all the same."""
+    """The user presses it twice; each producer's loss is logged all the same."""
 
     class Busy(_Ended):
         """Ctrl-C comes whenever it is closed."""

@@ -160,7 +160,7 @@ def test_waiting_for_itself_is_refused(producer: kprod.Producer) -> None:
 
 
 def test_not_waiting_and_settled_records_are_no_matter(producer: kprod.Producer) -> None:
-    """`result(0)` says that it is not settled; what is settled is told."""
+    """`result(0)` says that it is not settled; a settled one returns."""
     earlier = producer.send("orders", b"earlier")
     producer.flush(WAIT_S)
     assert _in_callback(producer, earlier.exception) is earlier.exception()
@@ -180,7 +180,7 @@ def test_another_producer_s_record_may_be_waited_for(
 
 
 def test_a_callback_may_purge(producer: kprod.Producer) -> None:
-    """What is unsent fails; what was dropped is counted."""
+    """Unsent records fail; dropped ones are counted."""
 
     def purge() -> int:
         producer.send("orders", b"dropped")

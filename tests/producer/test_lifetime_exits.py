@@ -169,7 +169,7 @@ def _check_counted(cluster: EmbeddedCluster, ending: str, report: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_what_was_not_closed_is_delivered(
+def test_records_of_an_unclosed_producer_are_delivered(
     cluster: EmbeddedCluster, ending: str, tmp_path: Path
 ) -> None:
     """Every accepted record arrives once and in order; the exit code is the script's own."""
@@ -213,7 +213,7 @@ servers = {cluster.bootstrap_servers!r}
 
 
 def test_a_callback_that_never_returns_holds_up_no_exit(cluster: EmbeddedCluster) -> None:
-    """The sender is stuck in it: the exit waits its limit, and counts what is behind it."""
+    """The sender is stuck in it: the exit waits its limit, and counts the records behind it."""
     done = _run(
         cluster,
         """

@@ -35,7 +35,7 @@ def _values(cluster: EmbeddedCluster) -> list[bytes]:
 
 @contextmanager
 def _storm(interval_s: float) -> Generator[Callable[[Callable[[], int]], int | None]]:
-    """Raise KeyboardInterrupt again and again, but only into what is called through this."""
+    """Raise KeyboardInterrupt again and again, but only into functions called through this."""
     is_armed = [False]
 
     def handle(*_: object) -> None:
@@ -113,7 +113,7 @@ def _interrupt_close(cluster: EmbeddedCluster, values: list[bytes], interval_s: 
 
 
 @pytest.mark.slow
-def test_interrupted_closes_go_on_with_the_next(cluster: EmbeddedCluster) -> None:
+def test_interrupted_closes_continue_with_the_next(cluster: EmbeddedCluster) -> None:
     """Each raises; the records continue, and the close that is left alone delivers them all."""
     cluster.faults.delay(ApiKey.PRODUCE, 20, times=10_000)
     assert _interrupt_closes(cluster, 5, 0.004) > 0
@@ -131,7 +131,7 @@ def test_an_interrupted_close_leaves_the_rest_to_the_next(cluster: EmbeddedClust
     """The broker is slow; the interrupt comes at once, and nothing is given up for it."""
     cluster.faults.delay(ApiKey.PRODUCE, 300, times=1)
     producer = _producer(cluster, linger_ms=10_000)
-    future = producer.send("orders", b"goes on")
+    future = producer.send("orders", b"more")
     with _storm(0.02) as interrupted:
         assert interrupted(producer.close) is None
     assert not producer._kprod.thread.has_ended

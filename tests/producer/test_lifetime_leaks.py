@@ -35,7 +35,7 @@ def descriptors():
 codecs = ("none", "gzip", "snappy", "lz4", "zstd")
 tracemalloc.start()
 for codec in codecs:
-    use(codec)  # what is made once and kept: codecs, tables, the interpreter's own caches
+    use(codec)  # objects made once and kept: codecs, tables, the interpreter's own caches
 threads, opened = threading.active_count(), descriptors()
 for codec in codecs:
     before = left()

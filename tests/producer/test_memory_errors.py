@@ -1,4 +1,4 @@
-"""A MemoryError at one place of the sender's work ends what is at hand, never the producer.
+"""A MemoryError at one place of the sender's work ends the work at hand, never the producer.
 
 Each test lets one call of that work raise once, as an allocation would that the system refuses.
 """

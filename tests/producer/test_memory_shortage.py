@@ -60,7 +60,7 @@ def _answer(bench: Bench, *partitions: int) -> None:
 
 
 def _send_one_by_one(bench: Bench) -> None:
-    """Let what is ready go, in a request for each partition."""
+    """Drain the ready batches, in a request for each partition."""
     limit = bench.producer._kprod.sender._request_bytes_max
     bench.producer._kprod.sender._request_bytes_max = 1
     bench.turn()

@@ -209,7 +209,7 @@ class Play:
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
     def check_child(self, before: list[int], settled: set[bytes]) -> None:
-        """Nothing is left open, and what was settled is as it was."""
+        """Nothing is left open, and settled records are as they were."""
         assert before == [len(ear) for record in self.records for ear in record.heard]
         for record in self.records:
             error = _future(record).exception(0)

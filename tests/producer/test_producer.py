@@ -1,4 +1,4 @@
-"""The producer against the embedded broker, over TCP: what is acknowledged is in the log."""
+"""The producer against the embedded broker, over TCP: acknowledged records are in the log."""
 
 import asyncio
 import threading
@@ -33,8 +33,8 @@ def _log(cluster: EmbeddedCluster, topic: str = "orders") -> dict[int, list[Reco
     return cluster.records(topic)
 
 
-def test_what_is_acknowledged_is_in_the_log(cluster: EmbeddedCluster) -> None:
-    """Key, value, headers, timestamp stand at the partition and offset that the result names."""
+def test_acknowledged_records_are_in_the_log(cluster: EmbeddedCluster) -> None:
+    """Key, value, headers, timestamp are at the partition and offset that the result names."""
     with _producer(cluster) as producer:
         future = producer.send(
             "orders",
@@ -109,7 +109,7 @@ def test_a_batch_too_large_for_the_broker_is_split() -> None:
         assert len(cluster.batches("orders")[0]) > 4
 
 
-def test_a_refused_batch_fails_as_not_persisted_and_the_next_goes_on(
+def test_a_rejected_batch_fails_as_not_persisted_and_the_next_is_sent(
     cluster: EmbeddedCluster,
 ) -> None:
     """A final error names its code; sequences begin again in the next epoch."""
@@ -151,7 +151,7 @@ def test_an_unreachable_broker_is_named_with_the_reason() -> None:
 
 
 def test_a_closed_producer_refuses(cluster: EmbeddedCluster) -> None:
-    """What was sent before is delivered; closing twice is harmless."""
+    """Records sent before are delivered; closing twice is harmless."""
     producer = _producer(cluster, linger_ms=10_000)
     future = producer.send("orders", b"v", partition=0)
     assert producer.close(20) == 0
@@ -161,7 +161,7 @@ def test_a_closed_producer_refuses(cluster: EmbeddedCluster) -> None:
         producer.send("orders", b"v")
 
 
-def test_closing_in_vain_counts_what_was_lost(cluster: EmbeddedCluster) -> None:
+def test_a_close_that_times_out_counts_lost_records(cluster: EmbeddedCluster) -> None:
     """The brokers are silent: close returns in time, and every future is settled."""
     producer = _producer(cluster, linger_ms=0)
     producer.send("orders", b"first", partition=0).result(10)

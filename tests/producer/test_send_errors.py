@@ -66,7 +66,7 @@ def test_refusals(
 
 
 def test_a_full_buffer_says_how_full() -> None:
-    """With what was asked, what there is, and which setting helps."""
+    """With the request, the limit, and the setting that helps."""
     bench = Bench(leaders=(-1,), buffer_memory=32_768)
     bench.send(0, b"x" * 20_000)
     with pytest.raises(

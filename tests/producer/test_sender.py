@@ -1,4 +1,4 @@
-"""What goes over the wire and when: versions, acks, half-written requests, memory in use."""
+"""Requests on the wire: times, versions, acks, half-written requests, memory in use."""
 
 from collections.abc import Callable
 
@@ -190,7 +190,7 @@ def _record_count(raw: bytes) -> int:
 
 
 def test_waiting_for_a_result_does_not_cut_linger() -> None:
-    """As in Java: who wants one record out at once sets linger_ms=0, or flushes."""
+    """As in Java: an application that wants one record out at once sets linger_ms=0, or flushes."""
     stage = Stage(linger_ms=1_000)
     future = stage.put(b"v")
     with pytest.raises(KprodTimeout):

@@ -229,7 +229,7 @@ def test_a_purged_partition_does_not_wait_for_the_rest_of_a_back_off() -> None:
     assert len(stage.held) == 1
 
 
-def test_a_back_off_goes_on_while_a_batch_is_left_that_was_tried() -> None:
+def test_a_back_off_continues_while_a_tried_batch_is_left() -> None:
     """A purge leaves what may be in the log: it goes again in its time."""
     stage = Stage(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
     stage.send(b"first")
@@ -248,7 +248,7 @@ def test_a_back_off_goes_on_while_a_batch_is_left_that_was_tried() -> None:
 class SettlingMachine(RuleBasedStateMachine):
     """One broker, two partitions, of which the second comes and goes; few attempts, short lives.
 
-    The model is a list of what was sent to each partition: the callbacks, but for those of purged
+    The model is a list of the records sent to each partition: the callbacks, except those of purged
     records, run in its order.
     """
 
@@ -373,7 +373,7 @@ class SettlingMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.number % RARELY == 0)
     @rule()
     def purge(self) -> None:
-        """What is certainly not on its way."""
+        """Records that are certainly not on their way."""
         self.bench.producer.purge()
 
     @precondition(lambda self: self.number % RARELY == 0)

@@ -1,4 +1,4 @@
-"""What is called for each record is compiled plainly, and still tells how it is called."""
+"""Methods called for each record are compiled plainly, and still tell their signatures."""
 
 import inspect
 from collections.abc import Callable

@@ -130,7 +130,7 @@ def _leaf(leaf: ProducerBatch) -> record_v2.DecodedBatch:
 
 
 @pytest.mark.parametrize("base_sequence", [0, 5, 2**31 - 60, 2**31 - 30, 2**31 - 1])
-def test_sequences_go_on_from_part_to_part(base_sequence: int) -> None:
+def test_sequences_continue_from_part_to_part(base_sequence: int) -> None:
     """Part follows part without a gap, and 0 follows 2³¹−1, wherever the border lies."""
     batch, _ = _sent(_rows(60), [])
     batch.assign(4242, 7, base_sequence)
@@ -208,7 +208,7 @@ def test_a_part_that_fails_fails_its_records_alone() -> None:
     assert sorted(index for index, _, _ in called) == list(range(40))
 
 
-def test_parts_keep_what_was_tried() -> None:
+def test_parts_keep_their_attempts() -> None:
     """Creation time, attempts and doubt come from the whole; being cut is not an attempt."""
     batch, _ = _sent(_rows(10), [])
     _close(batch)

@@ -1,4 +1,4 @@
-"""What is said of the records of a split batch: by every observer, and by the count of `flush`."""
+"""The outcomes of a split batch's records: by every observer, and by the count of `flush`."""
 
 import contextlib
 from collections.abc import Callable

@@ -161,7 +161,7 @@ def test_a_partition_of_a_topic_out_of_use_is_asked_for(waiting: Waiting) -> Non
     assert steps.go_on() == "found"
 
 
-def test_a_failed_question_is_asked_again_for_who_waits(waiting: Waiting) -> None:
+def test_a_failed_request_is_repeated_for_waiting_threads(waiting: Waiting) -> None:
     """However long it takes: the topic does not go out of use meanwhile."""
     waiting.know(_orders(2))
     steps = Steps(waiting, waiting.opener.finding(TopicQueues("orders", 2), 2, PATIENCE_MS))

@@ -39,7 +39,7 @@ def _show(bench: Bench, topics: dict[str, TopicSnapshot]) -> None:
     )
 
 
-def test_a_new_picture_costs_what_has_changed() -> None:
+def test_a_new_snapshot_costs_its_changes() -> None:
     """Two thousand topics; of one a leader changes, of another the number of partitions."""
     bench = Bench()
     topics = {
@@ -74,7 +74,7 @@ def test_a_topic_made_by_an_older_picture_follows_the_newer_one() -> None:
     bench.producer.close()
 
 
-def test_who_grows_a_topic_may_be_interrupted_by_one_who_does() -> None:
+def test_growing_a_topic_may_be_interrupted_by_growing_it() -> None:
     """At every line, by a smaller and by a larger number: each partition has one queue."""
     for smaller, larger in [(3, 5), (5, 3), (4, 4)]:
         line, was_interrupted = 0, True

@@ -1,4 +1,4 @@
-"""Version choice: three ranges, their overlap, and what is said when there is none."""
+"""Version choice: three ranges, their overlap, and the error when there is none."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The codec by example: bytes worked out by hand, what is refused, and in which words."""
+"""The codec by example: bytes worked out by hand, rejected values, and the texts."""
 
 import collections
 from typing import Any

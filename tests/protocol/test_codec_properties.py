@@ -31,7 +31,7 @@ def _covers(decoded: dict[str, Any], given_body: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda m: m.name)
 @settings(max_examples=10, deadline=None)
 @given(draw=st.data())
-def test_what_is_written_is_read(message: Message, draw: st.DataObject) -> None:
+def test_written_fields_are_read(message: Message, draw: st.DataObject) -> None:
     """Decoding gives the body back, and encoding that gives the same bytes."""
     version = draw.draw(st.integers(*message.versions))
     body = draw.draw(bodies(message, version))
@@ -93,7 +93,7 @@ def test_noise_is_a_value_or_an_error(draw: st.DataObject, noise: bytes) -> None
 
 
 def test_defaults_alone_make_every_message() -> None:
-    """An empty body is written with defaults; what is read says so in every field."""
+    """An empty body is written with defaults; the read body says so in every field."""
     for message, version in all_versions():
         codec = codec_of(message, version)
         decoded = codec.decode(codec.encode({}))

@@ -24,7 +24,7 @@ def test_a_flexible_request_keeps_the_old_client_id_and_adds_tags() -> None:
 @pytest.mark.parametrize("version", [0, 8, 9, 12, 13])
 @pytest.mark.parametrize("client_id", ["me", "", None])
 def test_a_request_header_comes_back(version: int, client_id: str | None) -> None:
-    """What was written is read, and the body's place is known."""
+    """A written header is read, and the body's place is known."""
     header = encode_request_header(ApiKey.METADATA, version, 2**31 - 1, client_id)
     expected = RequestHeader(ApiKey.METADATA, version, 2**31 - 1, client_id)
     assert decode_request_header(header + b"body") == (expected, len(header))

@@ -91,7 +91,7 @@ def _request(**changes: Any) -> ProduceFrame:
 
 
 def test_record_pieces_are_passed_on_not_copied() -> None:
-    """The very views that came in stand in the result."""
+    """The very views that came in are in the result."""
     first, second = memoryview(b"first"), memoryview(b"second")
     topics = [TopicRecords("orders", UUID(int=7), [(0, [first, second], 11)])]
     pieces = produce_request(_request(topics=topics))

@@ -37,7 +37,7 @@ def test_other_control_records(number: int) -> None:
 
 
 def test_later_versions() -> None:
-    """A later version may be longer; what is known of it is read."""
+    """A later version may be longer; its known fields are read."""
     record = Record(0, 0, struct.pack(">hhq", 1, 1, 5), struct.pack(">hiq", 1, 8, 5))
     assert decode_marker(record) == EndMarker(ControlType.COMMIT, 8)
 

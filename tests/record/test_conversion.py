@@ -1,4 +1,4 @@
-"""Conversion between formats: what is kept, what is lost, what is refused."""
+"""Conversion between formats: fields kept, fields lost, batches rejected."""
 
 import pytest
 from hypothesis import given
@@ -39,7 +39,7 @@ def test_down_keeps_offsets_codec_and_contents(magic: int, codec: int) -> None:
 
 
 def test_down_keeps_gaps() -> None:
-    """A compacted batch keeps the offsets of what is left."""
+    """A compacted batch keeps its records' offsets."""
     batch = record_v2.encode_batch(ROWS, codec=1, base_offset=9, offset_deltas=[0, 4, 11])
     lowered = down_convert(batch, 1)
     assert [row.offset for row in legacy_records(lowered)] == [9, 13, 20]
@@ -75,7 +75,7 @@ def test_down_refuses_zstd(magic: int) -> None:
 
 
 def test_down_leaves_older_entries_as_they_are() -> None:
-    """What is old enough is copied byte for byte, and V1 goes down to V0."""
+    """A batch that is old enough is copied byte for byte, and V1 goes down to V0."""
     old = message_set.encode(LEGACY, magic=0, codec=1) + message_set.encode(LEGACY, magic=1)
     assert down_convert(old, 1) == old
     lowered = down_convert(old, 0)
@@ -83,7 +83,7 @@ def test_down_leaves_older_entries_as_they_are() -> None:
     assert down_convert(old, 2) == old
 
 
-def test_down_leaves_out_what_is_cut_off() -> None:
+def test_down_leaves_out_cut_messages() -> None:
     """The tail of a fetch is no entry."""
     batch = record_v2.encode_batch(ROWS)
     assert down_convert(batch + batch[:-1], 1) == down_convert(batch, 1)

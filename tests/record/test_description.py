@@ -1,4 +1,4 @@
-"""What is said about entries and records, against Kafka's own tool."""
+"""The lines about entries and records, against Kafka's own tool."""
 
 import json
 

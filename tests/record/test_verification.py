@@ -8,7 +8,7 @@ ROW: record_v2.RecordInput = (0, None, b"v", [])
 
 
 def problems(log: bytes) -> list[str]:
-    """Return what is wrong with a log."""
+    """Return the faults of a log."""
     verifier = LogVerifier()
     entries = read_entries(log, check_crc=False)
     return [problem for entry in entries for problem in verifier.problems(entry)]

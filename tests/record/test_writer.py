@@ -11,7 +11,7 @@ from tests.record import strategies
 
 
 @given(rows=strategies.records_v2, codec=strategies.codecs_v2, base_offset=strategies.base_offsets)
-def test_the_reference_reads_what_is_written(
+def test_the_reference_reads_written_bytes(
     rows: list[record_v2.RecordInput], codec: int, base_offset: int
 ) -> None:
     """Any records, any codec; without compression even the same bytes."""

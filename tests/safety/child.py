@@ -13,7 +13,7 @@ def run_in_child(lines: str) -> list[str]:
     """Run lines of Python; return what they printed.
 
     Args:
-        lines: The program, indented as it stands in the test.
+        lines: The program, indented as in the test.
 
     Returns:
         The lines of its standard output.

@@ -34,7 +34,7 @@ from tests.safety.values import Liar, argument_lists, bare
 
 MEMORY_BYTES = 4 << 30  # of a child, which keeps its producers: what wants more gets a MemoryError
 CRASHES_MAX = 30
-CALL_S = 0.5  # what waits that long, waits for what nobody will do here
+CALL_S = 0.5  # a call that waits that long waits for ever here
 CLOSING = ("close", "seal", "abandon", "release", "cancel", "clear", "__exit__")
 # `start` is the sender's thread, which would turn here without a pause for ever.
 UNTRIED = {
@@ -209,7 +209,7 @@ def _cases_of_type(kind: type, log: _Log) -> None:
 
 
 def _replaced(kind: type, log: _Log) -> Iterator[tuple[str, object]]:
-    """Each public attribute that can be set or deleted, and what is put there."""
+    """Each public attribute that can be set or deleted, and the values put there."""
     it = log.run(f"{kind.__name__} to be changed", recipes.made, kind)
     for name in _names(it) if it is not None else ():
         # What a base has is tried with the base.

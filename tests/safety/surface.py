@@ -26,7 +26,7 @@ class Parameter:
 
     Attributes:
         name: The parameter's name.
-        annotation: As it stands in the source; empty without one.
+        annotation: As in the source; empty without one.
         is_keyword: Given by name only.
     """
 

@@ -71,13 +71,13 @@ def test_an_address_alone_is_told_its_name(face: type, servers: object) -> None:
     ],
 )
 def test_a_cluster_says_what_its_arguments_are(arguments: dict[str, Any], expected: str) -> None:
-    """What is natural elsewhere is answered with the call that does it here."""
+    """A call that is natural elsewhere gets the name of the one that does it here."""
     with pytest.raises(TypeError, match=expected):
         EmbeddedCluster(**arguments)
 
 
 class Endless:
-    """Headers that never end, and count what was taken of them."""
+    """Headers that never end, and count the pairs taken."""
 
     def __init__(self, size: int) -> None:
         self.taken = 0

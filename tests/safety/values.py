@@ -136,7 +136,7 @@ def makers_of(parameter: Parameter) -> list[Callable[[], Any]]:
         for word in inner[1:]:
             found[:0] = [functools.partial(_in_a_list, make) for make in _of_word(word)[:3]]
     if "timeout" in parameter.name:
-        # None and what is negative wait for what never comes.
+        # None and negative numbers wait for ever.
         return [*_plain(0), *_plain(float("nan"), "x")]
     return found or _of_word("object")
 

@@ -63,7 +63,7 @@ CAUSES: Mapping[str, frozenset[str]] = {
     "RequestTimeout": _LOST,
     "Disconnected": _LOST,
     "ConnectionFailed": _LOST,
-    "KprodError": frozenset({"memory_error"}),  # the sender could not go on
+    "KprodError": frozenset({"memory_error"}),  # the sender could not continue
     "RemoteProtocolError": frozenset({"wrong_correlation", "cut_response"}),
     "UnknownPartition": _GONE,
     "UnknownTopic": _GONE,

@@ -1,4 +1,4 @@
-"""One producer of a run: its sender as an actor, and what was sent through it."""
+"""One producer of a run: its sender as an actor, and the records sent through it."""
 
 import random
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ OWN_SETTINGS = frozenset({"first_sequence", "first_epoch"})
 
 
 class Client:
-    """One producer of a run, and what was sent through it.
+    """One producer of a run, and the records sent through it.
 
     Attributes:
         number: Of all producers of the run.

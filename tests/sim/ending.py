@@ -94,7 +94,7 @@ class Ending:
             hung_ms = world.plan.brokers * (request_ms + PROBE_SLACK_MS)
             left = self._try(left, world.scheduler.now_ns + hung_ms * MS)
         if world.dead >= 0 and any(probe.client(world).waits_for_epoch for probe in left):
-            # What was sent to the dead broker has an unknown outcome until its deadline.
+            # Records sent to the dead broker have an unknown outcome until their deadline.
             world.count("partitions wait for an epoch")
             delivery_ms = max(config.delivery_timeout_ms for config in configs)
             left = self._try(left, end_ns + (delivery_ms + request_ms) * MS)
@@ -102,7 +102,7 @@ class Ending:
             world.find("Q1", probe.describe(world))
 
     def rest(self) -> None:
-        """Let deadlines pass and late requests arrive, then close what is open."""
+        """Let deadlines pass and late requests arrive, then close all that is open."""
         world = self._world
         configs = [client.producer._kprod.config for client in world.everyone]
         rest_ms = max(
@@ -124,7 +124,7 @@ class Ending:
             self._call(client.end)
         self._run_for(1_000)
         for caller in world.callers.values():
-            caller.end()  # loops, which have heard of everything by now
+            caller.end()  # loops, which have heard of everything
         self._run_for(1_000)
         self._look_at_what_is_left()
 
@@ -150,7 +150,7 @@ class Ending:
         scheduler.run_until(scheduler.now_ns + duration_ms * MS)
 
     def _try(self, probes: list[Probe], end_ns: int) -> list[Probe]:
-        """Send fresh records until an instant; return what was not acknowledged."""
+        """Send fresh records until an instant; return the unacknowledged ones."""
         world = self._world
         while probes and world.scheduler.now_ns < end_ns:
             for probe in probes:

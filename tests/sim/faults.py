@@ -26,7 +26,7 @@ TOO_LARGE = 10
 SEQUENCE = (45, 59)
 """Codes of a broker that does not know what came before the batch, or the producer."""
 FATAL = (31, 35, 53, 90)
-"""Codes after which a producer cannot go on."""
+"""Codes after which a producer cannot continue."""
 AFTER_APPEND = (-1, 6, 7, 20, 46, 56)
 """Codes after which the batch may be in the log; 46 says that it is."""
 OLD_EPOCH = 47
@@ -281,7 +281,7 @@ def _forget_topic(world: "World", entry: Entry) -> None:
 
 
 def _memory_error(world: "World", entry: Entry) -> None:
-    """Let one of the next calls of a client's doors find no memory."""
+    """Let one of the next calls of a client's I/O find no memory."""
     client = world.clients[entry["choice"] % len(world.clients)]
     client.shortage.calls_left = 1 + entry["choice"] % 40
 

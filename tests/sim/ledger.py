@@ -1,4 +1,4 @@
-"""What the application knows of each record: what was accepted, rejected, and told by whom."""
+"""The application's knowledge of each record: accepted or rejected, and its outcome by observer."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING

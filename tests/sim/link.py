@@ -65,8 +65,8 @@ class Pipe:
         arrived: Bytes that the reader has not read.
         has_ended: Nothing more will arrive.
         held_until_ns: What flies arrives after this instant.
-        is_swallowing: What is written vanishes.
-        spoiler: Takes what is written and returns how much of it leaves; None lets all leave.
+        is_swallowing: Written bytes vanish.
+        spoiler: Takes written bytes and returns how many of them leave; None lets all leave.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class Link:
         self._tell_client()
 
     def go_silent(self) -> None:
-        """Swallow what is written from now on, both ways."""
+        """Swallow bytes written from now on, both ways."""
         self.up.is_swallowing = self.down.is_swallowing = True
 
     def hold(self, duration_ns: int) -> None:

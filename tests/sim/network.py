@@ -36,7 +36,7 @@ class SimStream:
         return self.link.is_cut or bool(self.link.down.room)
 
     def receive_into(self, buffer: memoryview) -> int | None:
-        """Read what has arrived."""
+        """Read the bytes that arrived."""
         data = self.link.up.read(len(buffer))
         if data:
             buffer[: len(data)] = data
@@ -116,7 +116,7 @@ class SimNetwork:
     # The client's side.
 
     def connect(self, client: int, shortage: Shortage, address: SocketAddress) -> SimTransport:
-        """Begin a connection; what becomes of it is decided when the first packet arrives."""
+        """Start a connection; its fate is decided when the first packet arrives."""
         link = Link(self, len(self.links), client, address.port)
         link.transport = SimTransport(link, self, shortage)
         link.stream = SimStream(link, self)

@@ -49,7 +49,7 @@ class Sent:
         topic: Where it goes.
         partition: Where it was sent to; −1 where kprod chose.
         partition_count: Partitions of the topic when `send` began.
-        value: What was sent.
+        value: The value sent.
         deadline_ns: When it must be settled.
         is_alone: It was not sent in bulk, so it has a future of its own.
         observers: How many were asked to tell.
@@ -96,7 +96,7 @@ class Finding(NamedTuple):
 
 
 Logs = Mapping[tuple[str, int, int], Sequence[Stored]]
-"""By topic, partition, and how often the topic had been made anew."""
+"""By topic, partition, and how often the topic had been made again."""
 
 Places = Mapping[bytes, Sequence[tuple[str, int, int, int]]]
 """Where a record is: topic, partition, generation of the topic, offset."""
@@ -259,7 +259,7 @@ def _check_told(record: Sent, slack_ns: int) -> Iterable[Finding]:
 
 
 def _check_acknowledged(record: Sent, logs: Logs, places: Places) -> Iterable[Finding]:
-    """I2: what is acknowledged is at its place, with its value."""
+    """I2: an acknowledged record is at its place, with its value."""
     name, final = record.name.decode(), record.final
     if final is None or final.error:
         return
@@ -281,7 +281,7 @@ def _check_acknowledged(record: Sent, logs: Logs, places: Places) -> Iterable[Fi
 
 def check_callbacks(told: Sequence[Sent], promises: Mapping[int, Promises]) -> Iterable[Finding]:
     """I4: records of one partition are told in the order in which they were sent."""
-    # Delivered or not; but what is taken back, or ends with the producer, may overtake.
+    # Delivered or not; but a purged record, or one that ends with the producer, may overtake.
     last: dict[tuple[int, int, int, str, int], Sent] = {}
     for record in told:
         final = record.told[0]

@@ -40,7 +40,7 @@ class Plan:
         topics: Partitions by name.
         producers: Settings of each.
         operations: What the application does, in order of time.
-        faults: What goes wrong, in order of time.
+        faults: The faults, in order of time.
         load_ms: How long both last.
         mode: "engine": the application acts while the senders sleep; "threads": its calls are
             threads of their own, and may wait; "tasks": they are tasks of event loops.

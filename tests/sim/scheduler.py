@@ -166,7 +166,7 @@ class Actor:
         self._is_idle = False
 
     def wake_if_idle(self) -> None:
-        """End a sleep for want of work; a wait for anything else goes on."""
+        """End a sleep for want of work; a wait for anything else continues."""
         if self._is_idle:
             self.wake()
 

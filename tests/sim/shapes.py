@@ -22,7 +22,7 @@ _SHORT_OF_MEMORY = {
     "max_block_ms": 2_000,
     "delivery_timeout_ms": 30_000,
 }
-"""Settings with which callers stand in line for memory that others' lingering batches hold."""
+"""Settings with which callers queue for memory that others' lingering batches hold."""
 _LARGE_BYTES = 12_000
 _CALLERS_SHORT = 7
 _ROUND = ((0, "send"), (6, "send"), (9, "flush"), (12, "send"))

@@ -24,7 +24,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__()
         self._scheduler = scheduler
-        self._selector = self  # the loop asks it for what is ready
+        self._selector = self  # the loop asks it for ready sockets
         self._sleeper: Actor | None = None
         self._is_woken = False
 
@@ -70,7 +70,7 @@ class TaskCaller:
 
     @property
     def is_over(self) -> bool:
-        """Whether every call has returned; the loop goes on until `end`."""
+        """Whether every call has returned; the loop runs until `end`."""
         return not self._tasks
 
     @property
@@ -79,11 +79,11 @@ class TaskCaller:
         return self._actor.number
 
     def add(self, call: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """Begin a call, beside those before it."""
+        """Start a call, beside those before it."""
         self._loop.call_soon_threadsafe(self._begin, call)
 
     def end(self) -> None:
-        """Begin no call after those that were added."""
+        """Start no call after those that were added."""
         self._is_ending = True
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop_if_idle)

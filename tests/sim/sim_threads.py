@@ -17,7 +17,7 @@ _NEVER_NS = 1 << 60
 
 
 class SimLock:
-    """A lock in virtual time; whoever waits is served in a drawn order."""
+    """A lock in virtual time; waiting threads are served in a drawn order."""
 
     def __init__(self, threads: "SimThreads") -> None:
         self._threads = threads

@@ -122,7 +122,7 @@ class ClientTap:
     """The rules for one client's links.
 
     Args:
-        find: Takes the invariant's name and what was seen.
+        find: Takes the invariant's name and the observation.
         config: The client's.
         now_ns: The present instant.
         on_metadata: Told of each Metadata response and its version.
@@ -196,7 +196,7 @@ class ClientTap:
             self._take_response(link, frame)
 
     def shut(self, link: Link) -> None:
-        """Forget what was in flight: its outcome is unknown."""
+        """Forget batches in flight: their outcome is unknown."""
         for request in self._waiting.pop(link.number, []):
             for attempt in request.attempts:
                 self._end(attempt, None)
@@ -325,7 +325,7 @@ class ClientTap:
         others = self._in_flight[attempt.partition]
         if attempt in others:
             others.remove(attempt)
-        if code == _TOO_LARGE:  # perhaps of a topic that is made anew meanwhile
+        if code == _TOO_LARGE:  # perhaps of a topic that is made again meanwhile
             self._too_large.add((attempt.partition[1], attempt.identity))
         if code not in _TAKEN:
             self.failed.append(attempt)

@@ -187,7 +187,7 @@ async def purge(
     _: TaskCaller,
     entry: Entry,  # noqa: ARG001
 ) -> None:
-    """Take back what is not sent."""
+    """Purge unsent records."""
     world.count("purge")
     world.happened("purge")
     await _timed(world, "purge", _PURGE_MS, client.async_producer.purge())
@@ -214,7 +214,7 @@ async def cancel(  # noqa: RUF029 - one of several
 async def close(  # noqa: RUF029 - one of several
     world: "World", client: "Client", _: TaskCaller, entry: Entry
 ) -> None:
-    """Close the producer and go on with a new one, in a thread: the engine is shared."""
+    """Close the producer and continue with a new one, in a thread: the engine is shared."""
     world.count("close in the middle")
     timeout_s = entry["wait_ms"] / 1_000
     world.call_in_thread(lambda: world.replace(client, timeout_s))

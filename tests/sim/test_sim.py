@@ -42,7 +42,7 @@ def test_a_plan_is_data() -> None:
     assert verdict_of(again).digest == verdict_of(plan).digest
 
 
-def test_a_picture_shows_what_was_sent_again() -> None:
+def test_a_picture_shows_repeated_requests() -> None:
     """The frames of one batch, in columns and as a drawing."""
     path = Path(__file__).parent / "plans" / "hanging_broker.json"
     rows, findings = pictured(Plan.from_json(path.read_text(encoding="utf-8")))

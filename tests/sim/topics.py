@@ -1,4 +1,4 @@
-"""The topics of a run, which may be made anew and grow, and every log that they have had."""
+"""The topics of a run, which may be made again and grow, and every log that they have had."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +24,7 @@ class Topics:
 
     Attributes:
         counts: Partitions of each topic now.
-        remade: Topics that were made anew.
+        remade: Topics that were made again.
     """
 
     def __init__(self, plan: Plan, cluster: EmbeddedCluster) -> None:

@@ -148,7 +148,7 @@ def flush(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG0
 
 
 def purge(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
-    """Take back what is not sent, in the sender's turn."""
+    """Purge unsent records, in the sender's turn."""
     engine = client.producer._kprod
     world.count("purge")
     world.happened("purge")
@@ -167,7 +167,7 @@ def cancel(world: "World", client: "Client", entry: Entry) -> None:
 
 
 def close(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
-    """Close the producer, and go on with a new one."""
+    """Close the producer, and continue with a new one."""
     world.count("close in the middle")
     world.replace(client)
 
@@ -204,7 +204,7 @@ def timed(world: "World", name: str, limit_ms: int, call: Callable[[], object]) 
 
 
 def _send_name(world: "World", entry: Entry) -> str:
-    """Tell sends to partitions that there are not (yet) from others: those wait for an answer."""
+    """Tell sends to partitions that there are not (yet) from others: those wait for a response."""
     return "send" if entry["partition"] < world.plan.topics[entry["topic"]] else "send beyond"
 
 
@@ -249,7 +249,7 @@ def flush_waiting(world: "World", client: "Client", entry: Entry) -> None:
 
 
 def purge_waiting(world: "World", client: "Client", entry: Entry) -> None:  # noqa: ARG001
-    """Take back what is not sent; the sender's thread does it."""
+    """Purge unsent records; the sender's thread does it."""
     world.count("purge")
     world.happened("purge")
     timed(world, "purge", 60_000, client.producer.purge)
@@ -270,7 +270,7 @@ def result_waiting(world: "World", client: "Client", entry: Entry) -> None:
 
 
 def close_waiting(world: "World", client: "Client", entry: Entry) -> None:
-    """Close the producer with a timeout; others go on with a new one meanwhile."""
+    """Close the producer with a timeout; others continue with a new one meanwhile."""
     world.count("close in the middle")
     timeout_s = entry["wait_ms"] / 1_000
     timed(world, "close", entry["wait_ms"], lambda: world.replace(client, timeout_s))
@@ -305,7 +305,7 @@ def _send_again(world: "World", client: "Client", entry: Entry) -> None:
 
 
 def _resend(world: "World", client: "Client", entry: Entry) -> None:
-    """Send again what was not delivered, as many applications do."""
+    """Send undelivered records again, as many applications do."""
     if client.is_over or world.is_calm or not client.told_last.error:
         return
     world.count("callback sends again")

@@ -48,7 +48,7 @@ def broken_gates(samples: Sequence[Sample], rate_wanted: float) -> Iterator[str]
         rate_wanted: Records a second that the load asked for.
 
     Yields:
-        What is wrong, with what was measured and the limit.
+        The fault, with the measured value and the limit.
     """
     if len(samples) < 4 * WINDOW:
         yield f"{len(samples)} samples are too few to judge, {4 * WINDOW} are needed"

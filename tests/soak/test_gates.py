@@ -53,7 +53,7 @@ def test_each_gate_is_broken_alone(change: dict[str, Any], text: str) -> None:
 
 
 def test_a_load_that_was_too_slow_is_told() -> None:
-    """Half of what was asked for."""
+    """Half of the time asked for."""
     assert any("records/s" in text for text in broken_gates(_level(), 2 * RATE))
 
 

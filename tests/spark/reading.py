@@ -1,4 +1,4 @@
-"""What lies in a topic, read by another client: sums to hold to Spark's, and who is there twice."""
+"""A topic's records, read by another client: sums to compare with Spark's, and repeated records."""
 
 import zlib
 from collections.abc import Iterator

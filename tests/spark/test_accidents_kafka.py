@@ -150,7 +150,7 @@ def _check(kafka: KafkaNodes, directory: Path, last_batch: int, counts: Counter[
         "attempts beyond the first": sum(r.attempt_count - r.task_count for r in reports),
     }
     (directory / "found.json").write_text(json.dumps(found), "utf-8")
-    print(json.dumps(found))  # noqa: T201 - what was seen
+    print(json.dumps(found))  # noqa: T201 - the observations
     assert missing == 0, found
     assert set(range(last_batch + 1)) <= by_batch.keys(), found
     assert repeated <= bound, found

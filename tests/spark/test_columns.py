@@ -91,7 +91,7 @@ def test_roles_by_option() -> None:
 
 
 def test_json_takes_all_other_columns() -> None:
-    """What has a role of its own is no field, unless the role went to another column."""
+    """A column with a role of its own is no field, unless the role went to another column."""
     found = columns_of(
         struct(
             key=TEXT,
@@ -143,7 +143,7 @@ def test_json_takes_all_other_columns() -> None:
 def test_a_wrong_column_is_explained(
     schema: StructType, options: dict[str, str], text: str
 ) -> None:
-    """The text names the column, its type and what is wanted."""
+    """The text names the column, its type and the wanted one."""
     with pytest.raises(ConfigError) as caught:
         columns_of(schema, **options)
     assert text in str(caught.value)

@@ -27,7 +27,7 @@ def test_the_package_has_the_source() -> None:
     assert run(program) == "kprod False\n"
 
 
-def test_what_is_missing_hides_no_other_source() -> None:
+def test_a_missing_source_hides_no_other() -> None:
     """Without PySpark's data sources, or anything else, there is just no class."""
     program = (
         "import sys; sys.modules['pyspark.sql.datasource'] = None\n"

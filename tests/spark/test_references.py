@@ -40,7 +40,7 @@ def test_a_variable_and_a_file_are_read(monkeypatch: pytest.MonkeyPatch, tmp_pat
         ("${env:NAME}", False),
     ],
 )
-def test_what_is_a_reference(text: str, expected: bool) -> None:
+def test_values_that_are_references(text: str, expected: bool) -> None:
     """Only what cannot be meant as a value."""
     assert is_reference(text) is expected
 
@@ -61,8 +61,8 @@ def test_what_cannot_be_read_is_named_with_its_place(tmp_path: Path) -> None:
         resolve({"sasl.password": f"file:{tmp_path}/long"})
 
 
-def test_secrets_are_what_was_read_and_what_a_sensitive_name_has() -> None:
-    """A value that stands in the options under a telling name is a secret too."""
+def test_secrets_are_values_read_and_values_of_sensitive_names() -> None:
+    """A value that is in the options under a telling name is a secret too."""
     settings = {"a": "env:A", "sasl.password": "hunter2", "linger.ms": "5", "b": "env:B"}
     resolved = {"a": "from A", "sasl.password": "hunter2", "linger.ms": "5", "b": ""}
     assert secrets_in(settings, resolved) == ("hunter2", "from A")

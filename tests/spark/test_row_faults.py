@@ -83,7 +83,7 @@ def test_faults_are_those_of_a_reading_row_by_row(
     ],
 )
 def test_a_fault_is_said_with_what_there_was(fault: RowFault, text: str) -> None:
-    """The number or the name, and what is allowed."""
+    """The number or the name, and the allowed ones."""
     row = {"partition": -3, "timestamp": -5, "topic": b"a b"}
     assert fault_text(fault, row).startswith(text)
 

@@ -23,7 +23,7 @@ def test_columns_get_their_roles() -> None:
 
 
 def test_json_of_the_fields_only() -> None:
-    """The value is made of what has no role."""
+    """The value is made of columns without a role."""
     batch = pa.record_batch({"a": [1], "key": ["k"], "b": ["x"]})
     columns = replace(NONE, key="key", fields=("a", "b"))
     assert shape(batch, columns).to_pylist() == [{"value": b'{"a":1,"b":"x"}', "key": "k"}]

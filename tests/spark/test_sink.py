@@ -47,7 +47,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Generator[Run]:
     """Run every short scene, each into topics of its own.
 
     Yields:
-        What was found.
+        The records found.
     """
     directory = tmp_path_factory.mktemp("spark")
     events = directory / "events"

@@ -101,7 +101,7 @@ def test_poison_of_every_kind_stops_nothing(servers: str, tmp_path: Path) -> Non
 
 @pytest.mark.may_leak("librdkafka ends its threads in its own time")
 @pytest.mark.parametrize("master", ["local[2,3]", CLUSTER])
-def test_a_stream_goes_on_where_it_was_killed(servers: str, tmp_path: Path, master: str) -> None:
+def test_a_stream_continues_where_it_was_killed(servers: str, tmp_path: Path, master: str) -> None:
     """Driver and all killed after two micro-batches, then after five: no row lost."""
     sizes = ("--servers", servers, "--rows", str(ROWS), "--master", master)
     arguments = (*sizes, "--input", str(tmp_path / "input"))

@@ -1,4 +1,4 @@
-"""One task's rows into topics: what arrives, what fails it, what is left out."""
+"""One task's rows into topics: rows that arrive, fail it, or are left out."""
 
 from collections.abc import Generator
 from typing import Any, cast
@@ -129,7 +129,7 @@ def test_rows_at_fault_are_left_out(cluster: EmbeddedCluster) -> None:
 
 
 def test_rows_at_fault_become_dead_letters(cluster: EmbeddedCluster) -> None:
-    """With where they should have gone and why not; what is too large, by its length."""
+    """With where they should have gone and why not; a row that is too large, by its length."""
     batch = pa.record_batch(
         {
             "value": [LARGE, b"nowhere", b"topicless"],
@@ -260,7 +260,7 @@ def _written_in_vain(options: SinkOptions, error: Exception, **columns: Any) -> 
     return task
 
 
-def test_a_topic_made_anew_is_no_fault_of_rows_that_name_no_partition(
+def test_a_topic_made_again_is_no_fault_of_rows_that_name_no_partition(
     cluster: EmbeddedCluster,
 ) -> None:
     """Their keys chose one that was there: such rows are never left out."""
@@ -283,7 +283,7 @@ def test_rows_that_are_refused_for_none_of_them_are_not_sent_for_ever(
 
 
 def test_brokers_that_are_slow_end_the_task_in_time(cluster: EmbeddedCluster) -> None:
-    """After flush.timeout.ms, with the count of what is not settled."""
+    """After flush.timeout.ms, with the count of unsettled records."""
     cluster.faults.drop(ApiKey.PRODUCE, times=1)
     batch = pa.record_batch({"value": [b"x", b"y"]})
     options = options_of(
@@ -322,6 +322,6 @@ def test_many_batches_arrive_in_order(cluster: EmbeddedCluster) -> None:
 
 
 def test_an_error_without_an_outcome_is_nobodys_fault() -> None:
-    """Only what is known to be the row's is taken for it."""
+    """Only faults known to be the row's are taken for it."""
     outcome = outcome_of(KprodError("?"), names_partition=True, is_shared=False)
     assert outcome is Outcome.ELSE

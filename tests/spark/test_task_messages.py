@@ -71,7 +71,7 @@ def test_reports_of_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["", "1", "{}", '{"spans": 1}', '{"spans": {}, "x": 1}'])
-def test_what_is_no_report(line: str) -> None:
+def test_texts_that_are_no_report(line: str) -> None:
     """Another file is told by its first line."""
     with pytest.raises(ValueError, match=r".+"):
         WriteReport.from_json(line)

@@ -1,4 +1,4 @@
-"""Ids of committed writes: entered once they are committed, found by whoever plans the write."""
+"""Ids of committed writes: entered once they are committed, found when the driver plans a write."""
 
 from collections.abc import Generator
 
@@ -31,7 +31,7 @@ def report(count: int) -> WriteReport:
     return WriteReport.of([task.message(0, 0)])
 
 
-def test_what_was_entered_is_found(servers: str) -> None:
+def test_entered_writes_are_found(servers: str) -> None:
     """By another object, and the newest where one id was entered twice."""
     ledger = WriteLedger({"bootstrap.servers": servers}, TOPIC)
     assert ledger.find("one") is None

@@ -65,7 +65,7 @@ class ByteCut:
 
 
 class ConnectionCut:
-    """What is written on one connection, in both directions.
+    """The bytes written on one connection, in both directions.
 
     Args:
         cut: Where connections are lost.
@@ -121,7 +121,7 @@ class Spoiler:
         self._ending = ending
 
     def watch(self, link: Link) -> None:
-        """Look at what is written on a new link."""
+        """Look at the bytes written on a new link."""
         connection = self._cut.new_connection()
 
         def spoil(side: Callable[[bytes], int], data: bytes) -> int:
@@ -146,7 +146,7 @@ class Spoiler:
 
 
 class _Frames:
-    """Finds the frames in what is written, each with the bytes of the last piece before it."""
+    """Finds the frames in written bytes, each with the bytes of the last piece before it."""
 
     def __init__(self) -> None:
         self._open = b""

@@ -113,7 +113,7 @@ def test_task_may_add_itself_again(timer: SystemTimer) -> None:
     assert ran == [0, 1, 2]
 
 
-def test_shutdown_cancels_what_waits() -> None:
+def test_shutdown_cancels_waiting_operations() -> None:
     """Nothing is pending after it, and both threads are gone."""
     timer = SystemTimer(SystemClock(), name="short-lived")
     tasks = [timer.schedule(HOUR_MS, list) for _ in range(3)]

@@ -32,7 +32,7 @@ def _full_path() -> AsyncProducer:
 
 
 def test_it_counts_as_a_coroutine() -> None:
-    """For asyncio, and for whoever asks the abstract class."""
+    """For asyncio, and for the abstract class."""
     send = _path().send(TOPIC, b"v")
     assert asyncio.iscoroutine(send)
     assert isinstance(send, Coroutine)
@@ -85,7 +85,7 @@ def test_an_error_ends_it() -> None:
         (KeyError, KeyError("k"), None),
     ],
 )
-def test_what_is_thrown_comes_out(given: tuple[Any, ...]) -> None:
+def test_a_thrown_error_comes_out(given: tuple[Any, ...]) -> None:
     """In every form that `throw` takes, before the first step and while it waits."""
     send: Any = _path().send(TOPIC, b"v")
     with pytest.raises(KeyError):

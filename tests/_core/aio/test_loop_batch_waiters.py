@@ -1,4 +1,4 @@
-"""Awaiting records and batches: what is done costs no turn, a batch wakes its loop once."""
+"""Awaiting records and batches: a settled record costs no turn, a batch wakes its loop once."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -48,7 +48,7 @@ async def _turns(count: int = 3) -> None:
         await asyncio.sleep(0)
 
 
-def test_a_thousand_who_wait_are_told_in_one_call() -> None:
+def test_a_thousand_waiters_are_told_in_one_call() -> None:
     """Records of three partitions, answered together: one call of the loop for all of them."""
 
     async def deliver(loop: CountingLoop) -> None:
@@ -65,7 +65,7 @@ def test_a_thousand_who_wait_are_told_in_one_call() -> None:
     _run(deliver)
 
 
-def test_what_is_done_takes_no_turn_of_the_loop() -> None:
+def test_a_settled_record_takes_no_turn_of_the_loop() -> None:
     """A thousand are awaited in one step of their task."""
 
     async def deliver(loop: CountingLoop) -> None:
@@ -80,8 +80,8 @@ def test_what_is_done_takes_no_turn_of_the_loop() -> None:
     _run(deliver)
 
 
-def test_who_gives_up_is_not_told() -> None:
-    """Some of those who wait for a batch are cancelled; the others are answered."""
+def test_a_waiter_that_gives_up_is_not_told() -> None:
+    """Some waiters of a batch are cancelled; the others get their result."""
 
     async def deliver(loop: CountingLoop) -> None:
         bench = Bench((0, 0, 0), linger_ms=0)
@@ -124,7 +124,7 @@ def test_awaiting_follows_a_split() -> None:
     _run(deliver)
 
 
-def test_each_who_awaits_a_failure_gets_an_error_of_its_own() -> None:
+def test_each_task_that_awaits_a_failure_gets_an_error_of_its_own() -> None:
     """Before and after the failure."""
 
     async def deliver(loop: CountingLoop) -> None:
@@ -187,7 +187,7 @@ def test_a_loop_that_is_gone_keeps_nobody_waiting() -> None:
 
 
 def test_awaiting_needs_a_loop() -> None:
-    """Without one, what is done gives its result, and what is not an error."""
+    """Without one, a settled record gives its result, and an unsettled one an error."""
     bench = Bench((0, 0, 0), linger_ms=0)
     future = bench.producer.send(TOPIC, b"v", partition=0)
     with pytest.raises(RuntimeError, match="no running event loop"):

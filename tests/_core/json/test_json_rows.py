@@ -127,7 +127,7 @@ def test_texts_read_back(texts: list[str]) -> None:
 
 
 @given(st.lists(st.binary(max_size=40), min_size=1))
-def test_what_is_no_utf_8_is_replaced(texts: list[bytes]) -> None:
+def test_bytes_that_are_no_utf_8_are_replaced(texts: list[bytes]) -> None:
     """As Python replaces it, but for halves of surrogate pairs, which are one fault each."""
     column = pa.array(texts, pa.binary()).view(pa.string())
     for text, found in zip(texts, values(column), strict=True):
@@ -229,7 +229,7 @@ def test_a_long_text_grows_the_buffer() -> None:
 
 
 def test_the_gil_is_released() -> None:
-    """Another thread goes on while rows are written."""
+    """Another thread runs while rows are written."""
     rows = pa.record_batch({"x": pa.array([1.1] * 2_000_000)})
     counted = 0
     is_over = threading.Event()

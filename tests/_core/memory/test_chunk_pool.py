@@ -6,7 +6,7 @@ from kprod._core.memory.chunk_pool import ChunkChain, ChunkPool
 from kprod.errors import LocalProtocolError
 
 
-def test_the_total_bounds_what_is_lent() -> None:
+def test_the_total_bounds_lent_memory() -> None:
     """A chain is refused when its chunk would pass the capacity, and granted again later."""
     pool = ChunkPool(512, small_chunk_bytes=128, large_chunk_bytes=256)
     first = pool.try_chain(large=True)
@@ -59,7 +59,7 @@ def test_double_release_is_an_error() -> None:
 
 
 def test_a_closed_pool_keeps_nothing() -> None:
-    """Neither what it had in its free lists nor what comes back later."""
+    """Neither the chunks in its free lists nor those returned later."""
     pool = ChunkPool(1 << 20)
     kept, lent = pool.try_chain(), pool.try_chain(large=True)
     assert kept is not None

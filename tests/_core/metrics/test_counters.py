@@ -1,4 +1,4 @@
-"""Counters against a literal sum of what was told."""
+"""Counters against a literal sum of the reports."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ EVENTS = st.lists(
 
 
 class Batch(NamedTuple):
-    """What is measured of a batch."""
+    """The measured fields of a batch."""
 
     builder: BatchBuilder
     result: BatchResult

@@ -125,7 +125,7 @@ def _once_waited_for(result: BatchResult, act: Callable[[], object]) -> Generato
 
 
 @pytest.mark.parametrize("timeout", [None, 30.0, float("inf")])
-def test_what_is_not_settled_is_waited_for(timeout: float | None) -> None:
+def test_unsettled_records_are_waited_for(timeout: float | None) -> None:
     """And a batch that is split meanwhile is waited for in its parts."""
     (futures,), (result,) = _sent(1)
     with _once_waited_for(result, partial(_split(_deliver, _lose), result)):
@@ -160,7 +160,7 @@ def test_time_may_be_over_before(timeout: float) -> None:
 
 
 def test_time_may_be_over_in_a_later_wait() -> None:
-    """What has been settled by then is counted."""
+    """Records settled until then are counted."""
     futures, results = _sent(3)
     with (
         _once_waited_for(results[0], partial(_deliver, results[0])),

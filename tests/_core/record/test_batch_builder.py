@@ -115,7 +115,7 @@ def test_sealing_gives_spare_chunks_back() -> None:
 
 
 def test_compressed_records_leave_the_chain() -> None:
-    """The compressor sees all records once; the result stands behind a header of its own."""
+    """The compressor sees all records once; the result is behind a header of its own."""
     builder = _golden_builder()
     seen: list[bytes] = []
 
@@ -149,7 +149,7 @@ def test_size_bound_of_the_known_example() -> None:
 
 
 def test_a_compressed_batch_gets_another_producer() -> None:
-    """The header that stands before the compressed bytes is rewritten, and nothing behind it."""
+    """The header before the compressed bytes is rewritten, and nothing behind it."""
     builder = _golden_builder()
     closed = b"".join(builder.close(attributes=1, compress=lambda _: b"squeezed"))
     builder.rewrite_producer(4242, 7, 2**31 - 1)
@@ -275,7 +275,7 @@ def test_a_limit_past_the_format_is_refused() -> None:
 
 
 @pytest.mark.parametrize("role", ["key", "value"])
-def test_what_is_not_bytes_is_refused(role: str) -> None:
+def test_values_that_are_not_bytes_are_rejected(role: str) -> None:
     """Text and numbers are refused, and a buffer that was taken is given back."""
     builder = _builder(_pool())
     other = bytearray(b"grows again")

@@ -88,7 +88,7 @@ def test_ten_thousand_random_records_equal_the_oracle(seed: int) -> None:
 
 @given(row=records)
 def test_the_size_bound_holds_for_one_record(row: RecordInput) -> None:
-    """What the door compares with the limits is never below the true size."""
+    """The size that is compared with the limits is never below the true one."""
     timestamp_ms, key, value, row_headers = row
     builder = _build([row], small=2048, large=16384)
     section = len(

@@ -35,7 +35,7 @@ def test_one_block_of_snappy_declares_its_size(payload: bytes) -> None:
 
 
 @given(st.binary(max_size=40), st.data())
-def test_what_is_not_one_whole_block_of_snappy(payload: bytes, data: st.DataObject) -> None:
+def test_bytes_that_are_not_one_whole_block_of_snappy(payload: bytes, data: st.DataObject) -> None:
     """Cut anywhere, followed by anything, without framing, or two blocks: all are −1."""
     block = snappy.compress(payload)
     stream = _xerial(block)
@@ -75,7 +75,7 @@ def test_an_lz4_frame_is_bounded_by_its_blocks(size: int) -> None:
 
 
 @given(st.binary(max_size=60), st.data())
-def test_what_is_not_one_whole_lz4_frame(payload: bytes, data: st.DataObject) -> None:
+def test_bytes_that_are_not_one_whole_lz4_frame(payload: bytes, data: st.DataObject) -> None:
     """Cut anywhere, followed by anything, or with another header: all are −1."""
     frame = _lz4(payload)
     assert lz4_frame_bytes_max(frame) >= len(payload)
@@ -91,7 +91,7 @@ def test_what_is_not_one_whole_lz4_frame(payload: bytes, data: st.DataObject) ->
     ("blocks", "bound"),
     [
         (b"\x01\x00\x00\x80a", 65_536),  # stored as it is
-        (b"\x02\x00\x00\x80a", -1),  # longer than what is left
+        (b"\x02\x00\x00\x80a", -1),  # longer than the bytes left
         (b"\xff\xff\xff\x7fa", -1),
         (b"\x00\x00\x00\x80", 65_536),  # empty, but no end mark
     ],

@@ -1,4 +1,4 @@
-"""The header section of a record: shapes that are taken, and what is refused."""
+"""The header section of a record: shapes that are taken, and those that are rejected."""
 
 from collections.abc import Iterator
 from typing import Any

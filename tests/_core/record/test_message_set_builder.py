@@ -47,7 +47,7 @@ def test_v1_message_has_the_timestamp_behind_the_attributes() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [0, 1, 2, 3])
-def test_what_is_written_is_what_the_reference_writes(magic: int, codec: int) -> None:
+def test_written_bytes_equal_the_reference_s(magic: int, codec: int) -> None:
     """Same records, same codec library, same bytes as the slow encoder."""
     rows = [(row[0] + 40, *row[1:]) for row in PLAIN]
     written = encode_message_set(rows, magic=magic, codec=codec, compress=compress)
@@ -83,7 +83,7 @@ def test_v1_wrapper_has_last_offset_and_highest_timestamp() -> None:
 def test_inner_offsets_are_absolute_in_v0_and_relative_in_v1(
     magic: int, first: int, last: int
 ) -> None:
-    """What goes into the wrapper counts as in the log in V0, from 0 in V1."""
+    """The wrapper's messages count as in the log in V0, from 0 in V1."""
     seen: list[int] = []
 
     def look(codec: int, payload: bytes, magic: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Message sets that are read: entries, wrappers and what is left over."""
+"""Message sets that are read: entries, wrappers and leftover bytes."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -46,7 +46,7 @@ def test_v0_ignores_the_timestamp_type_bit() -> None:
 
 
 def test_an_entry_cut_at_the_end_is_left_over() -> None:
-    """A fetch may end inside a message: what is whole is read, the rest is counted."""
+    """A fetch may end inside a message: whole ones are read, the rest is counted."""
     written = encode_message_set(PLAIN, magic=1)
     reader = MessageSetReader(written[:-1])
     assert [entry.offset for entry in reader] == [0, 1]

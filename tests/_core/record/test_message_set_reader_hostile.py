@@ -116,7 +116,7 @@ def test_other_magics_are_corrupt(magic: int) -> None:
 @pytest.mark.parametrize("size", [-(2**31), -2, 4, 2**31 - 1])
 @pytest.mark.parametrize("position", [18, 25])
 def test_wrong_key_and_value_sizes_are_corrupt(size: int, position: int) -> None:
-    """A V0 message's key size stands at 18, and behind a key of 3 bytes its value size at 25."""
+    """A V0 message's key size is at 18, and behind a key of 3 bytes its value size at 25."""
     entry = bytearray(message_set.encode_message((0, -1, b"key", b"value"), magic=0))
     struct.pack_into(">i", entry, position, size)
     with pytest.raises(CorruptRecord, match="size"):

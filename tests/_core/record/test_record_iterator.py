@@ -63,7 +63,7 @@ def test_impossible_records(records: bytes, reason: str) -> None:
 
 
 def test_fewer_records_than_counted() -> None:
-    """A count above what is there ends in a fault, after the records that are there."""
+    """A count above the number of records ends in a fault, after those records."""
     records = encoded_record(START + NULL * 2 + b"\x00")
     padded = encoded_record(START + b"\x14" + bytes(10) + NULL + b"\x00")
     batch = only_batch(sealed(GOLDEN_PLAIN, records + padded, count=3))

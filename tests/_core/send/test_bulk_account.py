@@ -1,4 +1,4 @@
-"""A bulk send's account: what failed, what was refused, and when it is done."""
+"""A bulk send's account: failed rows, rejected rows, and when it is done."""
 
 from kprod._core.outcome.batch_result import BatchResult
 from kprod._core.send.bulk_account import BulkAccount

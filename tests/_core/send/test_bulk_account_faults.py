@@ -142,10 +142,10 @@ class _DeafLoop(asyncio.SelectorEventLoop):
         raise OSError("no descriptor left")
 
 
-def test_telling_one_who_waits_keeps_nobody_from_being_told(
+def test_telling_one_waiter_keeps_no_other_from_being_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Who cannot be woken is reported; the callbacks run, and a flush ends."""
+    """A waiter that cannot be woken is reported; the callbacks run, and a flush ends."""
     bench = Bench()
     told: list[object] = []
     future = bench.producer.send(

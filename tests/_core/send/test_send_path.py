@@ -1,4 +1,4 @@
-"""The compiled send path on its own: a subclass that discards stands in for the producer."""
+"""The compiled send path on its own: a subclass that discards takes the producer's place."""
 
 import gc
 import threading
@@ -171,7 +171,7 @@ def test_keys_can_be_ignored() -> None:
 
 
 def test_partitioner_and_serializers_are_asked() -> None:
-    """What they return is what is appended."""
+    """Their results are appended."""
     path = _Path(has_partitioner=True, has_serializers=True)
     path.send("orders", "four")
     assert [r.value for r in path.drain(1)] == [b"four"]
@@ -239,7 +239,7 @@ def test_a_refusal_is_raised_by_every_send() -> None:
 
 
 def test_an_exhausted_pool_makes_the_caller_wait_and_fails_with_its_memory_kept() -> None:
-    """The waiter leaves the line, and what was appended before stays."""
+    """The waiter leaves the queue, and records appended before stay."""
     path = _Path(capacity_bytes=1024)
     with pytest.raises(BufferTimeout):
         _fill(path)

@@ -59,7 +59,7 @@ class _Path(PlainPath):
         assert timeout_ms == 1000
         self.while_waiting()
         assert waiter.wait(0)
-        assert waiter.wait(0), "who is satisfied stays so, however often it is asked"
+        assert waiter.wait(0), "a satisfied waiter stays so, however often it is asked"
 
     def queue(self, partition: int) -> PartitionAppender:
         queue: PartitionAppender = self.topics["orders"].queues[partition]
@@ -162,7 +162,7 @@ def test_short_keys_may_decide_nothing(bytes_min: int, key: bytes | None, partit
 
 
 def test_a_first_record_takes_all_its_memory_at_once() -> None:
-    """Who held the first chunk and waited for the second could wait for someone who does too."""
+    """Two threads that each hold a first chunk and wait for a second would wait for ever."""
     path = _Path()
     path.send("orders", b"x" * 600, partition=0)
     assert path.queue(0).builder.chain.piece_count == 3  # type: ignore[union-attr]
@@ -255,7 +255,7 @@ def test_a_wake_up_that_cannot_be_written_is_none_lost(error: OSError) -> None:
 
 @pytest.mark.usefixtures("restored")
 def test_a_log_that_fails_stops_no_callback() -> None:
-    """Two faults at once: the callback's, and that of whoever is told of it."""
+    """Two faults at once: the callback's, and its handler's."""
     told: list[BaseException] = []
 
     def report(error: BaseException) -> None:

@@ -96,7 +96,7 @@ def test_pieces_are_let_go_of(pair: tuple[socket.socket, socket.socket]) -> None
     assert piece == b"pieces"
 
 
-def test_what_has_arrived_is_read(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_arrived_bytes_are_read(pair: tuple[socket.socket, socket.socket]) -> None:
     """As much as there is room for; then nothing, and in the end the peer's close."""
     near, far = pair
     buffer = bytearray(4)

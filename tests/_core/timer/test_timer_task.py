@@ -1,4 +1,4 @@
-"""Tasks of a timer: buckets of many blocks, and what is left of a task when it is over."""
+"""Tasks of a timer: buckets of many blocks, and the remains of a finished task."""
 
 import gc
 import random
@@ -91,7 +91,7 @@ def test_moving_between_buckets_of_many_tasks() -> None:
     assert fired == sorted(fired)
 
 
-def test_cancelling_all_of_a_wheel_and_adding_anew() -> None:
+def test_cancelling_all_of_a_wheel_and_adding_again() -> None:
     """An emptied bucket takes tasks again."""
     wheel, fired = TimingWheel(0), list[int]()
     for _ in range(3):
@@ -132,7 +132,7 @@ def test_a_new_task_knows_nothing_of_the_one_before() -> None:
 
 
 def test_a_dead_task_that_somebody_found_is_not_used_again() -> None:
-    """Who asks the collector for all objects may get hold of one."""
+    """Code that asks the collector for all objects may get hold of one."""
     del (tasks := [TimerTask(nothing) for _ in range(10)])[:]
     found = [each for each in gc.get_objects() if type(each) is TimerTask]
     fresh = [TimerTask(nothing) for _ in range(300)]
@@ -173,7 +173,7 @@ def test_a_task_is_made_while_another_dies() -> None:
 
 
 def test_a_compiled_subclass_is_not_made_of_a_dead_task() -> None:
-    """What is kept of dead tasks is too small for it, and of another type."""
+    """The memory kept of dead tasks is too small for it, and of another type."""
     dead = [TimerTask(nothing) for _ in range(10)]
     dead.clear()
 

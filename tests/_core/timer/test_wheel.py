@@ -1,4 +1,4 @@
-"""The timing wheel: where tasks are put, when their buckets come up, what is refused."""
+"""The timing wheel: where tasks are put, when their buckets come up, rejected tasks."""
 
 import gc
 import weakref
@@ -31,7 +31,7 @@ def levels(wheel: TimingWheel) -> list[WheelLevel]:
 
 
 def drain(wheel: TimingWheel) -> list[TimerTask]:
-    """Take out what is due."""
+    """Take out the due tasks."""
     return list(iter(wheel.pop_due, None))
 
 
@@ -147,7 +147,7 @@ def test_expiration_is_rounded_up_to_a_tick() -> None:
 
 
 def test_wheel_does_not_move_within_a_tick_but_due_tasks_fire() -> None:
-    """An advance of less than a tick leaves the levels, and hands over what is due at once."""
+    """An advance of less than a tick leaves the levels, and hands over due tasks at once."""
     wheel = TimingWheel(20, tick_ms=10)
     task = wheel.schedule(0, nothing)
     wheel.advance(29)
@@ -169,7 +169,7 @@ def test_cancelled_bucket_wakes_nobody() -> None:
 
 
 def test_emptied_bucket_may_be_used_again_before_it_comes_up() -> None:
-    """A bucket whose tasks were cancelled stands in the queue once, and works when filled again."""
+    """A bucket whose tasks were cancelled is in the queue once, and works when filled again."""
     wheel = TimingWheel(0)
     wheel.schedule(5, nothing).cancel()
     task = wheel.schedule(5, nothing)
@@ -179,7 +179,7 @@ def test_emptied_bucket_may_be_used_again_before_it_comes_up() -> None:
     assert wheel.next_expiry_ms is None
 
 
-def test_len_counts_what_is_due_and_not_yet_taken() -> None:
+def test_len_counts_due_tasks_that_were_not_taken() -> None:
     """A task is pending until it is fired or cancelled, wherever it waits."""
     wheel = TimingWheel(0)
     tasks = [wheel.schedule(ms, nothing) for ms in (0, 3, 30, 500)]

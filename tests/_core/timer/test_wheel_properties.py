@@ -88,7 +88,7 @@ class WheelMachine(RuleBasedStateMachine):
 
     @invariant()
     def counts_agree(self) -> None:
-        """What is pending is what the oracle holds."""
+        """The pending tasks are those of the oracle."""
         if hasattr(self, "wheel"):
             assert len(self.wheel) == len(self.oracle.deadlines)
             assert {i for i, task in enumerate(self.tasks) if task.pending} == set(

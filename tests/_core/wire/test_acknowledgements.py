@@ -90,7 +90,7 @@ def test_equal_to_the_tables(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_answer_about_more_partitions_than_asked_is_left_to_the_tables(version: int) -> None:
-    """Who asks about one partition reads one; nothing is made of the others."""
+    """A request for one partition reads one; nothing is made of the others."""
     two = [("orders", UUID(int=5), [PLAIN, PLAIN | {"index": 4}])]
 
     assert read_acknowledgements(answer(version, ONE), version, 1) is not None

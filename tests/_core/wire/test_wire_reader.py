@@ -89,7 +89,7 @@ def test_a_prefix_ends_where_its_structure_does() -> None:
         decode(_one(Kind.INT16), b"\x00\x05rest")
 
 
-def test_what_is_no_buffer_is_a_mistake_of_the_caller() -> None:
+def test_an_object_that_is_no_buffer_is_a_mistake_of_the_caller() -> None:
     """Not the peer's."""
     with pytest.raises(TypeError):
         decode(_one(Kind.INT16), "text")  # type: ignore[arg-type]

@@ -65,7 +65,7 @@ def test_a_move_of_the_leader_wakes_the_fetch() -> None:
 
 
 def test_a_deleted_topic_wakes_the_fetch() -> None:
-    """Nobody waits for what is gone."""
+    """No fetch waits for a deleted topic."""
     world = World()
     client = world.client()
 

@@ -80,7 +80,7 @@ def test_api_versions_is_answered_in_any_version() -> None:
     ("name", "version", "code"),
     [("kprod", "1.0", 0), ("", "1", 42), ("a b", "1", 42), ("-a", "1", 42), ("a", "1.", 42)],
 )
-def test_the_client_says_who_it_is(name: str, version: str, code: int) -> None:
+def test_the_client_names_itself(name: str, version: str, code: int) -> None:
     """A malformed software name or version is INVALID_REQUEST."""
     body = {"client_software_name": name, "client_software_version": version}
 

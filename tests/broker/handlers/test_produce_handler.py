@@ -1,4 +1,4 @@
-"""Produce: every rule that a batch or a request can break, and what is answered."""
+"""Produce: every rule that a batch or a request can break, and the response."""
 
 import struct
 
@@ -141,7 +141,7 @@ def test_more_in_sync_replicas_than_there_are_replicas_are_not_asked_for() -> No
 
 
 def test_a_good_batch_gets_the_next_offset() -> None:
-    """Offsets follow each other, and the log holds what was sent."""
+    """Offsets follow each other, and the log holds the records sent."""
     world = World()
     client = world.client()
 

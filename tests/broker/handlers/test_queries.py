@@ -28,7 +28,7 @@ def test_a_fetch_session_begins_or_ends(
     assert (answer["error_code"], answer["session_id"]) == (code, given_id)
 
 
-def test_aborted_transactions_are_told_to_those_who_ask() -> None:
+def test_aborted_transactions_are_told_to_readers_that_ask() -> None:
     """The list is null where uncommitted records are read too, as in Kafka."""
     client = World().client()
     client.produced(batch())

@@ -130,7 +130,7 @@ def test_more_than_ten_thousand_additions_in_one_request_are_refused() -> None:
 
 
 def test_topics_and_partitions_of_the_cluster_are_bounded() -> None:
-    """By its settings, however they are asked for; what is deleted makes room."""
+    """By its settings, however they are asked for; deleted ones make room."""
     config = EmbeddedConfig(topics_max=2, partitions_max=4, default_partitions=2)
     world = World(topics={"a": 2}, config=config)
     client = world.client()

@@ -1,4 +1,4 @@
-"""A disk that stops at a chosen call and then loses what was not synced, in a torn state.
+"""A disk that stops at a chosen call and then loses unsynced bytes, in a torn state.
 
 A file's bytes and a directory's names are kept twice: as they are seen, and as they would be after
 a crash. `crash` keeps a prefix of a file's unsynced writes, torn at any byte, or any of their
@@ -83,7 +83,7 @@ class CrashDisk:
         self.changes: list[tuple[str, Change]] = []
 
     def crash(self) -> None:
-        """Lose what was not synced; then continue."""
+        """Lose unsynced bytes; then continue."""
         self.stop_at = None
         in_order = self.rng.random() < 0.5
         kept = self.rng.randint(0, len(self.changes)) if in_order else len(self.changes)

@@ -47,7 +47,7 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(
     assert file.size_bytes == len(b"kept")
 
 
-def test_the_pool_closes_what_was_not_used_for_longest(tmp_path: Path) -> None:
+def test_the_pool_closes_the_file_unused_for_longest(tmp_path: Path) -> None:
     """More files than descriptors: each is opened again when it is needed."""
     pool = FilePool(descriptors_max=2)
     store = made_store(tmp_path / "orders-0", pool)
@@ -78,7 +78,7 @@ def test_a_file_made_again_is_not_the_removed_one(tmp_path: Path) -> None:
 
 
 def test_names_have_the_base_offset_in_twenty_digits() -> None:
-    """Both ways; what is no segment's log has none."""
+    """Both ways; another file's name has none."""
     name = segment_file_name(368_769, ".log")
 
     assert name == "00000000000000368769.log"

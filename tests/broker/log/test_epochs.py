@@ -40,7 +40,7 @@ def test_the_end_of_an_epoch_is_that_of_a_linear_scan(history: list[int], epoch:
 
 
 @given(history=HISTORIES, offset=st.integers(0, 32))
-def test_a_truncated_log_has_the_epochs_of_what_is_left(history: list[int], offset: int) -> None:
+def test_a_truncated_log_has_the_epochs_of_its_rest(history: list[int], offset: int) -> None:
     """No epoch is left behind (KAFKA-10706)."""
     epochs = table(history)
     epochs.truncate_to(offset)
@@ -173,7 +173,7 @@ def diverging(client: Client, offset: int, epoch: int, version: int = 12) -> dic
     return part(answer)
 
 
-def test_a_fetch_after_a_lost_suffix_is_told_where_to_go_on() -> None:
+def test_a_fetch_after_a_lost_suffix_is_told_where_to_continue() -> None:
     """At once, though there are too few bytes: the reader must not wait for them."""
     client = world_with_three_leaders().client(0)
 

@@ -83,7 +83,7 @@ class LogBesideModel(RuleBasedStateMachine):
 
     @rule(retention_bytes=st.integers(0, 1_000), back=st.integers(0, 8))
     def retain(self, retention_bytes: int, back: int) -> None:
-        """Drop old segments; at least what was asked for stays, and all that is not replicated."""
+        """Drop old segments; at least so many bytes stay, and all that is not replicated."""
         limit = max(self.log.log_end_offset - back, self.start)
         before = self.log.size_bytes
         limits = RetentionLimits(retention_bytes=retention_bytes)

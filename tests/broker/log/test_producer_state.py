@@ -112,7 +112,7 @@ def test_a_follower_behind_becomes_leader() -> None:
 @settings(max_examples=40)
 @given(attempts=st.lists(st.tuples(st.integers(0, 6), st.integers(1, 3)), max_size=25))
 def test_the_log_holds_each_sequence_once_and_in_order(attempts: list[tuple[int, int]]) -> None:
-    """Whatever batches a producer tries, what is accepted is a run of sequences from the first."""
+    """Whatever a producer tries, the accepted batches are a run of sequences from the first."""
     world = World(brokers=1)
     client = world.client()
     following, kept = None, 0

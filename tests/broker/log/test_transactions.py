@@ -90,7 +90,7 @@ class Scene:
 
 
 def test_readers_of_committed_records_stop_at_an_open_transaction() -> None:
-    """Others do not; and what is told as the last stable offset is the same for both."""
+    """Others do not; and both get the same last stable offset."""
     scene = Scene()
     scene.write(1)
     scene.end(1, commit=True)

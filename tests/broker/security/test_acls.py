@@ -86,7 +86,7 @@ def test_a_topic_that_may_not_be_described_is_hidden() -> None:
 
 
 @pytest.mark.parametrize("resource", ["cluster", "topic"])
-def test_who_may_create_has_topics_made(resource: str) -> None:
+def test_a_user_that_may_create_has_topics_made(resource: str) -> None:
     """By asking for them; others are refused, and nothing is made."""
     wish = {"topics": [{"name": "fresh"}], "allow_auto_topic_creation": True}
     world = open_world(Acl("*", "DESCRIBE"))

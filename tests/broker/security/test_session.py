@@ -1,4 +1,4 @@
-"""Logins, by other clients and by raw requests: what is let in, refused, closed without a word."""
+"""Logins, by other clients and by raw requests: let in, rejected, or closed without a response."""
 
 import asyncio
 from collections.abc import Generator

@@ -14,7 +14,7 @@ class Told:
     """Outcomes."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start with none."""
         self.outcomes: list[tuple[Any, Any]] = []
 
     def __call__(self, found: Any, error: BaseException | None) -> None:

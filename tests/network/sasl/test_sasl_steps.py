@@ -34,7 +34,7 @@ class Endless(Login):
         return b"first"
 
     def answer(self, challenge: bytes) -> bytes:
-        """Go on."""
+        """Continue."""
         return b"re: " + challenge
 
 

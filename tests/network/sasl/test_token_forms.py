@@ -1,4 +1,4 @@
-"""What an application may return as a token, and what is refused unseen."""
+"""What an application may return as a token, and values that are rejected unseen."""
 
 import base64
 import json
@@ -66,7 +66,7 @@ def test_a_token_is_read(found: object, expires_at: float | None) -> None:
         (("canary", NOW_S + 1, "alice", {"a": 5}), "an extension a whose value"),
     ],
 )
-def test_what_is_refused(found: object, why: str) -> None:
+def test_rejected_values(found: object, why: str) -> None:
     """The text says why, and shows nothing of it."""
     with pytest.raises(AuthenticationFailed, match=r"^the token provider returned ") as caught:
         as_token(found, NOW_S)
@@ -89,8 +89,8 @@ def test_claims_of_anything(text: str) -> None:
     assert isinstance(claims_of(Secret(text)), dict)
 
 
-def test_what_is_said_of_a_refused_token() -> None:
-    """When it ends, and who it is for; never the token."""
+def test_the_text_about_a_rejected_token() -> None:
+    """When it ends, and its principal; never the token."""
     text = jwt(exp=NOW_S + 60, aud="kafka", iss="https://idp.test", sub="al\nice")
     told = described(as_token(text, NOW_S), NOW_S)
     expected = "expires in 60 s, audience 'kafka', issuer 'https://idp.test', subject 'al\\\\nice'"

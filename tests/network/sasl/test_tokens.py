@@ -24,7 +24,7 @@ class HeldJobs:
     """Keeps jobs until they are let go."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start with none."""
         self.outcomes: deque[Callable[[], None]] = deque()
         self.held: list[tuple[Job, OnDone]] = []
 
@@ -50,7 +50,7 @@ class World:
     """A store with a provider that is told what to return."""
 
     def __init__(self) -> None:
-        """Begin without a token."""
+        """Start without a token."""
         self.clock = ManualClock()
         self.timer = Timer(self.clock.now_ms())
         self.jobs = HeldJobs()

@@ -57,7 +57,7 @@ def producer(cluster: EmbeddedCluster) -> Iterator[kprod.Producer]:
 
 
 def _until_the_direct_path_opens(producer: kprod.Producer, topic: str) -> None:
-    """What is settled before it is asked for, as on a machine that stalls, was not waited for."""
+    """A record settled before it is asked for, as on a machine that stalls, was not waited for."""
     for _ in range(100):
         producer.send(topic, b"v", partition=0).result(SETTLE_S)
         if producer._kprod.path.direct_path.is_awaited:
@@ -105,7 +105,7 @@ def test_the_sender_sleeps_meanwhile(producer: kprod.Producer) -> None:
 
 
 def _functions_run(call: Callable[[], object]) -> set[str]:
-    """What is run of Python code, outside of this file, in the thread that makes a call."""
+    """The Python code, outside of this file, that runs in the thread that makes a call."""
     seen: set[str] = set()
 
     def note(frame: FrameType, event: str, _: Any) -> None:
@@ -169,11 +169,11 @@ def test_each_partition_may_be_next(producer: kprod.Producer, cluster: EmbeddedC
 
 
 FAULTS: dict[str, Callable[[EmbeddedCluster], object]] = {
-    "a late answer": lambda c: c.faults.delay(ApiKey.PRODUCE, 50),
-    "an answer lost": lambda c: c.faults.disconnect(ApiKey.PRODUCE, handled=True),
+    "a late response": lambda c: c.faults.delay(ApiKey.PRODUCE, 50),
+    "a response lost": lambda c: c.faults.disconnect(ApiKey.PRODUCE, handled=True),
     "a request lost": lambda c: c.faults.disconnect(ApiKey.PRODUCE),
-    "an answer twice": lambda c: c.faults.duplicate(ApiKey.PRODUCE),
-    "an answer cut short": lambda c: c.faults.cut(ApiKey.PRODUCE, 9),
+    "a response twice": lambda c: c.faults.duplicate(ApiKey.PRODUCE),
+    "a response cut short": lambda c: c.faults.cut(ApiKey.PRODUCE, 9),
     "its partition left out": lambda c: c.faults.omit(ApiKey.PRODUCE),
     "its partition taken and left out": lambda c: c.faults.empty(ApiKey.PRODUCE, handled=True),
     "another leader": lambda c: c.faults.fail_next(
@@ -194,7 +194,7 @@ def test_whatever_the_answer(
     assert _values(cluster)[20:] == [b"%d" % n for n in range(10)]
 
 
-# Nothing but what is tested wakes the sender within a test's patience.
+# Nothing but the tested call wakes the sender within a test's time.
 SLEEPY: dict[str, Any] = {
     "linger_ms": 0,
     "retry_backoff_ms": 200_000,
@@ -241,7 +241,7 @@ def test_a_throttle_is_kept(cluster: EmbeddedCluster) -> None:
 
 
 def test_an_epoch_that_waits_for_the_answer_begins(cluster: EmbeddedCluster) -> None:
-    """Whoever takes the response in: another partition's record waits for nothing else."""
+    """Whichever thread reads the response: another partition's record waits for nothing else."""
     with kprod.Producer(bootstrap_servers=cluster.bootstrap_servers, **SLEEPY) as made:
         for partition in (0, 1):
             _send(made, partition=partition).result(SETTLE_S)
@@ -267,7 +267,7 @@ def test_an_epoch_that_waits_for_the_answer_begins(cluster: EmbeddedCluster) -> 
 
 
 def test_a_question_that_waits_for_room_is_asked(cluster: EmbeddedCluster) -> None:
-    """The response makes the room, whoever takes it in."""
+    """The response frees the memory, whichever thread reads it."""
     settings = {**SLEEPY, "max_in_flight_requests_per_connection": 1, "max_block_ms": 20_000}
     with kprod.Producer(bootstrap_servers=cluster.bootstrap_servers, **settings) as made:
         first = _send_into_a_stall(made, cluster)
@@ -342,7 +342,7 @@ def _alarms(handle: Callable[[], object], first_s: float, interval_s: float = 0)
 def test_interrupts_lose_nothing(
     producer: kprod.Producer, cluster: EmbeddedCluster, kind: str
 ) -> None:
-    """Wherever a handler raises, in a send or a wait: who got a future gets its outcome."""
+    """Wherever a handler raises, in a send or a wait: every future gets its outcome."""
     is_armed = [False]
 
     def handle() -> None:
@@ -367,7 +367,7 @@ def test_interrupts_lose_nothing(
     for value, future in futures:
         placed = future.result(SETTLE_S)
         assert _values(cluster, placed.partition)[placed.offset] == value
-    # What was interrupted before its future was given may be in the log or not, once.
+    # A record interrupted before its future was returned may be in the log or not, once.
     logged = [value for partition in (0, 1) for value in _values(cluster, partition)][20:]
     assert len(set(logged)) == len(logged)
 
@@ -452,7 +452,7 @@ def test_callbacks_stay_with_the_sender(producer: kprod.Producer, cluster: Embed
 
 
 def test_many_wait_at_once(producer: kprod.Producer, cluster: EmbeddedCluster) -> None:
-    """Each gets its own outcome, whoever takes it in."""
+    """Each gets its own outcome, whichever thread reads it."""
     interval_s = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
 
@@ -491,7 +491,7 @@ def test_one_waits_while_another_pours(producer: kprod.Producer, cluster: Embedd
 
 
 def test_closing_ends_a_wait(producer: kprod.Producer, cluster: EmbeddedCluster) -> None:
-    """A broker that does not answer, one who waits, and another who closes."""
+    """A broker that does not answer, a waiting thread, and another that closes."""
     cluster.faults.stall(0)
     future = _send_while_it_sleeps(producer)
     with ThreadPoolExecutor(1) as pool:
