@@ -110,9 +110,7 @@ def make_plan(seed: int, fault_kinds: Sequence[str], always: Sequence[str] = ())
         shapes.set_all(plan, linger_ms=0, compression_type="none")
     if brokers > 1 and draw.chance(0.2):
         plan.ending = "partial"
-        shapes.set_all(
-            plan, buffer_memory=32 << 20
-        )  # else what waits for the dead broker may fill it
+        shapes.set_all(plan, buffer_memory=32 << 20)  # else records for the dead broker may fill it
     may_be_short = plan.mode == "threads" and plan.ending == "calm" and not is_direct
     is_short = may_be_short and draw.chance(0.1)
     if is_short:

@@ -111,7 +111,7 @@ class Machine:
         assert gone <= self.dropped_count, "a batch is gone from the beginning"
         assert gone + len(first) >= self.flushed_count, "a flushed batch is gone"
         assert any(first == it[gone : gone + len(first)] for it in self.histories), (
-            "a batch is not what was sent"
+            "a batch differs from the one sent"
         )
 
     def _visible(self) -> Iterator[bytes]:
@@ -234,6 +234,6 @@ def test_a_sync_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
             struct.error,
             RuntimeError,
             CorruptRecord,
-        ):  # gone, or torn within what is trusted
+        ):  # gone, or torn within the trusted part
             lost += 1
     assert lost

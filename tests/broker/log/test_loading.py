@@ -1,4 +1,4 @@
-"""Logs made from files: what was whole is there, what is torn is gone, indexes are as before."""
+"""Logs made from files: whole batches are there, torn ones gone, indexes as before."""
 
 import os
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class Place:
         self.store = made_store(directory, self.pool)
 
     def load(self) -> Loaded:
-        """Load what is there."""
+        """Load the directory."""
         return load_log(self.store, LoadOptions(RULES))
 
     def contents(self) -> dict[str, bytes]:
@@ -167,8 +167,8 @@ def test_an_offset_that_does_not_rise_cuts_the_log(place: Place) -> None:
     assert loaded.log.log_end_offset == 2 * BATCHES
 
 
-def test_what_was_recovered_is_synced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each segment's batches, then what was rebuilt, the directory last (KAFKA-10101)."""
+def test_recovered_bytes_are_synced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each segment's batches, then rebuilt files, the directory last (KAFKA-10101)."""
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda it: synced.append(os.fstat(it).st_ino))
 
@@ -180,7 +180,7 @@ def test_what_was_recovered_is_synced(place: Place, monkeypatch: pytest.MonkeyPa
 
 
 def test_other_files_are_left_alone(place: Place) -> None:
-    """An index without a segment goes; what has another name is not ours."""
+    """An index without a segment goes; files of other names are not ours."""
     before = place.contents()
     others = {"notes.txt": b"mine", "1.log": b"mine", "partition.metadata": b"version: 0\n"}
     orphan = "00000000000000009999.timeindex"
