@@ -20,7 +20,7 @@ TURNS_MAX = 2_000
 
 
 class Shortage:
-    """Lets one call of a client's doors fail for want of memory.
+    """Lets one call of a client's I/O fail for want of memory.
 
     Attributes:
         calls_left: The call that fails, counted down to 1; 0 lets all succeed.
@@ -37,7 +37,7 @@ class Shortage:
             self.calls_left -= 1
             if not self.calls_left:
                 self.failed += 1
-                raise MemoryError("a door of the simulation has no memory")
+                raise MemoryError("the simulation's I/O has no memory")
 
 
 class SimTransport:
@@ -110,7 +110,7 @@ class SimTransport:
     def read_into(
         self, buffer: bytearray, bytes_max: int = _BYTES_MAX, start: int = 0
     ) -> int | None:
-        """Give what has arrived, as much as fits."""
+        """Give the bytes that arrived, as many as fit."""
         self._shortage.pass_door()
         down = self.link.down
         if self.error:
@@ -188,7 +188,7 @@ class SimSelector:
 
     Args:
         scheduler: Of the run.
-        draw: Orders what is ready together.
+        draw: Orders sockets that are ready together.
         shortage: The client's.
         can_pause: See the attribute.
 
@@ -315,7 +315,7 @@ class SimResolver:
         self._scheduler.after(3 * MS, lambda: self._resolve(host, port))
 
     def take(self) -> list[Resolution]:
-        """Hand over what is resolved."""
+        """Hand over resolved names."""
         taken, self._results = self._results, []
         return taken
 
