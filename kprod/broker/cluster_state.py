@@ -148,8 +148,7 @@ class ClusterState:
         key: Hashable = partition
         self.waiting_produces.check_and_complete(key)
         self.waiting_fetches.check_and_complete(key)
-        if self.waiting_deletes.watched_count:
-            self.waiting_deletes.check_and_complete(key)
+        self.waiting_deletes.check_and_complete(key)
         if partition.topic == OFFSETS_TOPIC:
             changed = self.topics.partition(*partition)
             if changed is not None:
