@@ -58,7 +58,7 @@ MEMBERS: dict[type, set[str]] = {
         *("_kprod", "apply_retention", "batches", "bootstrap_servers", "ca_pem", "call"),
         *("catch_up", "close"),
         *("expire_member", "group", "groups", "move_coordinator", "rebalance"),
-        *("client_certificate", "client_settings", "create_topic", "token"),
+        *("client_certificate", "client_settings", "compact", "create_topic", "token"),
         *("delete_topic", "describe", "disconnect_clients", "failures", "faults", "forget_topic"),
         *(
             "kill",

@@ -15,6 +15,7 @@ from kprod._core.timer.timer_task import TimerTask
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.fetch_sessions import FetchSessions
 from kprod.broker.group.coordinator import OFFSETS_TOPIC, GroupCoordinator
+from kprod.broker.log.cleaning.cleaner import CleanerSettings, LogCleaner
 from kprod.broker.log.partition_logs import MemoryLogs, PartitionLogs
 from kprod.broker.log.segment_rules import SegmentRules
 from kprod.broker.metadata_file import ClusterFacts, TopicFacts
@@ -53,6 +54,7 @@ class ClusterState:
         timer: Drives every delay; advanced by `EmbeddedCluster.step`.
         nodes: Where each broker listens, by id.
         topics: All topics.
+        cleaner: Compacts logs.
         upkeep: Retention, and the expiry of producers.
         waiting_produces: acks=all requests that wait for followers.
         waiting_fetches: Fetches that wait for bytes.
@@ -71,6 +73,7 @@ class ClusterState:
     __slots__ = (
         "_alive",
         "_idle_settings",
+        "cleaner",
         "clock",
         "config",
         "fetch_sessions",
@@ -118,6 +121,7 @@ class ClusterState:
         self.producer_ids: ProducerIds = ProducerIds(self.write_down)
         self.upkeep: Upkeep = Upkeep(self)
         self._idle_settings = IdleSettings()
+        self.cleaner: LogCleaner = LogCleaner(self, CleanerSettings.of_cluster(config))
         self.groups: GroupCoordinator = GroupCoordinator(self)
 
     @property
@@ -154,9 +158,15 @@ class ClusterState:
             if changed is not None:
                 self.groups.on_partition_changed(changed)
 
-    def note_growth(self) -> None:
-        """See to it that retention and the expiry of producers look at a log that has grown."""
+    def note_growth(self, *, compacts: bool) -> None:
+        """See to it that retention, compaction and the expiry of producers look at a grown log.
+
+        Args:
+            compacts: Whether the log is compacted.
+        """
         self.upkeep.arm()
+        if compacts:
+            self.cleaner.arm()
 
     @property
     def replica_lag_time_max_ms(self) -> int:
@@ -185,6 +195,7 @@ class ClusterState:
         self.topics.created_count = facts.created_count
         self.recount()
         self.upkeep.start()
+        self.cleaner.start()
         self.groups.start()
 
     def close(self) -> None:
@@ -193,6 +204,7 @@ class ClusterState:
         Raises:
             OSError: Something cannot be written.
         """
+        self.cleaner.close()
         self.producer_ids.give_back()
         self.logs.close(self._facts())
 

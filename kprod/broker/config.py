@@ -43,6 +43,17 @@ class EmbeddedConfig:
         message_max_bytes: Largest record batch.
         cleanup_policy: `delete`, `compact`, both with a comma between, or empty
             (`log.cleanup.policy`).
+        delete_retention_ms: How long a reader may take to see a tombstone
+            (`log.cleaner.delete.retention.ms`).
+        min_cleanable_dirty_ratio: Share of dirty bytes from which on a log is compacted
+            (`log.cleaner.min.cleanable.ratio`).
+        min_compaction_lag_ms: Age below which no record is compacted
+            (`log.cleaner.min.compaction.lag.ms`).
+        cleaner_dedupe_buffer_size: Bytes for the keys of one round of compaction, 24 for each
+            (`log.cleaner.dedupe.buffer.size`).
+        cleaner_io_max_bytes_per_second: Most that compaction reads and writes
+            (`log.cleaner.io.max.bytes.per.second`).
+        cleaner_backoff_ms: How often dirty logs are looked for (`log.cleaner.backoff.ms`).
         retention_bytes: Least size of one partition that stays when its oldest segments go; −1
             keeps all. In memory a segment has an eighth of it, 1 MiB at least.
         retention_ms: How long a segment stays after its newest record; −1 keeps all.
@@ -106,6 +117,13 @@ class EmbeddedConfig:
     min_insync_replicas: int = _setting(1, 1, 1_000)
     message_max_bytes: int = _setting(1_048_588, 0, _INT32_MAX)
     cleanup_policy: str = "delete"
+    delete_retention_ms: int = _setting(86_400_000, 0, _INT64_MAX)
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = _setting(0, 0, _INT64_MAX)
+    # Kafka's default is 128 MiB.
+    cleaner_dedupe_buffer_size: int = _setting(16 << 20, 1_024, 1 << 44)
+    cleaner_io_max_bytes_per_second: int = _setting(_INT64_MAX, 1_024, _INT64_MAX)
+    cleaner_backoff_ms: int = _setting(15_000, 1, _INT32_MAX)
     retention_bytes: int = _setting(-1, -1, _INT64_MAX)
     retention_ms: int = _setting(604_800_000, -1, _INT64_MAX)
     retention_check_interval_ms: int = _setting(300_000, 1, _INT32_MAX)
@@ -172,6 +190,11 @@ class EmbeddedConfig:
             raise ConfigError(
                 f"message_timestamp_type={self.message_timestamp_type!r} is not one of "
                 f"{', '.join(TIMESTAMP_TYPES)}"
+            )
+        if not 0 <= self.min_cleanable_dirty_ratio <= 1:
+            raise ConfigError(
+                f"min_cleanable_dirty_ratio={self.min_cleanable_dirty_ratio!r} is not within 0 and "
+                "1"
             )
         if self.cleanup_policy not in _CLEANUP_POLICIES:
             raise ConfigError(

@@ -53,8 +53,12 @@ class PartitionContext(Scheduler, Protocol):
     def is_alive(self, node_id: int) -> bool:
         """Whether a broker runs."""
 
-    def note_growth(self) -> None:
-        """Take note that a log has another segment, so that retention has something to do."""
+    def note_growth(self, *, compacts: bool) -> None:
+        """Take note that a log has another segment, so that retention has something to do.
+
+        Args:
+            compacts: Whether the cleaner has, too.
+        """
 
 
 class Appended(NamedTuple):
@@ -316,7 +320,7 @@ class Partition:
             )
 
     def _note_roll(self, now_ms: int) -> None:
-        self._context.note_growth()
+        self._context.note_growth(compacts=self.config.compacts)
         if not self.log.is_durable:  # memory must stay close to its limit
             limits = RetentionLimits.of_topic(self.config)._replace(retention_ms=-1)
             apply_retention(self.log, limits, high_watermark=self.high_watermark, now_ms=now_ms)

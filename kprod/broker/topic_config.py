@@ -23,6 +23,7 @@ class TopicConfig:
 
     Attributes:
         cleanup_policy: `cleanup.policy`: `delete`, `compact`, both with a comma between, or empty.
+        delete_retention_ms: `delete.retention.ms`.
         file_delete_delay_ms: `file.delete.delay.ms`.
         flush_messages: `flush.messages`.
         index_interval_bytes: `index.interval.bytes`.
@@ -32,6 +33,8 @@ class TopicConfig:
         message_timestamp_after_max_ms: `message.timestamp.after.max.ms`.
         message_timestamp_before_max_ms: `message.timestamp.before.max.ms`.
         message_timestamp_type: `message.timestamp.type`.
+        min_cleanable_dirty_ratio: `min.cleanable.dirty.ratio`.
+        min_compaction_lag_ms: `min.compaction.lag.ms`.
         min_insync_replicas: `min.insync.replicas`.
         retention_bytes: `retention.bytes`.
         retention_ms: `retention.ms`.
@@ -42,6 +45,7 @@ class TopicConfig:
     """
 
     cleanup_policy: str
+    delete_retention_ms: int
     file_delete_delay_ms: int
     flush_messages: int
     index_interval_bytes: int
@@ -51,6 +55,8 @@ class TopicConfig:
     message_timestamp_after_max_ms: int
     message_timestamp_before_max_ms: int
     message_timestamp_type: str
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int
     min_insync_replicas: int
     retention_bytes: int
     retention_ms: int
@@ -79,6 +85,7 @@ class TopicConfig:
         """The cluster's defaults for a topic."""
         return cls(
             cleanup_policy=config.cleanup_policy,
+            delete_retention_ms=config.delete_retention_ms,
             file_delete_delay_ms=config.file_delete_delay_ms,
             flush_messages=config.flush_messages,
             index_interval_bytes=config.index_interval_bytes,
@@ -86,6 +93,8 @@ class TopicConfig:
             message_timestamp_after_max_ms=config.message_timestamp_after_max_ms,
             message_timestamp_before_max_ms=config.message_timestamp_before_max_ms,
             message_timestamp_type=config.message_timestamp_type,
+            min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
+            min_compaction_lag_ms=config.min_compaction_lag_ms,
             min_insync_replicas=config.min_insync_replicas,
             retention_bytes=config.retention_bytes,
             retention_ms=config.retention_ms,

@@ -77,7 +77,7 @@ TOPIC_SETTINGS: Mapping[str, TopicSetting] = {
     "compression.zstd.level": _int(3, -131_072, "compression.zstd.level", effect=False)._replace(
         highest=22
     ),
-    "delete.retention.ms": _long(86_400_000, 0, "log.cleaner.delete.retention.ms", effect=False),
+    "delete.retention.ms": _long(86_400_000, 0, "log.cleaner.delete.retention.ms"),
     "file.delete.delay.ms": _long(60_000, 0, "log.segment.delete.delay.ms"),
     "flush.messages": _long(_LONG_MAX, 1, "log.flush.interval.messages"),
     "flush.ms": _long(_LONG_MAX, 0, "log.flush.interval.ms", effect=False),
@@ -97,9 +97,9 @@ TOPIC_SETTINGS: Mapping[str, TopicSetting] = {
         broker_name="log.message.timestamp.type",
     ),
     "min.cleanable.dirty.ratio": TopicSetting(
-        DOUBLE, "0.5", 0, 1, broker_name="log.cleaner.min.cleanable.ratio", has_effect=False
+        DOUBLE, "0.5", 0, 1, broker_name="log.cleaner.min.cleanable.ratio"
     ),
-    "min.compaction.lag.ms": _long(0, 0, "log.cleaner.min.compaction.lag.ms", effect=False),
+    "min.compaction.lag.ms": _long(0, 0, "log.cleaner.min.compaction.lag.ms"),
     "min.insync.replicas": _int(1, 1, "min.insync.replicas"),
     "preallocate": _idle(BOOLEAN, "false", broker_name="log.preallocate"),
     "remote.log.copy.disable": _idle(BOOLEAN, "false"),

@@ -4,10 +4,14 @@ Thread-safety: as `EmbeddedCluster`.
 """
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kprod.broker.cluster_runner import ClusterRunner
 from kprod.model import Record
 from kprod.record.reader import read_records
+
+if TYPE_CHECKING:
+    from kprod.broker.log.cleaning.round import RoundSummary
 
 
 class TopicControl:
@@ -92,6 +96,31 @@ class TopicControl:
                 state.upkeep.apply_retention(partition)
 
         self._kprod.call(apply)
+
+    def compact(self, topic: str) -> dict[int, "RoundSummary"]:
+        """End the active segments of a topic and compact all of it, now.
+
+        Kafka never compacts the active segment, and looks for dirty logs every 15 seconds only
+        (`log.cleaner.backoff.ms`). Records above the high watermark, of open transactions, and
+        those younger than `min.compaction.lag.ms` stay as they are, as they always do.
+
+        Args:
+            topic: With `compact` in its `cleanup.policy`.
+
+        Returns:
+            A summary for each partition.
+
+        Raises:
+            Refused: The topic is unknown, or its policy has no `compact`.
+            OSError: A file cannot be read or written.
+        """
+
+        def compact() -> "dict[int, RoundSummary]":
+            engine = self._kprod.engine
+            partitions = engine.topic(topic).partitions
+            return {it.name.partition: engine.state.cleaner.clean_now(it) for it in partitions}
+
+        return self._kprod.call(compact)
 
     def forget_topic(self, topic: str) -> None:
         """Let Metadata deny a topic that is there."""

@@ -43,6 +43,7 @@ from kprod.broker.fetch_sessions import (
     FetchSessions,
 )
 from kprod.broker.handlers.request_handler import Handler
+from kprod.broker.log.aborted_lookup import aborted_in
 from kprod.broker.log.epochs import EpochEnd
 from kprod.broker.log.legacy import lowered
 from kprod.broker.partition_transactions import last_stable_offset, readable_end
@@ -312,7 +313,7 @@ def _tell_aborted(
     if not level or partition is None:
         return
     offset, limit_offset = wanted.entry["fetch_offset"], readable_end(partition, level)
-    aborted = partition.log.aborted_in(offset, count_bytes, limit_offset) if count_bytes else []
+    aborted = aborted_in(partition.log, offset, count_bytes, limit_offset) if count_bytes else []
     answer["aborted_transactions"] = [
         {"producer_id": it.producer_id, "first_offset": it.first_offset} for it in aborted
     ]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from kprod.broker.log.checkpoint import (
     CHECKPOINTS,
+    CLEANED_OFFSETS,
     HIGH_WATERMARKS,
     RECOVERY_POINTS,
     START_OFFSETS,
@@ -64,6 +65,7 @@ class LogDirectory:
 
     __slots__ = (
         "_after",
+        "_cleaned_offsets",
         "_delete_files",
         "_disk",
         "_high_watermarks",
@@ -90,6 +92,7 @@ class LogDirectory:
         self._recovery_points: Offsets = {}
         self._start_offsets: Offsets = {}
         self._high_watermarks: Offsets = {}
+        self._cleaned_offsets: Offsets = {}
         self.path: str = path
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.was_clean: bool = False
@@ -136,6 +139,7 @@ class LogDirectory:
         """Take the mark away, read the checkpoints, and remove deleted directories."""
         self.was_clean = take_clean_close(self._disk, self.path)
         self._recovery_points = read_offsets(self._disk, f"{self.path}/{RECOVERY_POINTS}")
+        self._cleaned_offsets = read_offsets(self._disk, f"{self.path}/{CLEANED_OFFSETS}")
         self._start_offsets = read_offsets(self._disk, f"{self.path}/{START_OFFSETS}")
         for name, is_directory in self._disk.entries(self.path):
             path = f"{self.path}/{name}"
@@ -170,6 +174,7 @@ class LogDirectory:
             start_offset=self._start_offsets.get(partition, 0),
         )
         loaded = load_log(store, options)
+        loaded.log.cleaned_offset = self._cleaned_offsets.get(partition, -1)
         self._add(partition, loaded.log)
         return loaded
 
@@ -209,6 +214,7 @@ class LogDirectory:
         """
         delay_ms = self.logs.pop(partition).rules.file_delete_delay_ms
         try:
+            self.write_cleaned_offsets()  # a topic made again must not find it (KAFKA-14616)
             self._remove_later(self._retire(partition, DELETED_DIRECTORY_SUFFIX), delay_ms)
         except OSError as error:
             _logger.warning("the directory of deleted %s stays: %s", partition, error)
@@ -228,6 +234,14 @@ class LogDirectory:
         if points != self._recovery_points:
             write_offsets(self._disk, f"{self.path}/{RECOVERY_POINTS}", points)
             self._recovery_points = points
+
+    def write_cleaned_offsets(self) -> None:
+        """Say up to where each log is compacted, if that has changed."""
+        offsets = {name: log.cleaned_offset for name, log in self.logs.items()}
+        offsets = {name: offset for name, offset in offsets.items() if offset >= 0}
+        if offsets != self._cleaned_offsets:
+            write_offsets(self._disk, f"{self.path}/{CLEANED_OFFSETS}", offsets)
+            self._cleaned_offsets = offsets
 
     def write_start_offsets(self) -> None:
         """Say which logs begin within a segment, if that has changed."""
@@ -254,6 +268,7 @@ class LogDirectory:
             log.close()
         self.write_recovery_points()
         self.write_start_offsets()
+        self.write_cleaned_offsets()
         self.write_high_watermarks(high_watermarks)
         mark_clean_close(self._disk, self.path)
         self.unlock()
@@ -267,7 +282,12 @@ class LogDirectory:
     def _add(self, partition: TopicPartition, log: PartitionLog) -> None:
         self.logs[partition] = log
         log.delete_files = self._delete_files
-        log.on_cut = self.write_recovery_points
+        log.on_cut = self._write_cut
+        log.on_cleaned = self.write_cleaned_offsets
+
+    def _write_cut(self) -> None:
+        self.write_recovery_points()
+        self.write_cleaned_offsets()
 
     def _retire(self, partition: TopicPartition, suffix: str) -> str:
         name = partition_directory_name(partition)

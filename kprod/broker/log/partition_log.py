@@ -33,16 +33,17 @@ from kprod.broker.log.producer_state import ProducerStates
 from kprod.broker.log.segment import Segment
 from kprod.broker.log.segment_rules import NextBatch, SegmentRules, must_roll
 from kprod.broker.log.store import Store
-from kprod.broker.log.transaction_index import AbortedTransaction
 
 DEFAULT_RULES = SegmentRules()
 _BASE_OFFSET = attrgetter("base_offset")
 
 
-class PartitionLog:
+class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading may do to it, too
     """The batches of one partition.
 
     Attributes:
+        cleaned_offset: All below it was compacted; −1 when none was.
+        cut_count: How many times the log was cut.
         delete_files: Gives up the files of a segment that was dropped.
         epochs: Where each leader epoch begins.
         log_start_offset: First offset that can be read.
@@ -53,6 +54,7 @@ class PartitionLog:
         is_sound: Whether no sync has failed. One that failed is not tried again: the operating
             system may have dropped the bytes and would report success.
         rules: When the active segment ends; others hold from the next append on.
+        on_cleaned: Called when `cleaned_offset` has changed, for the checkpoint.
         on_cut: Called when the recovery point went down; the checkpoint must say so at once.
         size_bytes: Of all segments.
     """
@@ -62,12 +64,15 @@ class PartitionLog:
         "_saved_epoch",
         "_segments",
         "_store",
+        "cleaned_offset",
+        "cut_count",
         "delete_files",
         "epochs",
         "is_sound",
         "log_end_offset",
         "log_start_offset",
         "name",
+        "on_cleaned",
         "on_cut",
         "producers",
         "recovery_point",
@@ -102,7 +107,10 @@ class PartitionLog:
         self._saved_epoch = self.epochs.latest_epoch
         self.producers: ProducerStates = ProducerStates()
         self._has_new_names = False
+        self.cleaned_offset: int = -1
+        self.cut_count: int = 0
         self.is_sound: bool = True
+        self.on_cleaned: Callable[[], None] = _nothing
         self.on_cut: Callable[[], None] = _nothing
         self.log_start_offset: int = segments[0].base_offset if segments else start_offset
         self.log_end_offset: int = segments[-1].next_offset if segments else start_offset
@@ -225,41 +233,6 @@ class PartitionLog:
         """Index a transaction in the segment that has its marker, if it was aborted."""
         self._segments[self._index_of(transaction.last_offset)].aborted.note_ended(transaction)
 
-    def aborted_in(
-        self, offset: int, count_bytes: int, limit_offset: int
-    ) -> list[AbortedTransaction]:
-        """Find the aborted transactions that a reader must know of.
-
-        Args:
-            offset: Where the read began.
-            count_bytes: How many bytes were read.
-            limit_offset: As it was for the read.
-
-        Returns:
-            Those with a record among the read ones, in the order of their markers; perhaps some
-            whose records come soon after.
-        """
-        if not self._segments:
-            return []
-        first = self._index_of(offset)
-        upper = self._offset_behind(first, offset, count_bytes)
-        upper = min(upper, limit_offset)
-        found: list[AbortedTransaction] = []
-        for segment in self._segments[first:]:
-            for it in segment.aborted:
-                if it.last_offset >= offset and it.first_offset < upper:
-                    found.append(it)
-                if it.last_stable_offset >= upper:
-                    return found
-        return found
-
-    def _offset_behind(self, index: int, offset: int, count_bytes: int) -> int:
-        for segment in self._segments[index:]:
-            place = segment.place_of(offset)
-            if place is not None:
-                return segment.offset_behind(place[0] + count_bytes)
-        return self.log_end_offset
-
     def bytes_between(self, offset: int, limit_offset: int, *, enough: int) -> int:
         """Count the readable bytes from an offset to a limit.
 
@@ -316,6 +289,8 @@ class PartitionLog:
         """
         if not self._segments:
             return
+        self.cut_count += 1
+        self.cleaned_offset = min(self.cleaned_offset, offset)
         if offset < self.recovery_point:
             # First: after a crash in the middle, the cut records must be checked again.
             self.recovery_point = offset
@@ -357,6 +332,17 @@ class PartitionLog:
         if self.epochs.raise_start(offset):
             self._save_epochs()
         return True
+
+    @property
+    def store(self) -> Store:
+        """The log's files, for compaction."""
+        return self._store
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """Let one segment take the place of some that follow each other, none of them active."""
+        first = self._segments.index(old[0])
+        self.size_bytes += new.size_bytes - sum(it.size_bytes for it in old)
+        self._segments[first : first + len(old)] = [new]
 
     @property
     def is_durable(self) -> bool:

@@ -44,6 +44,18 @@ class KnownBatch(NamedTuple):
 _NO_BATCH = KnownBatch(-1, -1, -1, -1, -1)
 
 
+class LastRecord(NamedTuple):
+    """What compaction must leave of a producer.
+
+    Attributes:
+        offset: Of the last record of its last batch; −1 if only a marker is known.
+        producer_epoch: Its newest epoch.
+    """
+
+    offset: int
+    producer_epoch: int
+
+
 class _Entry:
     """One producer's epoch and newest batches."""
 
@@ -73,6 +85,15 @@ class ProducerStates:
     def __len__(self) -> int:
         """Number of producers known."""
         return len(self._entries)
+
+    def last_records(self) -> dict[int, LastRecord]:
+        """The last record of each producer, by its id."""
+        return {
+            producer_id: LastRecord(
+                entry.batches[-1].last_offset if entry.batches else -1, entry.epoch
+            )
+            for producer_id, entry in self._entries.items()
+        }
 
     def duplicate_of(self, batch: RecordBatch) -> KnownBatch | None:
         """The remembered batch that this one repeats, if any."""

@@ -18,6 +18,7 @@ from kprod._core.record.batch_reader import RecordBatch
 from kprod.broker.log.epochs import LeaderEpochs
 from kprod.broker.log.file_names import (
     INDEX_SUFFIXES,
+    LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
@@ -25,6 +26,7 @@ from kprod.broker.log.file_names import (
 )
 from kprod.broker.log.offset_index import OffsetIndex, last_position
 from kprod.broker.log.open_transactions import EndedTransaction
+from kprod.broker.log.sound_batches import joined, sound_batches
 from kprod.broker.log.store import RecordFile, Store
 from kprod.broker.log.stored_header import HEADER_BYTES, BatchHeader, read_header
 from kprod.broker.log.time_index import NO_TIME, TimeEntry, TimeIndex
@@ -36,7 +38,6 @@ from kprod.record.reader import read_batches
 RELATIVE_OFFSET_MAX = 2**31 - 1
 """Both indexes hold offsets relative to the segment's base as signed 32-bit integers."""
 
-_WINDOW_BYTES = 1 << 20
 _INDEXED = ("_offsets", "_times", "largest")
 Learn = Callable[[RecordBatch], EndedTransaction | None]
 _logger = guarded_logger("kprod.broker")
@@ -46,7 +47,7 @@ def _learn_nothing(_: RecordBatch) -> None:
     """Take no note of a batch."""
 
 
-class Segment:
+class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
     """Batches from a base offset on.
 
     Attributes:
@@ -126,7 +127,7 @@ class Segment:
         Args:
             encoded: The batch, with its final offsets in it.
             last_offset: Of its last record; at most `RELATIVE_OFFSET_MAX` above `base_offset`.
-            max_timestamp_ms: Its largest timestamp.
+            max_timestamp_ms: Its largest timestamp, −1 of a batch without records.
         """
         position = self._file.size_bytes
         self._file.append(encoded)
@@ -169,12 +170,14 @@ class Segment:
             Bytes that were cut off from the first unsound batch on.
         """
         position = 0
-        for batch in self._sound_batches():
+        for batch in sound_batches(self._file):
             last_offset = batch.last_offset
             rises = self.next_offset <= batch.base_offset <= last_offset
             if not rises or last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
                 break
-            self._note(position, batch.size_bytes, last_offset, batch.max_timestamp_ms)
+            # Compaction may leave a header alone, with the timestamp of a record that is gone.
+            largest_ms = batch.max_timestamp_ms if batch.record_count else NO_TIME.timestamp_ms
+            self._note(position, batch.size_bytes, last_offset, largest_ms)
             if batch.partition_leader_epoch > epochs.latest_epoch:
                 epochs.assign(batch.partition_leader_epoch, batch.base_offset)
             ended = learn(batch)
@@ -243,7 +246,7 @@ class Segment:
 
     def batch(self, header: BatchHeader) -> RecordBatch:
         """Read one whole batch."""
-        encoded = _joined(self._file.read(header.position, header.size_bytes))
+        encoded = joined(self._file.read(header.position, header.size_bytes))
         return next(read_batches(encoded, check_crc=False))
 
     def batches_from(self, offset: int) -> Iterator[RecordBatch]:
@@ -280,15 +283,21 @@ class Segment:
         first = None if entry is NO_TIME else self.locate(self.base_offset + entry.relative_offset)
         return self.headers(0 if first is None else first.position)
 
-    def save_indexes(self, store: Store) -> None:
+    def save_indexes(self, store: Store, last_suffix: str = "") -> None:
         """Write the indexes, the largest timestamp as the last entry by time.
 
         There is an index of transactions only if one was aborted.
+
+        Args:
+            store: Gets the files.
+            last_suffix: Put behind their names.
         """
         self._times.maybe_append(self.largest)
-        store.save(segment_file_name(self.base_offset, OFFSET_INDEX_SUFFIX), self._offsets)
-        store.save(segment_file_name(self.base_offset, TIME_INDEX_SUFFIX), self._times)
-        name = segment_file_name(self.base_offset, TRANSACTION_INDEX_SUFFIX)
+        name = segment_file_name(self.base_offset, OFFSET_INDEX_SUFFIX) + last_suffix
+        store.save(name, self._offsets)
+        name = segment_file_name(self.base_offset, TIME_INDEX_SUFFIX) + last_suffix
+        store.save(name, self._times)
+        name = segment_file_name(self.base_offset, TRANSACTION_INDEX_SUFFIX) + last_suffix
         if self.aborted:
             store.save(name, self.aborted)
         elif store.exists(name):
@@ -298,12 +307,21 @@ class Segment:
         """Make the batches survive a crash."""
         self._file.sync()
 
-    def sync_indexes(self, store: Store) -> None:
-        """Make the saved indexes survive a crash."""
+    def sync_indexes(self, store: Store, last_suffix: str = "") -> None:
+        """Make the saved indexes survive a crash.
+
+        Args:
+            store: Has the files.
+            last_suffix: As for `save_indexes`.
+        """
         for suffix in INDEX_SUFFIXES:
-            name = segment_file_name(self.base_offset, suffix)
+            name = segment_file_name(self.base_offset, suffix) + last_suffix
             if store.exists(name):
                 store.sync(name)
+
+    def reopen(self, store: Store) -> None:
+        """Use the file of the segment's own name, to which it was renamed."""
+        self._file = store.open(segment_file_name(self.base_offset, LOG_SUFFIX))
 
     def truncate_to(self, offset: int) -> None:
         """Drop every batch that holds an offset at or beyond this one."""
@@ -363,31 +381,8 @@ class Segment:
             self._note(it.position, it.size_bytes, it.last_offset, it.max_timestamp_ms)
         self.next_offset = next_offset
 
-    def _sound_batches(self) -> Iterator[RecordBatch]:
-        position, window_bytes = 0, _WINDOW_BYTES
-        while position < self._file.size_bytes:
-            left_bytes = self._file.size_bytes - position
-            window = _joined(self._file.read(position, min(window_bytes, left_bytes)))
-            reader = read_batches(window, check_crc=True)
-            consumed_bytes = 0
-            try:
-                for batch in reader:
-                    consumed_bytes += batch.size_bytes
-                    yield batch
-            except CorruptRecord:
-                return
-            position += consumed_bytes
-            if not consumed_bytes:
-                if len(window) == left_bytes or reader.needed_bytes > left_bytes:
-                    return  # the last batch is cut off
-                window_bytes = max(window_bytes, reader.needed_bytes)
-
     def _learn(self, header: BatchHeader) -> None:
         self.next_offset = header.last_offset + 1
         if header.max_timestamp_ms > self.largest.timestamp_ms:
             relative_offset = header.last_offset - self.base_offset
             self.largest = TimeEntry(header.max_timestamp_ms, relative_offset)
-
-
-def _joined(pieces: list[memoryview]) -> bytes | memoryview:
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -12,8 +12,11 @@ from kprod._core.layout import BatchLayout
 HEADER_BYTES = int(BatchLayout.BATCH_OVERHEAD_BYTES)
 """Bytes that `read_header` needs."""
 
-# Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, two timestamps.
-_FIELDS = struct.Struct(">qiibIhiqq")
+# Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, two timestamps, the
+# producer's id, epoch and sequence, which are passed over, and the number of records.
+_FIELDS = struct.Struct(">qiibIhiqq14xi")
+
+_NO_TIMESTAMP = -1
 
 
 class BatchHeader(NamedTuple):
@@ -25,7 +28,8 @@ class BatchHeader(NamedTuple):
         base_offset: Of its first record.
         last_offset: Of its last record.
         leader_epoch: The epoch in which it was appended.
-        max_timestamp_ms: The largest timestamp.
+        max_timestamp_ms: The largest timestamp; −1 without records, since compaction may have left
+            the header alone, with the timestamp of a record that is gone.
     """
 
     position: int
@@ -46,9 +50,11 @@ def read_header(encoded: memoryview, position: int) -> BatchHeader:
     Returns:
         The header.
     """
-    base_offset, length, epoch, _, _, _, last_delta, _, max_timestamp_ms = _FIELDS.unpack_from(
-        encoded
+    base_offset, length, epoch, _, _, _, last_delta, _, max_timestamp_ms, count = (
+        _FIELDS.unpack_from(encoded)
     )
+    if not count:
+        max_timestamp_ms = _NO_TIMESTAMP
     size_bytes = BatchLayout.LOG_OVERHEAD_BYTES + length
     last_offset = base_offset + last_delta
     return BatchHeader(position, size_bytes, base_offset, last_offset, epoch, max_timestamp_ms)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kprod.broker.log.aborted_lookup import aborted_in
 from kprod.broker.log.epochs import EPOCH_FILE
 from kprod.broker.log.file_pool import FilePool
 from kprod.broker.log.loading import Loaded, LoadOptions, load_log
@@ -295,7 +296,7 @@ def test_transactions_are_known_from_a_snapshot_and_the_batches_behind_it(place:
 
     assert loaded.recovered_count == 1 < len(loaded.log.segments)
     assert not len(loaded.log.producers.transactions)
-    found = [it[:3] for it in loaded.log.aborted_in(0, 1 << 20, end)]
+    found = [it[:3] for it in aborted_in(loaded.log, 0, 1 << 20, end)]
     assert found == [(1, 0, 2), (2, 1, end - 1)]
 
 
@@ -309,7 +310,7 @@ def test_the_index_of_a_marker_that_was_cut_off_goes(place: Place) -> None:
 
     loaded = load_log(place.store, LoadOptions(RULES, was_clean=True))
 
-    assert loaded.log.aborted_in(0, 1 << 20, 2) == []
+    assert aborted_in(loaded.log, 0, 1 << 20, 2) == []
     assert f"{0:020d}.txnindex" not in place.contents()
 
 
@@ -331,7 +332,7 @@ def log_with_transactions(place: Place) -> PartitionLog:
 
 def assert_transactions_are_known(log: PartitionLog) -> None:
     """The log knows what `log_with_transactions` put into it."""
-    found = [(it.producer_id, it.first_offset) for it in log.aborted_in(0, 1 << 20, 3)]
+    found = [(it.producer_id, it.first_offset) for it in aborted_in(log, 0, 1 << 20, 3)]
     assert found == [(1, 0)]
     assert log.producers.transactions.first_offset_of(2) == 1
     assert log.producers.transactions.first_offset_of(1) == -1

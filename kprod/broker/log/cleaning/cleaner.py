@@ -1,0 +1,303 @@
+"""Compacts the logs of a cluster, one at a time, in slices between requests.
+
+A check is armed by the first segment that a compacted partition ends, and comes again as long as
+one has dirty segments. It picks the dirtiest log of all that need it and begins a round; each slice
+of that runs in a step of its own, so that a request waits for one slice at most.
+
+Rules.
+    A round ends without harm when its topic is deleted or is compacted no more, when its log is
+    cut, or when the cluster is closed.
+    A log whose round failed is uncleanable until the cluster is started again; others continue
+    (KAFKA-7215).
+    `io_bytes_per_second` bounds the bytes read and written, by a timer.
+
+Thread-safety: the broker's thread.
+Source: Kafka LogCleaner and LogCleanerManager (4.3). With one thread a round that is given up ends
+at once, so Kafka's states aborted and paused are not needed.
+"""
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kprod.broker.config import EmbeddedConfig
+from kprod.broker.log.cleaning.picker import Cleanable, Lags, cleanable
+from kprod.broker.log.cleaning.round import (
+    CleaningRound,
+    RoundAborted,
+    RoundSettings,
+    RoundSummary,
+)
+from kprod.broker.log.cleaning.stats import CleanerStats
+from kprod.broker.log.cleaning.survivors import Horizon
+from kprod.broker.partition_transactions import last_stable_offset
+from kprod.broker.rejection import Refused
+from kprod.broker.replication import Partition
+from kprod.broker.scheduler import Scheduler
+from kprod.broker.topics import TopicRegistry
+from kprod.clock import Clock
+from kprod.guarded_log import guarded_logger
+
+if TYPE_CHECKING:
+    from kprod.model import TopicPartition
+from kprod.protocol.error_table import ErrorCode
+
+_logger = guarded_logger("kprod.broker")
+_MS_PER_S = 1_000
+
+
+class CleanerContext(Scheduler, Protocol):
+    """What the cleaner needs of its cluster.
+
+    Attributes:
+        clock: Wall clock.
+        topics: All topics.
+        log_bytes: Size of all logs.
+    """
+
+    clock: Clock
+    topics: TopicRegistry
+    log_bytes: int
+
+
+class CleanerSettings(NamedTuple):
+    """Settings of the cleaner.
+
+    Attributes:
+        buffer_bytes: Of the offset map (`log.cleaner.dedupe.buffer.size`).
+        io_bytes_per_second: Most that is read and written (`log.cleaner.io.max.bytes.per.second`).
+        back_off_ms: Between two checks (`log.cleaner.backoff.ms`).
+    """
+
+    buffer_bytes: int
+    io_bytes_per_second: int
+    back_off_ms: int
+
+    @classmethod
+    def of_cluster(cls, config: EmbeddedConfig) -> "CleanerSettings":
+        """The settings of a cluster."""
+        return cls(
+            config.cleaner_dedupe_buffer_size,
+            config.cleaner_io_max_bytes_per_second,
+            config.cleaner_backoff_ms,
+        )
+
+
+class _Work(NamedTuple):
+    """A round under way.
+
+    Attributes:
+        partition: Whose log.
+        cleaning: The round.
+        slices: Its generator.
+        started_ms: When it began.
+    """
+
+    partition: Partition
+    cleaning: CleaningRound
+    slices: Generator[int]
+    started_ms: int
+
+
+class LogCleaner:
+    """Picks logs and compacts them.
+
+    Attributes:
+        stats: Figures of all rounds.
+        uncleanable: Partitions whose rounds failed, with the reasons.
+    """
+
+    __slots__ = (
+        "_context",
+        "_is_armed",
+        "_owed_bytes",
+        "_settings",
+        "_work",
+        "stats",
+        "uncleanable",
+    )
+
+    def __init__(self, context: CleanerContext, settings: CleanerSettings) -> None:
+        """Make a cleaner that is not armed.
+
+        Args:
+            context: The cluster.
+            settings: Buffer, bounds and intervals.
+        """
+        self._context = context
+        self._settings = settings
+        self._is_armed = False
+        self._owed_bytes = 0
+        self._work: _Work | None = None
+        self.stats: CleanerStats = CleanerStats()
+        self.uncleanable: dict[TopicPartition, str] = {}
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a round is under way."""
+        return self._work is not None
+
+    def arm(self) -> None:
+        """See to it that a check comes; a second call changes nothing."""
+        if not self._is_armed:
+            self._is_armed = True
+            self._context.after(self._settings.back_off_ms, self._check)
+
+    def start(self) -> None:
+        """Look at loaded logs soon, if any of them may be compacted."""
+        partitions = self._context.topics.partitions()
+        if any(_is_compacted(it) and len(it.log.segments) > 1 for it in partitions):
+            self.arm()
+
+    def close(self) -> None:
+        """Give up the round under way; what it wrote is removed."""
+        if self._work is not None:
+            work, self._work = self._work, None
+            work.slices.close()
+
+    def clean_now(self, partition: Partition) -> RoundSummary:
+        """Roll a partition's log and compact all of it, in this step.
+
+        Args:
+            partition: Its policy has `compact`.
+
+        Returns:
+            A summary of all rounds: one that fills its map is followed by others.
+
+        Raises:
+            Refused: The policy has no `compact`.
+            OSError: A file cannot be read or written.
+            CorruptRecord: A batch is unsound.
+        """
+        if not _is_compacted(partition):
+            policy = partition.config.cleanup_policy
+            raise Refused(
+                ErrorCode.POLICY_VIOLATION,
+                f"{partition.name} has cleanup.policy={policy!r}, which does not have compact",
+            )
+        self.close()
+        if not partition.log.segments:
+            return RoundSummary()
+        partition.log.roll(self._context.clock.timestamp_ms())
+        total = RoundSummary()
+        while True:
+            part = self._part(partition)
+            if not part.dirty_bytes:
+                return total
+            work = self._begin(partition, part)
+            self._context.log_bytes -= partition.log.size_bytes
+            try:
+                for _ in work.slices:
+                    pass
+            finally:
+                self._context.log_bytes += partition.log.size_bytes
+            self._end(work)
+            total.add(work.cleaning.summary)
+
+    def candidates(self) -> list[tuple[Partition, Cleanable]]:
+        """The partitions that may be compacted, with their dirty parts."""
+        partitions = [it for it in self._context.topics.partitions() if _is_compacted(it)]
+        known = [it for it in partitions if it.name not in self.uncleanable]
+        return [(it, self._part(it)) for it in known]
+
+    def metrics(self) -> dict[str, float]:
+        """Values by Kafka's names."""
+        parts = [part for _, part in self.candidates()]
+        failed = [it for it in self._context.topics.partitions() if it.name in self.uncleanable]
+        return {
+            **self.stats.metrics(self._context.clock.now_ms()),
+            "max-dirty-percent": 100 * max((it.dirty_ratio for it in parts), default=0.0),
+            "uncleanable-partitions-count": len(failed),
+            "uncleanable-bytes": sum(it.log.size_bytes for it in failed),
+        }
+
+    def _check(self) -> None:
+        self._is_armed = False
+        if self._work is not None:
+            return  # its end checks again
+        candidates = self.candidates()
+        needy = [it for it in candidates if it[1].needs_cleaning(lags_of(it[0]))]
+        if needy:
+            self._work = self._begin(*max(needy, key=lambda it: it[1].dirty_ratio))
+            self._context.soon(self._go_on)
+        elif any(len(it.log.segments) > 1 and part.dirty_bytes for it, part in candidates):
+            self.arm()
+
+    def _begin(self, partition: Partition, part: Cleanable) -> _Work:
+        horizon = Horizon(self._context.clock.timestamp_ms(), partition.config.delete_retention_ms)
+        settings = RoundSettings(self._settings.buffer_bytes, horizon)
+        cleaning = CleaningRound(partition.log, part, settings)
+        return _Work(partition, cleaning, cleaning.run(), self._context.clock.now_ms())
+
+    def _go_on(self) -> None:
+        """Do one slice."""
+        work = self._work
+        if work is None:
+            return
+        if not self._is_wanted(work.partition):
+            self.close()
+            self._check()
+            return
+        log = work.partition.log
+        before_bytes = log.size_bytes
+        try:
+            cost_bytes = next(work.slices, None)
+        except RoundAborted:
+            self._work, cost_bytes = None, 0
+        except Exception as error:  # noqa: BLE001 - of this log alone; it must not stop the broker
+            self._give_up(work, error)
+            cost_bytes = 0
+        finally:
+            self._context.log_bytes += log.size_bytes - before_bytes
+        if cost_bytes is None:
+            self._work = None
+            self._end(work)
+        if self._work is None:
+            self._check()
+            return
+        self._continue_after(cost_bytes or 0)
+
+    def _is_wanted(self, partition: Partition) -> bool:
+        """Whether a partition was neither deleted nor given another policy."""
+        known = self._context.topics.partition(*partition.name)
+        return known is partition and _is_compacted(partition)
+
+    def _continue_after(self, cost_bytes: int) -> None:
+        self._owed_bytes += cost_bytes
+        pause_ms = self._owed_bytes * _MS_PER_S // self._settings.io_bytes_per_second
+        if pause_ms:
+            self._owed_bytes = 0
+            self._context.after(pause_ms, self._go_on)
+        else:
+            self._context.soon(self._go_on)
+
+    def _end(self, work: _Work) -> None:
+        seconds = (self._context.clock.now_ms() - work.started_ms) / _MS_PER_S
+        self.stats.note(work.cleaning.summary, seconds, self._context.clock.now_ms())
+
+    def _give_up(self, work: _Work, error: Exception) -> None:
+        self._work = None
+        name = work.partition.name
+        self.uncleanable[name] = str(error) or type(error).__name__
+        _logger.error("%s is not compacted until the next start", name, exc_info=error)
+
+    def _part(self, partition: Partition) -> Cleanable:
+        return cleanable(
+            partition.log,
+            lags_of(partition),
+            limit_offset=last_stable_offset(partition),
+            now_ms=self._context.clock.timestamp_ms(),
+        )
+
+
+def lags_of(partition: Partition) -> Lags:
+    """When a partition's records may be compacted, by its topic's settings."""
+    config = partition.config
+    return Lags(
+        config.min_compaction_lag_ms,
+        config.max_compaction_lag_ms,
+        config.min_cleanable_dirty_ratio,
+    )
+
+
+def _is_compacted(partition: Partition) -> bool:
+    return partition.config.compacts

@@ -1,0 +1,232 @@
+"""One round of compaction of one log, as a generator of slices.
+
+1. The map: the newest offset of each key of the dirty segments, until they end or the map is full.
+2. The groups: all segments up to the map's end, as many together as make one segment.
+3. The survivors of each group are written to a new segment, which takes the group's place (`swap`).
+4. The log is clean up to the map's end.
+
+Invariants.
+    Between two slices the log is whole, and either the old segments are in it or the new one.
+    However a round ends, no `.cleaned` file is left; after a crash the loader removes them.
+    A round that finds its log cut, or its segments gone, ends without a change (`RoundAborted`).
+
+Thread-safety: the broker's thread.
+Source: Kafka Cleaner.doClean and cleanSegments (4.3).
+"""
+
+import dataclasses
+from collections.abc import Generator, Sequence
+from typing import NamedTuple
+
+from kprod._core.record.batch_reader import RecordBatch
+from kprod.broker.log.cleaning.groups import grouped
+from kprod.broker.log.cleaning.offset_map import OffsetMap
+from kprod.broker.log.cleaning.picker import Cleanable
+from kprod.broker.log.cleaning.segment_slices import Slice, slices
+from kprod.broker.log.cleaning.survivors import Horizon, Survivors
+from kprod.broker.log.cleaning.swap import cleaned_names, remove_cleaned, seal, swap
+from kprod.broker.log.cleaning.transactions import TransactionFates
+from kprod.broker.log.partition_log import PartitionLog
+from kprod.broker.log.segment import Segment
+
+_SYNC_BYTES = 4 << 20
+"""A new segment is synced so often while it is written that no sync takes long."""
+
+
+class RoundAborted(Exception):
+    """The log was cut, or lost segments, while a round was under way."""
+
+
+class RoundSettings(NamedTuple):
+    """What a round is told.
+
+    Attributes:
+        buffer_bytes: Of the offset map.
+        horizon: How long tombstones stay.
+    """
+
+    buffer_bytes: int
+    horizon: Horizon
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class RoundSummary:
+    """What a round did.
+
+    Attributes:
+        end_offset: The log is clean up to here.
+        read_records: Records of the segments that were rewritten.
+        kept_records: Those that stayed.
+        invalid_records: Records without a key.
+        read_bytes: Bytes of the old segments.
+        kept_bytes: Bytes of the new ones.
+        segments_before: How many there were.
+        segments_after: How many took their place.
+        map_utilization: Share of the map that was in use, 0 to 1.
+    """
+
+    end_offset: int = 0
+    read_records: int = 0
+    kept_records: int = 0
+    invalid_records: int = 0
+    read_bytes: int = 0
+    kept_bytes: int = 0
+    segments_before: int = 0
+    segments_after: int = 0
+    map_utilization: float = 0.0
+
+    def add(self, other: "RoundSummary") -> None:
+        """Count a later round of the same log, too."""
+        self.end_offset = other.end_offset
+        self.map_utilization = max(self.map_utilization, other.map_utilization)
+        self.read_records += other.read_records
+        self.kept_records += other.kept_records
+        self.invalid_records += other.invalid_records
+        self.read_bytes += other.read_bytes
+        self.kept_bytes += other.kept_bytes
+        self.segments_before += other.segments_before
+        self.segments_after += other.segments_after
+
+
+class CleaningRound:
+    """A round.
+
+    Attributes:
+        summary: Its figures up to now.
+    """
+
+    __slots__ = ("_cleanable", "_cuts", "_log", "_map", "_settings", "summary")
+
+    def __init__(self, log: PartitionLog, part: Cleanable, settings: RoundSettings) -> None:
+        """Prepare a round; nothing is read yet.
+
+        Args:
+            log: The log to compact.
+            part: The segments that may be.
+            settings: Buffer and horizon.
+        """
+        self._log = log
+        self._cleanable = part
+        self._settings = settings
+        self._cuts = log.cut_count
+        self._map = OffsetMap(settings.buffer_bytes)
+        self.summary: RoundSummary = RoundSummary()
+
+    def run(self) -> Generator[int]:
+        """Do the round.
+
+        Yields:
+            Bytes that were read and written in each slice.
+
+        Raises:
+            RoundAborted: The log is not what it was.
+            CorruptRecord: A batch is unsound; the segments before it may be compacted already.
+            OSError: A file cannot be read or written.
+        """
+        yield from self._build_map()
+        end_offset = self._map.latest_offset + 1
+        segments = [it for it in self._cleanable.segments if it.base_offset < end_offset]
+        fates = TransactionFates(it for segment in self._log.segments for it in segment.aborted)
+        survivors = Survivors(self._map, fates, self._settings.horizon)
+        for group in grouped(segments, self._log.rules):
+            yield from self._rewrite(group, survivors)
+        self._log.cleaned_offset = end_offset
+        self._log.on_cleaned()
+        self.summary.end_offset = end_offset
+        self.summary.invalid_records = survivors.invalid_count
+        self.summary.map_utilization = self._map.utilization
+
+    def _build_map(self) -> Generator[int]:
+        first_dirty = self._cleanable.first_dirty_offset
+        dirty = [it for it in self._cleanable.segments if it.next_offset > first_dirty]
+        every = (it for segment in self._log.segments for it in segment.aborted)
+        fates = TransactionFates(it for it in every if it.last_offset >= first_dirty)
+        for segment in dirty:
+            located = segment.locate(first_dirty)
+            for piece in slices(segment, 0 if located is None else located.position):
+                self._check(segment)
+                is_full = self._learn(piece, fates, first_dirty)
+                yield piece.size_bytes
+                if is_full:
+                    return
+        # There may be holes up to there, which must not be looked at again (KAFKA-8764).
+        self._map.pass_over(self._cleanable.end_offset - 1)
+
+    def _learn(self, piece: Slice, fates: TransactionFates, first_dirty: int) -> bool:
+        """Put a slice's records into the map; whether it is full."""
+        for batch in piece.batches:
+            if batch.is_control:
+                fates.end(batch)
+            elif not fates.is_aborted(batch) and not self._learn_batch(batch, first_dirty):
+                return True
+            self._map.pass_over(batch.last_offset)
+        return False
+
+    def _learn_batch(self, batch: RecordBatch, first_dirty: int) -> bool:
+        put = self._map.put
+        for offset, _, key, _, _ in batch:
+            if key is not None and offset >= first_dirty and not put(key, offset):
+                return False
+        return True
+
+    def _rewrite(self, group: Sequence[Segment], survivors: Survivors) -> Generator[int]:
+        store = self._log.store
+        base_offset = group[0].base_offset
+        cleaned = Segment(
+            store.create(cleaned_names(base_offset)[0]),
+            base_offset,
+            index_interval_bytes=self._log.rules.index_interval_bytes,
+        )
+        is_swapped = False
+        try:
+            yield from self._write(group, cleaned, survivors)
+            self._check(group[0])
+            cleaned.created_ms = group[-1].created_ms
+            seal(store, cleaned)
+            is_swapped = True
+            swap(self._log, group, cleaned)
+        finally:
+            if not is_swapped:
+                remove_cleaned(store, base_offset)
+        self.summary.segments_before += len(group)
+        self.summary.segments_after += 1
+
+    def _write(
+        self, group: Sequence[Segment], cleaned: Segment, survivors: Survivors
+    ) -> Generator[int]:
+        survivors.last_records = self._log.producers.last_records()
+        filled = [it for it in group if it.size_bytes]
+        unsynced_bytes = 0
+        for segment in filled:
+            for piece in slices(segment):
+                self._check(group[0])
+                is_last = piece.is_last and segment is filled[-1]
+                written_bytes = self._copy(piece, cleaned, survivors, is_last=is_last)
+                unsynced_bytes += written_bytes
+                if unsynced_bytes >= _SYNC_BYTES:
+                    cleaned.sync()
+                    unsynced_bytes = 0
+                yield piece.size_bytes + written_bytes
+
+    def _copy(self, piece: Slice, cleaned: Segment, survivors: Survivors, *, is_last: bool) -> int:
+        summary = self.summary
+        before_bytes = cleaned.size_bytes
+        for batch in piece.batches:
+            kept = survivors.of(batch, is_last=is_last and batch is piece.batches[-1])
+            summary.read_records += batch.record_count
+            if kept is None:
+                continue
+            cleaned.append(kept.encoded, batch.last_offset, kept.max_timestamp_ms)
+            if kept.aborted is not None:
+                cleaned.aborted.append(kept.aborted)
+            summary.kept_records += kept.record_count
+        written_bytes = cleaned.size_bytes - before_bytes
+        summary.read_bytes += piece.size_bytes
+        summary.kept_bytes += written_bytes
+        return written_bytes
+
+    def _check(self, first: Segment) -> None:
+        """See whether the log still has a segment, and those behind it, as they were."""
+        # Segments go at the log's beginning, one after another, or with a cut.
+        if self._log.cut_count != self._cuts or first not in self._log.segments:
+            raise RoundAborted

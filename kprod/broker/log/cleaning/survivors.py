@@ -1,0 +1,205 @@
+"""What stays of a batch when a log is compacted.
+
+Of the records of a batch, up to the last one that the map knows of:
+    without a key: none; Produce refuses them, but older ones may be there;
+    older than the newest one of its key, or of an aborted transaction: none;
+    the newest one with a value: stays; without one, a tombstone: until the batch's horizon is over;
+    a marker: while a batch of its transaction is there; then it gets a horizon, and goes after it.
+Of a batch:
+    nothing was dropped and no horizon is to be set: the same bytes;
+    a tombstone stays, or a marker without a transaction, and there is no horizon yet: it is set;
+    nothing stays, but the batch has its producer's last sequence, or it is the last one of the new
+    segment: its header alone; otherwise it is gone.
+
+Thread-safety: the broker's thread.
+Source: Kafka Cleaner.cleanInto, shouldRetainRecord and MemoryRecords.filterTo (4.3); KIP-534.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kprod._core.record.batch_reader import RecordBatch
+from kprod.broker.log.cleaning.offset_map import OffsetMap
+from kprod.broker.log.cleaning.rewriting import (
+    PlainBatch,
+    RecordSpan,
+    plain,
+    record_end,
+    with_horizon,
+    with_records,
+    without_records,
+)
+from kprod.broker.log.cleaning.transactions import TransactionFates
+from kprod.broker.log.transaction_index import AbortedTransaction
+
+if TYPE_CHECKING:
+    from kprod.broker.log.producer_state import LastRecord
+
+
+class Horizon(NamedTuple):
+    """How long tombstones and markers stay.
+
+    Attributes:
+        now_ms: Wall clock of the round.
+        delete_retention_ms: `delete.retention.ms`.
+    """
+
+    now_ms: int
+    delete_retention_ms: int
+
+    def is_over(self, horizon_ms: int | None) -> bool:
+        """Whether a batch's horizon was set and has come."""
+        return horizon_ms is not None and horizon_ms <= self.now_ms
+
+
+class Kept(NamedTuple):
+    """A batch of the new segment.
+
+    Attributes:
+        encoded: Its bytes.
+        record_count: Its records.
+        max_timestamp_ms: Their largest timestamp; −1 without records.
+        aborted: For the index, of an abort marker whose transaction has batches.
+    """
+
+    encoded: memoryview
+    record_count: int
+    max_timestamp_ms: int
+    aborted: AbortedTransaction | None = None
+
+
+class _Judged(NamedTuple):
+    """Records of a batch that stay.
+
+    Attributes:
+        plain: The batch, decompressed.
+        spans: Those that stay.
+        has_tombstone: Whether one of them has no value.
+    """
+
+    plain: PlainBatch
+    spans: Sequence[RecordSpan]
+    has_tombstone: bool
+
+
+class Survivors:
+    """Judges the batches of a log in order, from its beginning.
+
+    Attributes:
+        invalid_count: Records without a key, which were dropped.
+        last_records: Of each known producer; of the group of segments that is written.
+    """
+
+    __slots__ = ("_fates", "_horizon", "_map", "invalid_count", "last_records")
+
+    def __init__(self, offsets: OffsetMap, fates: TransactionFates, horizon: Horizon) -> None:
+        """Make it for the first batch.
+
+        Args:
+            offsets: Newest offsets by key.
+            fates: Aborted transactions.
+            horizon: How long tombstones stay.
+        """
+        self._map = offsets
+        self._fates = fates
+        self._horizon = horizon
+        self.invalid_count: int = 0
+        self.last_records: Mapping[int, LastRecord] = {}
+
+    def of(self, batch: RecordBatch, *, is_last: bool) -> Kept | None:
+        """Judge a batch.
+
+        Args:
+            batch: The next one.
+            is_last: Whether it is the last one of its group of segments.
+
+        Returns:
+            What stays of it.
+        """
+        if batch.is_control:
+            kept = self._of_marker(batch)
+        elif self._fates.is_aborted(batch):
+            kept = None
+        elif batch.base_offset > self._map.latest_offset:
+            return _unchanged(batch)
+        else:
+            kept = self._of_records(batch)
+        if kept is None and (is_last or self._is_last_of_producer(batch)):
+            return Kept(without_records(batch), 0, -1)
+        return kept
+
+    def _of_marker(self, batch: RecordBatch) -> Kept | None:
+        fate = self._fates.end(batch)
+        if fate.is_needed:
+            return _unchanged(batch)._replace(aborted=fate.aborted)
+        if not batch.record_count or self._horizon.is_over(batch.delete_horizon_ms):
+            return None
+        if batch.delete_horizon_ms is not None:
+            return _unchanged(batch)
+        whole = plain(batch)
+        return self._with_horizon(batch, _Judged(whole, _spans(whole), has_tombstone=False))
+
+    def _of_records(self, batch: RecordBatch) -> Kept | None:
+        judged = self._judged(batch)
+        if not judged.spans:
+            return None
+        if judged.has_tombstone and batch.delete_horizon_ms is None:
+            return self._with_horizon(batch, judged)
+        if len(judged.spans) == batch.record_count:
+            return _unchanged(batch)
+        return _kept(with_records(batch, judged.plain.section, judged.spans), judged.spans)
+
+    def _with_horizon(self, batch: RecordBatch, judged: _Judged) -> Kept:
+        horizon_ms = self._horizon.now_ms + self._horizon.delete_retention_ms
+        encoded = with_horizon(batch, judged.plain.section, judged.spans, horizon_ms)
+        return _kept(encoded, judged.spans)
+
+    def _judged(self, batch: RecordBatch) -> _Judged:
+        whole = plain(batch)
+        section = whole.section
+        newest_of, latest_offset = self._map.get, self._map.latest_offset
+        drops_tombstones = self._horizon.is_over(batch.delete_horizon_ms)
+        spans: list[RecordSpan] = []
+        has_tombstone = False
+        start = 0
+        for offset, timestamp_ms, key, value, _ in whole.batch:
+            end = record_end(section, start)
+            if offset > latest_offset:
+                stays = True
+            elif key is None:
+                stays = False
+                self.invalid_count += 1
+            else:
+                stays = offset >= newest_of(key) and not (value is None and drops_tombstones)
+            if stays:
+                spans.append(RecordSpan(start, end, timestamp_ms))
+                has_tombstone = has_tombstone or value is None
+            start = end
+        return _Judged(whole, spans, has_tombstone)
+
+    def _is_last_of_producer(self, batch: RecordBatch) -> bool:
+        last = self.last_records.get(batch.producer_id)
+        if last is None:
+            return False
+        if last.offset >= 0:
+            return batch.last_offset == last.offset
+        return batch.is_control and batch.producer_epoch == last.producer_epoch
+
+
+def _spans(whole: PlainBatch) -> list[RecordSpan]:
+    spans: list[RecordSpan] = []
+    start = 0
+    for record in whole.batch:
+        end = record_end(whole.section, start)
+        spans.append(RecordSpan(start, end, record.timestamp_ms))
+        start = end
+    return spans
+
+
+def _kept(encoded: memoryview, spans: Sequence[RecordSpan]) -> Kept:
+    return Kept(encoded, len(spans), max(span.timestamp_ms for span in spans))
+
+
+def _unchanged(batch: RecordBatch) -> Kept:
+    count = batch.record_count
+    return Kept(batch.view, count, batch.max_timestamp_ms if count else -1)

@@ -1,0 +1,88 @@
+"""Lets a compacted segment take the place of those that it was made of.
+
+Steps, with what the loader does after a crash behind each of them (`log.loading`).
+    1. The new segment's files, named `.cleaned`, are synced: they are removed.
+    2. They are renamed to `.swap`, the batches first, and the directory is synced: until no
+       `.cleaned` is left, both kinds are removed; then the loader does steps 4 and 5.
+    3. The log has the new segment instead of the old ones.
+    4. The old segments' files, and the snapshots of bases that are gone, are renamed to `.deleted`,
+       the oldest first, and the directory is synced: the loader removes the others.
+    5. The `.swap` files get their plain names, and the directory is synced: all is done.
+Kafka syncs the directory once, after step 5, and relies on the file system's order of renames.
+
+Thread-safety: the broker's thread, in one step: nobody reads between two of these.
+Source: Kafka LocalLog.replaceSegments (4.3).
+"""
+
+from collections.abc import Sequence
+
+from kprod.broker.log.file_names import (
+    CLEANED_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    segment_file_name,
+)
+from kprod.broker.log.partition_log import PartitionLog
+from kprod.broker.log.segment import Segment
+from kprod.broker.log.store import Store
+
+
+def cleaned_names(base_offset: int) -> list[str]:
+    """Name the files of a segment that is being written."""
+    return [segment_file_name(base_offset, it) + CLEANED_SUFFIX for it in SEGMENT_SUFFIXES]
+
+
+def remove_cleaned(store: Store, base_offset: int) -> None:
+    """Remove the files of a segment that is not wanted after all."""
+    for name in cleaned_names(base_offset):
+        store.remove(name)
+
+
+def seal(store: Store, cleaned: Segment) -> None:
+    """Write the indexes of a new segment, and sync all of it.
+
+    Args:
+        store: Has its files.
+        cleaned: Written as `.cleaned`.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    cleaned.save_indexes(store, CLEANED_SUFFIX)
+    cleaned.sync()
+    cleaned.sync_indexes(store, CLEANED_SUFFIX)
+
+
+def swap(log: PartitionLog, group: Sequence[Segment], cleaned: Segment) -> None:
+    """Replace some segments by one.
+
+    Args:
+        log: Has the segments, none of them active.
+        group: The segments, oldest first.
+        cleaned: Sealed, with the base of the first of them.
+
+    Raises:
+        OSError: The files are in a state that only the loader may judge: nobody may read the log.
+    """
+    store = log.store
+    names = [it for it in cleaned_names(cleaned.base_offset) if store.exists(it)]
+    plain_names = [it.removesuffix(CLEANED_SUFFIX) for it in names]
+    for name, plain_name in zip(names, plain_names, strict=True):
+        store.rename(name, plain_name + SWAP_SUFFIX)
+    store.sync()
+    log.replace(group, cleaned)
+    log.delete_files(store, _old_names(group), log.rules.file_delete_delay_ms)
+    store.sync()
+    for name in plain_names:
+        store.rename(name + SWAP_SUFFIX, name)
+    store.sync()
+    cleaned.reopen(store)
+
+
+def _old_names(group: Sequence[Segment]) -> list[str]:
+    names: list[str] = []
+    for segment in group:
+        suffixes = SEGMENT_SUFFIXES if segment is group[0] else (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX)
+        names += [segment_file_name(segment.base_offset, it) for it in suffixes]
+    return names

@@ -1,0 +1,84 @@
+"""Transactions met while a log is read from its beginning: which were aborted, which are gone.
+
+The index of aborted transactions says beforehand which records to drop. A marker is needed while
+any batch of its transaction is left; one that is met without a batch may go once its delete horizon
+is over.
+
+Thread-safety: the broker's thread.
+Source: Kafka CleanedTransactionMetadata (4.3).
+"""
+
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import NamedTuple
+
+from kprod._core.record.batch_reader import RecordBatch
+from kprod.broker.log.transaction_index import AbortedTransaction
+from kprod.record.control import ControlType, decode_marker
+
+
+class MarkerFate(NamedTuple):
+    """What a round says of a marker.
+
+    Attributes:
+        is_needed: Whether a batch of its transaction was met, or it ends no transaction at all.
+        aborted: Entry for the new segment's index; None of a transaction that was committed.
+    """
+
+    is_needed: bool
+    aborted: AbortedTransaction | None = None
+
+
+class TransactionFates:
+    """Transactions of a log, batch after batch."""
+
+    __slots__ = ("_aborted", "_committed", "_met", "_waiting")
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        """Make it for the first batch.
+
+        Args:
+            aborted: Of the whole log.
+        """
+        # The one that begins first is the last of the list.
+        self._waiting = sorted(aborted, key=attrgetter("first_offset"), reverse=True)
+        self._aborted: dict[int, AbortedTransaction] = {}
+        self._met: set[int] = set()
+        self._committed: set[int] = set()
+
+    def is_aborted(self, batch: RecordBatch) -> bool:
+        """Whether a batch that is no marker belongs to an aborted transaction."""
+        if not batch.is_transactional:
+            return False
+        self._begin_up_to(batch.last_offset)
+        producer_id = batch.producer_id
+        if producer_id in self._aborted:
+            self._met.add(producer_id)
+            return True
+        self._committed.add(producer_id)
+        return False
+
+    def end(self, batch: RecordBatch) -> MarkerFate:
+        """Take note of a control batch; the transaction of its producer ends."""
+        self._begin_up_to(batch.last_offset)
+        record = next(iter(batch), None)
+        if record is None:
+            return MarkerFate(is_needed=False)  # an earlier round left its header alone
+        marker = decode_marker(record)
+        if marker is None:
+            return MarkerFate(is_needed=True)
+        producer_id = batch.producer_id
+        if marker.control_type is ControlType.COMMIT:
+            is_needed = producer_id in self._committed
+            self._committed.discard(producer_id)
+            return MarkerFate(is_needed)
+        transaction = self._aborted.pop(producer_id, None)
+        if producer_id not in self._met:
+            return MarkerFate(is_needed=False)
+        self._met.discard(producer_id)
+        return MarkerFate(is_needed=True, aborted=transaction)
+
+    def _begin_up_to(self, offset: int) -> None:
+        while self._waiting and self._waiting[-1].first_offset <= offset:
+            transaction = self._waiting.pop()
+            self._aborted.setdefault(transaction.producer_id, transaction)
