@@ -11,6 +11,7 @@ from kprod.broker.handlers.delete_topics_handler import DeleteTopicsHandler
 from kprod.broker.handlers.describe_cluster_handler import DescribeClusterHandler
 from kprod.broker.handlers.describe_configs_handler import DescribeConfigsHandler
 from kprod.broker.handlers.describe_groups_handler import DescribeGroupsHandler
+from kprod.broker.handlers.describe_log_dirs_handler import DescribeLogDirsHandler
 from kprod.broker.handlers.fetch_handler import FetchHandler
 from kprod.broker.handlers.find_coordinator_handler import FindCoordinatorHandler
 from kprod.broker.handlers.heartbeat_handler import HeartbeatHandler
@@ -54,6 +55,7 @@ HANDLERS: tuple[type[Handler], ...] = (
     OffsetForLeaderEpochHandler,
     DescribeConfigsHandler,
     AlterConfigsHandler,
+    DescribeLogDirsHandler,
     SaslAuthenticateHandler,
     CreatePartitionsHandler,
     DeleteGroupsHandler,

@@ -73,6 +73,9 @@ class Disk(Protocol):
     def exists(self, path: str) -> bool:
         """Whether there is a file or a directory of that name."""
 
+    def space(self, path: str) -> tuple[int, int]:
+        """Bytes of the volume that a directory is on: all of them, and those that are free."""
+
     def lock(self, path: str) -> Callable[[], None]:
         """Take a file's lock for this process alone.
 

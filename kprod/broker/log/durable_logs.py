@@ -11,7 +11,7 @@ Source: Kafka LogManager (4.3).
 """
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kprod.broker.log.checkpoint_tasks import CheckpointTasks, HighWatermarks
@@ -20,7 +20,7 @@ from kprod.broker.log.file_names import partition_directory_name
 from kprod.broker.log.loading import Loaded
 from kprod.broker.log.log_directory import LogDirectory
 from kprod.broker.log.partition_log import PartitionLog
-from kprod.broker.log.partition_logs import LoadSummary, OnLoad, RulesOf
+from kprod.broker.log.partition_logs import DirectorySpace, LoadSummary, OnLoad, RulesOf
 from kprod.broker.log.segment_rules import SegmentRules
 from kprod.broker.metadata_file import METADATA_FILE, ClusterFacts, read_facts, write_facts
 from kprod.broker.rejection import DirectoryRejected
@@ -129,6 +129,15 @@ class DurableLogs:
             self._directory_of[partition] = directory
         log = directory.logs.get(partition)
         return directory.create(partition, topic_id) if log is None else log
+
+    def path_of(self, partition: TopicPartition) -> str:
+        """The directory that a partition's log is in."""
+        return self._directory_of[partition].path
+
+    def spaces(self) -> Sequence[DirectorySpace]:
+        """All directories, with the space on their volumes."""
+        paths = [it.path for it in self._directories]
+        return [DirectorySpace(path, *self._disk.space(path)) for path in paths]
 
     def drop(self, partition: TopicPartition) -> None:
         """Rename a deleted partition's directory now, and remove it later."""

@@ -5,7 +5,7 @@ Source: kprod's own; Kafka's LogManager for the role.
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from kprod.broker.log.memory_store import MemoryStore
@@ -15,7 +15,24 @@ from kprod.broker.metadata_file import ClusterFacts, TopicFacts
 from kprod.model import TopicPartition
 from kprod.wording import counted
 
+MEMORY_PATH = "memory"
+"""Stands for a directory where there is none."""
+
 RulesOf = Callable[[TopicFacts], SegmentRules]
+
+
+class DirectorySpace(NamedTuple):
+    """A directory, and the space on its volume.
+
+    Attributes:
+        path: Its path.
+        total_bytes: Of the volume.
+        usable_bytes: What is free there.
+    """
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
 
 
 class LoadSummary(NamedTuple):
@@ -87,6 +104,12 @@ class PartitionLogs(Protocol):
             OSError: It cannot be made.
         """
 
+    def path_of(self, partition: TopicPartition) -> str:
+        """The directory that a partition's log is in."""
+
+    def spaces(self) -> Sequence[DirectorySpace]:
+        """All directories, with the space on their volumes; none in memory."""
+
     def drop(self, partition: TopicPartition) -> None:
         """Give up the log of a partition that was deleted."""
 
@@ -128,6 +151,14 @@ class MemoryLogs:
     def log_of(self, partition: TopicPartition, topic_id: uuid.UUID) -> PartitionLog:  # noqa: ARG002
         """Make an empty log."""
         return PartitionLog(MemoryStore())
+
+    def path_of(self, partition: TopicPartition) -> str:  # noqa: ARG002 - of any
+        """Name the memory."""
+        return MEMORY_PATH
+
+    def spaces(self) -> Sequence[DirectorySpace]:
+        """There is none."""
+        return ()
 
     def drop(self, partition: TopicPartition) -> None:
         """Do nothing: the log goes with its partition."""

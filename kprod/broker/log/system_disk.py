@@ -128,6 +128,11 @@ class SystemDisk:
         """Whether there is a file or a directory of that name."""
         return Path(path).exists()
 
+    def space(self, path: str) -> tuple[int, int]:
+        """Bytes of the volume that a directory is on: all of them, and those that are free."""
+        usage = shutil.disk_usage(path)
+        return usage.total, usage.free
+
     def lock(self, path: str) -> Callable[[], None]:
         """Take a file's lock; the file is made if it does not exist.
 

@@ -202,6 +202,10 @@ class CrashDisk:
         """Whether there is something of that name."""
         return path in self.names
 
+    def space(self, path: str) -> tuple[int, int]:  # noqa: ARG002 - a Disk's
+        """As large as one likes."""
+        return 1 << 40, 1 << 39
+
     def lock(self, path: str) -> Callable[[], None]:
         """Give a lock that nobody has; the machine's end frees it."""
         if path not in self.names:
