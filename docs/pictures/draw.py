@@ -7,14 +7,21 @@ what the code of today draws.
 from collections.abc import Iterator
 from pathlib import Path
 
-from docs.pictures import accumulator, batch_layout, log_segment, simulated_run, timing_wheel
+from docs.pictures import (
+    accumulator,
+    batch_layout,
+    compaction,
+    log_segment,
+    simulated_run,
+    timing_wheel,
+)
 
 FOLDER = Path(__file__).parent
 
 
 def pictures() -> Iterator[tuple[Path, str]]:
     """Return each picture's file and its content."""
-    for module in (accumulator, batch_layout, log_segment, simulated_run, timing_wheel):
+    for module in (accumulator, batch_layout, compaction, log_segment, simulated_run, timing_wheel):
         name = module.__name__.rsplit(".", 1)[-1]
         yield FOLDER / f"{name}.svg", module.draw().svg()
 

@@ -112,6 +112,11 @@ class CleaningRound:
         self._map = OffsetMap(settings.buffer_bytes)
         self.summary: RoundSummary = RoundSummary()
 
+    @property
+    def offsets(self) -> OffsetMap:
+        """The map, as far as it is built."""
+        return self._map
+
     def run(self) -> Generator[int]:
         """Do the round.
 
