@@ -11,8 +11,11 @@ Source: Kafka SkimpyOffsetMap (4.3), which hashes with MD5.
 """
 
 import secrets
+from collections.abc import Iterable
 
 import xxhash
+
+from kprod.model import Record
 
 SLOT_BYTES = 24
 """Memory of one key: its hash and an offset."""
@@ -20,6 +23,7 @@ SLOT_BYTES = 24
 _LOAD_FACTOR = 0.9
 _SEED_BITS = 64
 NO_OFFSET = -1
+_digest = xxhash.xxh3_128_digest
 
 
 class OffsetMap:
@@ -51,25 +55,40 @@ class OffsetMap:
         """Share of the room that is taken, 0 to 1."""
         return len(self._offsets) / self._keys_max
 
-    def put(self, key: bytes, offset: int) -> bool:
-        """Note a record.
+    def learn(self, records: Iterable[Record], first_offset: int) -> bool:
+        """Note the records of a batch.
 
         Args:
-            key: Its key.
-            offset: Above those that were put before.
+            records: Above those that were noted before.
+            first_offset: Those below it are passed over.
 
         Returns:
-            False when there was no room, and the record was not noted.
+            False when there was no room for one of them; those before it were noted.
         """
-        if len(self._offsets) >= self._keys_max:
-            return False
-        self._offsets[xxhash.xxh3_128_digest(key, self._seed)] = offset
-        self.latest_offset = offset
-        return True
+        offsets, keys_max, seed = self._offsets, self._keys_max, self._seed
+        latest_offset = self.latest_offset
+        has_room = True
+        for offset, _, key, _, _ in records:
+            if key is None or offset < first_offset:
+                continue
+            if len(offsets) >= keys_max:
+                has_room = False
+                break
+            offsets[_digest(key, seed)] = latest_offset = offset
+        self.latest_offset = latest_offset
+        return has_room
+
+    def newest_offsets(self, records: Iterable[Record]) -> list[int]:
+        """Newest offset of each record's key; −1 for a key that is not in the map, or for none."""
+        newest_of, seed = self._offsets.get, self._seed
+        return [
+            NO_OFFSET if key is None else newest_of(_digest(key, seed), NO_OFFSET)
+            for _, _, key, _, _ in records
+        ]
 
     def get(self, key: bytes) -> int:
         """Newest offset of a key, −1 for one that is not in the map."""
-        return self._offsets.get(xxhash.xxh3_128_digest(key, self._seed), NO_OFFSET)
+        return self._offsets.get(_digest(key, self._seed), NO_OFFSET)
 
     def pass_over(self, last_offset: int) -> None:
         """Note that all records up to an offset were looked at; some offsets have no record."""

@@ -18,7 +18,6 @@ import dataclasses
 from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
-from kprod._core.record.batch_reader import RecordBatch
 from kprod.broker.log.cleaning.groups import grouped
 from kprod.broker.log.cleaning.offset_map import OffsetMap
 from kprod.broker.log.cleaning.picker import Cleanable
@@ -162,17 +161,10 @@ class CleaningRound:
         for batch in piece.batches:
             if batch.is_control:
                 fates.end(batch)
-            elif not fates.is_aborted(batch) and not self._learn_batch(batch, first_dirty):
+            elif not fates.is_aborted(batch) and not self._map.learn(batch, first_dirty):
                 return True
             self._map.pass_over(batch.last_offset)
         return False
-
-    def _learn_batch(self, batch: RecordBatch, first_dirty: int) -> bool:
-        put = self._map.put
-        for offset, _, key, _, _ in batch:
-            if key is not None and offset >= first_dirty and not put(key, offset):
-                return False
-        return True
 
     def _rewrite(self, group: Sequence[Segment], survivors: Survivors) -> Generator[int]:
         store = self._log.store

@@ -12,8 +12,9 @@ from kprod.broker.log.segment import Segment
 from kprod.errors import CorruptRecord
 from kprod.record.reader import read_batches
 
-SLICE_BYTES = 256 << 10
-"""Some 1 ms of work. A slice is bounded in bytes, not in time: a simulation repeats itself."""
+SLICE_BYTES = 64 << 10
+"""Some 1 ms of work for records of 100 bytes. A slice is bounded in bytes, not in time, so that a
+simulation repeats itself."""
 
 
 class Slice(NamedTuple):

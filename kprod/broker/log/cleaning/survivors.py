@@ -15,7 +15,8 @@ Thread-safety: the broker's thread.
 Source: Kafka Cleaner.cleanInto, shouldRetainRecord and MemoryRecords.filterTo (4.3); KIP-534.
 """
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kprod._core.record.batch_reader import RecordBatch
@@ -31,6 +32,8 @@ from kprod.broker.log.cleaning.rewriting import (
 )
 from kprod.broker.log.cleaning.transactions import TransactionFates
 from kprod.broker.log.transaction_index import AbortedTransaction
+from kprod.compression import Buffer
+from kprod.model import Record
 
 if TYPE_CHECKING:
     from kprod.broker.log.producer_state import LastRecord
@@ -137,7 +140,9 @@ class Survivors:
         if batch.delete_horizon_ms is not None:
             return _unchanged(batch)
         whole = plain(batch)
-        return self._with_horizon(batch, _Judged(whole, _spans(whole), has_tombstone=False))
+        return self._with_horizon(
+            batch, _Judged(whole, _spans(whole.section, whole.batch), has_tombstone=False)
+        )
 
     def _of_records(self, batch: RecordBatch) -> Kept | None:
         judged = self._judged(batch)
@@ -156,26 +161,24 @@ class Survivors:
 
     def _judged(self, batch: RecordBatch) -> _Judged:
         whole = plain(batch)
-        section = whole.section
-        newest_of, latest_offset = self._map.get, self._map.latest_offset
+        records = list(whole.batch)
+        latest_offset = self._map.latest_offset
         drops_tombstones = self._horizon.is_over(batch.delete_horizon_ms)
-        spans: list[RecordSpan] = []
-        has_tombstone = False
-        start = 0
-        for offset, timestamp_ms, key, value, _ in whole.batch:
-            end = record_end(section, start)
+        stays: list[bool] = []
+        for record, newest in zip(records, self._map.newest_offsets(records), strict=True):
+            offset, _, key, value, _ = record
             if offset > latest_offset:
-                stays = True
+                stays.append(True)
             elif key is None:
-                stays = False
+                stays.append(False)
                 self.invalid_count += 1
             else:
-                stays = offset >= newest_of(key) and not (value is None and drops_tombstones)
-            if stays:
-                spans.append(RecordSpan(start, end, timestamp_ms))
-                has_tombstone = has_tombstone or value is None
-            start = end
-        return _Judged(whole, spans, has_tombstone)
+                stays.append(offset >= newest and not (value is None and drops_tombstones))
+        if not any(stays):
+            return _Judged(whole, (), has_tombstone=False)
+        kept = list(itertools.compress(records, stays))
+        spans = list(itertools.compress(_spans(whole.section, records), stays))
+        return _Judged(whole, spans, any(it.value is None for it in kept))
 
     def _is_last_of_producer(self, batch: RecordBatch) -> bool:
         last = self.last_records.get(batch.producer_id)
@@ -186,11 +189,11 @@ class Survivors:
         return batch.is_control and batch.producer_epoch == last.producer_epoch
 
 
-def _spans(whole: PlainBatch) -> list[RecordSpan]:
+def _spans(section: Buffer, records: Iterable[Record]) -> list[RecordSpan]:
     spans: list[RecordSpan] = []
     start = 0
-    for record in whole.batch:
-        end = record_end(whole.section, start)
+    for record in records:
+        end = record_end(section, start)
         spans.append(RecordSpan(start, end, record.timestamp_ms))
         start = end
     return spans
