@@ -505,3 +505,19 @@ def test_a_log_that_cannot_be_read_is_left_alone_and_others_are_compacted(tmp_pa
     assert world.client().fetched(59, topic="bad")["error_code"] == 0
     assert not [it for it in tmp_path.rglob("*") if it.suffix in {".cleaned", ".swap"}]
     world.cluster.close()
+
+
+def test_compacting_one_topic_now_puts_off_another_one_only() -> None:
+    """Its round is given up, and comes again."""
+    midway = Midway()
+    midway.world.cluster.create_topic("other", 1, settings={"cleanup.policy": "compact"})
+    rows = [(TIMESTAMP_MS, b"k", b"1", ()), (TIMESTAMP_MS, b"k", b"2", ())]
+    answer = midway.world.client().produced(encode_batch(rows), topic="other")
+    assert answer["error_code"] == 0
+    midway.pass_slices(2)
+
+    assert midway.world.cluster.compact("other")[0].kept_records == 1
+
+    assert not midway.is_busy
+    assert len(midway.finish()) < 60
+    midway.world.cluster.close()

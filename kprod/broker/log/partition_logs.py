@@ -27,7 +27,7 @@ class DirectorySpace(NamedTuple):
     Attributes:
         path: Its path.
         total_bytes: Of the volume.
-        usable_bytes: What is free there.
+        usable_bytes: Free bytes of it.
     """
 
     path: str

@@ -17,6 +17,7 @@ at once, so Kafka's states aborted and paused are not needed.
 """
 
 from collections.abc import Generator
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kprod.broker.config import EmbeddedConfig
@@ -174,7 +175,9 @@ class LogCleaner:
                 ErrorCode.POLICY_VIOLATION,
                 f"{partition.name} has cleanup.policy={policy!r}, which does not have compact",
             )
-        self.close()
+        if self.is_busy:
+            self.close()
+            self.arm()  # the round may have been another partition's
         if not partition.log.segments:
             return RoundSummary()
         partition.log.roll(self._context.clock.timestamp_ms())
@@ -217,8 +220,8 @@ class LogCleaner:
         candidates = self.candidates()
         needy = [it for it in candidates if it[1].needs_cleaning(lags_of(it[0]))]
         if needy:
-            self._work = self._begin(*max(needy, key=lambda it: it[1].dirty_ratio))
-            self._context.soon(self._go_on)
+            self._work = work = self._begin(*max(needy, key=lambda it: it[1].dirty_ratio))
+            self._context.soon(partial(self._go_on, work))
         elif any(len(it.log.segments) > 1 and part.dirty_bytes for it, part in candidates):
             self.arm()
 
@@ -228,10 +231,9 @@ class LogCleaner:
         cleaning = CleaningRound(partition.log, part, settings)
         return _Work(partition, cleaning, cleaning.run(), self._context.clock.now_ms())
 
-    def _go_on(self) -> None:
-        """Do one slice."""
-        work = self._work
-        if work is None:
+    def _go_on(self, work: _Work) -> None:
+        """Do one slice of a round, unless it was given up."""
+        if self._work is not work:
             return
         if not self._is_wanted(work.partition):
             self.close()
@@ -254,21 +256,21 @@ class LogCleaner:
         if self._work is None:
             self._check()
             return
-        self._continue_after(cost_bytes or 0)
+        self._continue_after(work, cost_bytes or 0)
 
     def _is_wanted(self, partition: Partition) -> bool:
         """Whether a partition was neither deleted nor given another policy."""
         known = self._context.topics.partition(*partition.name)
         return known is partition and _is_compacted(partition)
 
-    def _continue_after(self, cost_bytes: int) -> None:
+    def _continue_after(self, work: _Work, cost_bytes: int) -> None:
         self._owed_bytes += cost_bytes
         pause_ms = self._owed_bytes * _MS_PER_S // self._settings.io_bytes_per_second
         if pause_ms:
             self._owed_bytes = 0
-            self._context.after(pause_ms, self._go_on)
+            self._context.after(pause_ms, partial(self._go_on, work))
         else:
-            self._context.soon(self._go_on)
+            self._context.soon(partial(self._go_on, work))
 
     def _end(self, work: _Work) -> None:
         seconds = (self._context.clock.now_ms() - work.started_ms) / _MS_PER_S
