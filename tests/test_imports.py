@@ -7,11 +7,11 @@ import pytest
 
 # Standard library that a producer needs; names that begin with "_" are parts of these.
 STANDARD = frozenset(
-    """abc array ast atexit bisect collections contextlib contextvars copy dataclasses difflib dis
+    """abc array ast atexit bisect collections contextlib contextvars copy dataclasses dis
     enum errno fcntl functools heapq inspect itertools importlib keyword linecache logging math
     opcode operator platform queue random re reprlib select selectors signal socket string struct
     textwrap threading time token tokenize traceback types typing uuid warnings weakref
-    annotationlib ipaddress urllib pathlib fnmatch locale ntpath copyreg""".split()
+    annotationlib pathlib fnmatch locale ntpath copyreg""".split()
 )
 BUILT = {"cython_runtime"}  # of every compiled module, beside `_cython_…`
 

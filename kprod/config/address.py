@@ -6,7 +6,6 @@ Thread-safety: functions of their arguments.
 Source: Kafka's ClientUtils.parseAndValidateAddresses (clients 4.3.1) for the accepted forms.
 """
 
-import ipaddress
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -134,6 +133,8 @@ def _entry_parts(entry: object) -> list[str]:
 
 
 def _check_ipv6(host: str, text: str) -> None:
+    import ipaddress  # noqa: PLC0415 - few addresses are of IPv6
+
     try:
         ipaddress.IPv6Address(host)
     except ValueError as error:

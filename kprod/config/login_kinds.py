@@ -5,7 +5,6 @@ Source: librdkafka's CONFIGURATION.md (2.16) for extensions as a text.
 """
 
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from kprod.config.quoting import shown
 from kprod.secret import Secret
@@ -67,6 +66,8 @@ class HttpsUrl:
 
 
 def _url_fault(url: str) -> str | None:
+    from urllib.parse import urlsplit  # noqa: PLC0415 - few logins have a URL
+
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -3,7 +3,6 @@
 Thread-safety: functions of their arguments.
 """
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -107,6 +106,8 @@ def _unknown(
     # A bad name is met by the nearest in its own spelling: dotted by dotted.
     names = [name for name in known if ("." in name) == ("." in written)] or list(known)
     if len(written) <= NAME_LENGTH_MAX:
+        import difflib  # noqa: PLC0415 - for a mistake
+
         nearest = difflib.get_close_matches(written.lower(), names, n=1, cutoff=0.5)
         if nearest:
             text += f"; did you mean {nearest[0]}?"

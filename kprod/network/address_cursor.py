@@ -8,7 +8,6 @@ Thread-safety: one thread, the client's.
 Source: KIP-302, KAFKA-12193; Kafka's ClusterConnectionStates (clients 4.3.1).
 """
 
-import ipaddress
 import socket
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -47,6 +46,8 @@ def literal_address(host: str, port: int) -> SocketAddress | None:
     Returns:
         The address; None for a name.
     """
+    import ipaddress  # noqa: PLC0415 - nothing needs it before a connection
+
     try:
         number = ipaddress.ip_address(host)
     except ValueError:
