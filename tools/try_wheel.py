@@ -88,6 +88,8 @@ def main() -> None:
     parser.add_argument("--no-tests", action="store_true", help="leave out the tests")
     arguments = parser.parse_args()
     wheels = sorted((ROOT / "dist").glob("*.whl"), key=lambda path: path.stat().st_mtime)
+    if not (arguments.wheel or wheels):
+        sys.exit("there is no wheel in dist/: `make wheel` builds one")
     wheel = (arguments.wheel or wheels[-1]).resolve()
     with tempfile.TemporaryDirectory(prefix="kprod-newcomer-") as folder:
         newcomer = Newcomer(Path(folder))
@@ -151,6 +153,7 @@ def costs(newcomer: Newcomer) -> None:
 
 def test(newcomer: Newcomer) -> None:
     """Run the tests on the installed wheel, in a copy without the package."""
+    newcomer.run("pip", "install", "--upgrade", "pip>=25.1")  # the first that knows groups
     newcomer.run(
         "pip", "install", "--only-binary", ":all:", "--group", f"{ROOT / 'pyproject.toml'}:test"
     )
