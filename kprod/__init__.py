@@ -7,6 +7,7 @@ all that a `Producer` needs.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kprod import errors
 from kprod.errors import KprodError, Persistence
 from kprod.interfaces import Interceptor, OutgoingRecord, Partitioner, Serializer
 from kprod.model import Acks, Codec, RecordMetadata
@@ -39,6 +40,7 @@ __all__ = [
     "Serializer",
     "as_completed",
     "close_on_sigterm",
+    "errors",
     "failures_of",
     "wait",
 ]

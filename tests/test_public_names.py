@@ -12,7 +12,7 @@ PUBLIC = {
     *("Partitioner", "Persistence", "Producer", "ProducerHealth", "ProducerSettings"),
     "RecordFuture",
     *("RecordMetadata", "SendReceipt", "Serializer"),
-    *("as_completed", "close_on_sigterm", "failures_of", "wait"),
+    *("as_completed", "close_on_sigterm", "errors", "failures_of", "wait"),
 }
 
 

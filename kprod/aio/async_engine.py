@@ -161,10 +161,13 @@ class AsyncEngine(AsyncSendPath):
             assert self._config is not None  # noqa: S101 - settings, or an engine from the first
             servers = shown_addresses(self._config.bootstrap_servers)
             state = "closed" if self._is_closed else "not started"
-            return f"<{name} {self.client_id!r}, {state}, bootstrap_servers={servers!r}>"
-        state = "closed" if self._is_closed else "started"
-        has = "shares" if self._is_shared else "has"
-        return f"<{name}, {state}, {has} {self._producer!r}>"
+            # The engine numbers clients without an id, and there is none yet.
+            named = f"{name} {self.client_id!r}" if self.client_id else name
+            return f"<{named}, {state}, bootstrap_servers={servers!r}>"
+        if self._is_shared:
+            state = "closed" if self._is_closed else "open"
+            return f"<{name}, {state}, shares {self._producer!r}>"
+        return engine_of(self._producer).described_as(name)
 
     async def wait_and_send(self, sending: Sending) -> RecordFuture:
         """Wait for what a send misses, as often as something is missing."""

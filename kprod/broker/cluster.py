@@ -169,7 +169,7 @@ class EmbeddedCluster(TopicControl, GroupControl, BrokerControl, ClientAccess):
             return f"<{name} of {brokers}, closed>"
         if not runner.is_open:
             return f"<{name} of {brokers}, not started>"
-        return f"<{name} of {brokers}, bootstrap_servers={self.bootstrap_servers!r}>"
+        return f"<{name} of {brokers}, open, bootstrap_servers={self.bootstrap_servers!r}>"
 
     def __enter__(self) -> Self:
         """Start."""

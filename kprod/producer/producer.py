@@ -42,6 +42,9 @@ class _ClientId:
     def __get__(self, producer: "Producer | None", kind: type | None = None) -> Any:  # noqa: ANN401
         return self if producer is None else engine_of(producer).client_id
 
+    def __repr__(self) -> str:
+        return "<the name that brokers see, a text>"  # what `help(Producer)` shows
+
 
 class Producer(SendMethod):
     """Sends records to Kafka in the background, and says of each what became of it.

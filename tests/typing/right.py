@@ -16,9 +16,9 @@ from kprod import (
     RecordFuture,
     RecordMetadata,
     SendReceipt,
+    errors,
 )
 from kprod.broker import ApiKey, EmbeddedCluster, EmbeddedConfig, ErrorCode
-from kprod.errors import BufferTimeout
 
 SETTINGS: ProducerSettings = {"bootstrap_servers": ["a:9092", "b:9092"], "linger_ms": 5}
 
@@ -70,7 +70,7 @@ def send(values: Iterable[bytes]) -> int:
         failed = kprod.failures_of([future], timeout=1.5)
         try:
             producer.send("orders", None, partition=3, timestamp_ms=1_700_000_000_000)
-        except BufferTimeout as error:
+        except errors.BufferTimeout as error:
             print(error.persistence)
         return offset + len(failed) + producer.flush(timeout=1)
 
