@@ -132,11 +132,14 @@ changes: $(VENV)/.built  ## show what the changelog will say of the next release
 lowest: $(VENV)/.built  ## test with the oldest versions of all that kprod requires
 	$(PY) -m tools.test_lowest
 
-lock: $(VENV)/.built  ## choose new versions of the development tools
-	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header \
-	  --no-emit-index-url --python-version 3.11 $(EXTRAS) --group dev -o requirements/dev.txt pyproject.toml
-# Those that the tests use; logins through Kerberos and clouds are tested with stand-ins.
-EXTRAS := $(addprefix --extra ,arrow cli demo json opentelemetry perf prometheus spark testing)
+# Extras that tests use; logins through Kerberos and clouds are tested with stand-ins.
+USED := arrow cli json opentelemetry perf prometheus testing
+LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11
+
+lock: $(VENV)/.built  ## choose new versions of the development tools, and the lowest that users may have
+	$(LOCK) $(addprefix --extra ,$(USED) demo spark) --group dev -o requirements/dev.txt pyproject.toml
+	$(LOCK) --no-annotate --resolution lowest-direct $(addprefix --extra ,$(USED)) --group lowest \
+	  -o requirements/lowest.txt pyproject.toml
 
 clean:  ## remove everything that was made
 	rm -rf .venv .venv-* build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 from tests.docs.examples import read
@@ -157,7 +158,9 @@ def test(newcomer: Newcomer) -> None:
     newcomer.run(
         "pip", "install", "--only-binary", ":all:", "--group", f"{ROOT / 'pyproject.toml'}:test"
     )
-    newcomer.run("pip", "install", "--only-binary", ":all:", "prometheus-client", "trustme")
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = settings["tool"]["cibuildwheel"]["test-extras"]
+    newcomer.run("pip", "install", "--only-binary", ":all:", f"kprod[{','.join(extras)}]")
     copy = newcomer.folder / "copy"
     copy.mkdir()
     for name in TESTED:

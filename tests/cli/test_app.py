@@ -142,7 +142,8 @@ def test_a_mistake_gets_a_hint(
 ) -> None:
     """The nearest command, or where to read on."""
     assert cli.run(arguments) == cli.EXIT_USAGE
-    assert hint in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert hint.replace("'", "") in said.replace("'", "")  # click 8.2 quotes no options
 
 
 @pytest.mark.parametrize(
