@@ -11,6 +11,7 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple, TypedDict, Unpack
 
@@ -291,7 +292,10 @@ def _windows(name: str) -> Iterator[bytes]:
     """Read a file piece by piece, with a progress bar if it is long and someone can see it."""
     size_bytes = 0 if name == STANDARD_INPUT else Path(name).stat().st_size
     is_shown = size_bytes >= PROGRESS_BYTES_MIN and not sys.stdout.isatty()
-    with _progress(is_shown=is_shown) as progress, click.open_file(name, "rb") as stream:
+    progress = _progress(is_shown=is_shown)
+    # Some versions of rich print an empty line at the end of a bar that is not shown.
+    showing: AbstractContextManager[object] = nullcontext() if progress.disable else progress
+    with showing, click.open_file(name, "rb") as stream:
         # A whole path would leave the bar no room.
         task = progress.add_task(Path(name).name, total=size_bytes)
         while piece := stream.read(WINDOW_BYTES):
