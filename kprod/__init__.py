@@ -7,7 +7,7 @@ all that a `Producer` needs.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kprod import errors
+import kprod.errors as errors  # noqa: PLR0402 - nothing below imports `kprod` itself
 from kprod.errors import KprodError, Persistence
 from kprod.interfaces import Interceptor, OutgoingRecord, Partitioner, Serializer
 from kprod.model import Acks, Codec, RecordMetadata
