@@ -35,7 +35,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import kprod.spark
 from kprod.broker import EmbeddedCluster
 from kprod.cli.flights import FLIGHT_COUNT, find_flights
-from kprod.network.topic_creation import create_topic
+from kprod.network.topic_admin import create_topic
 from kprod.network.topic_reader import TopicReader
 
 PARTITIONS = 6

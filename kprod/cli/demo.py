@@ -23,7 +23,7 @@ from kprod.cli.summary import Sending, summary_lines
 from kprod.clock import SystemClock
 from kprod.errors import KprodError
 from kprod.model import RecordMetadata
-from kprod.network.topic_creation import create_topic
+from kprod.network.topic_admin import create_topic
 from kprod.network.topic_reader import TopicReader
 
 TOPIC = "flights"

@@ -4,14 +4,13 @@ Thread-safety: commands run once, in one thread.
 Source: click's documentation on loading subcommands lazily.
 """
 
-import difflib
 import importlib
 from collections.abc import Mapping
 from types import MappingProxyType
 
 import click
 
-from kprod.config.quoting import shown
+from kprod.cli.hints import HintingGroup
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
@@ -20,6 +19,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "dump": "kprod.cli.dump",
         "produce": "kprod.cli.produce",
         "perf": "kprod.cli.perf",
+        "topics": "kprod.cli.topics_command",
     }
 )
 """Name of each command to its module, in which the command has the same name."""
@@ -30,33 +30,12 @@ _COMPLETION = (
 )
 
 
-class LazyGroup(click.Group):
+class LazyGroup(HintingGroup):
     """A group that imports a command's module when the command is wanted."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         """Return the names of all commands, in the order of help."""
         return list(COMMANDS)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that was typed; say which one was meant if there is none.
-
-        Args:
-            ctx: Of the group.
-            args: The command's name, and its arguments.
-
-        Returns:
-            As click has it.
-
-        Raises:
-            UsageError: There is no such command.
-        """
-        if args[0] not in COMMANDS and not ctx.resilient_parsing:
-            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(COMMANDS)}"
-            raise click.UsageError(f"no such command: {shown(args[0])}; {hint}", ctx)
-        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
         """Return the command of that name; None when there is none.

@@ -22,7 +22,7 @@ from kprod.clock import SystemClock
 from kprod.config import ProducerConfig
 from kprod.config.config_file import read_config_file, with_overrides
 from kprod.errors import ConfigError
-from kprod.network.topic_creation import create_topic
+from kprod.network.topic_admin import create_topic
 from kprod.perf.end_offsets import end_offset_sum
 from kprod.perf.perf_lines import (
     comparison_lines,

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from kprod import Producer
 from kprod.config import ProducerConfig
 from kprod.errors import BrokerError, KprodError, UnknownTopic
-from kprod.network.topic_creation import create_topic
+from kprod.network.topic_admin import create_topic
 from kprod.network.topic_reader import ReaderOptions, TopicReader
 from kprod.protocol.error_table import ErrorCode
 from kprod.spark.task_failure import TaskFailed

@@ -130,7 +130,10 @@ def test_shell_completion() -> None:
     ("arguments", "hint"),
     [
         (["dum"], "no such command: 'dum'; did you mean dump? (kprod --help tells more)"),
-        (["fly"], "there are demo, broker, dump, produce"),
+        (["fly"], "there are demo, broker, dump, produce, topics"),
+        (["producr"], "did you mean produce?"),
+        (["send"], "did you mean produce?"),
+        (["topic", "list"], "did you mean topics?"),
         (["dump", "--topc", "orders"], "Did you mean '--topic'? (kprod dump --help tells more)"),
         (["dump", "-t", "orders"], "such as --bootstrap localhost:9092"),
         (["produce", "-b", "localhost:9092"], "(kprod produce --help tells more)"),

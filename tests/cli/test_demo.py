@@ -9,7 +9,7 @@ from kprod.cli import app, demo
 from kprod.cli.comparison import Comparison
 from kprod.cli.flights import FlightsMissing
 from kprod.errors import BrokerError
-from kprod.network.topic_creation import create_topic
+from kprod.network.topic_admin import create_topic
 
 FLIGHTS = [(f"carrier-{n % 7}".encode(), f'{{"flight":{n}}}'.encode() * 5) for n in range(5_000)]
 

@@ -7,7 +7,7 @@ import pytest
 from kprod import Producer
 from kprod.broker import BrokerSecurity, EmbeddedCluster
 from kprod.config import ProducerConfig
-from kprod.network.topic_creation import create_topic
+from kprod.network.topic_admin import create_topic
 from kprod.network.topic_reader import TopicReader
 
 SECURITY = BrokerSecurity(protocol="SASL_SSL", users={"alice": "alice-secret"})

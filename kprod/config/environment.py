@@ -1,0 +1,80 @@
+"""Settings from the environment: `KPROD_BOOTSTRAP_SERVERS` is `bootstrap_servers`, and so on.
+
+The library itself reads no environment; the command line does. Names that are no setting belong to
+someone else and are left alone, but one that nearly is a setting is refused: it was meant as one.
+
+Thread-safety: functions of their arguments.
+"""
+
+import difflib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kprod.config.client_config import ClientConfig
+from kprod.config.producer_config import ProducerConfig
+from kprod.config.security_config import SecurityConfig
+from kprod.config.setting import rows
+from kprod.errors import ConfigError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+TABLES: "tuple[type[DataclassInstance], ...]" = (ProducerConfig, SecurityConfig)
+PREFIX = "KPROD_"
+CONFIG_VARIABLE = "KPROD_CONFIG"
+_ALIKE = 0.85  # of difflib's ratio: one letter of a short name
+
+
+def setting_names() -> frozenset[str]:
+    """Return every name that a setting may have, in small letters."""
+    return frozenset().union(*map(_spellings, TABLES))
+
+
+def settings_of_environment(environment: Mapping[str, str]) -> dict[str, object]:
+    """Read the settings in an environment.
+
+    Args:
+        environment: Such as `os.environ`.
+
+    Returns:
+        Values by name.
+
+    Raises:
+        ConfigError: A variable is almost a setting; the text has the one that was meant, and no
+            value.
+    """
+    known = {name for name in setting_names() if "." not in name}
+    settings: dict[str, object] = {}
+    for variable, value in environment.items():
+        if not variable.startswith(PREFIX) or variable == CONFIG_VARIABLE:
+            continue
+        name = variable.removeprefix(PREFIX).lower()
+        if name in known:
+            settings[name] = value
+            continue
+        near = difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE)
+        if near:
+            meant = PREFIX + near[0].upper()
+            raise ConfigError(
+                f"the environment has {variable}, which is no setting; did you mean {meant}?"
+            )
+    return settings
+
+
+def client_settings(settings: Mapping[str, object]) -> dict[str, object]:
+    """Leave out what only a producer has: one file serves every command.
+
+    Args:
+        settings: Values by name, in any spelling.
+
+    Returns:
+        The settings of any client, and names that nothing knows, which a parser refuses.
+    """
+    others = setting_names() - _spellings(ClientConfig) - _spellings(SecurityConfig)
+    return {name: value for name, value in settings.items() if name.lower() not in others}
+
+
+def _spellings(table: "type[DataclassInstance]") -> frozenset[str]:
+    return frozenset(
+        spelling.lower() for name, setting, _ in rows(table) for spelling in setting.spellings(name)
+    )

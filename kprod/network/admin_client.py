@@ -1,0 +1,232 @@
+"""Puts requests about a cluster's state to its controller, one at a time.
+
+An unreachable cluster is reported at once, not after the timeout, since a person is waiting. A
+request that may have been carried out is not repeated, unless repeating it changes nothing.
+
+Thread-safety: one thread.
+Source: Kafka's KafkaAdminClient (clients 4.3.1) for which errors are tried again.
+"""
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Self
+
+from kprod._core.wire.wire_bounds import Bounds
+from kprod.clock import SystemClock
+from kprod.cluster.backoff import ExponentialBackoff
+from kprod.config import ClientConfig
+from kprod.errors import ConnectionFailed, KprodTimeout
+from kprod.model import Node
+from kprod.network.client_request import ClientRequest, Outcome
+from kprod.network.connection_context import NetworkIO
+from kprod.network.standalone_client import open_client
+from kprod.network.trouble_log import not_reached
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode
+
+TIMEOUT_MS = 30_000
+# A name with several addresses has failed when the last of them has; this is between two of them.
+SETTLE_MS = 500
+# The fields of a response about 100,000 partitions.
+_RESPONSE_BYTES = 256 << 20
+_TURN_MS = 100
+_BACKOFF = ExponentialBackoff(initial_ms=100, max_ms=1_000)
+
+
+class Question(NamedTuple):
+    """A request for the controller.
+
+    Attributes:
+        api_key: Which request.
+        body: Its fields.
+        versions: First and last version whose fields they are.
+        is_repeatable: Whether asking twice is as good as asking once.
+    """
+
+    api_key: ApiKey
+    body: Mapping[str, Any]
+    versions: tuple[int, int]
+    is_repeatable: bool = False
+
+
+class AdminClient:
+    """A connection to a cluster's controller.
+
+    Args:
+        config: How to connect.
+        timeout_ms: For each call, at least 1.
+        clock: The system's by default.
+        rng: For jitter; one of its own by default.
+        io: To the system by default.
+
+    Raises:
+        ConfigError: A file or text of certificates cannot be used, or an extra is missing.
+    """
+
+    __slots__ = ("_addresses", "_client", "_clock", "_metadata", "_opened", "_rng", "_timeout_ms")
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        *,
+        timeout_ms: int = TIMEOUT_MS,
+        clock: SystemClock | None = None,
+        rng: random.Random | None = None,
+        io: NetworkIO | None = None,
+    ) -> None:
+        self._timeout_ms = timeout_ms
+        self._rng = rng or random.Random()  # noqa: S311 - jitter
+        self._opened = open_client(config, clock=clock, rng=self._rng, io=io)
+        self._client, self._metadata, self._clock = self._opened
+        self._addresses = frozenset(
+            Node(-1, host, port).address for host, port in config.bootstrap_servers
+        )
+
+    def __enter__(self) -> Self:
+        """Return the client itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections; a second call is nothing."""
+        self._opened.close()
+
+    def connect(self) -> None:
+        """Wait until a broker has told of the cluster.
+
+        Raises:
+            ConnectionFailed: None of the addresses can be used; the text says why for each.
+            KprodTimeout: None answered in time.
+        """
+        self._connect(self._clock.now_ms() + self._timeout_ms)
+
+    def ask(self, question: Question) -> dict[str, Any]:
+        """Put a question to the controller.
+
+        Args:
+            question: What to ask.
+
+        Returns:
+            The response's fields; error codes in them are the caller's to look at, but for
+            NOT_CONTROLLER, after which the next controller is asked.
+
+        Raises:
+            ConnectionFailed: No broker can be used, or the connection was lost after a question
+                that is not repeated was sent; the cluster may have done what it asks.
+            KprodTimeout: No response came in time.
+            UnsupportedVersion: The broker is too old.
+        """
+        deadline_ms = self._clock.now_ms() + self._timeout_ms
+        failures = 0
+        while True:
+            self._connect(deadline_ms)
+            outcome = self._answer(question, deadline_ms)
+            error = outcome.error
+            if error is not None:
+                is_harmless = question.is_repeatable or not outcome.was_written
+                if not (error.retriable and is_harmless):
+                    raise error
+            elif not _has_moved(outcome.body):
+                return dict(outcome.body)
+            self._metadata.request_update()
+            self._pause(_BACKOFF.wait_ms(failures, self._rng), deadline_ms)
+            failures += 1
+
+    def _connect(self, deadline_ms: int) -> None:
+        failing = _FailingSince()
+        while self._metadata.snapshot.is_bootstrap:
+            self._raise_if_unreachable(failing, None)
+            self._turn(deadline_ms, "no broker has told of the cluster")
+
+    def _answer(self, question: Question, deadline_ms: int) -> Outcome:
+        outcomes: list[Outcome] = []
+        failing = _FailingSince()
+        is_sent = False
+        while not outcomes:
+            if not is_sent:
+                node = self._controller()
+                self._raise_if_unreachable(failing, node)
+                if node is not None and self._client.ready(node, self._clock.now_ms()):
+                    is_sent = True
+                    self._send(node, question, outcomes)
+            self._turn(deadline_ms, f"{question.api_key.name} was not answered")
+        return outcomes[0]
+
+    def _raise_if_unreachable(self, failing: "_FailingSince", node: Node | None) -> None:
+        """Give up where a node, or without one every address to begin with, keeps failing."""
+        failed = self._metadata.connection_failures.by_address
+        addresses = self._addresses if node is None else {node.address}
+        if failing.has_settled(self._clock.now_ms(), is_failing=addresses <= failed.keys()):
+            if node is not None:
+                raise ConnectionFailed(not_reached(node, failed[node.address]))
+            raise ConnectionFailed(f"no broker can be used: {self._metadata.trouble()}")
+
+    def _send(self, node: Node, question: Question, outcomes: list[Outcome]) -> None:
+        request = ClientRequest(
+            node_id=node.node_id,
+            api_key=question.api_key,
+            versions=question.versions,
+            body=question.body,
+            bounds=Bounds(memory_bytes=_RESPONSE_BYTES),
+            on_complete=outcomes.append,
+        )
+        self._client.send(request, self._clock.now_ms())
+
+    def _controller(self) -> Node | None:
+        """The controller, or one that can be reached: since KRaft every broker passes on."""
+        snapshot = self._metadata.snapshot
+        if snapshot.is_bootstrap:
+            return None
+        failed = self._metadata.connection_failures.by_address
+        controller = snapshot.nodes.get(snapshot.controller_id)
+        nodes = [*([] if controller is None else [controller]), *snapshot.nodes.values()]
+        return next((node for node in nodes if node.address not in failed), next(iter(nodes), None))
+
+    def _pause(self, wait_ms: int, deadline_ms: int) -> None:
+        until_ms = self._clock.now_ms() + wait_ms
+        while (now_ms := self._clock.now_ms()) < until_ms:
+            self._client.poll(min(until_ms - now_ms, _TURN_MS), now_ms)
+            if now_ms >= deadline_ms:
+                return
+
+    def _turn(self, deadline_ms: int, text: str) -> None:
+        now_ms = self._clock.now_ms()
+        if now_ms >= deadline_ms:
+            raise KprodTimeout(f"{text} in {self._timeout_ms} ms: {self._metadata.trouble()}")
+        self._client.poll(min(deadline_ms - now_ms, _TURN_MS), now_ms)
+
+
+class _FailingSince:
+    """Since when something has been failing without a break."""
+
+    __slots__ = ("_since_ms",)
+
+    def __init__(self) -> None:
+        self._since_ms: int | None = None
+
+    def has_settled(self, now_ms: int, *, is_failing: bool) -> bool:
+        """Whether it has failed for long enough to be believed."""
+        if not is_failing:
+            self._since_ms = None
+        elif self._since_ms is None:
+            self._since_ms = now_ms
+        return self._since_ms is not None and now_ms - self._since_ms >= SETTLE_MS
+
+
+def _has_moved(body: Mapping[str, Any]) -> bool:
+    return any(code == ErrorCode.NOT_CONTROLLER for code in _codes(body))
+
+
+def _codes(body: Mapping[str, Any]) -> Iterator[int]:
+    """The error codes of a response: its own, and those of what it is about."""
+    yield body.get("error_code", ErrorCode.NONE)
+    for entries in body.values():
+        if isinstance(entries, list):
+            yield from (
+                entry.get("error_code", ErrorCode.NONE)
+                for entry in entries
+                if isinstance(entry, Mapping)
+            )
