@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self, TypeVar, Unpack
 
-from kprod.broker.cluster_arguments import check_types, node_ids, storage_of
+from kprod.broker.cluster_arguments import check_ports, check_types, node_ids, storage_of
 from kprod.broker.cluster_runner import ClusterRunner
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.control.broker_control import BrokerControl
@@ -91,16 +91,19 @@ class EmbeddedCluster(TopicControl, GroupControl, BrokerControl, ClientAccess):
 
         Raises:
             ConfigError: A setting is unknown or out of bounds, the number of brokers or an id is
-                out of bounds, or an id is there twice, or both `data_dir` and `data_dirs` are
-                given, or a directory twice.
+                out of bounds, or an id is there twice, or there are not enough ports, or both
+                `data_dir` and `data_dirs` are given, or a directory twice.
             TypeError: An argument is of another type; the text has the call that was meant.
         """
         check_types(brokers, topics, config)
         clock = clock or SystemClock()
+        config = EmbeddedConfig.of(config, settings)
+        ids = node_ids(brokers)
+        check_ports(config, len(ids))
         engine = Engine(
-            EmbeddedConfig.of(config, settings),
+            config,
             clock,
-            node_ids(brokers),
+            ids,
             security=security,
             storage=storage_of(data_dir, data_dirs, disk),
         )

@@ -12,6 +12,7 @@ from kprod.broker.log.disk import Disk
 from kprod.broker.log.durable_logs import Storage
 from kprod.broker.log.system_disk import SystemDisk
 from kprod.errors import ConfigError
+from kprod.model import PORT_MAX
 
 BROKERS_MAX = 100
 
@@ -59,6 +60,25 @@ def check_types(brokers: object, topics: object, config: object) -> None:
             f"config must be an EmbeddedConfig, got {type(config).__name__}; settings can be given"
             " by name: EmbeddedCluster(default_partitions=3)"
         )
+
+
+def check_ports(config: EmbeddedConfig, broker_count: int) -> None:
+    """Refuse a first port that leaves none for the last broker.
+
+    Args:
+        config: Has the first ports.
+        broker_count: How many need one.
+
+    Raises:
+        ConfigError: The last port would be past 65,535.
+    """
+    for name in ("port", "advertised_port"):
+        first = getattr(config, name)
+        if first and first + broker_count - 1 > PORT_MAX:
+            raise ConfigError(
+                f"{name}={first} leaves no port for the last broker, since ports follow each other;"
+                f" give {PORT_MAX - broker_count + 1} at most"
+            )
 
 
 def storage_of(

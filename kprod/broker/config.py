@@ -33,6 +33,10 @@ class EmbeddedConfig:
     Attributes:
         host: Address to bind. Anything but loopback needs `unsafe`.
         port: Port of broker 0, the others follow; 0 takes free ones.
+        advertised_host: Host that clients are told to connect to (`advertised.listeners`); empty
+            for `host`. Where a port is forwarded, or between containers.
+        advertised_port: Port of broker 0 that clients are told, the others follow; 0 for the bound
+            ones.
         unsafe: Allow binding other than loopback. There is no authentication.
         auto_create_topics: Make a topic that metadata is asked for and that does not exist.
         describe_new_topics: Describe such a topic in the response that made it. Kafka says
@@ -108,6 +112,8 @@ class EmbeddedConfig:
 
     host: str = "127.0.0.1"
     port: int = _setting(0, 0, 65_535)
+    advertised_host: str = ""
+    advertised_port: int = _setting(0, 0, 65_535)
     unsafe: bool = False
     auto_create_topics: bool = True
     describe_new_topics: bool = False

@@ -16,6 +16,13 @@ class EmbeddedSettings(TypedDict, total=False):
     port: int
     """Port of broker 0, the others follow; 0 takes free ones."""
 
+    advertised_host: str
+    """Host that clients are told to connect to (`advertised.listeners`); empty for `host`. Where a
+    port is forwarded, or between containers."""
+
+    advertised_port: int
+    """Port of broker 0 that clients are told, the others follow; 0 for the bound ones."""
+
     unsafe: bool
     """Allow binding other than loopback. There is no authentication."""
 

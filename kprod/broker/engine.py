@@ -149,7 +149,7 @@ class Engine:
             for index, node_id in enumerate(self.state.topics.node_ids):
                 broker = EmbeddedBroker(
                     node_id,
-                    port=self._config.port + index if self._config.port else 0,
+                    index=index,
                     config=self._config,
                     network=network,
                     host=self,

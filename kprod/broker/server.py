@@ -36,6 +36,7 @@ class EmbeddedBroker:
     """
 
     __slots__ = (
+        "_advertised_port",
         "_config",
         "_connections",
         "_is_accepting",
@@ -53,7 +54,7 @@ class EmbeddedBroker:
         self,
         node_id: int,
         *,
-        port: int,
+        index: int,
         config: EmbeddedConfig,
         network: Network,
         host: Host,
@@ -63,7 +64,7 @@ class EmbeddedBroker:
 
         Args:
             node_id: Its id.
-            port: To bind; 0 takes a free one.
+            index: 0-based, in the order of the cluster; ports follow each other.
             config: The cluster's settings.
             network: The socket layer.
             host: The cluster.
@@ -82,7 +83,8 @@ class EmbeddedBroker:
         self._connections: OrderedDict[Connection, int] = OrderedDict()
         self._is_accepting = True
         self._is_idle_watched = False
-        self._listener: Listener = network.listen(config.host, port)
+        self._advertised_port = config.advertised_port and config.advertised_port + index
+        self._listener: Listener = network.listen(config.host, config.port and config.port + index)
         self._watch()
 
     @property
@@ -90,7 +92,11 @@ class EmbeddedBroker:
         """Where clients find this broker."""
         open_to_all = self._config.host in {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
         host = "127.0.0.1" if open_to_all else self._config.host
-        return Node(self.node_id, host, self._listener.port)
+        return Node(
+            self.node_id,
+            self._config.advertised_host or host,
+            self._advertised_port or self._listener.port,
+        )
 
     @property
     def connection_count(self) -> int:

@@ -6,13 +6,19 @@ Thread-safety: the main thread; the cluster has one of its own.
 import contextlib
 import threading
 from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
+from click.shell_completion import CompletionItem
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from kprod.broker import EmbeddedCluster, EmbeddedConfig
+from kprod.cli.broker_settings import read_settings_of_broker, setting_names
+from kprod.cli.connecting import pairs
+from kprod.config.address import parse_address
+from kprod.errors import ConfigError
+from kprod.model import PORT_MAX
 
 if TYPE_CHECKING:
     from kprod.broker.log.partition_logs import LoadSummary, OnLoad
@@ -41,12 +47,45 @@ def _parse_topics(
     return topics
 
 
+def _complete(
+    context: click.Context,  # noqa: ARG001 - click's
+    parameter: click.Parameter,  # noqa: ARG001 - click's
+    incomplete: str,
+) -> list[CompletionItem]:
+    """Complete the name of a broker's setting."""
+    return [CompletionItem(f"{it}=") for it in setting_names() if it.startswith(incomplete)]
+
+
+class BrokerOptions(TypedDict):
+    """The command's options."""
+
+    host: str
+    port: int
+    unsafe: bool
+    advertise: str | None
+    broker_count: int
+    topics: Mapping[str, int]
+    directories: Sequence[str]
+    given: Sequence[str]
+
+
 @click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65_535),
+    type=click.IntRange(0, PORT_MAX),
     default=0,
     help="Of the first broker, the others follow; by default any that are free.",
+)
+@click.option(
+    "--unsafe",
+    is_flag=True,
+    help="Allow other than loopback: all who reach it may read and write everything.",
+)
+@click.option(
+    "--advertise",
+    metavar="HOST[:PORT]",
+    help="Where clients are told to connect, such as behind a forwarded port.",
 )
 @click.option(
     "--brokers", "broker_count", type=click.IntRange(1, 100), default=1, show_default=True
@@ -67,20 +106,55 @@ def _parse_topics(
     type=click.Path(file_okay=False),
     help="Where everything is kept; may be repeated. Without it, all is in memory.",
 )
-def broker(
-    port: int, broker_count: int, topics: Mapping[str, int], directories: Sequence[str]
-) -> None:
-    """Run a broker in miniature until interrupted."""
-    run_broker(port=port, broker_count=broker_count, topics=topics, directories=directories)
+@click.option(
+    "--set",
+    "given",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting, such as num.partitions=3 or auto_create_topics=false; may be repeated.",
+    shell_complete=_complete,
+)
+def broker(**options: Unpack[BrokerOptions]) -> None:
+    """Run a broker in miniature until Ctrl-C.
+
+    Its address goes to standard output, for scripts.
+    \f
+
+    Raises:
+        UsageError: An address is open to the network and --unsafe is not given, or malformed.
+    """  # noqa: D301 - click ends the help at \f
+    advertised_host, advertised_port = _advertised(options["advertise"])
+    try:
+        config = EmbeddedConfig(
+            host=options["host"],
+            port=options["port"],
+            unsafe=options["unsafe"],
+            advertised_host=advertised_host,
+            advertised_port=advertised_port,
+            **read_settings_of_broker(pairs(options["given"], "--set")),  # type: ignore[arg-type]
+        )
+    except ConfigError as error:
+        text = str(error).replace("set unsafe=True", "give --unsafe")
+        raise click.UsageError(text) from error
+    run_broker(
+        config,
+        broker_count=options["broker_count"],
+        topics=options["topics"],
+        directories=options["directories"],
+    )
 
 
 def run_broker(
-    *, port: int, broker_count: int, topics: Mapping[str, int], directories: Sequence[str] = ()
+    config: EmbeddedConfig,
+    *,
+    broker_count: int,
+    topics: Mapping[str, int],
+    directories: Sequence[str] = (),
 ) -> None:
-    """Run a cluster until the process is interrupted.
+    """Run a cluster until Ctrl-C, which is its usual end.
 
     Args:
-        port: Of the first broker, the others follow; 0 takes free ones.
+        config: Where to listen, and what else differs.
         broker_count: How many, 1 to 100.
         topics: Partitions by topic, made at once, unless a directory has them.
         directories: Where everything is kept; none for memory.
@@ -89,15 +163,15 @@ def run_broker(
         ConfigError: A number is out of bounds.
         OSError: A port is taken.
     """
-    config = EmbeddedConfig(port=port)
     cluster = EmbeddedCluster(broker_count, topics, config=config, data_dirs=directories)
     with _loading() as on_load:
         cluster.open(on_load)
-    with cluster:
+    with contextlib.suppress(KeyboardInterrupt), cluster:
         # The address alone on standard output, for scripts.
         click.echo(cluster.bootstrap_servers)
         where = "in memory" if cluster.loaded is None else str(cluster.loaded)
-        click.echo(f"{where}, on loopback, for tests; Ctrl-C ends it", err=True)
+        reach = f"at {config.host}, open to the network" if config.unsafe else "on loopback"
+        click.echo(f"{where}, {reach}, for tests; Ctrl-C ends it", err=True)
         threading.Event().wait()
 
 
@@ -126,3 +200,15 @@ def _loading() -> "Generator[OnLoad]":
             )
 
         yield on_load
+
+
+def _advertised(written: str | None) -> tuple[str, int]:
+    """Read HOST or HOST:PORT; 0 for no port."""
+    if written is None:
+        return "", 0
+    has_port = ":" in written.rpartition("]")[2]
+    try:
+        address = parse_address(written if has_port else f"{written}:1")
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--advertise") from error
+    return address.host, address.port if has_port else 0

@@ -11,6 +11,7 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 EXIT_TERMINATED = 143  # 128 + SIGTERM, as shells have it
 EXTRA_OF = {"click": "cli", "rich": "cli", "hdrh": "perf", "matplotlib": "perf"}
 """Modules that only commands need, and the extra that each comes with."""
@@ -18,11 +19,14 @@ EXTRA_OF = {"click": "cli", "rich": "cli", "hdrh": "perf", "matplotlib": "perf"}
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    signal.signal(signal.SIGTERM, _on_terminate)
     try:
         from kprod.cli.app import run
 
-        signal.signal(signal.SIGTERM, _on_terminate)
         code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # before `run`, which takes those after it
+        sys.stderr.write("kprod: interrupted\n")
+        sys.exit(EXIT_INTERRUPTED)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRA_OF:

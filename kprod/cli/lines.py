@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from kprod.cli.json_lines import LineRecord, parse_json_line
 from kprod.errors import RecordTooLarge
 
 PIECE_BYTES = 64 * 1024
@@ -22,16 +23,18 @@ class LineFormat(NamedTuple):
     """How a line says what its record is.
 
     Attributes:
-        key: Of all records whose line has none.
+        key: The key of records whose line has none.
         key_delimiter: Between key and value; None when lines are values.
         is_empty_null: Whether an empty key or value means null.
+        null_marker: A key or value that means null; None for no such marker.
     """
 
     key: bytes | None = None
     key_delimiter: bytes | None = None
     is_empty_null: bool = False
+    null_marker: bytes | None = None
 
-    def parse(self, line: bytes) -> tuple[bytes | None, bytes | None]:
+    def parse(self, line: bytes) -> LineRecord:
         """Tell key and value of a line apart.
 
         Args:
@@ -41,14 +44,42 @@ class LineFormat(NamedTuple):
             Key and value. A line without the key's delimiter is a value.
         """
         key: bytes | None = self.key
-        value: bytes | None = line
+        value = line
         if self.key_delimiter:
             before, found, after = line.partition(self.key_delimiter)
             if found:
-                key, value = before, after
-        if self.is_empty_null:
-            return key or None, value or None
-        return key, value
+                key, value = self._content(before), after
+        return LineRecord(self._content(value), key)
+
+    def _content(self, written: bytes) -> bytes | None:
+        if written == self.null_marker or (self.is_empty_null and not written):
+            return None
+        return written
+
+
+class JsonFormat(NamedTuple):
+    """Lines of JSON.
+
+    Attributes:
+        key: The key of records whose line has none.
+    """
+
+    key: bytes | None = None
+
+    def parse(self, line: bytes) -> LineRecord:
+        """Read a line; see `parse_json_line`.
+
+        Args:
+            line: Without its delimiter.
+
+        Returns:
+            The record.
+
+        Raises:
+            ValueError: It is malformed.
+        """
+        record = parse_json_line(line)
+        return record._replace(key=self.key) if record.key is None else record
 
 
 def split_lines(read: Callable[[int], bytes], delimiter: bytes) -> Iterator[bytes]:

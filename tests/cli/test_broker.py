@@ -9,14 +9,22 @@ from collections.abc import Iterator
 import pytest
 
 from kprod import Producer
+from tests.cli import running
 
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - what is tested is who may bind it
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("interruptible")]
 
 
 @pytest.fixture
-def process() -> Iterator[subprocess.Popen[str]]:
+def arguments() -> list[str]:
+    """Overridden by a parameter."""
+    return ["--brokers", "2", "--topic", "orders:3"]
+
+
+@pytest.fixture
+def process(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
     """The command, running with one topic."""
-    command = [sys.executable, "-m", "kprod.cli", "broker", "--brokers", "2", "--topic", "orders:3"]
+    command = [sys.executable, "-m", "kprod.cli", "broker", *arguments]
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -30,11 +38,11 @@ def process() -> Iterator[subprocess.Popen[str]]:
             running.kill()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
 def test_it_serves_until_it_is_told_to_end(
     process: subprocess.Popen[str], number: signal.Signals, code: int
 ) -> None:
-    """A client can use the address that is printed; a signal ends it with the shell's code."""
+    """A client can use the address that is printed; Ctrl-C is its usual end."""
     assert process.stdout is not None
     address = process.stdout.readline().strip()
     assert address.count(":") == 2
@@ -45,6 +53,7 @@ def test_it_serves_until_it_is_told_to_end(
     _, errors = process.communicate(timeout=30)
     assert process.returncode == code
     assert "Traceback" not in errors
+    assert "interrupted" not in errors
 
 
 def test_a_port_that_is_taken_is_one_line(process: subprocess.Popen[str]) -> None:
@@ -63,3 +72,60 @@ def test_a_port_that_is_taken_is_one_line(process: subprocess.Popen[str]) -> Non
     assert second.stderr.count("\n") == 1
     assert f"cannot listen at 127.0.0.1:{port}: Address already in use" in second.stderr
     assert "choose another port, or 0 for a free one" in second.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--host", EVERY_ADDRESS], "bind 127.0.0.1, or give --unsafe if that is what you want"),
+        (["--port", "65535", "--brokers", "2"], "port=65535 leaves no port for the last broker"),
+        (["--set", "num.partitions"], "'num.partitions' is not NAME=VALUE"),
+        (
+            ["--set", "num.partition=3"],
+            "'num.partition' of the broker; did you mean num.partitions",
+        ),
+        (["--set", "num.partitions=x"], "num.partitions='x' is no whole number"),
+        (["--set", "num.partitions=0"], "default_partitions=0 is not within 1 and"),
+        (["--set", "auto_create_topics=maybe"], "auto_create_topics='maybe' is neither true nor"),
+        (["--set", "port=9092"], "port has an option of its own: --port"),
+        (["--advertise", "bro ker"], "--advertise"),
+        (["--advertise", "broker:0"], "--advertise"),
+    ],
+)
+def test_wrong_usage_is_one_line(arguments: list[str], text: str) -> None:
+    """Exit code 2, before anything is bound."""
+    result = running.run("broker", *arguments)
+    assert result.exit_code == 2
+    assert text in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--brokers", "2", "--advertise", "localhost", "--set", "num.partitions=4"]]
+)
+def test_clients_are_told_the_advertised_host(process: subprocess.Popen[str]) -> None:
+    """With the ports that are bound; and a setting has its effect."""
+    assert process.stdout is not None
+    address = process.stdout.readline().strip()
+    assert [it.partition(":")[0] for it in address.split(",")] == ["localhost"] * 2
+    with Producer(bootstrap_servers=address.split(",")[0]) as producer:
+        assert producer.send("made", b"value", partition=3).result(30).partition == 3
+
+
+@pytest.mark.parametrize("arguments", [["--brokers", "2", "--advertise", "[::1]:19092"]])
+def test_clients_are_told_the_advertised_ports(process: subprocess.Popen[str]) -> None:
+    """They follow each other, as those that are bound do."""
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() == "[::1]:19092,[::1]:19093"
+
+
+@pytest.mark.parametrize("arguments", [["--host", EVERY_ADDRESS, "--unsafe"]])
+def test_a_broker_that_is_open_says_so(process: subprocess.Popen[str]) -> None:
+    """On standard error; and it is reached on loopback too."""
+    assert process.stdout is not None
+    address = process.stdout.readline().strip()
+    with Producer(bootstrap_servers=address) as producer:
+        producer.send("made", b"value").result(30)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=30)
+    assert "at 0.0.0.0, open to the network, for tests" in errors

@@ -52,7 +52,8 @@ def test_keys_and_values(
     line_format: LineFormat, line: bytes, expected: tuple[bytes | None, bytes | None]
 ) -> None:
     """The first delimiter counts; without it a line is a value."""
-    assert line_format.parse(line) == expected
+    record = line_format.parse(line)
+    assert (record.key, record.value) == expected
 
 
 @pytest.mark.parametrize(

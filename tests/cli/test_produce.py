@@ -1,6 +1,7 @@
 """`kprod produce` with a producer that keeps what it is given."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -8,6 +9,7 @@ from click.testing import Result
 
 from kprod.cli import produce as subject
 from kprod.cli.lines import LineFormat
+from kprod.cli.produce_run import ProduceRun, Target
 from kprod.errors import BufferTimeout, DeliveryTimeout, KprodError, RecordTooLarge
 from tests.cli import running
 
@@ -23,6 +25,7 @@ class Sent(NamedTuple):
     value: bytes | None
     headers: list[tuple[str, bytes | None]]
     partition: int | None
+    timestamp_ms: int | None = None
 
 
 class KeepingProducer:
@@ -46,7 +49,7 @@ class KeepingProducer:
         self._failures = failures or {}
         self._waiting: list[tuple[Delivered, KprodError | None]] = []
 
-    def send(
+    def send(  # noqa: PLR0913 - as the producer has it
         self,
         topic: str,
         value: bytes | None = None,
@@ -54,12 +57,13 @@ class KeepingProducer:
         key: bytes | None = None,
         headers: list[tuple[str, bytes | None]] | None = None,
         partition: int | None = None,
+        timestamp_ms: int | None = None,
         on_delivery: Any = None,
     ) -> object:
         """Keep the record, or refuse it."""
         if (value or b"") in self._rejections:
             raise self._rejections[value or b""]
-        self.sent.append(Sent(topic, key, value, headers or [], partition))
+        self.sent.append(Sent(topic, key, value, headers or [], partition, timestamp_ms))
         self._waiting.append((on_delivery, self._failures.get(value or b"")))
         return None
 
@@ -98,7 +102,7 @@ def invoke(*arguments: str, stdin: bytes) -> Result:
 
 def produce(producer: KeepingProducer, lines: Iterator[bytes] | list[bytes]) -> int:
     """Run without the command line."""
-    run = subject.ProduceRun(producer, subject.Target("orders", None, []), LineFormat())
+    run = ProduceRun(producer, Target("orders", None, []), LineFormat())
     return run.run(lines, flush_timeout_s=3)
 
 
@@ -211,6 +215,94 @@ def test_wrong_usage(arguments: list[str]) -> None:
     result = invoke(*arguments, stdin=b"")
     assert result.exit_code == 2
     assert result.stderr.startswith("kprod: ")
+
+
+def test_lines_of_json(producer: KeepingProducer) -> None:
+    """Each line has its own key, headers, partition, time and topic; what is typed wins."""
+    result = invoke(
+        *("--json", "-k", "typed", "-H", "a=1"),
+        stdin=b'{"value": "v", "key": "k", "headers": [["h", null]], "partition": 1,'
+        b' "timestamp": 7, "topic": "other", "offset": 3}\n{"value": null}\n',
+    )
+    assert result.exit_code == 0, result.stderr
+    assert producer.sent == [
+        Sent("orders", b"k", b"v", [("h", None), ("a", b"1")], 1, 7),
+        Sent("orders", b"typed", None, [("a", b"1")], None),
+    ]
+
+
+def test_lines_may_name_their_topics(producer: KeepingProducer) -> None:
+    """Then none is typed; and partitions may be left to the keys."""
+    stdin = b'{"value": "v", "topic": "audit", "partition": 5}\n{"value": "w"}\n'
+    result = running.run("produce", "-b", "x:1", "--json", "--ignore-partitions", stdin=stdin)
+    assert result.exit_code == 1
+    assert producer.sent == [Sent("audit", None, b"v", [], None)]
+    assert "1 × line 2 names no topic, and there is no --topic" in result.stderr
+
+
+def test_a_malformed_line_does_not_end_the_run(producer: KeepingProducer) -> None:
+    """Its number and fault are told, and the exit code is 1."""
+    result = invoke("-J", stdin=b'{"value": "v"}\n{"vlaue": 1}\n{"value": "w"}\n')
+    assert [sent.value for sent in producer.sent] == [b"v", b"w"]
+    assert result.exit_code == 1
+    assert "1 × line 2 has a field 'vlaue'" in result.stderr
+    assert "2 records delivered, 1 failed" in result.stderr
+
+
+def test_whole_files(producer: KeepingProducer, tmp_path: Path) -> None:
+    """Each is one record, whatever is in it; lines of several files come in their order."""
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path in paths:
+        path.write_bytes(path.name.encode() * 2 + b"\n\0")
+    names = [str(path) for path in paths]
+    assert invoke("--whole", *names, stdin=b"").exit_code == 0
+    assert invoke(*names, stdin=b"").exit_code == 0
+    values = [sent.value for sent in producer.sent]
+    assert values == [b"aa\n\0", b"bb\n\0", b"aa", b"\0", b"bb", b"\0"]
+
+
+def test_a_null_marker(producer: KeepingProducer) -> None:
+    """As Kafka's console producer has it: for keys and values that are it, not that contain it."""
+    assert invoke("-K", ":", "-N", "NULL", stdin=b"NULL:v\nk:NULL\nk:NULLS\n").exit_code == 0
+    pairs = [(sent.key, sent.value) for sent in producer.sent]
+    assert pairs == [(None, b"v"), (b"k", None), (b"k", b"NULLS")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["--json", "--whole"], "--whole"),
+        (["--json", "-K", ":"], "--key-delimiter"),
+        (["--json", "-Z"], "--empty-null"),
+        (["--json", "-N", "x"], "--null-marker"),
+        (["--whole", "-K", ":"], "--key-delimiter"),
+    ],
+)
+def test_options_that_contradict_each_other(arguments: list[str], option: str) -> None:
+    """Told before anything is sent."""
+    result = invoke(*arguments, stdin=b"x\n")
+    assert result.exit_code == 2
+    assert f"{option} has no meaning with" in result.stderr
+
+
+def test_errors_of_many_kinds_are_counted_in_bounded_memory(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Texts that all differ do not fill the memory, and the sum is right."""
+    failures: dict[bytes, KprodError] = {
+        b"%d" % number: DeliveryTimeout(f"late {number}") for number in range(1_500)
+    }
+    assert produce(KeepingProducer(failures=failures), list(failures)) == 1
+    told = capsys.readouterr().err
+    assert "500 × further errors" in told
+    assert "0 records delivered, 1,500 failed" in told
+
+
+def test_a_cluster_that_is_away_is_told_at_once() -> None:
+    """Before a line is read; not when max_block_ms is over."""
+    result = running.run("produce", "-b", "localhost:1", "-t", "orders", stdin=b"x\n")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("kprod: no broker can be used: localhost:1: cannot connect")
 
 
 def test_topic_and_bootstrap_are_needed() -> None:
