@@ -48,6 +48,7 @@ docs: $(VENV)/.built  ## write the generated pages and build the site in out/sit
 	$(PY) -m tools.generate_configuration
 	$(PY) -m tools.generate_settings
 	$(PY) -m tools.generate_embedded_settings
+	$(PY) -m tools.generate_served
 	$(PY) -m tools.generate_metrics
 	$(PY) -m tools.generate_errors
 	$(PY) -m tools.generate_migrating

@@ -71,6 +71,7 @@ MEMBERS: dict[type, set[str]] = {
             "start",
         ),
         *("start_broker", "step", "stop_broker", "throttle", "truncate"),
+        *("async_wait_for_records", "wait_for_records"),
     },
 }
 

@@ -28,7 +28,7 @@ from kprod.broker.config import EmbeddedConfig
 from kprod.broker.control.broker_control import BrokerControl
 from kprod.broker.control.client_access import ClientAccess
 from kprod.broker.control.group_control import GroupControl
-from kprod.broker.control.topic_control import TopicControl
+from kprod.broker.control.record_waits import RecordWaits
 from kprod.broker.engine import Engine
 from kprod.broker.faults import FaultControl
 from kprod.broker.log.disk import Disk
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class EmbeddedCluster(TopicControl, GroupControl, BrokerControl, ClientAccess):
+class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
     """Brokers, their topics, and the means to misbehave.
 
     Example:

@@ -18,6 +18,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypedDict, Unpack
 
 from kprod.broker.security.security_faults import SecurityFaults
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import error_for
 
 ALWAYS = 2**62
 
@@ -52,6 +54,7 @@ class Fault:
         delay_ms: For DELAY.
         at_byte: For CUT: bytes of the response that leave, its size field included.
         function: For REWRITE and REWRITE_REQUEST: a frame without its size to another.
+        hit_count: Requests that it has hit.
     """
 
     kind: FaultKind
@@ -64,6 +67,17 @@ class Fault:
     delay_ms: int = 0
     at_byte: int = 0
     function: Callable[[bytes], bytes] | None = None
+    hit_count: int = 0
+
+    @property
+    def text(self) -> str:
+        """The fault in words, such as "PRODUCE never answered, times=1"."""
+        words = f"{ApiKey(self.api_key).name} {self.kind.value}"
+        if self.kind is FaultKind.FAIL:
+            words += f" {error_for(self.error_code).name}"
+        where = {"times": self.times, "skip": self.skip or None, "broker": self.broker}
+        told = [f"{name}={value}" for name, value in where.items() if value is not None]
+        return ", ".join([words, *told])
 
 
 class FaultBook:
@@ -102,6 +116,7 @@ class FaultBook:
                 fault.skip -= 1
                 continue
             fault.times -= 1
+            fault.hit_count += 1
             hit[fault.kind] = fault
         self._armed = [fault for fault in self._armed if fault.times > 0]
         return list(hit.values())
@@ -311,6 +326,10 @@ class FaultControl:
         copies: list[Fault] = []
         self._call(lambda: copies.extend(dataclasses.replace(it) for it in self._book.armed))
         return tuple(copies)
+
+    def untriggered(self) -> tuple[Fault, ...]:
+        """Copies of the faults that wait for a request and have hit none; also after `close`."""
+        return tuple(dataclasses.replace(it) for it in self._book.armed if it.hit_count == 0)
 
     def _arm(
         self, kind: FaultKind, api: int, times: int, where: Where, **how: Unpack[_How]

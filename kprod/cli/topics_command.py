@@ -61,9 +61,12 @@ _set_option = click.option(
 )
 
 
-@click.group(cls=HintingGroup)
-def topics() -> None:
+@click.group(cls=HintingGroup, invoke_without_command=True)
+@click.pass_context
+def topics(context: click.Context) -> None:
     """List, describe, create, delete and alter topics."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 @topics.command("list")

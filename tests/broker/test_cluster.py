@@ -179,25 +179,3 @@ def test_it_closes_however_early() -> None:
 
     # Another test of this worker may keep a cluster for the whole session.
     assert threading.enumerate() == before
-
-
-def test_fixtures_work(pytester: pytest.Pytester) -> None:
-    """A test of a user gets a running cluster from the plugin."""
-    pytester.makepyfile(
-        """
-        import pytest
-        @pytest.fixture
-        def kprod_cluster_options():
-            return {"brokers": 1, "topics": {"orders": 2}}
-
-        def test_new(kprod_cluster, kprod_cluster_session):
-            assert set(kprod_cluster.records("orders")) == {0, 1}
-            assert len(kprod_cluster_session.bootstrap_servers.split(",")) == 3
-        """
-    )
-
-    # By its module's name, and not a second time by the entry point of an installed kprod.
-    options = ["-p", "no:kprod", "-p", "pytest_kprod", "-p", "no:randomly"]
-    result = pytester.runpytest_inprocess(*options)
-
-    result.assert_outcomes(passed=1)

@@ -128,6 +128,12 @@ def test_wrong_usage(cluster: EmbeddedCluster, arguments: list[str], text: str) 
     assert topics(cluster, "list").stdout == "orders\n"
 
 
+def test_no_command_is_a_question() -> None:
+    """Help is a response, not an error."""
+    result = running.run("topics")
+    assert (result.exit_code, "Usage: kprod topics" in result.stdout) == (0, True)
+
+
 def test_a_command_that_is_misspelt_gets_a_hint() -> None:
     """The hint of the group itself."""
     result = running.run("topics", "lst")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from kprod.broker import EmbeddedCluster
@@ -21,6 +22,7 @@ TEST_FILES = [(name, test) for name, page in PAGES.items() for test in page.test
 COMMANDS = [(name, words) for name, page in PAGES.items() for words in page.commands]
 
 ADDRESS = "localhost:9092"
+FILE_NAME = re.compile(r"\w+\.[a-z]+")
 LIMIT_S = 60
 WARNINGS = "ignore,default::ResourceWarning"
 TOPICS = {"orders": 6}
@@ -78,16 +80,25 @@ def test_a_test_of_a_page_passes(name: str, test: object, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("name", "words"), COMMANDS)
-def test_a_command_is_one(name: str, words: list[str]) -> None:
-    """Its options parse, or the Makefile has it; it is not run."""
+def test_a_command_is_one(
+    name: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its options parse, or the Makefile has it; it is not run. A file that it names is there."""
     program, *rest = words
+    monkeypatch.chdir(tmp_path)
+    for word in filter(FILE_NAME.fullmatch, rest):
+        Path(word).touch()
     if program == "make":
         targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
         assert {word for word in rest if "=" not in word} <= targets, name
         return
     with kprod_command.context_class(kprod_command, **kprod_command.context_settings) as context:
-        command = kprod_command.get_command(context, rest[0]) if rest else kprod_command
-        assert command is not None, f"{name}: there is no kprod {rest[0]}"
-        if len(rest) == 1:
+        command: click.Command | None = kprod_command
+        while isinstance(command, click.Group) and rest:
+            word, *rest = rest
+            command = command.get_command(context, word)
+            assert command is not None, f"{name}: there is no kprod {word}"
+        assert command is not None
+        if not rest:
             return  # the command's name in a sentence
-        assert command.make_context(rest[0], rest[1:], parent=context) is not None
+        assert command.make_context(" ".join(words), rest, parent=context) is not None

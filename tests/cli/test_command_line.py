@@ -1,0 +1,90 @@
+"""The page on the command line: every row of its table is run, against an embedded cluster."""
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kprod.broker import EmbeddedCluster
+from kprod.broker.handlers.registry import HANDLERS
+from kprod.protocol.api import ApiKey
+from tests.cli import running
+from tests.cli.table_rows import ADDRESS, Row, fill, rows
+
+ROWS = list(rows())
+# What each row must print, or leave behind.
+SEEN = {
+    "list topics": "orders\n",
+    "log in": "orders\n",
+    "make a topic": "made topic audit",
+    "see a topic": "retention.ms  86400000  (topic)",
+    "add partitions": "topic audit has 6 partitions",
+    "change a setting": "changed 1 setting of topic audit",
+    "remove a setting": "changed 1 setting of topic audit",
+    "send lines": "2 records delivered, 0 failed",
+    "send keys and values": "2 records delivered, 0 failed",
+    "send null": "2 records delivered, 0 failed",
+    "give each record its headers, time and partition": "1 record delivered, 0 failed",
+    "send a file as one record": "1 record delivered, 0 failed",
+    "see offsets": "  0          0       0         0        0             8\n",
+    "see batches of a topic": "payload: one\n",
+    "see a segment": "key: k payload: v",
+    "delete a topic": "deleted topic audit",
+}
+BROKER = "run a broker for tests"
+# Apache Kafka is the one that these two are tried against, until the embedded broker serves them.
+ALTERING = {"change a setting", "remove a setting"}
+SERVES_ALTERING = any(it.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS for it in HANDLERS)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    """A cluster with the topic that the rows send to."""
+    with EmbeddedCluster(1, {"orders": 1}) as opened:
+        yield opened
+
+
+def test_every_row_is_run(
+    cluster: EmbeddedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In their order; each prints what it is for, and the log has every record."""
+    assert {row.task for row in ROWS} == {*SEEN, BROKER}
+    fill(tmp_path, cluster.bootstrap_servers)
+    monkeypatch.chdir(tmp_path)
+    for row in ROWS:
+        if row.task != BROKER:
+            _run(row, cluster.bootstrap_servers)
+    records = cluster.records("orders")[0]
+    assert [record.value for record in records] == [
+        *(b"one", b"two", b"value", b"NULL", b"value", None, b"v", b"\x89PNG\r\n\x1a\n"),
+    ]
+    assert (records[6].timestamp_ms, records[6].headers) == (1_000, (("trace", b"1"),))
+
+
+def _run(row: Row, address: str) -> None:
+    program, *arguments = shlex.split(row.own.replace(ADDRESS, address))
+    assert program == "kprod"
+    result = running.run(*arguments)
+    if row.task in ALTERING and not SERVES_ALTERING:
+        assert (result.exit_code, "INCREMENTAL_ALTER_CONFIGS" in result.stderr) == (1, True)
+        return
+    assert result.exit_code == 0, f"{row.own}: {result.output}"
+    assert SEEN[row.task] in result.output, row.own
+
+
+@pytest.mark.slow
+def test_the_row_of_the_broker() -> None:
+    """It prints the address that is asked for, and serves the topic; any free port here."""
+    (row,) = (row for row in ROWS if row.task == BROKER)
+    program, *arguments = shlex.split(row.own.replace("9092", "0"))
+    assert program == "kprod"
+    command = [sys.executable, "-u", "-m", "kprod.cli", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        listed = running.run("topics", "list", "--json", "-b", address)
+        process.terminate()
+    assert '"topic": "orders", "partitions": 6' in listed.stdout
