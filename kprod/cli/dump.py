@@ -19,7 +19,14 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from kprod.cli.connecting import (
+    client_config,
+    complete_topic,
+    connection_options,
+    open_admin,
+)
 from kprod.cli.dump_tables import TABLE_SUFFIXES, partition_files, print_table
+from kprod.config import ClientConfig
 from kprod.errors import CorruptRecord
 from kprod.network.topic_reader import ReaderOptions, TopicReader
 from kprod.record.description import (
@@ -61,6 +68,8 @@ class DumpOptions(TypedDict):
     files: tuple[str, ...]
     topic: str | None
     bootstrap: str | None
+    config: str | None
+    setting: tuple[str, ...]
     partition: tuple[int, ...]
     deep: bool
     as_json: bool
@@ -74,8 +83,8 @@ class DumpOptions(TypedDict):
     metavar="[FILE...]",
     type=click.Path(exists=True, allow_dash=True),
 )
-@click.option("--topic", "-t", help="Read a topic instead of files.")
-@click.option("--bootstrap", "-b", metavar="HOST:PORT,...", help="Brokers to ask for the topic.")
+@click.option("--topic", "-t", help="Read a topic instead of files.", shell_complete=complete_topic)
+@connection_options
 @click.option(
     "--partition",
     "-p",
@@ -105,15 +114,16 @@ def dump(**options: Unpack[DumpOptions]) -> int:
         UsageError: Neither files nor a topic with its brokers were named, or both.
     """  # noqa: D301 - click ends the help at \f
     style = DumpStyle(deep=options["deep"], as_json=options["as_json"], verify=options["verify"])
-    files, topic, bootstrap = options["files"], options["topic"], options["bootstrap"]
+    files, topic = options["files"], options["topic"]
     if bool(files) == bool(topic):
         raise click.UsageError("name either files or a --topic")
     if topic is None:
         sound = [_print_path(name, style) for name in files]
-    elif bootstrap is None:
-        raise click.UsageError("--topic needs --bootstrap, such as --bootstrap localhost:9092")
     else:
-        sound = dump_topic(bootstrap, topic, options["partition"], style=style)
+        config = client_config(options)
+        with open_admin(config) as admin:
+            admin.connect()  # to say at once that the cluster is away
+        sound = dump_topic(config, topic, options["partition"], style=style)
     return 0 if all(sound) else EXIT_DAMAGED
 
 
@@ -131,12 +141,12 @@ def _print_path(name: str, style: DumpStyle) -> bool:
 
 
 def dump_topic(
-    bootstrap: str, topic: str, partitions: Sequence[int], *, style: DumpStyle
+    cluster: ClientConfig, topic: str, partitions: Sequence[int], *, style: DumpStyle
 ) -> list[bool]:
     """Print a topic, one partition after the other.
 
     Args:
-        bootstrap: Brokers to ask.
+        cluster: How to connect.
         topic: Must exist.
         partitions: Which; none for all.
         style: What to print.
@@ -147,13 +157,13 @@ def dump_topic(
     Raises:
         KprodError: The topic cannot be read.
     """
-    with TopicReader(bootstrap, topic, partitions=partitions or None) as reader:
+    with TopicReader(cluster, topic, partitions=partitions or None) as reader:
         known = sorted(reader.ranges())
     sound = []
     options = ReaderOptions(check_crc=False)  # damage is printed, not raised
     for partition in known:
         printer = LogPrinter(f"{topic}-{partition}", style)
-        with TopicReader(bootstrap, topic, partitions=[partition], options=options) as reader:
+        with TopicReader(cluster, topic, partitions=[partition], options=options) as reader:
             sound.append(printer.print_entries(_located(entry for _, entry in reader.entries())))
     return sound
 

@@ -135,7 +135,7 @@ def test_shell_completion() -> None:
         (["send"], "did you mean produce?"),
         (["topic", "list"], "did you mean topics?"),
         (["dump", "--topc", "orders"], "Did you mean '--topic'? (kprod dump --help tells more)"),
-        (["dump", "-t", "orders"], "such as --bootstrap localhost:9092"),
+        (["dump", "-t", "orders"], "give --bootstrap localhost:9092"),
         (["produce", "-b", "localhost:9092"], "(kprod produce --help tells more)"),
         (["produce", "-b", "h:1", "-t", "t", "-X", "lingr.ms=5"], "did you mean linger.ms?"),
     ],

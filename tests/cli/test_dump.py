@@ -178,6 +178,21 @@ def test_one_partition_of_a_topic(cluster: EmbeddedCluster) -> None:
     assert {row["log"] for row in rows} == {"orders-0"}
 
 
+def test_a_topic_by_settings_from_a_file(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    """As every command that talks to a cluster."""
+    file = tmp_path / "client.toml"
+    file.write_text(f'bootstrap_servers = "{cluster.bootstrap_servers}"\nlinger_ms = 5\n', "utf-8")
+    result = run("-F", str(file), "-t", "orders", "-p", "1", "--deep")
+    assert (result.exit_code, "payload: c" in result.stdout) == (0, True)
+
+
+def test_a_cluster_that_is_away_is_told_at_once() -> None:
+    """And not when the reader's time is over."""
+    result = run("-b", "localhost:1", "-t", "orders")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("kprod: no broker can be used: localhost:1: cannot connect")
+
+
 def test_an_unknown_partition(cluster: EmbeddedCluster) -> None:
     """One line, exit code 1."""
     result = run("-b", cluster.bootstrap_servers, "-t", "orders", "-p", "7")
