@@ -1,5 +1,7 @@
 """Fixtures of pytest for tests of code that talks to Kafka: a cluster, started in milliseconds.
 
+Example::
+
     @pytest.mark.kprod(topics={"orders": 6})
     def test_orders(kprod_cluster):
         ...  # any Kafka client, on kprod_cluster.bootstrap_servers

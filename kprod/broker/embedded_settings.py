@@ -48,6 +48,25 @@ class EmbeddedSettings(TypedDict, total=False):
     cleanup_policy: Literal["delete", "compact", "compact,delete", "delete,compact", ""]
     """`delete`, `compact`, both with a comma between, or empty (`log.cleanup.policy`)."""
 
+    delete_retention_ms: int
+    """How long a reader may take to see a tombstone (`log.cleaner.delete.retention.ms`)."""
+
+    min_cleanable_dirty_ratio: float
+    """Share of dirty bytes from which on a log is compacted (`log.cleaner.min.cleanable.ratio`)."""
+
+    min_compaction_lag_ms: int
+    """Age below which no record is compacted (`log.cleaner.min.compaction.lag.ms`)."""
+
+    cleaner_dedupe_buffer_size: int
+    """Bytes for the keys of one round of compaction, 24 for each
+    (`log.cleaner.dedupe.buffer.size`)."""
+
+    cleaner_io_max_bytes_per_second: int
+    """Most that compaction reads and writes (`log.cleaner.io.max.bytes.per.second`)."""
+
+    cleaner_backoff_ms: int
+    """How often dirty logs are looked for (`log.cleaner.backoff.ms`)."""
+
     retention_bytes: int
     """Least size of one partition that stays when its oldest segments go; -1 keeps all. In memory a
     segment has an eighth of it, 1 MiB at least."""
