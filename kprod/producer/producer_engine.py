@@ -21,11 +21,11 @@ from kprod.cluster.metadata import Metadata
 from kprod.config import ProducerConfig
 from kprod.config.address import shown_addresses
 from kprod.errors import KprodError, ProducerForked, own_copy
+from kprod.lifetime import open_clients
 from kprod.metrics.recorder import Metrics, Recorder
 from kprod.metrics.state_log import StateLog
 from kprod.metrics.table import NAN, Group
 from kprod.network.client import NetworkClient
-from kprod.producer import lifetime
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.batch import ProducerBatch
 from kprod.producer.buffer_pool import BufferPool
@@ -143,7 +143,7 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
             is_threaded: Else somebody calls `run_once`.
         """
         self._face = weakref.ref(face)
-        lifetime.watch(self)
+        open_clients.watch(self)
         if is_threaded:
             self.closing.start()
 
@@ -194,7 +194,7 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
     def close(self, timeout: float | None = None) -> int:
         """See `Producer.close`."""
         if self.is_forked:
-            lifetime.unwatch(self)
+            open_clients.unwatch(self)
             return 0
         return self.closing.close(timeout)
 

@@ -17,13 +17,13 @@ from kprod._core.send.send_path import SendPath
 from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config import NetworkSettings, ProducerConfig
+from kprod.lifetime import open_clients
 from kprod.metrics.recorder import MetricsRecorder, SilentRecorder
 from kprod.metrics.state_log import OnNote, StateLog
 from kprod.model import Acks, Codec
 from kprod.network.client import NetworkClient
 from kprod.network.connection_context import NetworkIO, system_io
 from kprod.network.security import Security
-from kprod.producer import lifetime
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.buffer_pool import BufferPool
 from kprod.producer.closing import Closing, ClosingParts
@@ -258,5 +258,5 @@ def _add_ending(engine: ProducerEngine) -> None:
         ),
         client_id=engine.client_id,
         state_log=engine.state_log,
-        last_steps=(engine.support.interceptors.close, partial(lifetime.unwatch, engine)),
+        last_steps=(engine.support.interceptors.close, partial(open_clients.unwatch, engine)),
     )

@@ -44,7 +44,7 @@ ROOT = Path(kprod.__file__).parent
 UNTRACED = {
     "sender_thread.py",
     "closing.py",
-    "lifetime.py",
+    "open_clients.py",
     "guarded_log.py",
 }  # what must survive the death
 RECORDS = 6

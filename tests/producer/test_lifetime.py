@@ -16,8 +16,8 @@ import kprod
 from kprod.broker import EmbeddedCluster
 from kprod.config import NetworkSettings
 from kprod.errors import KprodError
+from kprod.lifetime import open_clients as lifetime
 from kprod.network.connection_context import NetworkIO, system_io
-from kprod.producer import lifetime
 from kprod.producer.wiring import Environment
 from kprod.protocol.api import ApiKey
 
@@ -89,7 +89,7 @@ def test_records_lost_at_exit_are_counted(cluster: EmbeddedCluster) -> None:
     done = _run(
         cluster,
         """
-        import kprod.producer.lifetime as lifetime
+        import kprod.lifetime.open_clients as lifetime
         lifetime.EXIT_FLUSH_S = 0.2
         producer = kprod.Producer(bootstrap_servers=servers)
         producer.send("orders", b"lost")

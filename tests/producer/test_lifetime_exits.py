@@ -32,7 +32,7 @@ import atexit, faulthandler, os, signal, sys, threading
 early = []
 atexit.register(lambda: [act() for act in early])  # after kprod's own handler
 import kprod
-import kprod.producer.lifetime as lifetime
+import kprod.lifetime.open_clients as lifetime
 lifetime.EXIT_FLUSH_S = {limit_s}
 atexit.register(lambda: faulthandler.dump_traceback_later({deadline_s}, exit=True))
 producer = kprod.Producer(bootstrap_servers={servers!r}, linger_ms=20_000)
@@ -198,7 +198,7 @@ def _run(cluster: EmbeddedCluster, body: str, limit_s: float) -> subprocess.Comp
     script = f"""
 import atexit, faulthandler, os, signal, sys, threading
 import kprod
-import kprod.producer.lifetime as lifetime
+import kprod.lifetime.open_clients as lifetime
 lifetime.EXIT_FLUSH_S = {limit_s}
 atexit.register(lambda: faulthandler.dump_traceback_later({limit_s + 0.5 + SLACK_S}, exit=True))
 servers = {cluster.bootstrap_servers!r}

@@ -1,9 +1,9 @@
-"""What happens to open producers when their process forks or ends.
+"""What happens to open producers and consumers when their process forks or ends.
 
 A fork copies neither threads nor the right to use the parent's connections, so the child's copy
 refuses at once instead of filling a buffer that nobody sends, and its futures fail instead of never
 being settled. An interpreter that exits gives its producers a while to send what they have, and
-says how much was lost.
+says how much was lost; consumers end in the same time.
 
 Nothing here starts a thread: an interpreter that is ending gives none (from Python 3.12 on).
 
@@ -27,71 +27,71 @@ _logger = guarded_logger(__name__)
 
 
 class Closable(Protocol):
-    """A producer, as far as its end is concerned."""
+    """A producer or consumer, as far as its end is concerned."""
 
     client_id: str
 
     def close_soon(self) -> Callable[[], int]:
-        """Take no more records; return what counts those that are not delivered."""
+        """Begin to end; return what counts the records that are not delivered."""
 
     def close_at_exit(self, timeout: float) -> int:
-        """Flush and end, by the public object's `close` if there is still one."""
+        """End, by the public object's `close` if there is still one."""
 
     def reject_in_child(self) -> None:
-        """Take no more records, since this is a forked child."""
+        """Refuse all further calls, since this is a forked child."""
 
 
-# Not a WeakSet: another thread may end a producer while they are looked at, and going through a
+# Not a WeakSet: another thread may end a client while they are looked at, and going through a
 # set that changes is an error. The list of a dict's values is made in one step.
 _open: "weakref.WeakValueDictionary[int, Closable]" = weakref.WeakValueDictionary()
 
 
-def watch(producer: Closable) -> None:
-    """Look after a producer until it is closed.
+def watch(client: Closable) -> None:
+    """Look after a client until it is closed.
 
     Args:
-        producer: Open.
+        client: Open.
     """
-    _open[id(producer)] = producer
+    _open[id(client)] = client
 
 
-def unwatch(producer: Closable) -> None:
+def unwatch(client: Closable) -> None:
     """Look after it no longer.
 
     Args:
-        producer: Any.
+        client: Any.
     """
-    if _open.get(id(producer)) is producer:
-        _open.pop(id(producer), None)
+    if _open.get(id(client)) is client:
+        _open.pop(id(client), None)
 
 
 def still_open() -> list[Closable]:
     """All that are looked after, whatever other threads do meanwhile."""
-    return [producer for ref in _open.valuerefs() if (producer := ref()) is not None]
+    return [client for ref in _open.valuerefs() if (client := ref()) is not None]
 
 
 def _reject_in_child() -> None:
-    for producer in still_open():
-        producer.reject_in_child()
+    for client in still_open():
+        client.reject_in_child()
 
 
 def _close_at_exit() -> None:
     """Close all within one limit; Ctrl-C ends the waiting, not the counting."""
     deadline = Deadline(EXIT_FLUSH_S)
     interruption: BaseException | None = None
-    counted = [(producer, producer.close_soon()) for producer in still_open()]
-    for producer, count in counted:
+    counted = [(client, client.close_soon()) for client in still_open()]
+    for client, count in counted:
         try:
-            producer.close_at_exit(deadline.wait_s())
+            client.close_at_exit(deadline.wait_s())
         except BaseException as error:  # noqa: BLE001 - whatever it is, the count is told
             interruption = error
             deadline = Deadline(0)
             try:
-                producer.close_at_exit(0)
+                client.close_at_exit(0)
             except BaseException as again:  # noqa: BLE001 - who presses Ctrl-C presses it twice
                 interruption = again
         try:
-            _tell_undelivered(producer, count())
+            _tell_undelivered(client, count())
         except BaseException as error:  # noqa: BLE001 - Ctrl-C during the line; the others continue
             interruption = error
             deadline = Deadline(0)
@@ -99,11 +99,11 @@ def _close_at_exit() -> None:
         raise interruption
 
 
-def _tell_undelivered(producer: Closable, undelivered: int) -> None:
+def _tell_undelivered(client: Closable, undelivered: int) -> None:
     if undelivered:
         _logger.warning(
             "%s: %d %s not delivered within %s s at exit; call close() or flush()",
-            producer.client_id,
+            client.client_id,
             undelivered,
             plural(undelivered, "record was", "records were"),
             EXIT_FLUSH_S,

@@ -1,0 +1,1 @@
+"""What any client with a thread needs for its life: the thread, forks, the interpreter's end."""

@@ -1,0 +1,161 @@
+"""A thread around `run_once`, from its start to its end or its death.
+
+It ends in one way: the last steps are taken one by one, and none of them can keep the next from
+being taken, so that nobody waits for ever for a thread that died.
+
+Its end is awaited by a latch of its own, since `Thread.join` interrupted by a signal handler that
+raises takes the thread for ended (CPython 3.11 and 3.12).
+
+Thread-safety: `run` belongs to the thread; everything else any thread.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+
+from kprod._core.clock import SystemClock
+from kprod._core.outcome.batch_result import BatchResult
+from kprod.errors import KprodError
+from kprod.guarded_log import guarded_logger
+from kprod.threads import Thread, current_ident, start_thread
+
+JOIN_S = 0.2  # between a thread's last statement and its end; microseconds as a rule
+
+_logger = guarded_logger(__name__)
+
+
+class LoopThread:
+    """Takes turns until it is told to stop."""
+
+    __slots__ = (
+        "_clock",
+        "_ended",
+        "_ident",
+        "_is_forked",
+        "_is_started",
+        "_is_stopping",
+        "_last_steps",
+        "_on_death",
+        "_run_once",
+        "_thread",
+    )
+
+    def __init__(
+        self,
+        run_once: Callable[[int], object],
+        clock: SystemClock,
+        *,
+        on_death: Callable[[KprodError], object],
+        last_steps: Sequence[Callable[[], object]],
+    ) -> None:
+        """Make it without a thread.
+
+        Args:
+            run_once: Takes one turn; given the time in monotonic milliseconds.
+            clock: Gives the times of the turns.
+            on_death: Told why no turn can be taken any more.
+            last_steps: Taken in order when the loop has ended.
+        """
+        self._run_once = run_once
+        self._clock = clock
+        self._on_death = on_death
+        self._last_steps = tuple(last_steps)
+        self._is_stopping = False
+        self._is_forked = False
+        self._ended = BatchResult("", 0)  # a latch whose waits a signal handler may leave
+        self._is_started = False
+        self._thread: Thread | None = None
+        self._ident: Hashable = None  # of the thread, while it runs
+
+    def start(self, name: str) -> None:
+        """Start taking turns.
+
+        Args:
+            name: The thread's.
+
+        Raises:
+            RuntimeError: The system, or an interpreter that is ending, gives no more threads.
+        """
+        self._is_started = True  # at once: the thread may ask
+        try:
+            self._thread = start_thread(name, self.run)
+        except BaseException:
+            self._is_started = False
+            raise
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller is on this thread."""
+        return self._ident is not None and current_ident() == self._ident
+
+    @property
+    def is_started(self) -> bool:
+        """Whether turns are taken by a thread, not by the callers of `run_once`."""
+        return self._is_started
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the last steps are taken."""
+        return self._ended.finished
+
+    def stop_soon(self) -> None:
+        """Take no more turns; the loop must be woken for it."""
+        self._is_stopping = True
+
+    def close_after_fork(self) -> None:
+        """Note that this is a forked child: the thread is not here, or must not continue."""
+        self._is_forked = True
+        self._is_stopping = True
+        self._ended.complete()
+
+    def wait_ended(self, timeout_s: float) -> bool:
+        """Wait until the last steps are taken.
+
+        Args:
+            timeout_s: Seconds; negative waits as long as it takes.
+
+        Returns:
+            False when the time is over.
+        """
+        if not self._ended.wait_finished(timeout_s):
+            return False
+        if self._thread is not None and not self.is_current:
+            self._thread.join(JOIN_S)
+        return True
+
+    def run(self) -> None:
+        """Take turns until told to stop."""
+        try:
+            self._ident = current_ident()
+            while not self._is_stopping:
+                self._run_once(self._clock.now_ms())
+        except BaseException as error:  # noqa: BLE001 - callers must hear of it
+            if not self._is_forked:
+                self._die(error)
+        finally:
+            if not self._is_forked:
+                self.finish()
+            self._ident = None  # another thread may get it
+
+    def finish(self) -> None:
+        """Take the last steps, whatever becomes of each, and let those go who wait for the end."""
+        try:
+            for step in self._last_steps:
+                try:
+                    step()
+                except BaseException:
+                    _logger.exception("A step of a client's end failed")
+        finally:
+            self._ended.complete()
+
+    def _die(self, error: BaseException) -> None:
+        cause = KprodError(f"the client's thread died of {type(error).__name__}: {_text_of(error)}")
+        cause.__cause__ = error
+        self._on_death(cause)
+        _logger.critical("The client's thread died; it can do nothing any more", exc_info=error)
+
+
+def _text_of(error: BaseException) -> str:
+    """The error's own text, if its class, which may be the application's, can make one."""
+    try:
+        return str(error)
+    except BaseException:  # noqa: BLE001 - the application's code
+        return "its text cannot be made"
