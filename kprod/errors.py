@@ -95,12 +95,62 @@ class ProducerForked(ClosedError):
     """The producer was made in a parent process; a child must make its own."""
 
 
+class ConsumerForked(ClosedError):
+    """The consumer was made in a parent process; a child must make its own."""
+
+
+class ConcurrentPoll(KprodError, RuntimeError):
+    """Another thread, or the caller itself further up, is inside `poll` or the iterator."""
+
+
+class WakeupError(KprodError):
+    """`wakeup` ended a `poll`; nothing was lost, and the next one continues."""
+
+
+class NoOffset(KprodError):
+    """Partitions have no valid position, and `auto_offset_reset` allows none to be chosen.
+
+    Attributes:
+        partitions: Topic and partition of each.
+    """
+
+    partitions: tuple[tuple[str, int], ...] = ()
+
+
+class LogTruncated(KprodError):
+    """Records that were read are no longer in the log, after an unclean election.
+
+    Attributes:
+        topic: Of the partition.
+        partition: 0-based.
+        offset: Where the reader was.
+        end_offset: Up to which the log is as it was read; −1 if the broker does not know.
+    """
+
+    topic: str = ""
+    partition: int = -1
+    offset: int = -1
+    end_offset: int = -1
+
+
 class RecordError(KprodError):
     """A record was refused before it was appended; nothing of it was sent."""
 
 
 class SerializationError(RecordError):
     """A serializer raised or returned something that is not bytes-like."""
+
+
+class DeserializationFailed(KprodError):
+    """A deserializer raised; the position stays on the record until it is skipped.
+
+    Attributes:
+        record: The record as it was read, for `Consumer.skip`.
+        field: "key" or "value".
+    """
+
+    record: object = None
+    field: str = ""
 
 
 class RecordTooLarge(RecordError):

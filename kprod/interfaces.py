@@ -89,6 +89,34 @@ class Interceptor(Protocol):
         """Release what it holds; called once, after the last acknowledgement."""
 
 
+class Deserializer(Protocol):
+    """Turns the bytes of a key or a value into what the application uses.
+
+    One that also takes `ctx` or `context`, or needs a second argument, is given a
+    `kprod.serialization.SerializationContext`.
+    """
+
+    def __call__(self, value: Any, /) -> Any:  # noqa: ANN401 - the application's own
+        """Deserialize.
+
+        Args:
+            value: Bytes, or a memoryview with `value_type="memoryview"`; never None.
+
+        Returns:
+            What the record shall have instead.
+        """
+
+
+class ConsumerInterceptor(Protocol):
+    """Sees the records that a consumer hands out; an exception is logged and goes no further."""
+
+    def on_consume(self, records: Sequence[Any]) -> Sequence[Any]:
+        """Return the records to hand out, in the same order; in the thread that polls."""
+
+    def close(self) -> None:
+        """Release what it holds; called once, at the end."""
+
+
 class _TokenFields(NamedTuple):
     value: Secret
     expires_at: float | None

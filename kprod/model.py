@@ -62,6 +62,20 @@ class RecordMetadata(NamedTuple):
     serialized_value_size: int
 
 
+class OffsetAndTimestamp(NamedTuple):
+    """An offset that was found by a time.
+
+    Attributes:
+        offset: Of the first record stamped then or later.
+        timestamp_ms: That record's, milliseconds since 1970.
+        leader_epoch: That record's; −1 where the broker does not say.
+    """
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int = -1
+
+
 class Header(NamedTuple):
     """One header of a record; a record may repeat a key."""
 

@@ -149,7 +149,7 @@ class _Serializer:
     def __init__(self, call: Callable[..., Any], field: Literal["key", "value"]) -> None:
         self._call = call
         self._field = field
-        self._takes_context = _takes_context(call)
+        self._takes_context = takes_context(call)
 
     def run(self, topic: str, given: Any, headers: Any) -> tuple[Any, Any]:  # noqa: ANN401 - an application's own
         arguments: tuple[Any, ...] = (given,)
@@ -182,7 +182,15 @@ class _Serializer:
             ) from None
 
 
-def _takes_context(call: Callable[..., Any]) -> bool:
+def takes_context(call: Callable[..., Any]) -> bool:
+    """Whether a serializer or deserializer wants a `SerializationContext`.
+
+    Args:
+        call: Any callable.
+
+    Returns:
+        True if it has a second positional argument that is required, or named as one.
+    """
     try:
         parameters = list(inspect.signature(call).parameters.values())
     except (TypeError, ValueError):  # some built-ins do not say

@@ -1,17 +1,23 @@
-"""Write `docs/configuration.md` from the table of settings.
+"""Write `docs/configuration.md` and `docs/consumer_configuration.md` from the tables of settings.
 
-Run by `make docs`; a test compares the page with what this module returns.
+Run by `make docs`; a test compares the pages with what this module returns.
 """
 
 import dataclasses
 import enum
+from collections.abc import Mapping
 from pathlib import Path
 
-from kprod.config import ProducerConfig, SecurityConfig
+from kprod.config import ClientConfig, ProducerConfig, SecurityConfig
+from kprod.config.consumer_config import ConsumerConfig
+from kprod.config.consumer_kinds import ResetPolicy
 from kprod.config.foreign import renamed
+from kprod.config.foreign_consumer import renamed_of_consumer
 from kprod.config.setting import Group, Setting, rows
 
-PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
+_DOCS = Path(__file__).parent.parent / "docs"
+PAGE = _DOCS / "configuration.md"
+CONSUMER_PAGE = _DOCS / "consumer_configuration.md"
 
 _HEAD = """\
 # Configuration
@@ -31,6 +37,24 @@ A given setting is never changed silently: two settings that contradict each oth
 a default that conflicts with a given setting gives way, and the log says so.
 """
 
+_CONSUMER_HEAD = """\
+# Configuration of a consumer
+
+Generated from the table in `kprod/config` by `make docs`; do not edit.
+
+Settings are keyword arguments of `Consumer`. Kafka's dotted names work as well, in a dictionary:
+`Consumer("orders", settings={"bootstrap.servers": "localhost:9092", "fetch.max.wait.ms": 100})`.
+Both spellings of one setting with different values are an error, and so is an unknown name: the
+error names the nearest known one.
+
+Numbers and flags may be given as texts (`"5"`, `"true"`), as a properties file has them. Nothing is
+imported by name, and nothing is looked up in the environment or in files: `${file:…}` stays what it
+is. Times are whole milliseconds, sizes whole bytes.
+
+What was asked for is never changed silently: two wishes that contradict each other are an error;
+a default that stands in the way of a wish gives way, and the log says so.
+"""
+
 _COLUMNS = """\
 | setting | default | accepts | meaning |
 |---|---|---|---|
@@ -38,20 +62,29 @@ _COLUMNS = """\
 
 
 def page() -> str:
-    """Return the whole page."""
-    parts = [_HEAD]
+    """Return the whole page of a producer's settings."""
+    return _HEAD + _tables(ProducerConfig, renamed())
+
+
+def consumer_page() -> str:
+    """Return the whole page of a consumer's settings."""
+    return _CONSUMER_HEAD + _tables(ConsumerConfig, renamed_of_consumer())
+
+
+def _tables(table: type[ClientConfig], foreign_names: Mapping[str, str]) -> str:
+    parts: list[str] = []
     for group in Group:
-        parts.append(f"\n## {group.value}\n\n{_COLUMNS}")
-        parts += [
+        lines = [
             _line(name, setting, default)
-            for name, setting, default in (*rows(ProducerConfig), *rows(SecurityConfig))
+            for name, setting, default in (*rows(table), *rows(SecurityConfig))
             if setting.group is group
         ]
+        parts += [f"\n## {group.value}\n\n{_COLUMNS}", *lines] if lines else []
     parts.append(
         "\n## Other clients' names\n\nThese are not accepted; the error for them gives kprod's.\n\n"
         "| elsewhere | here |\n|---|---|\n"
     )
-    parts += [f"| `{foreign}` | `{name}` |\n" for foreign, name in sorted(renamed().items())]
+    parts += [f"| `{foreign}` | `{name}` |\n" for foreign, name in sorted(foreign_names.items())]
     return "".join(parts)
 
 
@@ -74,7 +107,7 @@ def default_text(default: object, setting: Setting) -> str:
     match default:
         case enum.Enum():
             return default.name.lower()
-        case bool() | None:
+        case bool() | None | ResetPolicy():
             return str(default)
         case tuple() if default:
             return ", ".join(map(str, default))
@@ -84,8 +117,9 @@ def default_text(default: object, setting: Setting) -> str:
 
 
 def main() -> None:
-    """Write the page."""
+    """Write the pages."""
     PAGE.write_text(page(), encoding="utf-8")
+    CONSUMER_PAGE.write_text(consumer_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

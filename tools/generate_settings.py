@@ -1,17 +1,21 @@
-"""Write `kprod/config/producer_settings.py`: the settings' names and types, for type checkers.
+"""Write the settings' names and types, for type checkers: a module for each kind of client.
 
-Run by `make docs`; a test compares the module with what this one returns.
+Run by `make docs`; a test compares the modules with what this one returns.
 """
 
 import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 
 from kprod.config import ProducerConfig, SecurityConfig
+from kprod.config.consumer_config import ConsumerConfig
 from kprod.config.kinds import Choice, Function, Kind
 from kprod.config.security_kinds import UpperChoice
 from kprod.config.setting import Setting, rows
 
-MODULE = Path(__file__).parent.parent / "kprod" / "config" / "producer_settings.py"
+_CONFIG = Path(__file__).parent.parent / "kprod" / "config"
+MODULE = _CONFIG / "producer_settings.py"
+CONSUMER_MODULE = _CONFIG / "consumer_settings.py"
 
 _HEAD = '''\
 """The settings of a producer as keyword arguments, for type checkers and editors.
@@ -38,6 +42,27 @@ class ProducerSettings(TypedDict, total=False):
     """Every setting by its Python names; `docs/configuration.md` has them with their bounds."""
 '''
 
+_CONSUMER_HEAD = '''\
+"""The settings of a consumer as keyword arguments, for type checkers and editors.
+
+Generated from the table in `kprod/config` by `make docs`; do not edit. A program never reads it:
+`ConsumerConfig.parse` checks settings, and takes numbers and flags as texts, too.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from kprod.interfaces import ConsumerInterceptor, TokenProvider
+from kprod.secret import Secret
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+
+class ConsumerSettings(TypedDict, total=False):
+    """Every setting by its Python names; `docs/consumer_configuration.md` has their bounds."""
+'''
+
 _BY_KIND = {
     "Whole": "int",
     "Level": "int",
@@ -47,6 +72,8 @@ _BY_KIND = {
     "ClientId": "str",
     "AddressList": "str | Sequence[str]",
     "InterceptorList": "Sequence[Interceptor]",
+    "ConsumerInterceptorList": "Sequence[ConsumerInterceptor]",
+    "ResetPolicyKind": "str",
     "SecretText": "str | Secret",
     "PlainText": "str",
     "HostnameCheck": 'bool | Literal["https", "none", ""]',
@@ -61,19 +88,26 @@ _WIDTH = 96  # within the indentation
 
 
 def module() -> str:
-    """Return the whole module."""
+    """Return the whole module of a producer's settings."""
     table = [*rows(ProducerConfig), *rows(SecurityConfig)]
     kinds = (setting.kind for _, setting, _ in table)
     names = next(kind.names for kind in kinds if isinstance(kind, Function) and kind.names)
-    parts = [_HEAD.format(names="".join(f'    "{name}",\n' for name in names))]
-    for name, setting, _ in table:
-        text = _docstring(setting)
-        parts += [
-            f"\n    {spelling}: {_annotation(setting.kind)}\n{text}"
-            for spelling in setting.spellings(name)
-            if spelling.isidentifier()
-        ]
-    return "".join(parts)
+    head = _HEAD.format(names="".join(f'    "{name}",\n' for name in names))
+    return head + _fields(table)
+
+
+def consumer_module() -> str:
+    """Return the whole module of a consumer's settings."""
+    return _CONSUMER_HEAD + _fields([*rows(ConsumerConfig), *rows(SecurityConfig)])
+
+
+def _fields(table: Iterable[tuple[str, Setting, object]]) -> str:
+    return "".join(
+        f"\n    {spelling}: {_annotation(setting.kind)}\n{_docstring(setting)}"
+        for name, setting, _ in table
+        for spelling in setting.spellings(name)
+        if spelling.isidentifier()
+    )
 
 
 def _annotation(kind: Kind) -> str:
@@ -98,8 +132,9 @@ def _docstring(setting: Setting) -> str:
 
 
 def main() -> None:
-    """Write the module."""
+    """Write the modules."""
     MODULE.write_text(module(), encoding="utf-8")
+    CONSUMER_MODULE.write_text(consumer_module(), encoding="utf-8")
 
 
 if __name__ == "__main__":

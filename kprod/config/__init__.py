@@ -16,6 +16,7 @@ from kprod.config.security_config import SecurityConfig
 from kprod.config.settings_slices import (
     AccumulatorSettings,
     CompressionSettings,
+    FetchSettings,
     MetadataSettings,
     NetworkSettings,
     PartitionerSettings,
@@ -28,6 +29,7 @@ __all__ = [
     "Address",
     "ClientConfig",
     "CompressionSettings",
+    "FetchSettings",
     "MetadataSettings",
     "NetworkSettings",
     "PartitionerSettings",

@@ -41,7 +41,7 @@ _NO_PROXY = "this version of kprod connects to brokers directly, through no prox
 _NO_SECURITY = "this version of kprod connects without TLS and SASL only"
 _METRICS = "metrics are always counted and read by producer.metrics() (docs/metrics.md); remove it"
 _NO_TRANSACTIONS = "this version of kprod has no transactions"
-_CONSUMER = "it belongs to a consumer, and kprod only produces"
+BELONGS_TO_CONSUMER = "it belongs to a consumer"
 
 _ANSWERS: MappingProxyType[str, str] = MappingProxyType(
     {
@@ -130,11 +130,11 @@ _PREFIXES: tuple[tuple[str, str], ...] = (
     ("interceptor", "kprod's name is interceptors: a list of objects"),
     ("metric", _METRICS),
     ("statistics_", _METRICS),
-    ("group_", _CONSUMER),
-    ("auto_", _CONSUMER),
-    ("enable_auto_", _CONSUMER),
-    ("fetch_", _CONSUMER),
-    ("max_poll_", _CONSUMER),
+    ("group_", BELONGS_TO_CONSUMER),
+    ("auto_", BELONGS_TO_CONSUMER),
+    ("enable_auto_", BELONGS_TO_CONSUMER),
+    ("fetch_", BELONGS_TO_CONSUMER),
+    ("max_poll_", BELONGS_TO_CONSUMER),
 )
 
 

@@ -40,15 +40,32 @@ def settle(given: Mapping[str, object], defaults: Mapping[str, object]) -> dict[
     Raises:
         ConfigError: A setting is missing, or two that were given contradict each other.
     """
+    values = settle_client(given, defaults)
+    _settle_batch_size(values, given)
+    _settle_delivery_timeout(values, given)
+    _settle_idempotence(values, given)
+    _check_rack(values)
+    return values
+
+
+def settle_client(given: Mapping[str, object], defaults: Mapping[str, object]) -> dict[str, Any]:
+    """Complete what was given with defaults, by the rules that any client has.
+
+    Args:
+        given: Checked values, by field name.
+        defaults: Of every setting that has one, by field name.
+
+    Returns:
+        A value for every setting.
+
+    Raises:
+        ConfigError: A setting is missing, or two that were given contradict each other.
+    """
     if "bootstrap_servers" not in given:
         raise ConfigError("bootstrap_servers is missing: name at least one broker, as 'host:port'")
     values: dict[str, Any] = {**defaults, **given}
-    _settle_batch_size(values, given)
-    _settle_delivery_timeout(values, given)
     for first, longest in _BACKOFFS:
         _settle_backoff(values, given, first, longest)
-    _settle_idempotence(values, given)
-    _check_rack(values)
     return values
 
 

@@ -20,6 +20,8 @@ class Group(enum.Enum):
     """Chapters of the configuration page."""
 
     CLUSTER = "Cluster"
+    READING = "Reading"
+    FETCHING = "Fetching and memory"
     DELIVERY = "Delivery"
     BATCHING = "Batching and memory"
     COMPRESSION = "Compression"

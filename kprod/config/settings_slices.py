@@ -95,3 +95,26 @@ class MetadataSettings(NamedTuple):
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     allow_auto_create_topics: bool
+
+
+class FetchSettings(NamedTuple):
+    """How records are fetched, and how much memory they may wait in."""
+
+    isolation_level: str
+    fetch_buffer_memory: int
+    fetch_min_bytes: int
+    fetch_max_wait_ms: int
+    fetch_max_bytes: int
+    max_partition_fetch_bytes: int
+    check_crcs: bool
+    client_rack: str
+    value_type: str
+    request_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    metadata_max_age_ms: int
+
+    @property
+    def reads_committed(self) -> bool:
+        """Whether records of open and aborted transactions are passed over."""
+        return self.isolation_level == "read_committed"

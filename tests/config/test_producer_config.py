@@ -283,3 +283,11 @@ def test_configuration_page_is_fresh() -> None:
     """The page in docs is what the table gives; `make docs` writes it."""
     page = Path(generate_configuration.PAGE).read_text(encoding="utf-8")
     assert page == generate_configuration.page()
+
+
+def test_the_consumer_s_pages_are_generated_too() -> None:
+    """As the producer's."""
+    page = Path(generate_configuration.CONSUMER_PAGE).read_text(encoding="utf-8")
+    assert page == generate_configuration.consumer_page()
+    module = Path(generate_settings.CONSUMER_MODULE).read_text(encoding="utf-8")
+    assert module == generate_settings.consumer_module()

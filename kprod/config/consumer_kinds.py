@@ -1,0 +1,91 @@
+"""What a setting of a consumer may be; as `kinds`, of which these are the more particular.
+
+Thread-safety: immutable.
+Source: KIP-1106 for `by_duration`; java.time.Duration.parse for the form of a duration.
+"""
+
+import re
+from typing import NamedTuple
+
+from kprod.config.quoting import shown
+
+_DURATION = re.compile(
+    r"P(?:(?P<days>\d{1,9})D)?"
+    r"(?:T(?:(?P<hours>\d{1,9})H)?(?:(?P<minutes>\d{1,9})M)?(?:(?P<seconds>\d{1,9}(?:\.\d{1,9})?)S)?)?",
+    re.IGNORECASE,
+)
+_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
+_BY_DURATION = "by_duration:"
+
+
+class ResetPolicy(NamedTuple):
+    """Where to begin in a partition that has no valid position.
+
+    Attributes:
+        name: "earliest", "latest", "none" or "by_duration".
+        duration_ms: How far back from now, at least 0; only of "by_duration".
+    """
+
+    name: str
+    duration_ms: int = 0
+
+    def __str__(self) -> str:
+        """Return the policy as a setting has it."""
+        if self.name == "by_duration":
+            return f"{_BY_DURATION}PT{self.duration_ms / 1_000:g}S"
+        return self.name
+
+
+class ResetPolicyKind:
+    """A reset policy by its name."""
+
+    __slots__ = ()
+
+    def convert(self, value: object) -> ResetPolicy:
+        """Return the policy."""
+        if isinstance(value, ResetPolicy):
+            return value
+        text = value.strip() if isinstance(value, str) else ""
+        if text.lower() in {"earliest", "latest", "none"}:
+            return ResetPolicy(text.lower())
+        if text.lower().startswith(_BY_DURATION):
+            return ResetPolicy("by_duration", _duration_ms(text[len(_BY_DURATION) :]))
+        raise ValueError(f"must be {self.describe()}, not {shown(value)}")
+
+    def describe(self) -> str:
+        """Return the policies."""
+        return "earliest, latest, none, by_duration:PnDTnHnMnS"
+
+
+def _duration_ms(text: str) -> int:
+    found = _DURATION.fullmatch(text)
+    parts = {} if found is None else {k: v for k, v in found.groupdict().items() if v is not None}
+    if not parts:
+        raise ValueError(
+            f"has no duration of ISO 8601 but {shown(text)}: write by_duration:PT1H30M for 90"
+            " minutes, or by_duration:P7D for a week"
+        )
+    return sum(round(float(number) * _MS[unit]) for unit, number in parts.items())
+
+
+class ConsumerInterceptorList:
+    """Objects with the two methods of a consumer's interceptor."""
+
+    __slots__ = ()
+
+    def convert(self, value: object) -> tuple[object, ...]:
+        """Return the objects; a text is never imported."""
+        if not isinstance(value, (list, tuple)):
+            raise ValueError(f"must be {self.describe()}, not {shown(value)}")
+        for entry in value:
+            for method in ("on_consume", "close"):
+                if isinstance(entry, type) or not callable(getattr(entry, method, None)):
+                    raise ValueError(
+                        f"must be {self.describe()}, and {shown(entry)} is not one: an object"
+                        f" with {method}()"
+                    )
+        return tuple(value)
+
+    def describe(self) -> str:
+        """Return what is accepted."""
+        return "a list of interceptors"

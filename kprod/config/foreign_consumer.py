@@ -1,0 +1,116 @@
+"""Names that other clients' consumers use: what kprod calls the same thing, or why it has none.
+
+What both kinds of client have is answered by `foreign`; here is what only a consumer is asked, and
+what only a producer has.
+
+Thread-safety: functions of their arguments.
+Source: librdkafka's CONFIGURATION.md (2.16), kafka-python 3.0, aiokafka 0.14, Kafka clients 4.3.1.
+"""
+
+from types import MappingProxyType
+
+from kprod.config.foreign import BELONGS_TO_CONSUMER, advice_for
+
+_REMOVE = "remove it"
+_NO_GROUPS = (
+    "this version of kprod reads by assignment, without groups: name the topics, or call assign"
+)
+_NO_COMMITS = (
+    "this version of kprod commits no offsets: keep consumer.position(…) with your results"
+)
+_PRODUCER = "it belongs to a producer"
+_RAISED = (
+    "errors are raised by poll and by the iterator, the rest is logged; see the logger 'kprod'"
+)
+
+_CALLED: MappingProxyType[str, str] = MappingProxyType(
+    {
+        "metadata_broker_list": "bootstrap_servers",
+        "fetch_wait_max_ms": "fetch_max_wait_ms",
+        "fetch_message_max_bytes": "max_partition_fetch_bytes",
+        "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
+        "socket_timeout_ms": "request_timeout_ms",
+        "socket_send_buffer_bytes": "send_buffer_bytes",
+        "socket_receive_buffer_bytes": "receive_buffer_bytes",
+        "max_in_flight": "max_in_flight_requests_per_connection",
+    }
+)
+
+_ANSWERS: MappingProxyType[str, str] = MappingProxyType(
+    {
+        "queued_max_messages_kbytes": "kprod's name is fetch_buffer_memory, in bytes (times 1,024)"
+        " and of all partitions together; librdkafka's is of each",
+        "queued_min_messages": "kprod reads ahead by memory, not by records; see"
+        " fetch_buffer_memory",
+        "fetch_queue_backoff_ms": f"a partition is fetched again as soon as there is memory;"
+        f" {_REMOVE}",
+        "fetch_error_backoff_ms": "kprod's names are retry_backoff_ms and retry_backoff_max_ms",
+        "enable_partition_eof": "lag(partition) is 0 at the end; end_offsets tells where it is",
+        "consume_callback_max_messages": "see max_poll_records",
+        "offset_store_method": _NO_COMMITS,
+        "rebalance_cb": _NO_GROUPS,
+        "offset_commit_cb": _NO_COMMITS,
+        "on_commit": _NO_COMMITS,
+        "default_offset_commit_callback": _NO_COMMITS,
+        "max_poll_interval_ms": _NO_GROUPS,
+        "exclude_internal_topic": "kprod's name is exclude_internal_topics",
+        "error_cb": _RAISED,
+        "stats_cb": "metrics are always counted and read by consumer.metrics(); remove it",
+        "legacy_iterator": f"there is one iterator; {_REMOVE}",
+        "receive_message_max_bytes": f"kprod bounds what it reads by itself; {_REMOVE}",
+    }
+)
+
+_PREFIXES: tuple[tuple[str, str], ...] = (
+    ("group_", _NO_GROUPS),
+    ("session_timeout", _NO_GROUPS),
+    ("heartbeat_", _NO_GROUPS),
+    ("rebalance_", _NO_GROUPS),
+    ("partition_assignment", _NO_GROUPS),
+    ("partition_assignor", _NO_GROUPS),
+    ("coordinator_", _NO_GROUPS),
+    ("auto_commit", _NO_COMMITS),
+    ("enable_auto_commit", _NO_COMMITS),
+    ("enable_auto_offset_store", _NO_COMMITS),
+    ("auto_offset_store", _NO_COMMITS),
+    ("offset_", _NO_COMMITS),
+    ("linger_", _PRODUCER),
+    ("batch_", _PRODUCER),
+    ("acks", _PRODUCER),
+    ("compression_", _PRODUCER),
+    ("delivery_", _PRODUCER),
+    ("enable_idempotence", _PRODUCER),
+    ("transaction", _PRODUCER),
+    ("max_block_ms", _PRODUCER),
+    ("buffer_memory", _PRODUCER),
+    ("partitioner", _PRODUCER),
+    ("key_serializer", _PRODUCER + "; see key_deserializer"),
+    ("value_serializer", _PRODUCER + "; see value_deserializer"),
+    ("interceptor", "kprod's name is interceptors: a list of objects"),
+)
+
+
+def consumer_advice_for(written: str) -> str | None:
+    """Return what to do about another client's setting of a consumer.
+
+    Args:
+        written: The name, dotted or with underscores; not one of kprod's.
+
+    Returns:
+        A half sentence, or None for a name that is nobody's.
+    """
+    name = written.lower().replace(".", "_")
+    if name in _CALLED:
+        return f"kprod's name is {_CALLED[name]}"
+    if name in _ANSWERS:
+        return _ANSWERS[name]
+    for prefix, advice in _PREFIXES:
+        if name.startswith(prefix):
+            return advice
+    answer = advice_for(written)
+    return None if answer == BELONGS_TO_CONSUMER else answer
+
+
+def renamed_of_consumer() -> dict[str, str]:
+    """Return kprod's name for each foreign one of a consumer that has an equal."""
+    return dict(_CALLED)
