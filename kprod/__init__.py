@@ -1,7 +1,7 @@
-"""kprod: a fast and honest Kafka producer for Python.
+"""kprod: a fast and honest Kafka client for Python.
 
-`AsyncProducer` is imported when it is first asked for, since asyncio takes longer to import than
-all that a `Producer` needs.
+`Consumer` and `AsyncProducer` are imported when they are first asked for: a `Producer` needs
+neither decoders nor asyncio.
 """
 
 from importlib import import_module
@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import kprod.errors as errors  # noqa: PLR0402 - nothing below imports `kprod` itself
 from kprod.errors import KprodError, Persistence
-from kprod.interfaces import Interceptor, OutgoingRecord, Partitioner, Serializer
-from kprod.model import Acks, Codec, RecordMetadata
+from kprod.interfaces import (
+    ConsumerInterceptor,
+    Deserializer,
+    Interceptor,
+    OutgoingRecord,
+    Partitioner,
+    Serializer,
+)
+from kprod.model import Acks, Codec, OffsetAndTimestamp, RecordMetadata, TopicPartition
 from kprod.producer.future import RecordFuture, as_completed, failures_of, wait
 from kprod.producer.health import ProducerHealth
 from kprod.producer.producer import Producer
@@ -20,14 +27,23 @@ from kprod.version import __version__ as __version__  # re-exported
 
 if TYPE_CHECKING:
     from kprod.aio import AsyncProducer
+    from kprod.config.consumer_settings import ConsumerSettings
     from kprod.config.producer_settings import ProducerSettings
+    from kprod.consumer.consumer import Consumer
+    from kprod.record.blocks import ConsumerRecord
 
 __all__ = [
     "Acks",
     "AsyncProducer",
     "Codec",
+    "Consumer",
+    "ConsumerInterceptor",
+    "ConsumerRecord",
+    "ConsumerSettings",
+    "Deserializer",
     "Interceptor",
     "KprodError",
+    "OffsetAndTimestamp",
     "OutgoingRecord",
     "Partitioner",
     "Persistence",
@@ -38,6 +54,7 @@ __all__ = [
     "RecordMetadata",
     "SendReceipt",
     "Serializer",
+    "TopicPartition",
     "as_completed",
     "close_on_sigterm",
     "errors",
@@ -50,6 +67,12 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562
     match name:
         case "AsyncProducer":
             module = "kprod.aio"
+        case "Consumer":
+            module = "kprod.consumer.consumer"
+        case "ConsumerRecord":
+            module = "kprod.record.blocks"
+        case "ConsumerSettings":
+            module = "kprod.config.consumer_settings"
         case "ProducerSettings":
             module = "kprod.config.producer_settings"
         case _:

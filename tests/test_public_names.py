@@ -11,6 +11,8 @@ PUBLIC = {
     *("Acks", "AsyncProducer", "Codec", "Interceptor", "KprodError", "OutgoingRecord"),
     *("Partitioner", "Persistence", "Producer", "ProducerHealth", "ProducerSettings"),
     "RecordFuture",
+    *("Consumer", "ConsumerInterceptor", "ConsumerRecord", "ConsumerSettings", "Deserializer"),
+    *("OffsetAndTimestamp", "TopicPartition"),
     *("RecordMetadata", "SendReceipt", "Serializer"),
     *("as_completed", "close_on_sigterm", "errors", "failures_of", "wait"),
 }
@@ -44,6 +46,12 @@ def test_every_public_name_is_documented() -> None:
 
 PRODUCER = {"client_id", "close", "flush", "health", "metrics", "purge", "send", "send_arrow"}
 PRODUCER |= {"send_many"}
+CONSUMER = {
+    *("assign", "assignment", "beginning_offsets", "client_id", "close", "end_offsets", "lag"),
+    *("metrics", "offsets_for_times", "partitions_for", "pause", "paused", "poll", "position"),
+    *("resume", "seek", "seek_to_beginning", "seek_to_end", "skip", "subscribe", "subscription"),
+    *("unsubscribe", "wakeup"),
+}
 FUTURE = {
     *("add_done_callback", "cancel", "cancelled", "done", "exception", "remove_done_callback"),
     *("result", "to_concurrent"),
@@ -51,6 +59,7 @@ FUTURE = {
 MEMBERS: dict[type, set[str]] = {
     kprod.Producer: PRODUCER | {"_kprod"},
     kprod.AsyncProducer: PRODUCER | {"_kprod", "send_and_wait", "start"},
+    kprod.Consumer: CONSUMER | {"_kprod"},
     kprod.RecordFuture: FUTURE,
     kprod.SendReceipt: (FUTURE - {"to_concurrent"})
     | {"_kprod", "delivered", "failed_count", "failures", "record_count", "topic"},

@@ -1,0 +1,1 @@
+"""Reads records: by assignment of partitions, or of whole topics."""

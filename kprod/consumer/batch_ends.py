@@ -1,0 +1,63 @@
+"""Where the records of a response end, without decoding them: a walk over the batches' headers.
+
+Thread-safety: functions of their arguments.
+Source: RecordBatch and LegacyRecord (clients 4.3.1) for the positions of the fields.
+"""
+
+import struct
+from typing import NamedTuple
+
+from kprod._core.layout import BatchLayout, Magic
+
+_OFFSET_AND_LENGTH = struct.Struct(">qi")
+_EPOCH = struct.Struct(">i")
+_DELTA = struct.Struct(">i")
+_EPOCH_AT = 12
+_DELTA_AT = 23
+_V2_BYTES_MIN = 61
+
+
+class BatchEnd(NamedTuple):
+    """The end of the last whole batch.
+
+    Attributes:
+        next_offset: Behind its last offset.
+        leader_epoch: Of its leader; −1 for a format that has none.
+    """
+
+    next_offset: int
+    leader_epoch: int
+
+
+def last_batch(records: memoryview) -> BatchEnd | None:
+    """Find the end of the last whole batch or message.
+
+    What makes no sense ends the walk: whoever decodes the records knows what to say of it.
+
+    Args:
+        records: Batches after one another, the last perhaps cut off.
+
+    Returns:
+        None if there is no whole one.
+    """
+    position, last = 0, -1
+    size = len(records)
+    overhead_bytes = BatchLayout.LOG_OVERHEAD_BYTES
+    unpack = _OFFSET_AND_LENGTH.unpack_from
+    while size - position >= overhead_bytes:
+        _, length = unpack(records, position)
+        following = position + overhead_bytes + length
+        if length < 0 or following > size:
+            break
+        last, position = position, following
+    return None if last < 0 else _end_of(records, last, position - last)
+
+
+def _end_of(records: memoryview, position: int, size: int) -> BatchEnd:
+    offset, _ = _OFFSET_AND_LENGTH.unpack_from(records, position)
+    magic_position = position + BatchLayout.MAGIC_OFFSET
+    if size < _V2_BYTES_MIN or records[magic_position] != Magic.MAGIC_V2:
+        return BatchEnd(offset + 1, -1)
+    (epoch,) = _EPOCH.unpack_from(records, position + _EPOCH_AT)
+    (delta,) = _DELTA.unpack_from(records, position + _DELTA_AT)
+    return BatchEnd(offset + delta + 1, epoch)

@@ -1,0 +1,125 @@
+"""Questions of an application about the cluster: offsets of times, ends of logs, partitions.
+
+Thread-safety: any thread.
+Source: Kafka KafkaConsumer.offsetsForTimes, partitionsFor (clients 4.3.1).
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from kprod._core.outcome.batch_result import BatchResult
+from kprod.consumer.assignment import check_topic
+from kprod.consumer.offset_lookup import FoundOffset, OffsetQuestion
+from kprod.consumer.partition_texts import named
+from kprod.consumer.parts import ConsumerParts
+from kprod.errors import KprodError, MetadataTimeout, UnknownTopic, own_copy
+from kprod.model import TopicPartition
+
+_SLICE_MS = 200  # between two looks whether the thread is still there
+_SLICE_S = _SLICE_MS / 1_000
+
+
+class ClusterQuestions:
+    """The questions of one consumer's application."""
+
+    def __init__(self, parts: ConsumerParts) -> None:
+        """Start without questions.
+
+        Args:
+            parts: Of the consumer.
+        """
+        self._parts = parts
+
+    def look_up(
+        self, wanted: Mapping[TopicPartition, int], timeout: float | None
+    ) -> dict[TopicPartition, FoundOffset]:
+        """Ask the leaders for offsets.
+
+        Args:
+            wanted: Times, or ends of logs, by partition.
+            timeout: Seconds; None for `default_api_timeout_ms`.
+
+        Returns:
+            The answers.
+
+        Raises:
+            KprodError: A broker refuses for a reason that waiting cannot change.
+            KprodTimeout: Not all were answered in time.
+            ClosedError: The consumer is closed, or was closed meanwhile.
+        """
+        self._parts.check_open()
+        found: dict[TopicPartition, FoundOffset] = {}
+        errors: list[KprodError] = []
+        done = BatchResult("", 0)  # a latch whose waits a signal handler may leave
+
+        def take(key: TopicPartition, answer: FoundOffset) -> None:
+            found[key] = answer
+            if len(found) == len(wanted):
+                done.complete()
+
+        def fail(error: KprodError) -> None:
+            errors.append(own_copy(error))
+            done.complete()
+
+        questions = [
+            OffsetQuestion(key, timestamp, partial(take, key), fail)
+            for key, timestamp in wanted.items()
+        ]
+        if not questions:
+            return found
+        self._parts.mailbox.post(partial(_each, self._parts.lookup.ask, questions))
+        try:
+            self._await(done, self._parts.until_ms(self._parts.api_limit(timeout)))
+        finally:
+            self._parts.mailbox.post(partial(_each, self._parts.lookup.withdraw, questions))
+        for error in errors:
+            raise error
+        if len(found) < len(wanted):
+            self._parts.check_open()
+            missing = [key for key in wanted if key not in found]
+            raise self._parts.timed_out(f"offsets of {named(missing)}", timeout)
+        return found
+
+    def partitions_for(self, topic: str, timeout: float | None) -> list[TopicPartition]:
+        """See `Consumer.partitions_for`."""
+        check_topic(topic)
+        self._parts.check_open()
+        until_ms = self._parts.until_ms(self._parts.api_limit(timeout))
+        number = self._parts.metadata.request_refresh(topic)
+        self._parts.client.wakeup()
+        while not self._parts.metadata.has_refreshed(topic, number):
+            self._parts.check_open()
+            left_ms = 1 if until_ms is None else until_ms - self._parts.clock.now_ms()
+            if left_ms <= 0:
+                raise self._parts.timed_out(f"partitions of topic {topic!r}", timeout)
+            if not self._parts.thread.is_started:
+                self._parts.loop.run_once(self._parts.clock.now_ms())
+                continue
+            with contextlib.suppress(MetadataTimeout):
+                self._parts.metadata.wait_for_update(
+                    self._parts.metadata.version, min(left_ms, _SLICE_MS)
+                )
+        count = self._parts.metadata.snapshot.partition_count(topic)
+        if count is None:
+            raise self._parts.metadata.error_of(topic) or UnknownTopic(
+                f"the cluster has no topic {topic!r}"
+            )
+        return [TopicPartition(topic, number) for number in range(count)]
+
+    def _await(self, done: BatchResult, until_ms: int | None) -> None:
+        while not done.finished and self._parts.closed_error is None:
+            left_s = _SLICE_S
+            if until_ms is not None:
+                left_s = min(left_s, (until_ms - self._parts.clock.now_ms()) / 1_000)
+                if left_s <= 0:
+                    return
+            if self._parts.thread.is_started:
+                done.wait_finished(left_s)
+            else:
+                self._parts.loop.run_once(self._parts.clock.now_ms())
+
+
+def _each(call: Callable[[OffsetQuestion], object], questions: Iterable[OffsetQuestion]) -> None:
+    for question in questions:
+        call(question)

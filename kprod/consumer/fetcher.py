@@ -1,0 +1,400 @@
+"""Fetches records ahead of the application, as far as memory allows.
+
+One fetch is out for each broker, always in a session (`fetch_session`). A partition takes part
+while it is in state FETCHING, not paused, and has fewer than `AHEAD_MAX` blocks that wait; it is
+looked at again only when something about it changes (`consider`), so that idle partitions cost
+nothing.
+
+Memory. A request may ask for what is free, less what other requests ask for. A broker may answer
+with one batch that is larger; so nothing is asked for while there is less than `_LEAST_BYTES`, but
+a request that finds nothing else buffered always goes out, since otherwise a batch larger than the
+whole memory would never be read.
+
+Where the next fetch begins is read from the headers of the batches, without decoding them: a
+batch's last offset counts, not its last record's, so compacted gaps are passed over.
+
+Thread-safety: the I/O thread.
+Source: Kafka Fetcher and AbstractFetch (clients 4.3.1); KIP-74, KIP-227, KIP-392, KIP-951.
+"""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from kprod.cluster.backoff import ExponentialBackoff
+from kprod.cluster.metadata import Metadata
+from kprod.config import FetchSettings
+from kprod.consumer.batch_ends import last_batch
+from kprod.consumer.fetch_buffer import AHEAD_MAX, FetchBuffer, FetchedBlock, ResponseMemory
+from kprod.consumer.fetch_listener import FetchCounts, FetchListener
+from kprod.consumer.fetch_request import fetch_bounds, fetch_fields, leader_hints, sound_nodes
+from kprod.consumer.fetch_session import (
+    IDS_VERSIONS,
+    LOST_CODES,
+    NAMES_VERSIONS,
+    FetchSession,
+    FetchTerms,
+    Wanted,
+)
+from kprod.consumer.offset_lookup import OFFSET_MAX
+from kprod.consumer.partition_texts import no_whole_batch
+from kprod.consumer.position import AssignedPartition, State
+from kprod.consumer.read_replica import ReadReplicas
+from kprod.errors import Disconnected, KprodError, RequestTimeout
+from kprod.model import Node, TopicPartition
+from kprod.network.client import NetworkClient
+from kprod.network.client_request import ClientRequest, Outcome
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import ErrorCode, error_for
+
+_LEAST_BYTES = 1_024  # a request for less would be answered with whole batches all the same
+_CUT_OFF_MAX = 3  # responses in a row with a part of a batch and nothing else
+_LONG_MS = 60_000
+_IDS_FIRST_VERSION = 13
+_ASK_LEADER = frozenset({ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.OFFSET_OUT_OF_RANGE})
+
+
+class Fetcher:
+    """Fetches for one consumer.
+
+    Attributes:
+        counts: What was fetched.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a fetch needs
+        self,
+        settings: FetchSettings,
+        client: NetworkClient,
+        metadata: Metadata,
+        *,
+        buffer: FetchBuffer,
+        replicas: ReadReplicas,
+        backoff: ExponentialBackoff,
+        rng: random.Random,
+        listener: FetchListener,
+    ) -> None:
+        """Start with nothing to fetch.
+
+        Args:
+            settings: Sizes and times.
+            client: Carries the requests.
+            metadata: Knows leaders, epochs and ids of topics.
+            buffer: Takes the records.
+            replicas: Says which node to fetch from.
+            backoff: Between attempts.
+            rng: For jitter.
+            listener: Told what is found.
+        """
+        self._settings = settings
+        self._client = client
+        self._metadata = metadata
+        self._buffer = buffer
+        self._replicas = replicas
+        self._backoff = backoff
+        self._rng = rng
+        self._listener = listener
+        self._sessions: dict[int, FetchSession] = {}
+        self._node_of: dict[TopicPartition, int] = {}  # in whose session a partition is
+        self._asked_bytes: dict[int, int] = {}  # by node with a fetch out
+        self._put_off: dict[AssignedPartition, None] = {}
+        # Two responses of one partition fit the memory.
+        share_bytes = settings.fetch_buffer_memory // AHEAD_MAX
+        self._share_bytes = min(settings.max_partition_fetch_bytes, share_bytes)
+        self.counts = FetchCounts()
+
+    def consider(self, partition: AssignedPartition, now_ms: int) -> None:
+        """Fetch a partition, or no longer, or from elsewhere, as it is now.
+
+        Args:
+            partition: Of which something changed.
+            now_ms: Monotonic.
+        """
+        key = partition.key
+        may_fetch = (
+            partition.state is State.FETCHING
+            and partition.number == partition.start.number
+            and not partition.paused
+            and partition.ahead_count < AHEAD_MAX
+        )
+        if may_fetch and partition.retry_at_ms > now_ms:
+            self._put_off[partition] = None
+            may_fetch = False
+        node = self._replicas.node_of(key, now_ms) if may_fetch else None
+        if may_fetch and node is None:
+            self._metadata.request_update_for_topic(key.topic)  # a new snapshot brings it back
+        node_id = -1 if node is None else node.node_id
+        before = self._node_of.get(key)
+        if before is not None and before != node_id:
+            self._sessions[before].drop(key)
+            del self._node_of[key]
+        if node is None:
+            return
+        snapshot = self._metadata.snapshot
+        terms = FetchTerms(
+            snapshot.topic_id_of(key.topic),
+            snapshot.leader_epoch_of(*key),
+            partition.fetch_offset,
+            partition.fetch_epoch,
+            self._share_bytes,
+        )
+        self._sessions.setdefault(node_id, FetchSession()).want(
+            Wanted(partition, partition.number, terms)
+        )
+        self._node_of[key] = node_id
+
+    def drop(self, partition: AssignedPartition) -> None:
+        """Fetch a partition no more, since it is not read any more.
+
+        Args:
+            partition: Any.
+        """
+        self._put_off.pop(partition, None)
+        node_id = self._node_of.get(partition.key)
+        if node_id is None:
+            return
+        session = self._sessions[node_id]
+        wanted = session.wanted.get(partition.key)
+        if wanted is not None and wanted.partition is partition:
+            session.drop(partition.key)
+            del self._node_of[partition.key]
+
+    def send(self, now_ms: int) -> int:
+        """Send a fetch to each broker that has none out and something to give.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            Milliseconds until the next attempt; events on connections come before that.
+        """
+        wait_ms = self._take_put_off(now_ms)
+        ready: list[tuple[Node, FetchSession]] = []
+        for node_id, session in list(self._sessions.items()):
+            if node_id in self._asked_bytes or not session.wanted:
+                continue
+            node = self._metadata.snapshot.nodes.get(node_id)
+            if node is None:
+                self._metadata.request_update()
+            elif self._client.ready(node, now_ms):
+                ready.append((node, session))
+            else:
+                delay_ms = self._client.connections.poll_delay_ms(node, now_ms)
+                wait_ms = min(wait_ms, max(delay_ms, 1))
+        for index, (node, session) in enumerate(ready):
+            self._send(node, session, len(ready) - index, now_ms)
+        return wait_ms
+
+    def close_sessions(self, now_ms: int) -> None:
+        """Tell brokers that have no fetch out that their sessions end."""
+        for node_id, session in self._sessions.items():
+            fields = session.closing_request()
+            if fields is not None and node_id not in self._asked_bytes:
+                self._client.send(
+                    ClientRequest(
+                        node_id=node_id,
+                        api_key=ApiKey.FETCH,
+                        versions=NAMES_VERSIONS,
+                        body={**fetch_fields(self._settings, 0), "max_wait_ms": 0, **fields},
+                        on_complete=_ignore,
+                    ),
+                    now_ms,
+                )
+
+    def _take_put_off(self, now_ms: int) -> int:
+        wait_ms = _LONG_MS
+        for partition in list(self._put_off):
+            if partition.retry_at_ms <= now_ms:
+                del self._put_off[partition]
+                self.consider(partition, now_ms)
+            else:
+                wait_ms = min(wait_ms, partition.retry_at_ms - now_ms)
+        return wait_ms
+
+    def _send(self, node: Node, session: FetchSession, shares: int, now_ms: int) -> None:
+        settings, buffer = self._settings, self._buffer
+        asked_bytes = sum(self._asked_bytes.values())
+        free_bytes = buffer.free_bytes - asked_bytes
+        if free_bytes < _LEAST_BYTES:
+            if buffer.held_bytes or asked_bytes:
+                return  # `take_freed` or a response brings the next turn
+            free_bytes = buffer.capacity_bytes
+        bytes_max = min(settings.fetch_max_bytes, max(_LEAST_BYTES, free_bytes // shares))
+        self._asked_bytes[node.node_id] = bytes_max
+        by_ids = session.goes_by_ids
+        asked = dict(session.wanted)
+        self._client.send(
+            ClientRequest(
+                node_id=node.node_id,
+                api_key=ApiKey.FETCH,
+                versions=IDS_VERSIONS if by_ids else NAMES_VERSIONS,
+                body={**fetch_fields(settings, bytes_max), **session.next_request()},
+                on_complete=lambda outcome: self._complete(outcome, session, asked),
+                timeout_ms=settings.request_timeout_ms + settings.fetch_max_wait_ms,
+                bounds=fetch_bounds(settings, len(asked)),
+            ),
+            now_ms,
+        )
+
+    def _complete(
+        self, outcome: Outcome, session: FetchSession, asked: Mapping[TopicPartition, Wanted]
+    ) -> None:
+        self._asked_bytes.pop(outcome.node_id, None)
+        if outcome.body is None:
+            assert outcome.error is not None  # noqa: S101 - an outcome has one or the other
+            self._fail_all(outcome, session, asked, outcome.error)
+            return
+        code = outcome.body["error_code"]
+        if code in LOST_CODES:
+            session.forget()
+            return
+        if code:
+            error = error_for(code, f"a fetch from node {outcome.node_id}")
+            self._fail_all(outcome, session, asked, error)
+            return
+        session.note_response(outcome.body["session_id"])
+        self.counts.fetch_count += 1
+        self.counts.latency_ms_total += outcome.latency_ms
+        self.counts.latency_ms_max = max(self.counts.latency_ms_max, outcome.latency_ms)
+        hints = list(leader_hints(outcome.body))
+        if hints:
+            self._metadata.apply_leader_hints(hints, sound_nodes(outcome.body))
+        self._take(outcome, asked)
+
+    def _fail_all(
+        self,
+        outcome: Outcome,
+        session: FetchSession,
+        asked: Mapping[TopicPartition, Wanted],
+        error: KprodError,
+    ) -> None:
+        session.note_failure()
+        self._metadata.request_update()
+        for wanted in asked.values():
+            self._replicas.forget(wanted.partition.key)
+            self._fail(wanted.partition, error, outcome.now_ms)
+
+    def _take(self, outcome: Outcome, asked: Mapping[TopicPartition, Wanted]) -> None:
+        """Look at each partition of a response, and give its records to the buffer."""
+        assert outcome.body is not None  # noqa: S101 - the caller has looked
+        names = {it.terms.topic_id: key.topic for key, it in asked.items()}
+        memory = ResponseMemory(0)
+        blocks: list[FetchedBlock] = []
+        for topic in outcome.body["responses"]:
+            name = topic["topic"]
+            if outcome.version >= _IDS_FIRST_VERSION:
+                name = names.get(topic["topic_id"], "")
+            for answer in topic["partitions"]:
+                wanted = asked.get(TopicPartition(name, answer["partition_index"]))
+                if wanted is None:
+                    continue  # nobody asked for it
+                partition = wanted.partition
+                memory.size_bytes += len(answer["records"] or b"")
+                if (
+                    partition.number != wanted.number
+                    or partition.fetch_offset != wanted.terms.offset
+                    or partition.state is not State.FETCHING
+                ):
+                    continue  # sought elsewhere, or answered twice
+                block = self._look_at(wanted, answer, outcome, memory)
+                if block is not None:
+                    blocks.append(block)
+        if blocks:
+            self.counts.bytes_total += memory.in_use_bytes
+            self._buffer.add(blocks, memory)
+            for block in blocks:
+                self.consider(block.partition, outcome.now_ms)
+
+    def _look_at(
+        self, wanted: Wanted, answer: Mapping[str, Any], outcome: Outcome, memory: ResponseMemory
+    ) -> FetchedBlock | None:
+        partition, now_ms = wanted.partition, outcome.now_ms
+        if answer["error_code"]:
+            self._take_code(partition, answer["error_code"], outcome)
+            return None
+        partition.failures = 0
+        self._listener.works(partition)
+        partition.high_watermark = answer["high_watermark"]
+        partition.last_stable_offset = answer["last_stable_offset"]
+        partition.log_start_offset = answer["log_start_offset"]
+        diverging = answer.get("diverging_epoch") or {"end_offset": -1}
+        if diverging["end_offset"] >= 0:
+            self._listener.truncated(partition, diverging["end_offset"], diverging["epoch"])
+            return None
+        replica_id = answer.get("preferred_read_replica", -1)
+        if replica_id >= 0 and not answer["records"]:
+            self._replicas.prefer(partition.key, replica_id, now_ms)
+            self.consider(partition, now_ms)
+            return None
+        if not answer["records"]:
+            return None
+        return self._block(wanted, answer, now_ms, memory)
+
+    def _block(
+        self, wanted: Wanted, answer: Mapping[str, Any], now_ms: int, memory: ResponseMemory
+    ) -> FetchedBlock | None:
+        partition, records = wanted.partition, memoryview(answer["records"])
+        end = last_batch(records)
+        if end is None or end.next_offset <= partition.fetch_offset:
+            self._take_cut_off(partition, now_ms)
+            return None
+        partition.cut_off_count = 0
+        aborted = tuple(
+            (it["producer_id"], it["first_offset"])
+            for it in answer.get("aborted_transactions") or ()
+        )
+        block = FetchedBlock(
+            partition=partition,
+            number=wanted.number,
+            offset=partition.fetch_offset,
+            records=records,
+            aborted=aborted,
+            memory=memory,
+        )
+        if end.next_offset > OFFSET_MAX:
+            partition.move_to(State.HALTED)  # decoding it raises; no log continues there
+        else:
+            partition.fetch_from(end.next_offset, max(end.leader_epoch, -1))
+        return block
+
+    def _take_cut_off(self, partition: AssignedPartition, now_ms: int) -> None:
+        """Note that no whole batch came of what was asked; the broker owes it, and may send it."""
+        partition.cut_off_count += 1
+        if partition.cut_off_count >= _CUT_OFF_MAX:
+            error = no_whole_batch(partition.key, partition.fetch_offset, partition.cut_off_count)
+            self._listener.failed(partition, error)
+        self._try_later(partition, now_ms)
+
+    def _take_code(self, partition: AssignedPartition, code: int, outcome: Outcome) -> None:
+        key, now_ms = partition.key, outcome.now_ms
+        if code in _ASK_LEADER and self._replicas.forget(key):
+            self.consider(partition, now_ms)  # a follower may lag behind; the leader knows
+            return
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._listener.out_of_range(partition)
+            return
+        self._replicas.forget(key)
+        error = error_for(
+            code, f"topic {key.topic!r}, partition {key.partition}, offset {partition.fetch_offset}"
+        )
+        if error.refresh_metadata:
+            self._metadata.request_update()
+        self._fail(partition, error, now_ms)
+
+    def _fail(self, partition: AssignedPartition, error: KprodError, now_ms: int) -> None:
+        is_passing = isinstance(error, Disconnected | RequestTimeout) or error.retriable
+        if not is_passing:
+            self._listener.failed(partition, error)
+        self._try_later(partition, now_ms)
+
+    def _try_later(self, partition: AssignedPartition, now_ms: int) -> None:
+        wait_ms = self._backoff.wait_ms(partition.failures, self._rng)
+        partition.retry_at_ms = now_ms + max(1, wait_ms)
+        partition.failures += 1
+        node_id = self._node_of.pop(partition.key, None)
+        if node_id is not None:
+            self._sessions[node_id].drop(partition.key)
+        self._put_off[partition] = None
+
+
+def _ignore(_: object) -> None:
+    """Nobody waits for the end of a session."""

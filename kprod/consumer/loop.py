@@ -1,0 +1,180 @@
+"""The I/O thread's turn: commands, what is due, what can be sent, then the sockets.
+
+It owns everything of the network: connections, metadata, offsets that are asked for, fetches. It
+runs no code of the application, decodes no record, and never waits for the application's thread.
+
+Thread-safety: the I/O thread.
+Source: Kafka ConsumerNetworkThread.runOnce (clients 4.3.1).
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kprod.cluster.metadata import Metadata
+from kprod.consumer.assignment import Assignment
+from kprod.consumer.fetch_buffer import FetchBuffer
+from kprod.consumer.fetcher import Fetcher
+from kprod.consumer.mailbox import Mailbox
+from kprod.consumer.offset_lookup import OffsetLookup
+from kprod.consumer.offset_reset import OffsetReset
+from kprod.consumer.position import NO_EPOCH, AssignedPartition, State
+from kprod.consumer.topic_watch import TopicWatch
+from kprod.consumer.truncation import Truncation
+from kprod.network.client import NetworkClient
+
+if TYPE_CHECKING:
+    from kprod.cluster.snapshot import ClusterSnapshot
+
+POLL_MAX_MS = 60_000  # nothing depends on it; a bound on what a lost wake-up could cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LoopParts:
+    """What a turn drives."""
+
+    client: NetworkClient
+    metadata: Metadata
+    mailbox: Mailbox
+    assignment: Assignment
+    buffer: FetchBuffer
+    lookup: OffsetLookup
+    reset: OffsetReset
+    truncation: Truncation
+    fetcher: Fetcher
+    topics: TopicWatch
+
+
+class ConsumerLoop:
+    """Takes the turns of one consumer."""
+
+    def __init__(self, parts: LoopParts) -> None:
+        """Start with nothing assigned.
+
+        Args:
+            parts: Of the consumer.
+        """
+        self._parts = parts
+        self._assignment_version = 0
+        self._metadata_version = 0
+        self._snapshot: ClusterSnapshot = parts.metadata.snapshot
+        self._read: dict[AssignedPartition, None] = {}
+        self._topics: list[str] = []
+
+    def run_once(self, now_ms: int) -> None:
+        """Take one turn.
+
+        Args:
+            now_ms: Monotonic, not below an earlier turn's.
+        """
+        parts = self._parts
+        parts.mailbox.run_commands()
+        parts.buffer.take_freed()
+        if parts.assignment.version != self._assignment_version:
+            self._take_assignment(now_ms)
+        if parts.metadata.snapshot is not self._snapshot:
+            self._take_snapshot(now_ms)
+        if parts.metadata.version != self._metadata_version:
+            self._metadata_version = parts.metadata.version
+            parts.topics.look(now_ms)
+        parts.topics.look_for_refusal()
+        for topic in (*self._topics, *parts.lookup.topics()):
+            parts.metadata.add_topic(topic, now_ms)  # else disuse would make it forgotten
+        wait_ms = min(
+            POLL_MAX_MS,
+            parts.lookup.send(now_ms),
+            parts.truncation.send(now_ms),
+            parts.fetcher.send(now_ms),
+        )
+        parts.client.poll(0 if parts.mailbox.has_commands else wait_ms, now_ms)
+
+    def take_start(self, partition: AssignedPartition, now_ms: int) -> None:
+        """Work for the newest start of a partition.
+
+        Args:
+            partition: Assigned, or it was.
+            now_ms: Monotonic.
+        """
+        start = partition.start
+        if partition.number == start.number or partition not in self._read:
+            return
+        parts = self._parts
+        partition.number = start.number
+        partition.retry_at_ms = partition.failures = partition.cut_off_count = 0
+        parts.reset.cancel(partition)
+        parts.truncation.cancel(partition)
+        parts.topics.forget_problem(partition.key)
+        if start.offset is not None:
+            partition.fetch_from(start.offset, start.epoch)
+            if start.epoch != NO_EPOCH:
+                partition.move_to(State.VALIDATING)
+                parts.truncation.begin(partition)
+            else:
+                partition.move_to(State.FETCHING)
+        elif partition.has_no_offset:
+            partition.move_to(State.INITIAL)
+        else:
+            partition.move_to(State.RESETTING)
+            parts.reset.begin(partition, start)
+        self.take_place(partition, now_ms)
+
+    def take_place(self, partition: AssignedPartition, now_ms: int) -> None:
+        """Fetch a partition from where it is now, or no longer.
+
+        Args:
+            partition: Of which something changed.
+            now_ms: Monotonic.
+        """
+        if partition not in self._read:
+            return
+        if partition.state is State.FETCHING:
+            partition.leader_epoch = self._parts.metadata.snapshot.leader_epoch_of(*partition.key)
+        self._parts.fetcher.consider(partition, now_ms)
+
+    def consider(self, partition: AssignedPartition, now_ms: int) -> None:
+        """Look again whether a partition is to be fetched: a block is gone, or it was paused.
+
+        Args:
+            partition: Assigned, or it was.
+            now_ms: Monotonic.
+        """
+        if partition in self._read:
+            self._parts.fetcher.consider(partition, now_ms)
+
+    def close(self) -> None:
+        """Give up the connections."""
+        self._parts.client.close()
+
+    def _take_assignment(self, now_ms: int) -> None:
+        parts = self._parts
+        self._assignment_version = parts.assignment.version
+        read = dict.fromkeys(parts.assignment.partitions.values())
+        for partition in self._read:
+            if partition not in read:
+                parts.reset.cancel(partition)
+                parts.truncation.cancel(partition)
+                parts.fetcher.drop(partition)
+                parts.topics.forget_problem(partition.key)
+        self._read = read
+        self._topics = parts.assignment.names
+        for partition in read:
+            self.take_start(partition, now_ms)
+        parts.topics.look(now_ms)
+
+    def _take_snapshot(self, now_ms: int) -> None:
+        snapshot = self._parts.metadata.snapshot
+        changed = set(snapshot.topics_changed_since(self._snapshot))
+        self._snapshot = snapshot
+        for partition in self._read:
+            if partition.key.topic in changed:
+                self._take_leader(partition, snapshot.leader_epoch_of(*partition.key))
+                self._parts.fetcher.consider(partition, now_ms)
+
+    def _take_leader(self, partition: AssignedPartition, epoch: int) -> None:
+        """Validate a position after a change of the leader, if it is known what was read."""
+        if partition.state is not State.FETCHING or epoch == partition.leader_epoch:
+            return
+        is_known = NO_EPOCH not in {epoch, partition.leader_epoch, partition.fetch_epoch}
+        partition.leader_epoch = epoch if epoch != NO_EPOCH else partition.leader_epoch
+        if is_known:
+            partition.move_to(State.VALIDATING)
+            self._parts.truncation.begin(partition)

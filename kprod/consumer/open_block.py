@@ -1,0 +1,208 @@
+"""A fetched block that records are taken from, with what was taken and is not handed out.
+
+Thread-safety: the thread that polls.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kprod.consumer.deserializers import RecordDeserializers
+from kprod.consumer.fetch_buffer import FetchedBlock
+from kprod.consumer.position import AssignedPartition, Place
+from kprod.errors import DeserializationFailed
+from kprod.record.blocks import RecordBlock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DecodingTerms:
+    """How records are decoded.
+
+    Attributes:
+        reads_committed: Whether records of aborted transactions are passed over.
+        check_crcs: Whether checksums are compared.
+        as_views: Whether keys and values are memoryviews.
+        deserializers: The application's.
+    """
+
+    reads_committed: bool
+    check_crcs: bool
+    as_views: bool
+    deserializers: RecordDeserializers
+
+
+class OpenBlock:
+    """A cursor over one block.
+
+    Attributes:
+        fetched: The block.
+        next_offset: Everything below it was handed out or passed over.
+        epoch: Leader epoch of the last record that was handed out; −1 if unknown.
+        is_done: Whether it was found exhausted, and is freed with the next hand-out.
+    """
+
+    __slots__ = (
+        "_block",
+        "_ready",
+        "_start_offset",
+        "_terms",
+        "_waiting",
+        "epoch",
+        "fetched",
+        "is_done",
+        "next_offset",
+    )
+
+    def __init__(self, fetched: FetchedBlock, terms: DecodingTerms) -> None:
+        """Start at the offset that it was fetched from.
+
+        Args:
+            fetched: Not handed out.
+            terms: How to decode.
+        """
+        self.fetched = fetched
+        self.next_offset = self._start_offset = fetched.offset
+        self.epoch = -1
+        self.is_done = False
+        self._terms = terms
+        self._block: RecordBlock | None = None
+        self._waiting: list[Any] = []  # decoded, and not deserialized
+        self._ready: list[Any] = []  # given back
+
+    @property
+    def partition(self) -> AssignedPartition:
+        """Whose records they are."""
+        return self.fetched.partition
+
+    @property
+    def decoder(self) -> RecordBlock:
+        """The block under the decoded records; made when it is needed."""
+        block = self._block
+        if block is None:
+            fetched, terms = self.fetched, self._terms
+            block = self._block = RecordBlock(
+                fetched.records,
+                fetched.partition.stamp,
+                self._start_offset,
+                aborted=fetched.aborted,
+                read_committed=terms.reads_committed,
+                check_crcs=terms.check_crcs,
+                as_views=terms.as_views,
+            )
+        return block
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether there is nothing left to hand out."""
+        return not self._ready and not self._waiting and self.decoder.exhausted
+
+    @property
+    def is_between(self) -> bool:
+        """Whether no decoded record waits, so that the decoder may be used directly."""
+        return not self._ready and not self._waiting
+
+    @property
+    def place(self) -> Place:
+        """How far it was handed out."""
+        return Place(self.fetched.number, self.next_offset, self.epoch)
+
+    def take(self, count: int) -> list[Any]:
+        """Take the next records.
+
+        Args:
+            count: At most so many, at least 1.
+
+        Returns:
+            Perhaps none, if the rest was passed over.
+
+        Raises:
+            CorruptRecord: The next batch is malformed.
+            DeserializationFailed: The next record cannot be deserialized.
+        """
+        if self._ready:
+            taken, self._ready = self._ready[:count], self._ready[count:]
+            self._note(taken)
+            return taken
+        block = self.decoder
+        if not self._terms.deserializers.is_needed:
+            taken = block.take(count)
+            self._note(taken)
+            self.next_offset = block.next_offset
+            return taken
+        if not self._waiting:
+            self._waiting = block.take(count)
+        taken = self._deserialized(count)
+        self._note(taken)
+        if not self._waiting:
+            self.next_offset = block.next_offset
+        return taken
+
+    def note_columns(self) -> None:
+        """Note that rows were taken from the decoder directly."""
+        self.next_offset = self.decoder.next_offset
+
+    def give_back(self, records: list[Any], next_offset: int) -> None:
+        """Undo a part of the newest `take`.
+
+        Args:
+            records: Its last ones, as it gave them.
+            next_offset: Behind the last record that was handed out.
+        """
+        if records:
+            self._ready = records + self._ready
+            self.next_offset = next_offset
+            self.is_done = False
+
+    def skip(self, offset: int) -> bool:
+        """Pass over the record that could not be deserialized.
+
+        Args:
+            offset: Its.
+
+        Returns:
+            False if it is not the next one.
+        """
+        if self._ready or not self._waiting or self._waiting[0].offset != offset:
+            return False
+        del self._waiting[0]
+        self.next_offset = offset + 1 if self._waiting else self.decoder.next_offset
+        return True
+
+    def rewind(self, place: Place | None) -> None:
+        """Begin again behind what was handed out for certain.
+
+        Args:
+            place: How far that is; None or one of another start for the beginning.
+        """
+        if place is not None and place.number == self.fetched.number:
+            self.next_offset = max(self.fetched.offset, place.offset)
+        else:
+            self.next_offset = self.fetched.offset
+        self._start_offset = self.next_offset
+        self._block = None
+        self._waiting = []
+        self._ready = []
+        self.is_done = False
+
+    def park(self) -> None:
+        """Let go of the decoder, which keeps memory; it is made again when it is needed."""
+        if self._block is not None:
+            self._start_offset = self._block.next_offset
+            self._block = None
+
+    def _note(self, taken: list[Any]) -> None:
+        if taken:
+            last = taken[-1]
+            self.next_offset = last.offset + 1
+            epoch = last.leader_epoch
+            self.epoch = -1 if epoch is None else epoch
+
+    def _deserialized(self, count: int) -> list[Any]:
+        made: list[Any] = []
+        run = self._terms.deserializers.run
+        try:
+            made.extend(run(record) for record in self._waiting[:count])
+        except DeserializationFailed:
+            if not made:
+                raise
+        del self._waiting[: len(made)]
+        return made

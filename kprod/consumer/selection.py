@@ -1,0 +1,209 @@
+"""What is read, and from where: assign, subscribe, seek, pause, position.
+
+What any thread may say (seek, pause, resume) replaces one value as a whole and interrupts whoever
+reads; the assignment is changed by one thread at a time.
+
+Thread-safety: as each method of `Consumer` says.
+Source: Kafka KafkaConsumer (clients 4.3.1); KAFKA-20539 for partitions that are added to a topic.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+
+from kprod.config.consumer_kinds import ResetPolicy
+from kprod.consumer.assignment import as_partitions, check_topic
+from kprod.consumer.partition_texts import named, no_offset
+from kprod.consumer.parts import ConsumerParts
+from kprod.consumer.position import AssignedPartition, Start, new_start
+from kprod.errors import KprodError
+from kprod.model import TopicPartition
+
+EARLIEST = ResetPolicy("earliest")
+LATEST = ResetPolicy("latest")
+_OFFSET_MAX = 2**63 - 2
+_EPOCH_MAX = 2**31 - 1
+
+
+class Selection:
+    """The partitions of one consumer and their positions.
+
+    Attributes:
+        alone: Refuses a second thread while it is entered; set when there is `Reading`.
+    """
+
+    alone: Callable[[], AbstractContextManager[None]]
+
+    def __init__(self, parts: ConsumerParts) -> None:
+        """Start with nothing selected.
+
+        Args:
+            parts: Of the consumer.
+        """
+        self._parts = parts
+
+    def assign(self, given: Iterable[object]) -> None:
+        """See `Consumer.assign`."""
+        keys = as_partitions(given)
+        with self.alone():
+            policy = self._parts.config.auto_offset_reset
+            self._replace({key: new_start(None, policy=policy) for key in keys})
+
+    def subscribe(self, given: str | Iterable[str]) -> None:
+        """See `Consumer.subscribe`."""
+        topics = [given] if isinstance(given, str) else list(given)
+        if not topics:
+            raise ValueError("name at least one topic; unsubscribe() reads nothing more")
+        names = tuple(dict.fromkeys(check_topic(topic) for topic in topics))
+        with self.alone():
+            kept = {
+                key: each.start
+                for key, each in self._parts.assignment.partitions.items()
+                if key.topic in names and key.topic in self._parts.assignment.topics
+            }
+            self._replace(kept, names)
+
+    def unsubscribe(self) -> None:
+        """See `Consumer.unsubscribe`."""
+        with self.alone():
+            self._replace({})
+
+    def note_partitions(self, topic: str, count: int) -> None:
+        """Have the partitions of a topic read that are not yet; the I/O thread."""
+        known = self._parts.assignment.partitions
+        if any(TopicPartition(topic, number) not in known for number in range(count)):
+            self._parts.mailbox.hand(partial(self._add_partitions, topic, count))
+
+    def _add_partitions(self, topic: str, count: int) -> None:
+        """Read further partitions of a topic; the thread that polls."""
+        known = self._parts.assignment.partitions
+        if topic not in self._parts.assignment.topics:
+            return
+        if self._parts.config.exclude_internal_topics:
+            entry = self._parts.metadata.snapshot.topics.get(topic)
+            if entry is not None and entry.is_internal:
+                self._parts.assignment.topics = tuple(
+                    it for it in self._parts.assignment.topics if it != topic
+                )
+                raise KprodError(
+                    f"topic {topic!r} is the cluster's own; set exclude_internal_topics=False to"
+                    " read it"
+                )
+        policy = self._parts.config.auto_offset_reset
+        is_grown = any(key.topic == topic for key in known)
+        if is_grown and policy.name != "none":
+            policy = EARLIEST  # no record of it can be older than the wish to read the topic
+        added = (TopicPartition(topic, number) for number in range(count))
+        self._parts.assignment.add(
+            {key: new_start(None, policy=policy) for key in added if key not in known}
+        )
+        self._parts.client.wakeup()
+
+    def _replace(
+        self, starts: Mapping[TopicPartition, Start], topics: tuple[str, ...] = ()
+    ) -> None:
+        self._parts.hand_over.settle()
+        for gone in self._parts.assignment.replace(starts, topics):
+            gone.start = new_start(None)  # what was fetched of it is stale
+        self._parts.hand_over.drop_stale()
+        self._parts.client.wakeup()
+
+    def partition(self, key: object) -> AssignedPartition:
+        """Find an assigned partition of an open consumer."""
+        self._parts.check_open()
+        return self._parts.assignment.of(key)
+
+    def partitions(self, keys: Iterable[object]) -> list[AssignedPartition]:
+        """Find assigned partitions of an open consumer; all if there are no keys."""
+        self._parts.check_open()
+        found = [self._parts.assignment.of(key) for key in as_partitions(keys)]
+        return found or list(self._parts.assignment.partitions.values())
+
+    def restart(self, partition: AssignedPartition, start: Start) -> None:
+        """Read a partition from elsewhere; any thread.
+
+        Args:
+            partition: Assigned.
+            start: Made for it.
+        """
+        partition.start = start
+        self._parts.hand_over.interrupt()
+        self._parts.mailbox.post(
+            lambda: self._parts.loop.take_start(partition, self._parts.clock.now_ms())
+        )
+
+    def seek(self, key: object, offset: int, epoch: int | None) -> None:
+        """See `Consumer.seek`."""
+        if not isinstance(offset, int) or isinstance(offset, bool):
+            raise TypeError(f"an offset is a whole number, not {type(offset).__name__}")
+        if not 0 <= offset <= _OFFSET_MAX:
+            raise ValueError(f"an offset is from 0 to {_OFFSET_MAX}, not {offset}")
+        if epoch is not None and not 0 <= epoch <= _EPOCH_MAX:
+            raise ValueError(f"a leader epoch is from 0 to {_EPOCH_MAX}, not {epoch}")
+        self.restart(self.partition(key), new_start(offset, -1 if epoch is None else epoch))
+
+    def seek_by(self, keys: Iterable[object], policy: ResetPolicy) -> None:
+        """Read partitions from an end of their logs.
+
+        Args:
+            keys: None for all.
+            policy: Which end.
+        """
+        for partition in self.partitions(keys):
+            self.restart(partition, new_start(None, policy=policy))
+
+    def pause(self, keys: Iterable[object]) -> None:
+        """See `Consumer.pause`."""
+        for partition in self.partitions(as_partitions(keys)) if keys else ():
+            partition.paused = True
+            self._consider(partition)
+        self._parts.hand_over.interrupt()
+
+    def resume(self, keys: Iterable[object]) -> None:
+        """See `Consumer.resume`."""
+        for partition in self.partitions(as_partitions(keys)) if keys else ():
+            partition.paused = False
+            self._parts.mailbox.hand(partial(self._parts.hand_over.resume, partition))
+            self._consider(partition)
+
+    def on_freed(self, partition: AssignedPartition) -> None:
+        """Fetch a partition again, since a block of it is gone; the thread that polls."""
+        self._consider(partition)
+
+    def _consider(self, partition: AssignedPartition) -> None:
+        self._parts.mailbox.post(
+            lambda: self._parts.loop.consider(partition, self._parts.clock.now_ms())
+        )
+
+    def position(self, key: object, timeout: float | None) -> int:
+        """See `Consumer.position`."""
+        partition = self.partition(key)
+        place = self._parts.hand_over.place_of(partition)
+        if place is None:
+            if partition.has_no_offset:
+                raise no_offset([partition.key])
+            until_ms = self._parts.until_ms(self._parts.api_limit(timeout))
+            while (place := self._parts.hand_over.place_of(partition)) is None:
+                self._parts.check_open()
+                if until_ms is not None and self._parts.clock.now_ms() >= until_ms:
+                    raise self._parts.timed_out(
+                        f"the position of {named([partition.key])}", timeout
+                    )
+                self._parts.wait(partial(self._is_placed, partition), until_ms)
+        return place.offset
+
+    def _is_placed(self, partition: AssignedPartition) -> bool:
+        return (
+            self._parts.hand_over.place_of(partition) is not None
+            or self._parts.closed_error is not None
+            or partition.has_no_offset
+        )
+
+    def lag(self, key: object) -> int | None:
+        """See `Consumer.lag`."""
+        partition = self.partition(key)
+        place = self._parts.hand_over.place_of(partition)
+        end = partition.high_watermark
+        if self._parts.config.isolation_level == "read_committed":
+            end = partition.last_stable_offset
+        return None if place is None or end < 0 else max(0, end - place.offset)

@@ -1,0 +1,199 @@
+"""Finds out whether a log still has what was read, after its leader changed.
+
+An unclean election may cut records off that were read. The leader tells, for the leader epoch of
+the last record that was read, where that epoch ends in its log; if that is below the position, the
+log was cut there.
+
+Thread-safety: the I/O thread.
+Source: KIP-320; Kafka OffsetFetcher.validatePositionsIfNeeded and OffsetsForLeaderEpochUtils
+(clients 4.3.1).
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kprod._core.wire.wire_bounds import Bounds
+from kprod.cluster.backoff import ExponentialBackoff
+from kprod.cluster.metadata import Metadata
+from kprod.consumer.position import NO_EPOCH, AssignedPartition, State
+from kprod.errors import KprodError, RemoteProtocolError, UnsupportedVersion
+from kprod.model import Node, TopicPartition
+from kprod.network.client import NetworkClient
+from kprod.network.client_request import ANSWER_BYTES, ClientRequest, Outcome
+from kprod.protocol.api import ApiKey
+from kprod.protocol.error_table import error_for
+
+_VERSIONS = (2, 4)  # the first with the client's own leader epoch
+_PARTITION_BYTES = 1_024
+_NO_REPLICA = -1
+_LONG_MS = 60_000
+
+
+class Truncation:
+    """Validates the positions of one consumer."""
+
+    def __init__(  # noqa: PLR0913 - what a question needs
+        self,
+        client: NetworkClient,
+        metadata: Metadata,
+        *,
+        backoff: ExponentialBackoff,
+        rng: random.Random,
+        on_place: Callable[[AssignedPartition], object],
+        on_truncated: Callable[[AssignedPartition, int, int], object],
+        on_error: Callable[[AssignedPartition, KprodError], object],
+    ) -> None:
+        """Start with nothing to validate.
+
+        Args:
+            client: Carries the requests.
+            metadata: Knows the leaders.
+            backoff: Between attempts.
+            rng: For jitter.
+            on_place: Told of each partition whose position is valid.
+            on_truncated: Told of each whose log was cut: where its log ends, as far as it is the
+                one that was read (−1 if the leader does not know), and that record's epoch.
+            on_error: Told of failures that time may not mend.
+        """
+        self._client = client
+        self._metadata = metadata
+        self._backoff = backoff
+        self._rng = rng
+        self._on_place = on_place
+        self._on_truncated = on_truncated
+        self._on_error = on_error
+        self._waiting: dict[AssignedPartition, None] = {}
+        self._busy: set[int] = set()
+
+    def begin(self, partition: AssignedPartition) -> None:
+        """Validate a position.
+
+        Args:
+            partition: In state VALIDATING.
+        """
+        self._waiting[partition] = None
+
+    def cancel(self, partition: AssignedPartition) -> None:
+        """Stop validating; nothing happens if nobody does.
+
+        Args:
+            partition: Any.
+        """
+        self._waiting.pop(partition, None)
+
+    def send(self, now_ms: int) -> int:
+        """Send what can be sent.
+
+        Args:
+            now_ms: Monotonic.
+
+        Returns:
+            Milliseconds until the next attempt; events on connections come before that.
+        """
+        wait_ms = _LONG_MS
+        by_node: dict[Node, list[AssignedPartition]] = {}
+        for partition in self._waiting:
+            if partition.retry_at_ms > now_ms:
+                wait_ms = min(wait_ms, partition.retry_at_ms - now_ms)
+                continue
+            node = self._metadata.snapshot.leader_of(*partition.key)
+            if node is None:
+                self._metadata.request_update_for_topic(partition.key.topic)  # it brings a turn
+            elif node.node_id not in self._busy:
+                by_node.setdefault(node, []).append(partition)
+        for node, partitions in by_node.items():
+            if self._client.ready(node, now_ms):
+                self._send(node, partitions, now_ms)
+            else:
+                delay_ms = self._client.connections.poll_delay_ms(node, now_ms)
+                wait_ms = min(wait_ms, max(delay_ms, 1))
+        return wait_ms
+
+    def _send(self, node: Node, partitions: list[AssignedPartition], now_ms: int) -> None:
+        asked = {
+            partition.key: (partition, partition.number, partition.fetch_epoch)
+            for partition in partitions
+        }
+        topics: dict[str, list[dict[str, Any]]] = {}
+        snapshot = self._metadata.snapshot
+        for key, (partition, _, epoch) in asked.items():
+            del self._waiting[partition]
+            partition.leader_epoch = snapshot.leader_epoch_of(*key)
+            topics.setdefault(key.topic, []).append(
+                {
+                    "partition": key.partition,
+                    "current_leader_epoch": partition.leader_epoch,
+                    "leader_epoch": epoch,
+                }
+            )
+        self._busy.add(node.node_id)
+        self._client.send(
+            ClientRequest(
+                node_id=node.node_id,
+                api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH,
+                versions=_VERSIONS,
+                body={
+                    "replica_id": _NO_REPLICA,
+                    "topics": [{"topic": name, "partitions": it} for name, it in topics.items()],
+                },
+                on_complete=lambda outcome: self._complete(outcome, asked),
+                bounds=Bounds(
+                    memory_bytes=ANSWER_BYTES + _PARTITION_BYTES * len(asked),
+                    totals={"topics": len(asked), "partitions": len(asked)},
+                ),
+            ),
+            now_ms,
+        )
+
+    def _complete(
+        self, outcome: Outcome, asked: Mapping[TopicPartition, tuple[AssignedPartition, int, int]]
+    ) -> None:
+        self._busy.discard(outcome.node_id)
+        answers: dict[TopicPartition, Mapping[str, Any]] = {}
+        for topic in () if outcome.body is None else outcome.body["topics"]:
+            for answer in topic["partitions"]:
+                answers[TopicPartition(topic["topic"], answer["partition"])] = answer
+        for key, (partition, number, _) in asked.items():
+            if partition.number != number or partition.state is not State.VALIDATING:
+                continue  # sought elsewhere meanwhile
+            answer = answers.get(key)
+            if answer is None and isinstance(outcome.error, UnsupportedVersion):
+                self._accept(partition)  # too old to tell
+            elif answer is None:
+                error = outcome.error or RemoteProtocolError(
+                    "an OffsetForLeaderEpoch response leaves out partition"
+                    f" {key.partition} of {key.topic!r}"
+                )
+                self._fail(partition, error, outcome.now_ms)
+            elif answer["error_code"]:
+                text = f"the epochs of topic {key.topic!r}, partition {key.partition}"
+                self._fail(partition, error_for(answer["error_code"], text), outcome.now_ms)
+            else:
+                self._judge(partition, answer["end_offset"], answer["leader_epoch"])
+
+    def _judge(self, partition: AssignedPartition, end_offset: int, epoch: int) -> None:
+        partition.failures = 0
+        if end_offset < 0 or epoch < 0:
+            self._on_truncated(partition, -1, NO_EPOCH)
+        elif end_offset < partition.fetch_offset:
+            self._on_truncated(partition, end_offset, epoch)
+        else:
+            self._accept(partition)
+
+    def _accept(self, partition: AssignedPartition) -> None:
+        partition.move_to(State.FETCHING)
+        self._on_place(partition)
+
+    def _fail(self, partition: AssignedPartition, error: KprodError, now_ms: int) -> None:
+        if error.refresh_metadata:
+            self._metadata.request_update()
+        if not error.retriable:
+            self._on_error(partition, error)
+        self._put_off(partition, now_ms)
+        self._waiting[partition] = None
+
+    def _put_off(self, partition: AssignedPartition, now_ms: int) -> None:
+        wait_ms = self._backoff.wait_ms(partition.failures, self._rng)
+        partition.retry_at_ms = now_ms + max(1, wait_ms)
+        partition.failures += 1

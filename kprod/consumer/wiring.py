@@ -1,0 +1,192 @@
+"""Makes the parts of a consumer, and connects them.
+
+Thread-safety: any thread.
+"""
+
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kprod._core import checksum
+from kprod.clock import SystemClock
+from kprod.cluster.backoff import ExponentialBackoff
+from kprod.cluster.metadata import Metadata
+from kprod.config import NetworkSettings
+from kprod.config.consumer_config import ConsumerConfig
+from kprod.consumer.deserializers import RecordDeserializers
+from kprod.consumer.engine import ConsumerEngine
+from kprod.consumer.fetch_buffer import FetchBuffer
+from kprod.consumer.fetch_listener import FetchListener
+from kprod.consumer.fetcher import Fetcher
+from kprod.consumer.hand_over import HandOver
+from kprod.consumer.loop import ConsumerLoop, LoopParts
+from kprod.consumer.offset_lookup import OffsetLookup
+from kprod.consumer.offset_reset import OffsetReset
+from kprod.consumer.open_block import DecodingTerms
+from kprod.consumer.parts import ConsumerParts
+from kprod.consumer.position import AssignedPartition
+from kprod.consumer.read_replica import ReadReplicas
+from kprod.consumer.topic_watch import TopicWatch
+from kprod.consumer.truncation import Truncation
+from kprod.errors import KprodError
+from kprod.lifetime.loop_thread import LoopThread
+from kprod.metrics.state_log import OnNote, StateLog
+from kprod.network.client import NetworkClient
+from kprod.network.connection_context import NetworkIO, system_io
+from kprod.network.security import Security
+from kprod.timer.timer import Timer
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ConsumerEnvironment:
+    """The world a consumer runs in; tests and simulations bring another.
+
+    Attributes:
+        clock: Both instants.
+        rng: Of chance: jitter.
+        io: Opens selector, resolver and sockets.
+        is_threaded: Whether to start the I/O thread; else whoever waits takes the turns.
+        on_note: Told of each change of state of the consumer and its connections.
+    """
+
+    clock: SystemClock = field(default_factory=SystemClock)
+    rng: random.Random = field(default_factory=random.Random)  # noqa: S311 - jitter
+    io: Callable[[NetworkSettings], NetworkIO] = system_io
+    is_threaded: bool = True
+    on_note: OnNote | None = None
+
+
+def wired(config: ConsumerConfig, world: ConsumerEnvironment) -> ConsumerEngine:
+    """Make a consumer's engine; nothing of it runs yet.
+
+    Args:
+        config: The settings.
+        world: What it runs in.
+
+    Returns:
+        An engine to be started.
+
+    Raises:
+        ConfigError: A file or text of certificates cannot be used, or an extra is missing.
+    """
+    client_id = config.client_id or f"consumer-{next(_numbers)}"
+    parts = ConsumerParts(config, world.clock, client_id)
+    parts.state_log = StateLog(client_id, world.on_note)
+    checksum.load()
+    _add_network(parts, world)
+    engine = ConsumerEngine(parts)
+    _add_reading(engine)
+    _add_questions(engine, world)
+    _add_loop(engine, world)
+    parts.thread = LoopThread(
+        parts.loop.run_once, world.clock, on_death=engine.die, last_steps=engine.last_steps()
+    )
+    parts.mailbox.wake = parts.client.wakeup
+    return engine
+
+
+def _add_network(parts: ConsumerParts, world: ConsumerEnvironment) -> None:
+    config = parts.config
+    network = config.network_settings()._replace(client_id=parts.client_id)
+    security = Security(config.security)  # before the sockets: it may raise
+    parts.metadata = Metadata(config.metadata_settings(), rng=world.rng)
+    parts.client = NetworkClient(
+        network,
+        parts.metadata,
+        world.io(network),
+        clock=world.clock,
+        timer=Timer(world.clock.now_ms()),
+        rng=world.rng,
+        state_log=parts.state_log,
+        security=security,
+    )
+
+
+def _add_reading(engine: ConsumerEngine) -> None:
+    parts, config = engine.parts, engine.parts.config
+    parts.buffer = FetchBuffer(config.fetch_buffer_memory, parts.mailbox.notify)
+    parts.hand_over = HandOver(
+        parts.buffer,
+        DecodingTerms(
+            reads_committed=config.isolation_level == "read_committed",
+            check_crcs=config.check_crcs,
+            as_views=config.value_type == "memoryview",
+            deserializers=RecordDeserializers(config.key_deserializer, config.value_deserializer),
+        ),
+        engine.selection.on_freed,
+    )
+    parts.topics = TopicWatch(
+        parts.metadata, parts.assignment, parts.mailbox, engine.selection.note_partitions
+    )
+
+
+def _backoff_of(config: ConsumerConfig) -> ExponentialBackoff:
+    return ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+
+
+def _add_questions(engine: ConsumerEngine, world: ConsumerEnvironment) -> None:
+    """Add what asks for offsets and for records."""
+    parts, config = engine.parts, engine.parts.config
+    settings = config.fetch_settings()
+    parts.lookup = OffsetLookup(
+        parts.client,
+        parts.metadata,
+        backoff=_backoff_of(config),
+        rng=world.rng,
+        reads_committed=settings.reads_committed,
+        timeout_ms=config.request_timeout_ms,
+    )
+    parts.fetcher = Fetcher(
+        settings,
+        parts.client,
+        parts.metadata,
+        buffer=parts.buffer,
+        replicas=ReadReplicas(parts.metadata, config.metadata_max_age_ms),
+        backoff=_backoff_of(config),
+        rng=world.rng,
+        listener=FetchListener(
+            out_of_range=engine.faults.on_out_of_range,
+            truncated=engine.faults.on_truncated,
+            failed=lambda partition, error: parts.topics.note(partition.key, error),
+            works=lambda partition: parts.topics.forget_problem(partition.key),
+        ),
+    )
+
+
+def _add_loop(engine: ConsumerEngine, world: ConsumerEnvironment) -> None:
+    parts, config = engine.parts, engine.parts.config
+
+    def on_place(partition: AssignedPartition) -> None:
+        parts.topics.forget_problem(partition.key)
+        parts.loop.take_place(partition, world.clock.now_ms())
+        parts.mailbox.notify()
+
+    def on_error(partition: AssignedPartition, error: KprodError) -> None:
+        parts.topics.note(partition.key, error)
+
+    truncation = Truncation(
+        parts.client,
+        parts.metadata,
+        backoff=_backoff_of(config),
+        rng=world.rng,
+        on_place=on_place,
+        on_truncated=engine.faults.on_truncated,
+        on_error=on_error,
+    )
+    parts.loop = ConsumerLoop(
+        LoopParts(
+            client=parts.client,
+            metadata=parts.metadata,
+            mailbox=parts.mailbox,
+            assignment=parts.assignment,
+            buffer=parts.buffer,
+            lookup=parts.lookup,
+            reset=OffsetReset(parts.lookup, world.clock, on_place=on_place, on_error=on_error),
+            truncation=truncation,
+            fetcher=parts.fetcher,
+            topics=parts.topics,
+        )
+    )

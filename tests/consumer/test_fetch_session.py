@@ -1,0 +1,175 @@
+"""Fetch sessions as the client keeps them; the cases of Kafka's FetchSessionHandlerTest."""
+
+import uuid
+from typing import Any
+
+import pytest
+
+from kprod.consumer.fetch_session import FetchSession, FetchTerms, Wanted
+from kprod.consumer.position import AssignedPartition, new_start
+from kprod.model import TopicPartition
+
+IDS = {"foo": uuid.UUID(int=1), "bar": uuid.UUID(int=2)}
+MAX_EPOCH = 2**31 - 1
+
+
+def partition(topic: str, number: int) -> AssignedPartition:
+    """A partition that is read from its beginning."""
+    return AssignedPartition(TopicPartition(topic, number), new_start(0))
+
+
+def wanted(it: AssignedPartition, offset: int = 0, *, topic_id: uuid.UUID | None = None) -> Wanted:
+    """What is asked of a partition."""
+    known_id = IDS[it.key.topic] if topic_id is None else topic_id
+    return Wanted(it, 1, FetchTerms(known_id, 0, offset, -1, 100))
+
+
+def asked(fields: dict[str, Any]) -> list[tuple[str, int, int]]:
+    """Topic, partition and offset, in order."""
+    return [
+        (topic["topic"], entry["partition"], entry["fetch_offset"])
+        for topic in fields["topics"]
+        for entry in topic["partitions"]
+    ]
+
+
+def forgotten(fields: dict[str, Any]) -> list[tuple[str, list[int]]]:
+    """Topic and partitions."""
+    return [(it["topic"], it["partitions"]) for it in fields["forgotten_topics_data"]]
+
+
+def session(fields: dict[str, Any]) -> tuple[int, int]:
+    """Id and epoch."""
+    return fields["session_id"], fields["session_epoch"]
+
+
+def test_sessionless() -> None:
+    """A broker that gives no session is told everything each time."""
+    one = FetchSession()
+    foo = partition("foo", 0)
+    one.want(wanted(foo))
+    one.want(wanted(partition("foo", 1)))
+    for offset in (0, 10):
+        fields = one.next_request()
+        assert session(fields) == (0, 0)
+        assert ("foo", 1, 0) in asked(fields)
+        assert ("foo", 0, offset) in asked(fields)
+        one.note_response(0)
+        one.want(wanted(foo, 10))
+
+
+def test_incrementals() -> None:
+    """Only what is new, changed or forgotten is said; the epoch counts up."""
+    one = FetchSession()
+    first, second = partition("foo", 0), partition("foo", 1)
+    one.want(wanted(first))
+    one.want(wanted(second))
+    assert session(one.next_request()) == (0, 0)
+    one.note_response(123)
+    fields = one.next_request()
+    assert session(fields) == (123, 1)
+    assert (asked(fields), forgotten(fields)) == ([], [])
+    one.note_response(123)
+    third = partition("bar", 0)
+    one.want(wanted(third))
+    one.want(wanted(second, 10))
+    fields = one.next_request()
+    assert session(fields) == (123, 2)
+    assert asked(fields) == [("bar", 0, 0), ("foo", 1, 10)]
+    one.note_response(123)
+    assert one.drop(first.key)
+    assert not one.drop(first.key)
+    fields = one.next_request()
+    assert (asked(fields), forgotten(fields)) == ([], [("foo", [0])])
+
+
+def test_what_comes_and_goes_between_two_requests_is_not_said() -> None:
+    """The broker never knew it; what comes back unchanged is not said either."""
+    one = FetchSession()
+    first, second = partition("foo", 0), partition("foo", 1)
+    one.want(wanted(first))
+    one.next_request()
+    one.note_response(7)
+    one.want(wanted(second))
+    one.drop(second.key)
+    one.drop(first.key)
+    one.want(wanted(first))
+    fields = one.next_request()
+    assert (asked(fields), forgotten(fields)) == ([], [])
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_after_a_failure_everything_is_said_again(*, is_known: bool) -> None:
+    """Lost on the way, the old session is closed by its id; a broker that lost it gets none."""
+    one = FetchSession()
+    one.want(wanted(partition("foo", 0)))
+    one.next_request()
+    one.note_response(123)
+    one.next_request()
+    if is_known:
+        one.note_failure()
+    else:
+        one.forget()
+    fields = one.next_request()
+    assert session(fields) == (123 if is_known else 0, 0)
+    assert asked(fields) == [("foo", 0, 0)]
+    one.note_response(124)
+    assert session(one.next_request()) == (124, 1)
+
+
+def test_a_topic_that_was_made_again_is_forgotten_by_its_old_id() -> None:
+    """And asked for by its new one."""
+    one = FetchSession()
+    foo = partition("foo", 0)
+    one.want(wanted(foo))
+    one.next_request()
+    one.note_response(123)
+    one.want(wanted(foo, topic_id=uuid.UUID(int=9)))
+    fields = one.next_request()
+    assert fields["forgotten_topics_data"] == [
+        {"topic": "foo", "topic_id": IDS["foo"], "partitions": [0]}
+    ]
+    assert [topic["topic_id"] for topic in fields["topics"]] == [uuid.UUID(int=9)]
+
+
+def test_the_epoch_wraps_to_one() -> None:
+    """0 and −1 mean something else."""
+    one = FetchSession()
+    one.want(wanted(partition("foo", 0)))
+    one.next_request()
+    one.note_response(5)
+    one._epoch = MAX_EPOCH
+    assert session(one.next_request()) == (5, MAX_EPOCH)
+    one.note_response(5)
+    assert session(one.next_request()) == (5, 1)
+
+
+def test_ids_are_used_when_all_are_known() -> None:
+    """One topic without an id makes all go by name."""
+    one = FetchSession()
+    one.want(wanted(partition("foo", 0)))
+    assert one.goes_by_ids
+    one.want(wanted(partition("bar", 0), topic_id=uuid.UUID(int=0)))
+    assert not one.goes_by_ids
+
+
+def test_a_session_is_closed_by_its_id() -> None:
+    """Without one there is nothing to close."""
+    one = FetchSession()
+    assert one.closing_request() is None
+    one.want(wanted(partition("foo", 0)))
+    one.next_request()
+    one.note_response(9)
+    assert one.closing_request() == {"session_id": 9, "session_epoch": -1, "topics": []}
+
+
+def test_who_gave_records_goes_to_the_end() -> None:
+    """So that in a full request nobody is served first for ever."""
+    one = FetchSession()
+    first, second = partition("foo", 0), partition("foo", 1)
+    one.want(wanted(first))
+    one.want(wanted(second))
+    one.next_request()
+    one.note_response(0)
+    one.want(wanted(first, 5))
+    assert asked(one.next_request()) == [("foo", 1, 0), ("foo", 0, 5)]
