@@ -49,6 +49,7 @@ PRODUCER |= {"send_many"}
 CONSUMER = {
     *("assign", "assignment", "beginning_offsets", "client_id", "close", "end_offsets", "lag"),
     *("metrics", "offsets_for_times", "partitions_for", "pause", "paused", "poll", "position"),
+    "poll_arrow",
     *("resume", "seek", "seek_to_beginning", "seek_to_end", "skip", "subscribe", "subscription"),
     *("unsubscribe", "wakeup"),
 }

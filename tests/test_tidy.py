@@ -41,6 +41,7 @@ KEPT_TOGETHER: dict[str, str] = {
 
 # Functions and classes past a limit, each with its reason.
 KEPT_WHOLE = {
+    "kprod/consumer/consumer.py:Consumer": "the public class, with the meaning of each method",
     "kprod/_core/aio/async_send.pyx:send": "as the synchronous one's",
     "kprod/_core/record/consumer_record.pyx:__init__": "a parameter for each field",
     "kprod/_core/record/record_block.pyx:__init__": "what a fetch asks for, for each partition",

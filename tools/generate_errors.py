@@ -56,6 +56,27 @@ _RAISED = {
     "again when it is out of the way.",
 }
 
+_READING_HEAD = """
+## Raised by a consumer
+
+No record is lost by any of them: the next `poll` continues where the positions are.
+
+| error | when | what to do |
+|---|---|---|
+"""
+
+_READING = {
+    "NoOffset": "Seek to an offset, or let `auto_offset_reset` choose one.",
+    "LogTruncated": "Seek to where reading shall continue; `end_offset` is where the log is the"
+    " same.",
+    "CorruptRecord": "Its `topic`, `partition` and `offset` say where; seek past it to go on.",
+    "DeserializationFailed": "Look at `error.record`; `consumer.skip(error.record)` goes on.",
+    "WakeupError": "Poll again to continue.",
+    "ConcurrentPoll": "Read with one thread, or one consumer for each thread.",
+    "ConsumerForked": "Make a consumer in the child, after the fork.",
+    "UnknownTopic": "Make the topic, or correct its name.",
+}
+
 _ENDS_HEAD = """
 ## The outcome of an accepted record
 
@@ -94,7 +115,6 @@ _OTHER = (
     "TlsFailed",
     "LocalProtocolError",
     "RemoteProtocolError",
-    "CorruptRecord",
     "TransactionError",
     "AbortableError",
     "FencedError",
@@ -156,6 +176,8 @@ def page() -> str:
     """Return the whole page."""
     parts = [_HEAD, _RAISED_HEAD]
     parts += [f"| `{name}` | {_meaning(name)} | {what} |\n" for name, what in _RAISED.items()]
+    parts.append(_READING_HEAD)
+    parts += [f"| `{name}` | {_meaning(name)} | {what} |\n" for name, what in _READING.items()]
     parts.append(_ENDS_HEAD)
     parts += [f"| `{name}` | {_meaning(name)} | {what} |\n" for name, what in _ENDS.items()]
     parts.append(_CODES_HEAD)
@@ -167,7 +189,7 @@ def page() -> str:
 
 def covered() -> set[str]:
     """Return the names of the errors that the page has."""
-    return {*_RAISED, *_ENDS, *_OTHER}
+    return {*_RAISED, *_READING, *_ENDS, *_OTHER}
 
 
 def _not_yet(name: str) -> str:

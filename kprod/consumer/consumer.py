@@ -7,6 +7,7 @@ Thread-safety: one thread at a time reads; the rest any thread, as each method s
 Source: Kafka KafkaConsumer (clients 4.3.1).
 """
 
+import warnings
 from collections.abc import Generator, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
@@ -21,6 +22,8 @@ from kprod.consumer.wiring import ConsumerEnvironment, wired
 from kprod.model import OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from kprod.config.consumer_settings import ConsumerSettings
 
 __all__ = ["Consumer"]
@@ -94,11 +97,10 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
         `auto_offset_reset` says, or where `seek` does before the first record of theirs came.
 
         Args:
-            partitions: `TopicPartition`s, or tuples like them; each once counts.
+            partitions: Of type `TopicPartition`, or tuples like them.
 
         Raises:
-            TypeError: Not partitions.
-            ValueError: A name or number that no partition can have.
+            TypeError, ValueError: Not partitions, or a name or number that none can have.
             ConcurrentPoll: Somebody reads.
             ClosedError: The consumer is closed, or was made in a parent process.
         """
@@ -116,8 +118,7 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
         Raises:
             TypeError: A topic is no text.
             ValueError: No topics, or no topic can have such a name.
-            ConcurrentPoll: Somebody reads.
-            ClosedError: The consumer is closed, or was made in a parent process.
+            ConcurrentPoll, ClosedError: As `assign`.
         """
         engine_of(self).selection.subscribe(topics)
 
@@ -166,6 +167,46 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
         engine.parts.hand_over.complete(len(records))
         return records
 
+    def poll_arrow(
+        self,
+        timeout: float | None = None,
+        max_rows: int = 100_000,
+        *,
+        max_bytes: int = 64 * 1024 * 1024,
+        leader_epoch: bool = False,
+        timestamp_type: bool = False,
+    ) -> "pa.RecordBatch":
+        """Return records that have come as columns, as `poll` returns them as a list.
+
+        Columns: `topic`, `partition`, `offset`, `timestamp`, `key`, `value`, `headers`, as Spark's
+        Kafka source names them. Deserializers and interceptors are not called.
+
+        Args:
+            timeout: Seconds to wait for the first record; 0 does not wait, None waits for ever.
+            max_rows: At most so many.
+            max_bytes: No row is begun behind so many bytes of keys, values and headers.
+            leader_epoch: Whether to add this column.
+            timestamp_type: Likewise.
+
+        Returns:
+            A batch, without rows when none came in time.
+
+        Raises:
+            ImportError: pyarrow is missing; the text has the remedy.
+            KprodError: As `poll`.
+            ValueError: An argument is out of bounds.
+        """
+        from kprod.consumer.arrow import poll_arrow  # noqa: PLC0415 - an extra, if it is asked for
+
+        return poll_arrow(
+            engine_of(self),
+            timeout,
+            max_rows=max_rows,
+            max_bytes=max_bytes,
+            leader_epoch=leader_epoch,
+            timestamp_type=timestamp_type,
+        )
+
     def __iter__(self) -> Generator[Any]:
         """Return an iterator over records as they come.
 
@@ -174,9 +215,7 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
 
         Yields:
             Records, without end; with `consumer_timeout_ms` until nothing has come for so long.
-
-        Raises:
-            KprodError: As `poll`.
+            Errors are raised as by `poll`.
         """
         engine = engine_of(self)
         while (chunk := engine.reading.next_chunk()) is not None:
@@ -189,9 +228,7 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
             record: `error.record` of a `DeserializationFailed`.
 
         Raises:
-            KprodError: Its partition is not assigned.
-            ConcurrentPoll: Somebody reads.
-            ClosedError: The consumer is closed.
+            KprodError: Its partition is not assigned, or the consumer is closed or being read.
         """
         engine_of(self).reading.skip(record)
 
@@ -212,10 +249,9 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
             An offset; between two records of a loop, the one behind the record in hand.
 
         Raises:
-            KprodError: It is not assigned.
             NoOffset: It has none, and `auto_offset_reset` is none.
             KprodTimeout: It was not known in time.
-            ClosedError: The consumer is closed.
+            KprodError: It is not assigned, or the consumer is closed.
 
         Thread-safety: any thread.
         """
@@ -234,9 +270,8 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
                 log still has that record.
 
         Raises:
-            KprodError: It is not assigned.
+            KprodError: It is not assigned, or the consumer is closed.
             ValueError: The offset or the epoch is out of bounds.
-            ClosedError: The consumer is closed.
 
         Thread-safety: any thread.
         """
@@ -370,7 +405,6 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
         Raises:
             UnknownTopic: The cluster does not know it.
             KprodTimeout: No broker answered in time.
-            ClosedError: The consumer is closed.
 
         Thread-safety: any thread.
         """
@@ -384,7 +418,7 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
         Returns:
             Values by name, by group; an average of nothing is NaN.
 
-        Thread-safety: any thread; after `close`, too.
+        Thread-safety: any thread, after `close`, too.
         """
         return engine_of(self).metrics()
 
@@ -396,9 +430,9 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
                 until it has come. The end itself does not depend on it.
 
         Raises:
-            ValueError: The timeout is negative or no number; nothing has happened.
+            ValueError: The timeout is negative or no number.
 
-        Thread-safety: any thread, also from within a deserializer. Again does nothing.
+        Thread-safety: any thread. Again does nothing.
         """
         engine_of(self).close(timeout)
 
@@ -408,6 +442,13 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
         if engine is None:
             return f"<{name}, not made: its __init__ has not run to the end>"
         return engine.described_as(name)
+
+    def __del__(self) -> None:
+        engine = self._kprod
+        if engine is not None and engine.state == "open":
+            # Its thread would fetch for ever; nobody can read what it fetches.
+            engine.close_soon()
+            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

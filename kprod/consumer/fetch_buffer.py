@@ -146,6 +146,7 @@ class FetchBuffer:
         Args:
             step: Of any partition.
         """
+        step.partition.fetched_count += 1
         self._arrived.append(step)
         self._notify()
 

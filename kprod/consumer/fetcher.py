@@ -55,11 +55,7 @@ _ASK_LEADER = frozenset({ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.OFFSET_OUT_OF
 
 
 class Fetcher:
-    """Fetches for one consumer.
-
-    Attributes:
-        counts: What was fetched.
-    """
+    """Fetches for one consumer; `counts` says what was fetched."""
 
     def __init__(  # noqa: PLR0913 - what a fetch needs
         self,
@@ -97,8 +93,7 @@ class Fetcher:
         self._node_of: dict[TopicPartition, int] = {}  # in whose session a partition is
         self._asked_bytes: dict[int, int] = {}  # by node with a fetch out
         self._put_off: dict[AssignedPartition, None] = {}
-        # Two responses of one partition fit the memory.
-        share_bytes = settings.fetch_buffer_memory // AHEAD_MAX
+        share_bytes = settings.fetch_buffer_memory // AHEAD_MAX  # of one partition
         self._share_bytes = min(settings.max_partition_fetch_bytes, share_bytes)
         self.counts = FetchCounts()
 
@@ -170,10 +165,14 @@ class Fetcher:
         wait_ms = self._take_put_off(now_ms)
         ready: list[tuple[Node, FetchSession]] = []
         for node_id, session in list(self._sessions.items()):
-            if node_id in self._asked_bytes or not session.wanted:
+            if node_id in self._asked_bytes:
                 continue
             node = self._metadata.snapshot.nodes.get(node_id)
-            if node is None:
+            if not session.wanted and node is None:
+                del self._sessions[node_id]  # a node that left the cluster
+            elif not session.wanted:
+                continue
+            elif node is None:
                 self._metadata.request_update()
             elif self._client.ready(node, now_ms):
                 ready.append((node, session))

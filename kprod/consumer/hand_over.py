@@ -17,34 +17,14 @@ from collections import deque
 from collections.abc import Callable, Generator, Hashable
 from typing import Any
 
+from kprod._core.arrow.arrow_records import ArrowColumns
+from kprod.consumer.chunk import Chunk
 from kprod.consumer.fetch_buffer import FetchBuffer, FetchedBlock, FetchedStep
 from kprod.consumer.open_block import DecodingTerms, OpenBlock
 from kprod.consumer.position import AssignedPartition, Place
-from kprod.errors import ConcurrentPoll
+from kprod.errors import ConcurrentPoll, CorruptRecord
 
 _PARKED_RATIO = 2  # paused partitions may hold one byte in so many of the memory
-
-
-class Chunk:
-    """Records of one block that the iterator hands out one by one.
-
-    Attributes:
-        block: Of them.
-        records: All of the chunk.
-        in_hand: The last one that was handed out; None before the first.
-        ident: Of the thread that iterates.
-        is_interrupted: Whether the rest is to be given back.
-    """
-
-    __slots__ = ("block", "ident", "in_hand", "is_interrupted", "records")
-
-    def __init__(self, block: OpenBlock, records: list[Any], ident: Hashable) -> None:
-        """Take a chunk into the hand."""
-        self.block = block
-        self.records = records
-        self.ident = ident
-        self.in_hand: Any = None
-        self.is_interrupted = False
 
 
 class HandOver:
@@ -113,16 +93,42 @@ class HandOver:
                 break
         return records
 
-    def current_block(self) -> OpenBlock | None:
-        """Find the block to hand out from next, and note that it is touched.
+    def take_columns(self, columns: ArrowColumns, rows_max: int, bytes_max: int) -> int:
+        """Take rows for a hand-out.
+
+        Args:
+            columns: Without rows; gets them.
+            rows_max: At most so many, at least 1.
+            bytes_max: No row is begun behind so many bytes.
 
         Returns:
-            None if there is none now.
+            How many there are now.
+
+        Raises:
+            CorruptRecord: The next batch cannot be used; others come before it next time.
         """
-        block = self._current(may_run=not self._touched)
-        if block is not None:
+        self.settle()
+        while columns.row_count < rows_max and columns.content_bytes < bytes_max:
+            block = self._current(may_run=not columns.row_count)
+            if block is None:
+                break
             self._touched.append(block)
-        return block
+            block.stop_between()
+            try:
+                count = columns.append(
+                    block.decoder, rows_max - columns.row_count, bytes_max - columns.content_bytes
+                )
+            except CorruptRecord:
+                if columns.row_count:
+                    break
+                self._touched.pop()
+                self._ready.rotate(-1)
+                raise
+            block.note_columns()
+            self.remove_exhausted(block)
+            if not count and not block.is_done:
+                break  # no room for the next row
+        return columns.row_count
 
     def remove_exhausted(self, block: OpenBlock) -> None:
         """Have the next block be the current one, if this one is exhausted.
@@ -184,7 +190,7 @@ class HandOver:
         chunk.is_interrupted = True
         if self._chunk is not chunk:
             return
-        rest = _behind(chunk.records, chunk.in_hand)
+        rest = chunk.rest
         if rest:
             offset = rest[0].offset if chunk.in_hand is None else chunk.in_hand.offset + 1
             chunk.block.give_back(rest, offset)
@@ -371,20 +377,12 @@ class HandOver:
         if isinstance(entry, OpenBlock):
             entry.park()
             self._buffer.free(entry.fetched)
-            self._on_freed(entry.partition)
+        else:
+            entry.partition.consumed_count += 1
+        self._on_freed(entry.partition)
 
 
 def _is_current(entry: OpenBlock | FetchedStep) -> bool:
     if isinstance(entry, OpenBlock):
         return entry.fetched.is_current
     return entry.number == entry.partition.start.number
-
-
-def _behind(records: list[Any], in_hand: Any) -> list[Any]:  # noqa: ANN401 - a record
-    """Return the records behind the one in hand; all if there is none."""
-    if in_hand is None:
-        return list(records)
-    for index, record in enumerate(records):
-        if record is in_hand:
-            return records[index + 1 :]
-    return []

@@ -47,11 +47,9 @@ class LogFaults:
         partition.move_to(State.HALTED)
         offset = partition.fetch_offset
         step = partial(self._reset, partition, partition.number, offset)
-        partition.fetched_count += 1
         self._parts.buffer.add_step(FetchedStep(partition, partition.number, step))
 
     def _reset(self, partition: AssignedPartition, number: int, offset: int) -> None:
-        partition.consumed_count += 1
         if partition.start.number != number:
             return
         key, policy = partition.key, self._parts.config.auto_offset_reset

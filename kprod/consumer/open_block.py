@@ -96,11 +96,6 @@ class OpenBlock:
         return not self._ready and not self._waiting and self.decoder.exhausted
 
     @property
-    def is_between(self) -> bool:
-        """Whether no decoded record waits, so that the decoder may be used directly."""
-        return not self._ready and not self._waiting
-
-    @property
     def place(self) -> Place:
         """How far it was handed out."""
         return Place(self.fetched.number, self.next_offset, self.epoch)
@@ -135,6 +130,11 @@ class OpenBlock:
         if not self._waiting:
             self.next_offset = block.next_offset
         return taken
+
+    def stop_between(self) -> None:
+        """Have the decoder begin with the next record, so that it may be used directly."""
+        if self._ready or self._waiting:
+            self.rewind(self.place)
 
     def note_columns(self) -> None:
         """Note that rows were taken from the decoder directly."""

@@ -589,3 +589,12 @@ def test_kafkas_names_as_a_mapping(cluster: EmbeddedCluster) -> None:
     fill(cluster, "t", 1)
     with Consumer("t", settings=settings) as consumer:
         assert offsets(poll_count(consumer, 1)) == [0]
+
+
+def test_a_consumer_that_nobody_has_ends(cluster: EmbeddedCluster) -> None:
+    """Its thread would fetch for ever, so the fixture that looks for leaks would find it."""
+    consumer = consumer_of(cluster, "t")
+    thread = consumer._kprod.parts.thread  # type: ignore[union-attr]
+    with pytest.warns(ResourceWarning, match="was not closed"):
+        del consumer
+    assert thread.wait_ended(LIMIT_S)

@@ -339,3 +339,20 @@ def test_a_diverging_epoch_of_a_fetch_counts_as_a_cut() -> None:
         diverging = {"epoch": 0, "end_offset": 6}
         cluster.rules.append(once(ApiKey.FETCH, fetch_answer(diverging_epoch=diverging)))
         assert scripted_poll(consumer, 1)[0].offset == 6
+
+
+def test_resets_that_are_overtaken_do_not_slow_the_fetching() -> None:
+    """A seek may come while an offset that is not in the log waits to be handled."""
+    cluster = LogCluster(log_of(*[[b"%d" % number] for number in range(10)]))
+    with scripted_consumer(cluster, "orders", max_partition_fetch_bytes=80) as consumer:
+        scripted_poll(consumer, 1)
+        for _ in range(5):
+            consumer.seek(P0, 500)
+            consumer.pause(P0)
+            for _ in range(5):
+                consumer.poll(0.1)
+            consumer.resume(P0)
+            consumer.seek(P0, 500)
+            consumer._kprod.parts.loop.run_once(cluster.clock.now_ms())  # type: ignore[union-attr]
+            consumer.seek(P0, 0)
+        assert [record.offset for record in scripted_poll(consumer, 10)] == list(range(10))

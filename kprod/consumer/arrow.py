@@ -1,0 +1,58 @@
+"""Records as Arrow columns, without an object for any record.
+
+Keys and values are the records' bytes: deserializers and interceptors, which are called with
+objects, are not called.
+
+Thread-safety: the thread that polls.
+Source: the Arrow PyCapsule interface; names of columns as Spark's Kafka source has them.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kprod._core.arrow.arrow_records import ArrowColumns
+from kprod.consumer.engine import ConsumerEngine
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_COLUMN_BYTES_MAX = 2**31 - 1  # an offset in a binary column has 32 bits
+
+
+def poll_arrow(
+    engine: ConsumerEngine,
+    timeout: float | None,
+    *,
+    max_rows: int,
+    max_bytes: int,
+    leader_epoch: bool,
+    timestamp_type: bool,
+) -> "pa.RecordBatch":
+    """See `Consumer.poll_arrow`."""
+    record_batch = _record_batch()
+    _check("max_rows", max_rows)
+    _check("max_bytes", max_bytes)
+    columns = ArrowColumns(leader_epoch=leader_epoch, timestamp_type=timestamp_type)
+    hand_over = engine.parts.hand_over
+    engine.reading.read(partial(hand_over.take_columns, columns, max_rows, max_bytes), timeout)
+    row_count = columns.row_count
+    batch = record_batch(columns)
+    hand_over.complete(row_count)
+    return batch
+
+
+def _check(name: str, given: object) -> None:
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise TypeError(f"{name} is a whole number, not {type(given).__name__}")
+    if not 1 <= given <= _COLUMN_BYTES_MAX:
+        raise ValueError(f"{name} must be from 1 to {_COLUMN_BYTES_MAX}, not {given}")
+
+
+def _record_batch() -> Any:  # noqa: ANN401 - pyarrow has no types
+    try:
+        from pyarrow import record_batch  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ImportError(
+            "poll_arrow needs pyarrow: pip install 'kprod[arrow]'", name="pyarrow"
+        ) from error
+    return record_batch
