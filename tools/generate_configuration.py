@@ -51,8 +51,8 @@ Numbers and flags may be given as texts (`"5"`, `"true"`), as a properties file 
 imported by name, and nothing is looked up in the environment or in files: `${file:…}` stays what it
 is. Times are whole milliseconds, sizes whole bytes.
 
-What was asked for is never changed silently: two wishes that contradict each other are an error;
-a default that stands in the way of a wish gives way, and the log says so.
+A given setting is never changed silently: two settings that contradict each other are an error;
+a default that conflicts with a given setting gives way, and the log says so.
 """
 
 _COLUMNS = """\

@@ -69,8 +69,8 @@ _READING = {
     "NoOffset": "Seek to an offset, or let `auto_offset_reset` choose one.",
     "LogTruncated": "Seek to where reading shall continue; `end_offset` is where the log is the"
     " same.",
-    "CorruptRecord": "Its `topic`, `partition` and `offset` say where; seek past it to go on.",
-    "DeserializationFailed": "Look at `error.record`; `consumer.skip(error.record)` goes on.",
+    "CorruptRecord": "Its `topic`, `partition` and `offset` say where; seek past it to continue.",
+    "DeserializationFailed": "Look at `error.record`; `consumer.skip(error.record)` continues.",
     "WakeupError": "Poll again to continue.",
     "ConcurrentPoll": "Read with one thread, or one consumer for each thread.",
     "ConsumerForked": "Make a consumer in the child, after the fork.",

@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "broker": "kprod.cli.broker",
         "dump": "kprod.cli.dump",
         "produce": "kprod.cli.produce",
+        "consume": "kprod.cli.consume",
         "perf": "kprod.cli.perf",
         "topics": "kprod.cli.topics_command",
     }
@@ -59,6 +60,6 @@ class LazyGroup(HintingGroup):
 @click.version_option(package_name="kprod", prog_name="kprod", message="%(prog)s %(version)s")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Produce to Kafka, and look at its records."""
+    """Produce to Kafka, and read from it."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

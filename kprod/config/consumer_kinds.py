@@ -87,5 +87,5 @@ class ConsumerInterceptorList:
         return tuple(value)
 
     def describe(self) -> str:
-        """Return what is accepted."""
+        """Return the accepted values."""
         return "a list of interceptors"

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 class ConsumerSettings(TypedDict, total=False):
     """Every setting by its Python names; `docs/consumer_configuration.md` has their bounds."""
 
+    fetch_max_bytes: int
+    """The most bytes of one response; a single batch may be larger. In bytes."""
+
     bootstrap_servers: str | Sequence[str]
     """Brokers to ask first; the cluster names the others. Required."""
 
@@ -131,9 +134,6 @@ class ConsumerSettings(TypedDict, total=False):
 
     fetch_max_wait_ms: int
     """The longest that a broker waits for `fetch_min_bytes`. In ms."""
-
-    fetch_max_bytes: int
-    """The most bytes of one response; a single batch may be larger. In bytes."""
 
     max_partition_fetch_bytes: int
     """The most bytes of one partition in a response; a single batch may be larger. Kafka's 1 MiB

@@ -49,7 +49,7 @@ def settle(given: Mapping[str, object], defaults: Mapping[str, object]) -> dict[
 
 
 def settle_client(given: Mapping[str, object], defaults: Mapping[str, object]) -> dict[str, Any]:
-    """Complete what was given with defaults, by the rules that any client has.
+    """Complete settings with defaults, by the rules that any client has.
 
     Args:
         given: Checked values, by field name.

@@ -32,7 +32,7 @@ class BatchEnd(NamedTuple):
 def last_batch(records: memoryview) -> BatchEnd | None:
     """Find the end of the last whole batch or message.
 
-    What makes no sense ends the walk: whoever decodes the records knows what to say of it.
+    An impossible header ends the walk; decoding reports it.
 
     Args:
         records: Batches after one another, the last perhaps cut off.

@@ -41,7 +41,7 @@ class ClusterQuestions:
             timeout: Seconds; None for `default_api_timeout_ms`.
 
         Returns:
-            The answers.
+            Offsets by partition.
 
         Raises:
             KprodError: A broker refuses for a reason that waiting cannot change.

@@ -54,7 +54,7 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
         TypeError: A topic is no text.
         ValueError: No topic can have such a name.
 
-    Thread-safety: one thread at a time may poll, iterate or change what is read; any thread may
+    Thread-safety: one thread at a time may poll, iterate or change the assignment; any thread may
     seek, pause, resume, wake up and close.
     """
 
@@ -150,7 +150,7 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
 
         Raises:
             CorruptRecord: The next batch of a partition cannot be read; `seek` behind it.
-            DeserializationFailed: A deserializer raised; `skip` the record to go on.
+            DeserializationFailed: A deserializer raised; `skip` the record to continue.
             NoOffset: A partition has no position, and `auto_offset_reset` is none.
             LogTruncated: Records that were read are gone, and `auto_offset_reset` is none.
             UnknownTopic: A topic does not exist; raised again only by a poll that finds nothing.
@@ -222,7 +222,7 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
             yield from engine.parts.hand_over.records_of(chunk)
 
     def skip(self, record: Any) -> None:  # noqa: ANN401 - a record of any class
-        """Go on behind a record that a deserializer failed on.
+        """Continue behind a record that a deserializer failed on.
 
         Args:
             record: `error.record` of a `DeserializationFailed`.
@@ -286,7 +286,7 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
         engine_of(self).selection.seek_by(partitions, EARLIEST)
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Read only what comes from now on; any thread.
+        """Read only records that are appended from now on; any thread.
 
         Args:
             *partitions: Assigned; none for all that are.
@@ -368,7 +368,7 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
         return engine_of(self).selection.lag(partition)
 
     def pause(self, *partitions: tuple[str, int]) -> None:
-        """Hand out nothing of these partitions until `resume`; what was fetched is kept.
+        """Hand out nothing of these partitions until `resume`; fetched records are kept.
 
         Args:
             *partitions: Assigned.

@@ -24,7 +24,7 @@ class DeserializedRecord(NamedTuple):
         partition: 0-based.
         offset: In the partition.
         timestamp_ms: Milliseconds since 1970; −1 if the record has none.
-        timestamp_type: Who stamped it; None if the record has no timestamp.
+        timestamp_type: Its origin; None if the record has no timestamp.
         leader_epoch: Of the leader that appended it; None if the format has none.
         key: As the deserializer made it.
         value: Likewise.
@@ -111,7 +111,7 @@ class _Deserializer:
             failed = DeserializationFailed(
                 f"the {self._field}_deserializer failed for topic {record.topic!r}, partition"
                 f" {record.partition}, offset {record.offset}: {error!r:.200};"
-                " consumer.skip(error.record) goes on behind it"
+                " consumer.skip(error.record) continues behind it"
             )
             failed.record, failed.field = record, self._field
             raise failed from error

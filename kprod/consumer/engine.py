@@ -41,7 +41,7 @@ class ConsumerEngine:
 
     Attributes:
         parts: What it is made of.
-        selection: What is read, and from where.
+        selection: The partitions and their positions.
         reading: Reads.
         questions: Asks the cluster.
         faults: Knows what happened to the logs.
@@ -106,7 +106,7 @@ class ConsumerEngine:
         """Hand out nothing more, and end the thread; never blocks.
 
         Returns:
-            A function that counts what is lost at the end: nothing.
+            A function that counts the records lost at the end: 0.
         """
         self._end_soon()
         return _nothing

@@ -1,4 +1,4 @@
-"""What was fetched and not handed out yet, and how much memory it holds.
+"""Fetched records that are not handed out yet, and the memory that they hold.
 
 The I/O thread adds blocks of records; the application's thread takes them in order of arrival, so
 that no partition starves: within a response the broker turns the order, and a partition has at most
@@ -6,12 +6,12 @@ that no partition starves: within a response the broker turns the order, and a p
 
 Memory. A response is one piece of memory that all its blocks lie in; it is free when the last of
 them is gone. So the whole response counts until then. Where less than half of it is still in use,
-what is left is copied out: a paused partition must not hold the memory of a thousand others.
+the rest is copied out: a paused partition must not hold the memory of a thousand others.
 
 The counters have one owner, the I/O thread; what the application's thread frees comes by a deque.
 
 Invariant: `held_bytes` is the sum of the responses that some block of this buffer lies in, after
-`take_freed`, which lags behind by what was freed since.
+`take_freed`, which lags behind by the memory freed since.
 
 Thread-safety: each method says whose it is.
 Source: KAFKA-7548, librdkafka #5343 and #1384 for what happens otherwise.
@@ -104,7 +104,7 @@ class FetchBuffer:
     """The blocks of one consumer.
 
     Attributes:
-        capacity_bytes: Memory for blocks and for what is asked for.
+        capacity_bytes: Memory for blocks and for requests under way.
         held_bytes: Memory of responses. The I/O thread's.
         decoding_bytes: Of the batch that the application's thread has decompressed.
     """
@@ -157,7 +157,7 @@ class FetchBuffer:
 
     @property
     def free_bytes(self) -> int:
-        """How much more may be asked for, apart from what is asked for already."""
+        """How much more may be requested; requests under way are not subtracted."""
         return self.capacity_bytes - self.held_bytes - self.decoding_bytes
 
     # The application's thread.

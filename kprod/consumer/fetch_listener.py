@@ -1,4 +1,4 @@
-"""Who hears what a fetcher finds, and what it counts.
+"""The listener of a fetcher, and its counters.
 
 Thread-safety: the I/O thread; counts are read by any thread.
 """
@@ -11,7 +11,7 @@ from kprod.errors import KprodError
 
 
 class FetchListener(NamedTuple):
-    """Who is told what the fetcher finds.
+    """Called with the findings of a fetcher.
 
     Attributes:
         out_of_range: An offset is not in the leader's log.
@@ -27,7 +27,7 @@ class FetchListener(NamedTuple):
 
 
 class FetchCounts:
-    """What was fetched; for metrics.
+    """Counters of fetches, for metrics.
 
     Attributes:
         fetch_count: Responses.

@@ -22,7 +22,7 @@ def fetch_fields(settings: FetchSettings, bytes_max: int) -> dict[str, Any]:
     """Make the fields of a request that are no session's.
 
     Args:
-        settings: Times and what is read.
+        settings: Times and isolation level.
         bytes_max: Of the response; a first batch may be larger.
 
     Returns:

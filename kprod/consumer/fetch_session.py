@@ -36,7 +36,7 @@ LOST_CODES = frozenset(
 
 
 class FetchTerms(NamedTuple):
-    """What is asked of one partition.
+    """The request about one partition.
 
     Attributes:
         topic_id: All zero if unknown.
@@ -59,7 +59,7 @@ class Wanted(NamedTuple):
     Attributes:
         partition: Itself.
         number: Of the start that it is fetched for.
-        terms: What is asked.
+        terms: The request about it.
     """
 
     partition: AssignedPartition
@@ -68,7 +68,7 @@ class Wanted(NamedTuple):
 
 
 class FetchSession:
-    """What is fetched from one broker.
+    """The partitions fetched from one broker.
 
     Attributes:
         wanted: By topic and partition, in the order in which they are to be served.
@@ -93,7 +93,7 @@ class FetchSession:
         """Fetch a partition, behind the others.
 
         Args:
-            wanted: Replaces what was wanted of the partition before.
+            wanted: Replaces an earlier request about the partition.
         """
         key = wanted.partition.key
         if self.wanted.get(key) == wanted:
@@ -171,7 +171,7 @@ class FetchSession:
         self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
 
     def forget(self) -> None:
-        """Begin a session anew with the next request: the broker has none, or lost it."""
+        """Open another session with the next request: the broker has none, or lost it."""
         self._session_id = _NO_SESSION
         self._begin_again()
 

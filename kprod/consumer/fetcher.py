@@ -356,7 +356,7 @@ class Fetcher:
         return block
 
     def _take_cut_off(self, partition: AssignedPartition, now_ms: int) -> None:
-        """Note that no whole batch came of what was asked; the broker owes it, and may send it."""
+        """Note a response without a whole batch; the broker must send one, and may do so later."""
         partition.cut_off_count += 1
         if partition.cut_off_count >= _CUT_OFF_MAX:
             error = no_whole_batch(partition.key, partition.fetch_offset, partition.cut_off_count)

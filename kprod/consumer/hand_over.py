@@ -150,7 +150,7 @@ class HandOver:
         self._is_complete = True
 
     def begin_chunk(self, records: list[Any], ident: Hashable) -> Chunk:
-        """Hand out what was taken from one block one by one.
+        """Hand out records of one block one by one.
 
         Args:
             records: As they are handed out; at least one.
@@ -182,7 +182,7 @@ class HandOver:
             self.end_chunk(chunk)
 
     def end_chunk(self, chunk: Chunk) -> None:
-        """Give back what was not handed out of a chunk; again does nothing.
+        """Give the rest of a chunk back; again does nothing.
 
         Args:
             chunk: Any.
@@ -262,7 +262,7 @@ class HandOver:
             )
 
     def resume(self, partition: AssignedPartition) -> None:
-        """Hand out again what was parked.
+        """Hand out parked blocks again.
 
         Args:
             partition: Not paused any more.
@@ -291,7 +291,7 @@ class HandOver:
         return False
 
     def drop_stale(self) -> None:
-        """Free what belongs to older starts; what is paused would hold its memory otherwise."""
+        """Free blocks of older starts; those of paused partitions would hold memory otherwise."""
         self.settle()
         self._take_arrived()
         for entries in (self._ready, *self._parked.values()):

@@ -43,7 +43,7 @@ class LogFaults:
         self.truncation_count = 0
 
     def on_out_of_range(self, partition: AssignedPartition) -> None:
-        """An offset is not in the log: behind what was fetched before it, reset or raise."""
+        """An offset is not in the log: reset or raise behind the records before it."""
         partition.move_to(State.HALTED)
         offset = partition.fetch_offset
         step = partial(self._reset, partition, partition.number, offset)
@@ -60,7 +60,7 @@ class LogFaults:
         self._restart(partition, new_start(None, policy=policy, reason=reason))
 
     def on_truncated(self, partition: AssignedPartition, end_offset: int, epoch: int) -> None:
-        """A log was cut: what was fetched of it is void."""
+        """A log was cut: fetched records of it are void."""
         partition.move_to(State.HALTED)
         self.truncation_count += 1
         self._parts.mailbox.hand(
@@ -81,7 +81,7 @@ class LogFaults:
         self._parts.hand_over.settle()
         key, policy = partition.key, self._parts.config.auto_offset_reset
         place = self._parts.hand_over.place_of(partition) or was
-        if end_offset >= place.offset:  # only what was fetched ahead is void
+        if end_offset >= place.offset:  # only prefetched records are void
             self._restart(partition, new_start(place.offset, place.epoch))
             self._parts.hand_over.drop_stale()
             return

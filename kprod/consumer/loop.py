@@ -1,4 +1,4 @@
-"""The I/O thread's turn: commands, what is due, what can be sent, then the sockets.
+"""The I/O thread's turn: commands, due retries, requests, then the sockets.
 
 It owns everything of the network: connections, metadata, offsets that are asked for, fetches. It
 runs no code of the application, decodes no record, and never waits for the application's thread.

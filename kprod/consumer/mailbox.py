@@ -49,7 +49,7 @@ class Mailbox:
         return bool(self._commands)
 
     def run_commands(self) -> None:
-        """Run what was posted."""
+        """Run the posted commands."""
         while self._commands:
             self._commands.popleft()()
 

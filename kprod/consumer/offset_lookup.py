@@ -33,7 +33,7 @@ _NO_REPLICA = -1
 
 
 class FoundOffset(NamedTuple):
-    """An answer.
+    """An offset that a leader named.
 
     Attributes:
         offset: −1 if there is no record of that time.
@@ -52,7 +52,7 @@ class OffsetQuestion:
     Attributes:
         key: The partition.
         timestamp: Milliseconds since 1970, or `EARLIEST_TIMESTAMP` or `LATEST_TIMESTAMP`.
-        on_found: Told the answer, once.
+        on_found: Called once with the offset.
         on_error: Told each failure that time may not mend; the question stays.
         retry_at_ms: When to ask again.
         failures: In a row.
@@ -119,7 +119,7 @@ class OffsetLookup:
         self._waiting[question] = None
 
     def withdraw(self, question: OffsetQuestion) -> None:
-        """Ask no more; an answer that is on its way is dropped.
+        """Ask no more; a response that is on its way is dropped.
 
         Args:
             question: Answered or not.

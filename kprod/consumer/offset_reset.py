@@ -112,7 +112,7 @@ def timestamp_of(policy: ResetPolicy, now_ms: int) -> int:
         now_ms: Wall clock, milliseconds since 1970.
 
     Returns:
-        A time, or what stands for an end of the log.
+        A time, or the constant of an end of the log.
     """
     if policy.name == "by_duration":
         return max(0, now_ms - policy.duration_ms)

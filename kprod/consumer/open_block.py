@@ -1,4 +1,4 @@
-"""A fetched block that records are taken from, with what was taken and is not handed out.
+"""A fetched block that records are taken from, and taken records that are not handed out.
 
 Thread-safety: the thread that polls.
 """
@@ -168,7 +168,7 @@ class OpenBlock:
         return True
 
     def rewind(self, place: Place | None) -> None:
-        """Begin again behind what was handed out for certain.
+        """Go back to the records that were certainly handed out.
 
         Args:
             place: How far that is; None or one of another start for the beginning.

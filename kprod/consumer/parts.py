@@ -33,13 +33,13 @@ class ConsumerParts:
         clock: Both instants.
         client_id: The name that brokers see, and log lines.
         mailbox: Between the threads.
-        assignment: What is read.
+        assignment: The partitions that are read.
         interceptors: The application's.
         closed_error: Makes the error of a call that comes too late; None while it is open.
         state_log: Told of changes that an operator should know.
         metadata: Of the cluster.
         client: Holds the connections.
-        buffer: What was fetched.
+        buffer: Fetched records.
         lookup: Asks for offsets.
         fetcher: Fetches.
         topics: Knows what keeps partitions from being read.

@@ -1,11 +1,11 @@
-"""Where reading is in one partition: one table of states, and who may change what.
+"""The position of reading in one partition: one table of states, and the owner of each field.
 
 Two threads use a partition without a lock, so each field has one owner. The application's side says
-where to read (`start`) and notes what was handed out (`handed`); the I/O side notes which offset a
-start became (`resolved`) and what it fetches next. A start has a number that no other start has.
-Whatever belongs to an older number (a response, a block of records, an answer about an offset) is
-dropped when it is looked at, so nothing must be searched or waited for when a position changes
-while requests are out.
+where to read (`start`) and notes how far it was handed out (`handed`); the I/O side notes the
+offset of a start (`resolved`) and the next one to fetch. A start has a number that no other start
+has. A response, a block of records or an offset that belongs to an older number is dropped when it
+is looked at, so nothing must be searched or waited for when a position changes while requests are
+out.
 
 Thread-safety: as the fields say.
 Source: Kafka SubscriptionState and its FetchStates (clients 4.3.1); KIP-320.
@@ -31,7 +31,7 @@ class State(enum.Enum):
 
     INITIAL = "nothing to fetch from; the application must choose an offset"
     RESETTING = "the cluster is asked for an offset"
-    VALIDATING = "the leader is asked whether its log still has what was read"
+    VALIDATING = "the leader is asked whether its log still has the records that were read"
     FETCHING = "records are fetched"
     HALTED = "the application's thread must decide how to continue"
 
@@ -111,7 +111,7 @@ class AssignedPartition:
         handed: How far records were handed out; None before the first. The application's thread.
         paused: Whether nothing is handed out. Any thread.
         consumed_count: Blocks that were handed out whole, or dropped. The application's thread.
-        state: What is done about it. The rest is the I/O thread's.
+        state: See `State`. The rest is the I/O thread's.
         number: Of the start that the I/O thread works for.
         fetch_offset: The next one to fetch.
         fetch_epoch: Leader epoch of the record before it; −1 if unknown.

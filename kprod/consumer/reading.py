@@ -1,6 +1,6 @@
 """Reading as the application's thread does it: poll, chunks for the iterator, waiting, wakeup.
 
-Whoever reads or changes the assignment must be alone, and a second thread is refused; no lock is
+A thread that reads or changes the assignment must be alone; a second one is refused. No lock is
 held, so application code that runs inside may do anything else.
 
 Thread-safety: one thread at a time; `wakeup` any thread.

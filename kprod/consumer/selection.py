@@ -1,4 +1,4 @@
-"""What is read, and from where: assign, subscribe, seek, pause, position.
+"""The partitions and their positions: assign, subscribe, seek, pause, position.
 
 What any thread may say (seek, pause, resume) replaces one value as a whole and interrupts whoever
 reads; the assignment is changed by one thread at a time.
@@ -104,7 +104,7 @@ class Selection:
     ) -> None:
         self._parts.hand_over.settle()
         for gone in self._parts.assignment.replace(starts, topics):
-            gone.start = new_start(None)  # what was fetched of it is stale
+            gone.start = new_start(None)  # fetched records of it are stale
         self._parts.hand_over.drop_stale()
         self._parts.client.wakeup()
 

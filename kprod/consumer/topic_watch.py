@@ -1,8 +1,8 @@
 """What keeps partitions from being read although brokers answer: unknown topics, refused rights.
 
 A problem is raised once by `poll`, as soon as it is known; after that a `poll` that would return
-nothing raises it again, as long as it lasts. So an application notices, and one that goes on does
-not spin.
+nothing raises it again, as long as it lasts. So an application notices, and one that ignores it
+does not spin.
 
 Thread-safety: the I/O thread, but for `problem`, which any thread may read.
 """
@@ -37,7 +37,7 @@ class TopicWatch:
         Args:
             metadata: Knows which topics there are.
             assignment: Names those that are read.
-            mailbox: Takes what is to be raised.
+            mailbox: Takes errors to be raised.
             on_partitions: Told how many partitions a topic has that is read as a whole, if some
                 are not read yet.
         """
@@ -89,7 +89,7 @@ class TopicWatch:
         """Note a problem, and have it raised if it is new.
 
         Args:
-            subject: What has it.
+            subject: Its partition, topic, or None for the cluster.
             error: Never raised itself, but copies of it.
         """
         before = self._problems.get(subject)

@@ -1,4 +1,4 @@
-"""Finds out whether a log still has what was read, after its leader changed.
+"""Finds out whether a log still has the records that were read, after its leader changed.
 
 An unclean election may cut records off that were read. The leader tells, for the leader epoch of
 the last record that was read, where that epoch ends in its log; if that is below the position, the

@@ -32,7 +32,7 @@ class Closable(Protocol):
     client_id: str
 
     def close_soon(self) -> Callable[[], int]:
-        """Begin to end; return what counts the records that are not delivered."""
+        """Start to end; return a function that counts undelivered records."""
 
     def close_at_exit(self, timeout: float) -> int:
         """End, by the public object's `close` if there is still one."""

@@ -1,0 +1,314 @@
+"""`kprod consume`: print records, as `kafka-console-consumer` and `kcat -C` do.
+
+It follows the topic until Ctrl-C, a count, or with `--exit` the end that each partition had when it
+began. Records go to standard output, everything else to standard error.
+
+Thread-safety: a command.
+Source: kcat 1.7's manual and kafka-console-consumer (Kafka 4.3.1) for the options.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, BinaryIO, TypedDict, Unpack
+
+import click
+
+from kprod.cli.json_lines import format_json_line
+from kprod.cli.lines import unescape
+from kprod.config.config_file import read_config_file, with_overrides
+from kprod.consumer.consumer import Consumer
+from kprod.errors import ConfigError, KprodError
+from kprod.model import Record, TimestampType, TopicPartition
+from kprod.wording import plural
+
+EXIT_FAILED = 1
+EXIT_INTERRUPTED = 130  # what shells report for a command ended by SIGINT
+POLL_S = 0.2
+ROWS_MAX = 1_000
+_ADDRESSES = ("bootstrap.servers", "bootstrap_servers")
+_PLACE = re.compile(r"beginning|end|-?\d{1,19}|@\d{1,19}")
+
+
+class ConsumeOptions(TypedDict):
+    """The command's options."""
+
+    bootstrap: str | None
+    config: str | None
+    topic: str
+    partition: tuple[int, ...]
+    begin: str
+    to: str | None
+    count: int | None
+    exit_at_end: bool
+    output: str
+    key_delimiter: str | None
+    delimiter: str
+    headers: bool
+    null: str
+    isolation: str
+    setting: tuple[str, ...]
+    timeout: float | None
+
+
+def _place(_context: object, option: click.Parameter, given: str | None) -> str | None:
+    if given is not None and not _PLACE.fullmatch(given):
+        raise click.BadParameter(
+            f"{given!r} is no place: beginning, end, an offset, -N for N before the end, or"
+            " @MILLISECONDS since 1970",
+            param=option,
+        )
+    return given
+
+
+@click.command()
+@click.option("--bootstrap", "-b", metavar="HOST:PORT,...", help="Brokers to ask.")
+@click.option(
+    "--config",
+    "-F",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Settings, as .properties or .toml: the place for passwords.",
+)
+@click.option("--topic", "-t", required=True, help="What to read.")
+@click.option(
+    "--partition", "-p", type=click.IntRange(min=0), multiple=True, help="Only these; may repeat."
+)
+@click.option(
+    "--from",
+    "-o",
+    "begin",
+    default="beginning",
+    show_default=True,
+    metavar="PLACE",
+    callback=_place,
+    help="beginning, end, an offset, -N (N before the end) or @MS (milliseconds since 1970).",
+)
+@click.option(
+    "--to",
+    metavar="PLACE",
+    callback=_place,
+    help="Exit there: end (now), an offset (not printed), -N or @MS.",
+)
+@click.option("--count", "-c", type=click.IntRange(min=1), help="Exit after so many records.")
+@click.option("--exit", "-e", "exit_at_end", is_flag=True, help="Exit at the end; as --to end.")
+@click.option(
+    "--format",
+    "-f",
+    "output",
+    type=click.Choice(["raw", "json"]),
+    default="raw",
+    show_default=True,
+    help="raw: values as they are; json: a line with everything for each record.",
+)
+@click.option("--key-delimiter", "-K", help="Print keys too, and this behind them.")
+@click.option("--delimiter", "-D", default="\\n", show_default=True, help="Print behind a record.")
+@click.option("--headers", is_flag=True, help="Print headers before each value, as NAME=VALUE,...")
+@click.option(
+    "--null", "-Z", default="", metavar="TEXT", help="Print for null; nothing by default."
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    default="read_uncommitted",
+    show_default=True,
+    help="Whether to print records of open and aborted transactions.",
+)
+@click.option("--setting", "-X", multiple=True, metavar="NAME=VALUE", help="Any other setting.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Exit when nothing has come for so long.",
+)
+def consume(**options: Unpack[ConsumeOptions]) -> int:
+    """Print the records of a topic, and follow it.
+
+    The exit code is 1 when something could not be read, 130 after Ctrl-C. `kprod produce --json`
+    reads what `--format json` writes.
+    \f
+
+    Returns:
+        The exit code.
+    """  # noqa: D301 - click ends the help at \f
+    stream = sys.stdout.buffer
+    with _open_consumer(options) as consumer:
+        run = ConsumeRun(consumer, stream, _writer(options), options["count"])
+        try:
+            run.begin(options)
+            run.follow(options["timeout"])
+        except KeyboardInterrupt:
+            run.report()
+            return EXIT_INTERRUPTED
+        except KprodError as error:
+            click.echo(str(error), err=True)
+            run.report()
+            return EXIT_FAILED
+        run.report()
+    return 0
+
+
+class ConsumeRun:
+    """Prints the records of some partitions.
+
+    Args:
+        consumer: Nothing is assigned to it.
+        stream: Where records go.
+        line_of: Makes the bytes of one record.
+        limit: At most so many records; None for no limit.
+    """
+
+    __slots__ = ("_consumer", "_count", "_flush", "_limit", "_line_of", "_open", "_write")
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        stream: BinaryIO,
+        line_of: Callable[[Any], bytes],
+        limit: int | None,
+    ) -> None:
+        self._consumer = consumer
+        self._write = stream.write
+        self._flush = stream.flush
+        self._line_of = line_of
+        self._limit = limit
+        self._count = 0
+        self._open: dict[TopicPartition, int | None] = {}  # end by partition that is not read whole
+
+    def begin(self, options: ConsumeOptions) -> None:
+        """Find what to print, and go there.
+
+        Args:
+            options: The command's.
+        """
+        consumer = self._consumer
+        keys = consumer.partitions_for(options["topic"])
+        if options["partition"]:
+            keys = [
+                TopicPartition(options["topic"], it) for it in sorted(set(options["partition"]))
+            ]
+        to = "end" if options["exit_at_end"] and options["to"] is None else options["to"]
+        starts = self._offsets(keys, options["begin"])
+        ends: Mapping[TopicPartition, int | None] = (
+            dict.fromkeys(keys) if to is None else self._offsets(keys, to)
+        )
+        consumer.assign(keys)
+        for key in keys:
+            consumer.seek(key, starts[key])
+        self._open = {key: end for key in keys if (end := ends[key]) is None or starts[key] < end}
+        consumer.pause(*[key for key in keys if key not in self._open])
+
+    def follow(self, timeout: float | None) -> None:
+        """Print until everything is printed.
+
+        Args:
+            timeout: Seconds after which silence is the end; None for never.
+        """
+        silent_s = 0.0
+        while self._open and not self._is_full:
+            rest = ROWS_MAX if self._limit is None else self._limit - self._count
+            records = self._consumer.poll(POLL_S, min(rest, ROWS_MAX))
+            self._print(records)
+            if records:
+                self._flush()
+            self._leave_finished()
+            silent_s = 0.0 if records else silent_s + POLL_S
+            if timeout is not None and silent_s >= timeout:
+                return
+
+    def report(self) -> None:
+        """Say how many records were printed."""
+        click.echo(f"{self._count:,} {plural(self._count, 'record')}", err=True)
+
+    @property
+    def _is_full(self) -> bool:
+        return self._limit is not None and self._count >= self._limit
+
+    def _print(self, records: Iterable[Any]) -> None:
+        for record in records:
+            key = TopicPartition(record.topic, record.partition)
+            end = self._open.get(key)
+            if key in self._open and (end is None or record.offset < end):
+                self._write(self._line_of(record))
+                self._count += 1
+
+    def _leave_finished(self) -> None:
+        for key, end in list(self._open.items()):
+            if end is not None and self._consumer.position(key) >= end:
+                del self._open[key]
+                self._consumer.pause(key)
+
+    def _offsets(self, keys: list[TopicPartition], place: str) -> dict[TopicPartition, int]:
+        """Turn a place into offsets."""
+        consumer = self._consumer
+        if place == "beginning":
+            return consumer.beginning_offsets(keys)
+        if place == "end":
+            return consumer.end_offsets(keys)
+        if place.startswith("@"):
+            found = consumer.offsets_for_times(dict.fromkeys(keys, int(place[1:])))
+            ends = consumer.end_offsets(keys)
+            return {key: ends[key] if (it := found[key]) is None else it.offset for key in keys}
+        if place.startswith("-"):
+            begins, ends = consumer.beginning_offsets(keys), consumer.end_offsets(keys)
+            return {key: max(begins[key], ends[key] + int(place)) for key in keys}
+        return dict.fromkeys(keys, int(place))
+
+
+def _writer(options: ConsumeOptions) -> Callable[[Any], bytes]:
+    """Return what makes the bytes of a record."""
+    if options["output"] == "json":
+        return _json_line
+    null, delimiter = options["null"].encode(), unescape(options["delimiter"])
+    key_delimiter = options["key_delimiter"]
+    behind_key = None if key_delimiter is None else unescape(key_delimiter)
+
+    def raw(record: Any) -> bytes:  # noqa: ANN401 - a consumer's record
+        pieces = []
+        if options["headers"]:
+            pieces += [_headers(record.headers, null), b"\t"]
+        if behind_key is not None:
+            pieces += [null if record.key is None else record.key, behind_key]
+        pieces += [null if record.value is None else record.value, delimiter]
+        return b"".join(pieces)
+
+    return raw
+
+
+def _json_line(record: Any) -> bytes:  # noqa: ANN401 - a consumer's record
+    row = Record(record.offset, record.timestamp_ms, record.key, record.value, record.headers)
+    stamped = record.timestamp_type or TimestampType.CREATE_TIME
+    return format_json_line(record.topic, record.partition, row, stamped).encode() + b"\n"
+
+
+def _headers(headers: Iterable[tuple[str, bytes | None]], null: bytes) -> bytes:
+    return b",".join(
+        name.encode() + b"=" + (null if value is None else value) for name, value in headers
+    )
+
+
+def _open_consumer(options: ConsumeOptions) -> Consumer:
+    """Make the consumer; a wrong setting is the caller's mistake."""
+    settings: dict[str, object] = {}
+    if options["bootstrap"] is not None:
+        settings["bootstrap.servers"] = options["bootstrap"]
+    for pair in options["setting"]:
+        name, found, value = pair.partition("=")
+        if not found:
+            raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--setting")
+        settings[name] = value
+    try:
+        if options["config"] is not None:
+            settings = with_overrides(read_config_file(options["config"]), settings)
+        if not any(name in settings for name in _ADDRESSES):
+            raise click.UsageError(
+                "no brokers are named: give --bootstrap, or bootstrap.servers in a --config file"
+            )
+        return Consumer(
+            settings={
+                "auto.offset.reset": "none",  # an offset that is not there is a mistake
+                "isolation.level": options["isolation"],
+                **settings,
+            }
+        )
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
