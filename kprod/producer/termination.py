@@ -6,7 +6,7 @@ service by it.
 
 The handler raises `SystemExit` and does nothing else. It does not close producers itself, because
 it runs between two instructions of the main thread, maybe in the middle of a `send`: the stack is
-unwound first, and then `kprod.producer.lifetime` closes all producers.
+unwound first, and then `kprod.lifetime.open_clients` closes all producers.
 
 Thread-safety: the main thread.
 Source: Python's `signal` and `atexit`; exit codes of shells (128 + signal).
@@ -17,7 +17,7 @@ import signal
 from types import FrameType
 from typing import NoReturn
 
-from kprod.producer import lifetime
+from kprod.lifetime import open_clients
 
 EXIT_TERMINATED = 143  # 128 + SIGTERM, as shells have it
 
@@ -52,7 +52,7 @@ def close_on_sigterm(*, timeout: float | None = None) -> None:
         text = "close_on_sigterm must be called in the main thread, as signal.signal itself"
         raise RuntimeError(text) from None
     if timeout is not None:
-        lifetime.EXIT_FLUSH_S = timeout
+        open_clients.EXIT_FLUSH_S = timeout
 
 
 def _end_interpreter(signal_number: int, frame: FrameType | None) -> NoReturn:
