@@ -164,7 +164,7 @@ class ConsumerConfig(ClientConfig):
             unit="ms",
         ),
     )
-    fetch_max_bytes: int = field(
+    fetch_max_bytes: int = field(  # type: ignore[misc]  # 0 for clients that fetch nothing
         default=50 * 1024 * 1024,
         metadata=row(
             "fetch.max.bytes",
