@@ -27,7 +27,7 @@ OWNERS: dict[str, tuple[set[str], str]] = {
     "kprod/_core/threads.pyx": ({"_thread"}, "what `kprod.threads.use` replaces"),
     "kprod/threads.py": ({"_thread", "threading"}, "the threads themselves"),
     "kprod/producer/wiring.py": ({"random"}, "the default of `Environment.rng`"),
-    "kprod/consumer/wiring.py": ({"random"}, "the default of `ConsumerEnvironment.rng`"),
+    "kprod/consumer/consumer_wiring.py": ({"random"}, "the default of `ConsumerEnvironment.rng`"),
     # The system's I/O, which a `NetworkIO` or the broker's `Network` replaces.
     "kprod/_core/socket_io/owned_descriptor.pyx": ({"<unistd.h>"}, "a descriptor's end"),
     "kprod/_core/socket_io/socket_calls.pyx": (

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kprod._core.arrow.arrow_records import ArrowColumns
-from kprod.consumer.engine import ConsumerEngine
+from kprod.consumer.consumer_engine import ConsumerEngine
 
 if TYPE_CHECKING:
     import pyarrow as pa

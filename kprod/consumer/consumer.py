@@ -1,7 +1,7 @@
 """The consumer as an application sees it: assign or subscribe, poll or iterate, seek, close.
 
-Everything is asked of the engine, which `kprod.consumer.wiring` makes. A subclass may use any name
-but `_kprod` for its own purposes.
+Everything is asked of the engine, which `kprod.consumer.consumer_wiring` makes. A subclass may use
+any name but `_kprod` for its own purposes.
 
 Thread-safety: one thread at a time reads; the rest any thread, as each method says.
 Source: Kafka KafkaConsumer (clients 4.3.1).
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 from kprod.config import given_settings
 from kprod.config.consumer_config import ConsumerConfig
 from kprod.consumer.assignment import as_partition, as_partitions
-from kprod.consumer.engine import ConsumerEngine
+from kprod.consumer.consumer_engine import ConsumerEngine
+from kprod.consumer.consumer_wiring import ConsumerEnvironment, wired
 from kprod.consumer.offset_lookup import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from kprod.consumer.selection import EARLIEST, LATEST
-from kprod.consumer.wiring import ConsumerEnvironment, wired
 from kprod.model import OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from collections.abc import Callable, Generator, Hashable
 from typing import Any
 
 from kprod._core.arrow.arrow_records import ArrowColumns
-from kprod.consumer.chunk import Chunk
 from kprod.consumer.fetch_buffer import FetchBuffer, FetchedBlock, FetchedStep
+from kprod.consumer.iterator_chunk import Chunk
 from kprod.consumer.open_block import DecodingTerms, OpenBlock
 from kprod.consumer.position import AssignedPartition, Place
 from kprod.errors import ConcurrentPoll, CorruptRecord

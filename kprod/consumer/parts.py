@@ -1,4 +1,4 @@
-"""The parts of one consumer, which `kprod.consumer.wiring` makes, and whether they may be used.
+"""The parts of one consumer, which `consumer_wiring` makes, and whether they may be used.
 
 Thread-safety: each part says its own.
 """
@@ -9,10 +9,10 @@ from kprod.clock import SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.config.consumer_config import ConsumerConfig
 from kprod.consumer.assignment import Assignment
+from kprod.consumer.consumer_interceptors import ConsumerInterceptors
 from kprod.consumer.fetch_buffer import FetchBuffer
 from kprod.consumer.fetcher import Fetcher
 from kprod.consumer.hand_over import HandOver
-from kprod.consumer.interceptors import ConsumerInterceptors
 from kprod.consumer.loop import ConsumerLoop
 from kprod.consumer.mailbox import Mailbox
 from kprod.consumer.offset_lookup import OffsetLookup

@@ -8,7 +8,7 @@ from kprod import Producer
 from kprod.broker import EmbeddedCluster
 from kprod.clock import SystemClock
 from kprod.consumer.consumer import Consumer
-from kprod.consumer.wiring import ConsumerEnvironment
+from kprod.consumer.consumer_wiring import ConsumerEnvironment
 from tests.network.scripted_logs import LogCluster
 
 LIMIT_S = 20.0  # a test that waits longer has failed

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Hashable
 from functools import partial
 from typing import Any
 
-from kprod.consumer.chunk import Chunk
+from kprod.consumer.iterator_chunk import Chunk
 from kprod.consumer.partition_texts import no_offset
 from kprod.consumer.parts import ConsumerParts
 from kprod.consumer.position import AssignedPartition, Start, State, new_start

@@ -14,8 +14,8 @@ from kprod.cluster.backoff import ExponentialBackoff
 from kprod.cluster.metadata import Metadata
 from kprod.config import NetworkSettings
 from kprod.config.consumer_config import ConsumerConfig
+from kprod.consumer.consumer_engine import ConsumerEngine
 from kprod.consumer.deserializers import RecordDeserializers
-from kprod.consumer.engine import ConsumerEngine
 from kprod.consumer.fetch_buffer import FetchBuffer
 from kprod.consumer.fetch_listener import FetchListener
 from kprod.consumer.fetcher import Fetcher

@@ -16,7 +16,7 @@ from kprod.consumer.cluster_questions import ClusterQuestions
 from kprod.consumer.consumer_metrics import metrics_of
 from kprod.consumer.log_faults import LogFaults
 from kprod.consumer.parts import ConsumerParts, check_timeout
-from kprod.consumer.reading import Reading
+from kprod.consumer.record_reading import Reading
 from kprod.consumer.selection import Selection
 from kprod.errors import ClosedError, ConsumerForked, KprodError, own_copy
 from kprod.guarded_log import guarded_logger
