@@ -26,7 +26,7 @@ async def settled_within(future: asyncio.Future[bool], timeout_s: float) -> bool
         timeout_s: Longest wait; at most 0 lets the loop turn once.
 
     Returns:
-        Its result; False when the time is over.
+        Its result; False if the timeout expired.
     """
 
     def give_up() -> None:

@@ -85,7 +85,7 @@ class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
             data_dir: A directory in which everything is kept; made if it does not exist, but not
                 its parent. Without one, all is in memory.
             data_dirs: Several, instead of one: a new partition goes where the fewest are.
-            disk: What holds the directories; the operating system's if not given.
+            disk: Holds the directories; the operating system's by default.
             settings: Settings by name, such as `default_partitions=3`: those of `EmbeddedConfig`,
                 in the place of what `config` says.
 

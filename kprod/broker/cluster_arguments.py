@@ -86,19 +86,19 @@ def storage_of(
     several: Sequence[str | os.PathLike[str]],
     disk: Disk | None,
 ) -> Storage | None:
-    """Read where logs are to be kept.
+    """Choose where the logs are stored.
 
     Args:
-        one: `data_dir`.
-        several: `data_dirs`.
-        disk: Holds them; the operating system's if not given.
+        one: The argument `data_dir`.
+        several: The argument `data_dirs`.
+        disk: Holds the directories; the operating system's by default.
 
     Returns:
-        The directories; None for memory.
+        The disk and the directories; None to keep the logs in memory.
 
     Raises:
-        ConfigError: Both are given, or a directory twice.
-        TypeError: `several` is one path.
+        ConfigError: Both arguments are given, or one directory is given twice.
+        TypeError: `several` is a single path, not a sequence of paths.
     """
     if isinstance(several, str | os.PathLike):
         raise TypeError(f"data_dirs must be a sequence of paths; write data_dir={several!r}")

@@ -324,7 +324,7 @@ class ClusterState:
             self.logs.write_down(self._facts())
 
     def _drop_log(self, partition: TopicPartition) -> None:
-        # Asked each time: the engine gives the state its logs after the topics' registry is made.
+        # Read `logs` on each call: the engine sets it after the topic registry is created.
         self.logs.drop(partition)
 
     def _make_partition(self, topic: Topic, index: int) -> Partition:

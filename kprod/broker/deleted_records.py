@@ -1,4 +1,4 @@
-"""The beginning of a partition: raised by DeleteRecords, followed by its replicas.
+"""Raise a partition's log start offset: for DeleteRecords, and then on its followers.
 
 Thread-safety: the broker's thread.
 Source: Kafka Partition.deleteRecordsOnLeader, lowWatermarkIfLeader (4.3), KIP-107.
@@ -13,7 +13,7 @@ HIGH_WATERMARK = -1
 
 
 def low_watermark(partition: Partition) -> int:
-    """Return the highest offset that no replica on a running broker has records below."""
+    """Return the lowest log start offset of the running followers; without any, the leader's."""
     return min(
         (it.log_start_offset for it in partition.alive_followers),
         default=partition.log.log_start_offset,

@@ -1,4 +1,4 @@
-"""Warnings that a client can cause as often as it likes, written once with a count.
+"""Limit the log lines for warnings that a client can cause as often as it likes.
 
 The first of a kind is logged at once. Those that follow within `QUIET_MS` are counted, and one line
 says how many there were.
@@ -28,12 +28,12 @@ class Notices:
         self._counts: dict[str, int] = {}
 
     def warn(self, kind: str, text: str, *values: object) -> None:
-        """Log a warning, or count it when one of its kind was logged lately.
+        """Log a warning; only count it if its kind was logged in the last `QUIET_MS`.
 
         Args:
-            kind: What happened, for the line with the count.
-            text: With `%` places for `values`, as `logging` takes it.
-            values: Of this event.
+            kind: Name of the event, for the line with the count.
+            text: Format string with `%` placeholders, as for `logging`.
+            values: Values for the placeholders.
         """
         if kind in self._counts:
             self._counts[kind] += 1

@@ -101,7 +101,7 @@ class Network(Protocol):
         """Report readiness of a source from now on; neither readable nor writable ends it."""
 
     def wait(self, timeout_ms: int | None) -> None:
-        """Block until something is ready, `wake` is called or the time is over; None: no limit."""
+        """Block until something is ready, `wake` is called or time runs out; None: no limit."""
 
     def take_ready(self) -> list[Ready]:
         """Return the ready listeners and streams; never blocks."""

@@ -8,7 +8,7 @@ from kprod.broker.rejection import Refused
 from kprod.protocol.error_table import ErrorCode
 from kprod.topic_name import name_fault
 
-# Of one topic; that of all is a setting.
+# The limit for one topic; the limit for all topics together is a setting.
 PARTITIONS_MAX = 100_000
 _BROKERS_SHOWN = 10
 

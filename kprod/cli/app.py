@@ -51,10 +51,10 @@ def _with_hint(error: click.ClickException) -> str:
 
 def _fail(error: KprodError | OSError) -> int:
     if isinstance(error, OSError) and error.errno == errno.EPIPE:
-        # The reader of our output left; nothing more can be said there, not even at exit.
+        # The reader closed the pipe: write nothing more to stdout, not even in the flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
-    # A setting that is wrong was typed here.
+    # A wrong setting in the command is a usage error.
     code = EXIT_USAGE if isinstance(error, ConfigError) else EXIT_FAILED
     return _say(str(error) or type(error).__name__, code)
 

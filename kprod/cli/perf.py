@@ -150,7 +150,7 @@ class PerfOptions(TypedDict):
     help="Write a page with plots, all in one file.",
 )
 def perf(**options: Unpack[PerfOptions]) -> int:
-    """Send records as fast as it goes, or at a rate, and measure.
+    """Send records at full speed or at a given rate, and measure throughput and latency.
 
     Options and lines are those of kafka-producer-perf-test. The exit code is 1 when a record was
     not delivered, 130 after Ctrl-C, which waits up to 10 s for records under way.

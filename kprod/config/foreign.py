@@ -1,8 +1,9 @@
-"""Names that other clients use: what kprod calls the same thing, or why it has no such setting.
+"""Map other clients' settings to kprod's, or to the reason why kprod has no such setting.
 
-Someone who moves from another client meets these first; "unknown setting" alone would not help.
-None is accepted: a name that means the same is named, and one that means nearly the same is told
-apart. A test asks the clients themselves for their settings, and each is known here or to kprod.
+Someone who moves from another client tries these names first; "unknown setting" alone would not
+help. kprod accepts none of them: the error names kprod's equivalent, or explains how a similar
+setting differs. A test reads the other clients' lists of settings, and fails for a name that is
+neither listed here nor a setting of kprod.
 
 Thread-safety: functions of their arguments.
 Source: librdkafka's CONFIGURATION.md (2.16), kafka-python 3.0, aiokafka 0.14, Kafka clients 4.3.1.

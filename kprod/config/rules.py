@@ -100,7 +100,7 @@ def _settle_delivery_timeout(values: dict[str, Any], given: Mapping[str, object]
         )
     _logger.warning(
         "delivery_timeout_ms raised from its default %d to %d = linger_ms (%d) + "
-        "request_timeout_ms (%d); set it to say otherwise",
+        "request_timeout_ms (%d); set it explicitly to choose another value",
         values["delivery_timeout_ms"],
         least_ms,
         linger_ms,
@@ -110,7 +110,7 @@ def _settle_delivery_timeout(values: dict[str, Any], given: Mapping[str, object]
 
 
 def _shorten_attempts(values: dict[str, Any], given: Mapping[str, object]) -> None:
-    """Lower the defaults that do not fit the delivery timeout asked for: first of a request."""
+    """Lower the defaults of `request_timeout_ms`, then `linger_ms`, to fit the delivery timeout."""
     for name, other, least_ms in (
         ("request_timeout_ms", "linger_ms", 1),
         ("linger_ms", "request_timeout_ms", 0),
@@ -118,8 +118,8 @@ def _shorten_attempts(values: dict[str, Any], given: Mapping[str, object]) -> No
         fitting_ms = max(least_ms, values["delivery_timeout_ms"] - values[other])
         if name not in given and values[name] > fitting_ms:
             _logger.warning(
-                "%s lowered from its default %d to %d, to fit delivery_timeout_ms (%d); set it to"
-                " say otherwise",
+                "%s lowered from its default %d to %d, to fit delivery_timeout_ms (%d); set it"
+                " explicitly to choose another value",
                 name,
                 values[name],
                 fitting_ms,

@@ -305,10 +305,10 @@ class NetworkClient:
         self._context.close()
 
     def close_after_fork(self) -> None:
-        """Close all descriptors, whatever state things are in; nobody is told.
+        """Close all descriptors, in any state; complete no request and send nothing.
 
-        For a forked child, where brokers and the parent must not notice, and for a client that
-        `close` could not close.
+        This is for a forked child, which must not disturb the parent's connections, and for a
+        client that `close` failed to close.
         """
         self._closed = True
         self.connections.close_after_fork()

@@ -195,7 +195,7 @@ class Connections:
             connection.drop(error, now_ms)
 
     def close_after_fork(self) -> None:
-        """Close this process's copies of the sockets, in a forked child; nobody is told."""
+        """Close a forked child's copies of the sockets; complete no request and send nothing."""
         for connection in self.by_node_id.values():
             connection.close_after_fork()
         self.by_node_id = {}

@@ -35,16 +35,16 @@ class Step(Protocol):
     """Which request."""
 
     def prepare(self, resume: Callable[[], None]) -> Progress:
-        """Get ready for the next request.
+        """Prepare the next request.
 
         Args:
-            resume: Called once on the client's thread, later, if this returns `WAIT`.
+            resume: Called once, later, on the client's thread, if this returns `WAIT`.
 
         Returns:
-            `DONE` if the step turned out to be over.
+            `ASK` or `WAIT`; `DONE` if the step needs no further request.
 
         Raises:
-            KprodError: There is no next message.
+            KprodError: The next message cannot be made.
         """
         del resume
         return Progress.ASK
@@ -183,7 +183,7 @@ class Handshake:
         """Find the next step.
 
         Args:
-            resume: Called once on the client's thread, later, if this returns `WAIT`.
+            resume: Called once, later, on the client's thread, if this returns `WAIT`.
 
         Returns:
             `DONE` when all steps are over.

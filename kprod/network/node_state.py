@@ -54,7 +54,7 @@ TRANSITIONS = MappingProxyType(
                 _State.AUTHENTICATION_FAILED,
             }
         ),
-        # In TLS 1.3 a client's certificate is refused behind the handshake.
+        # In TLS 1.3 a broker rejects a client's certificate only after the handshake.
         _State.CHECKING_API_VERSIONS: frozenset(
             {
                 _State.AUTHENTICATING,
@@ -66,7 +66,7 @@ TRANSITIONS = MappingProxyType(
         _State.AUTHENTICATING: frozenset(
             {_State.READY, _State.DISCONNECTED, _State.AUTHENTICATION_FAILED}
         ),
-        # A certificate may still be refused by what a broker sends late.
+        # The TLS alert that rejects a client's certificate may arrive as late as this.
         _State.READY: frozenset(
             {_State.REAUTHENTICATING, _State.DISCONNECTED, _State.AUTHENTICATION_FAILED}
         ),
@@ -76,7 +76,7 @@ TRANSITIONS = MappingProxyType(
         _State.AUTHENTICATION_FAILED: frozenset({_State.CONNECTING}),
     }
 )
-"""From each state, where to."""
+"""The states that may follow each state."""
 
 
 class NodeState:
@@ -94,7 +94,7 @@ class NodeState:
         self.last_attempt_ms: int = 0  # of the newest attempt; monotonic
         self.retry_at_ms: int = 0
         self.throttled_until_ms: int = 0
-        self.send_until_ms: int = NEVER_MS  # then the client must log in again
+        self.send_until_ms: int = NEVER_MS  # from then on the client must log in again first
         self._setup_failures = 0  # attempts in a row that did not lead to a standing connection
         self._rng = rng
         self._reconnect_backoff = ExponentialBackoff(

@@ -33,7 +33,7 @@ class SocketWait:
         raise NotImplementedError
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until the transport is readable, `wake` was called, or the time is over.
+        """Wait until the transport is readable, `wake` was called, or the timeout expired.
 
         Args:
             timeout_s: Seconds, at least 0.

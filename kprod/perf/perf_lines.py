@@ -1,8 +1,8 @@
-"""What a load shows as text: the lines of Kafka's own tool, then what it does not know.
+"""Write a load's results as text: the lines of Kafka's own tool, then further measurements.
 
 Thread-safety: functions of their arguments.
 Source: Kafka ProducerPerformance (tools 4.3.1) for the form of the lines; its latencies are whole
-milliseconds, these have two digits more.
+milliseconds, those of kprod have two more digits.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ def detail_lines(result: PerfResult, sample_every: int, topic_growth: int | None
     Args:
         result: Whole.
         sample_every: One latency of so many records was measured.
-        topic_growth: By how much the sum of end offsets grew; None if nobody asked.
+        topic_growth: By how much the sum of end offsets grew; None if it was not measured.
 
     Yields:
         Lines without their ends.

@@ -15,7 +15,7 @@ from kprod.config import AccumulatorSettings
 from kprod.errors import BufferTimeout, ClosedError
 from kprod.wording import counted
 
-LOOK_S = 1.0  # between two checks of a waiter whether memory granted to others was taken
+LOOK_S = 1.0  # how often a waiter passes on memory that is granted to blocked event loops
 
 
 class BufferPool(ChunkPool):
@@ -76,7 +76,7 @@ class BufferPool(ChunkPool):
             self.pass_on()
 
     def _sleep(self, waiter: MemoryWaiter, timeout_s: float) -> bool:
-        """Wait until satisfied or the time is over; loops that stand still keep nothing from it."""
+        """Wait until satisfied or timed out; pass on memory granted to blocked event loops."""
         self.pass_on()
         while timeout_s > LOOK_S:
             if waiter.wait(LOOK_S):

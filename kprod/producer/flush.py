@@ -73,7 +73,7 @@ class Flush:
 
 
 def await_settled(covered: Covered, deadline: Deadline) -> int:
-    """Wait until all batches are settled or the time is over.
+    """Wait until all batches are settled or the timeout expires.
 
     Returns:
         How many of their records are not delivered.

@@ -49,7 +49,7 @@ def wait(futures: Iterable[RecordFuture], timeout: float | None = None) -> Waite
         timeout: Seconds in all; None waits as long as it takes.
 
     Returns:
-        Two sets; the second is empty unless the time was over.
+        Two sets; the second is empty unless the timeout expired.
 
     Raises:
         KprodError: Asked inside a callback of the same producer, whose thread would wait for
@@ -80,7 +80,7 @@ def as_completed(
         Each future once.
 
     Raises:
-        KprodTimeout: The time was over before all were done.
+        KprodTimeout: The timeout expired before all were done.
         KprodError: Asked inside a callback of the same producer, whose thread would wait for
             itself.
         ValueError: The timeout is NaN.
@@ -119,7 +119,7 @@ class _Finished:
             self._wake.release()
 
     def get(self, deadline: Deadline) -> RecordFuture | None:
-        """Wait for the next; None when the time is over."""
+        """Wait for the next future that is done; None if the deadline passed."""
         while not self._futures:
             if not self._wake.acquire(timeout=deadline.wait_s()):
                 return None

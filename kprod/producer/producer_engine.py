@@ -255,7 +255,7 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
         return self.closing.thread.is_current
 
     def expire(self, batch: ProducerBatch) -> None:
-        """Fail a batch whose time is over; the sender's."""
+        """Fail a batch whose delivery timeout expired; called by the sender."""
         self.delivery.expiry.expire(batch)
 
     def relieve(self) -> None:

@@ -108,7 +108,7 @@ class SenderThread:
             timeout_s: Seconds; negative waits as long as it takes.
 
         Returns:
-            False when the time is over.
+            False if the timeout expired.
         """
         if not self._ended.wait_finished(timeout_s):
             return False

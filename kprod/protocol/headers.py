@@ -95,7 +95,7 @@ def encode_response_header(api_key: int, version: int, correlation_id: int) -> b
     Args:
         api_key: Of the request that is answered.
         version: The response's version.
-        correlation_id: The request's own.
+        correlation_id: The request's correlation id.
 
     Returns:
         The header's bytes.

@@ -53,11 +53,13 @@ class FirstLook:
         self._used_ms: OrderedDict[_Key, int] = OrderedDict()
 
     def once(self, settings: Mapping[str, str], topics: Iterable[str]) -> None:
-        """Look, unless this process did so for the same write, and uses it since.
+        """Look, unless this process has looked for the same write and has used it recently.
+
+        Recently means that no gap between two uses was as long as `LOOK_VALID_MS`.
 
         Args:
-            settings: The producer's, resolved.
-            topics: Those that the options name.
+            settings: The producer's resolved settings.
+            topics: Topics that the options name.
 
         Raises:
             KprodError: As of `look`; the next call looks again.

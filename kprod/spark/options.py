@@ -119,10 +119,10 @@ def read_options(options: Mapping[str, str]) -> SinkOptions:
     """Check all options of a write.
 
     Args:
-        options: As Spark hands them over: names in lower case, values as texts.
+        options: The options as Spark passes them: names in lower case, values as strings.
 
     Returns:
-        Them, each in its place.
+        The options, each parsed into its attribute.
 
     Raises:
         ConfigError: A name is unknown, a value malformed, or something required is missing.

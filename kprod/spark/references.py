@@ -100,11 +100,11 @@ def resolve(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def secrets_in(settings: Mapping[str, str], resolved: Mapping[str, str]) -> tuple[str, ...]:
-    """Collect the values that no text may hold.
+    """Collect the secret values, which no log line or error text may contain.
 
     Args:
-        settings: As the options have them.
-        resolved: The same, after `resolve`.
+        settings: Names and values as in the options.
+        resolved: The same settings, after `resolve`.
 
     Returns:
         The values of settings with sensitive names, and those that were read from elsewhere, unless

@@ -70,7 +70,7 @@ def _arrow_type(kind: DataType, zone: str) -> Any:
 
 
 def _converter(kind: DataType) -> _Convert | None:
-    """Return what makes a value of this type one that pyarrow takes; None where it is one."""
+    """Return a function that converts values of this type for pyarrow; None if none is needed."""
     match kind:
         case TimestampType():
             return _or_none(lambda moment: moment.astimezone(dt.UTC))

@@ -52,4 +52,4 @@ class DelayedOperation(WatchedTask):
         raise NotImplementedError
 
     def on_expire(self) -> None:
-        """Run the operation's end, after `on_complete`, only when the time was over."""
+        """Run the operation's end, after `on_complete`, only if the timeout expired."""

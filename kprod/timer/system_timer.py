@@ -122,7 +122,7 @@ class SystemTimer:
         with self._lock:
             if self._closed:
                 raise ClosedError(
-                    f"the timer was shut down: cannot add a task for {deadline_ms} ms"
+                    f"cannot add a task due at {deadline_ms} ms: the timer was shut down"
                 )
             self._wheel.add_at(deadline_ms, task)
             self._maybe_wake_locked(task)

@@ -114,8 +114,9 @@ cdef LoopMailbox calls_of_running_loop():
     loop = running_loop()
     if loop is None:
         raise RuntimeError("no running event loop")
-    # Weak references, so that a thread does not keep a finished loop; waiters keep the mailbox.
-    # One per loop: a thread may run several in turn, and each removes only its own callbacks.
+    # The thread has only weak references, or it would keep a finished loop alive; waiters have
+    # strong ones. Each loop has its own mailbox, since a thread may run several loops in turn
+    # and a mailbox may remove only the callbacks of its loop.
     known = getattr(_here, "calls", {})
     found = known.get(id(loop))
     calls = None if found is None else found()

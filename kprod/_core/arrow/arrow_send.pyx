@@ -250,7 +250,7 @@ cdef class ArrowCall(BulkCall):
         return planned_bytes
 
     cdef int _make_private_room(self, Py_ssize_t route, int64_t row, Stop stop) except -1:
-        """Remove the obstacle to the current row, so that it can be tried again."""
+        """Open a batch or take memory for the current row, so that it can be retried."""
         cdef SendPath path = self._path
         cdef ArrowBatches batches = self._batches
         cdef Py_ssize_t slot = self._resolved(route)

@@ -40,7 +40,7 @@ cdef class MemoryWaiter:
             timeout_s: Seconds, at least 0.
 
         Returns:
-            False if the time is over. True, also on every later call, once the waiter is settled.
+            False on timeout. True, also on every later call, once the waiter is settled.
         """
         if self.settled:
             return True

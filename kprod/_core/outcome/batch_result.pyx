@@ -192,7 +192,7 @@ cdef class BatchResult:
             timeout_s: Seconds; negative for no limit.
 
         Returns:
-            False if the time is over.
+            False if the timeout expired.
         """
         cdef Deadline deadline = Deadline(None if timeout_s < 0 else timeout_s)
         cdef BatchResult part = self.unfinished_part()
@@ -384,7 +384,7 @@ cdef int report_raised(object raised) except -1:
 
 
 cdef bint wait_once(BatchResult result, object seconds, bint until_finished) except -1:
-    """Wait until the result is done (or finished) or split; return False if the time is over."""
+    """Wait until the result is done (or finished) or split; return False on timeout."""
     direct_path = result.direct_path
     if direct_path is not None and seconds != 0 and direct_path.await_response(result, seconds):
         return True  # the caller re-checks the result either way

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""Find the failed ones among many records in one call.
+"""Find the failed records among many in one call.
 
 Failures are rare and adjacent futures usually share a batch, so checking a future is usually a
 pointer comparison.
@@ -29,21 +29,23 @@ cdef BatchResult _NO_RESULT = BatchResult("", -1)
 def failures_of(futures, timeout=None) -> list:
     """Wait until all records are settled, and return the futures of those that failed.
 
-    O(1) per future, in a fifth of the time of asking each for its `exception()`.
+    O(1) per future; takes a fifth of the time of calling `exception()` on each.
 
     Args:
-        futures: Any number.
-        timeout: Seconds in all; None waits as long as it takes, which `delivery_timeout_ms` bounds.
+        futures: The futures to wait for; any number.
+        timeout: Seconds for the whole call; None waits until every record is settled, which takes
+            at most `delivery_timeout_ms`.
 
     Returns:
-        In the order given; `exception()` of each has the error. Empty if all were delivered.
+        The failed futures in the order given; `exception()` of each returns its error. The list is
+        empty if all records were delivered.
 
     Raises:
-        KprodTimeout: The time was over before all were settled; the others are still being sent.
-            `wait(futures, 0)` returns the settled ones.
-        KprodError: A callback of the same producer called this, whose thread would wait for itself.
-        TypeError: An item is not a `RecordFuture`, which may be found only after a wait for those
-            before it; or the timeout is not a number.
+        KprodTimeout: The timeout expired before all records were settled; the others are still
+            being sent. `wait(futures, 0)` returns the settled ones.
+        KprodError: A callback of the same producer called this: its thread would wait for itself.
+        TypeError: The timeout is not a number, or an item is not a `RecordFuture`. Items are
+            checked one by one, so the call may wait for the items before it first.
         ValueError: The timeout is NaN.
 
     Thread-safety: any thread.

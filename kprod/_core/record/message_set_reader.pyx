@@ -205,7 +205,7 @@ cdef class MessageEntry:
 
     @property
     def offset(self):
-        """The offset as written; for a wrapper usually its last record's."""
+        """The offset in the entry's own field; in a wrapper it is usually the last record's."""
         return self._message.offset
 
     @property

@@ -134,13 +134,13 @@ cdef class BulkCompletion:
             pass
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until all is done, or this is a forked child.
+        """Wait until all records are done, or until this process is a forked child.
 
         Args:
             timeout_s: Seconds; negative for no limit.
 
         Returns:
-            False if the time is over.
+            False if the timeout expired.
         """
         lock = make_lock()
         lock.acquire()

@@ -171,7 +171,7 @@ cdef class BatchOpener:
         self, TopicRoutes routes, PartitionAppender queue, BatchBuilder builder, int outcome,
         AppendRequest* request
     ) except -1:
-        """Remove the obstacle of a failed append, so that it can be tried again.
+        """Take memory or close a full batch, so that a failed append can be retried.
 
         Returns False if the request must not wait, and there is no memory.
         """

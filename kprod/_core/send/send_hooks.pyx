@@ -31,7 +31,7 @@ cdef class SendHooks:
         raise NotImplementedError
 
     def make_batch(self, queue, chain):
-        """Create a batch for the partition, with a builder on this chain and a result."""
+        """Create a batch for the partition, with a new result and a builder that fills `chain`."""
         raise NotImplementedError
 
     def wait_for_memory(self, waiter, timeout_ms):
@@ -67,7 +67,7 @@ cdef class SendHooks:
         raise NotImplementedError
 
     def note_failed(self, topic, record_count):
-        """Count records that were accepted, and failed in this thread."""
+        """Count records that were accepted and then failed in the calling thread."""
         raise NotImplementedError
 
     def check_signals(self):

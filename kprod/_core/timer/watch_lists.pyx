@@ -60,7 +60,7 @@ cdef class WatchedTask(TimerTask):
         raise NotImplementedError
 
     def on_expire(self):
-        """Carry out an expiry; called after `on_complete`, only if the time was over."""
+        """Carry out an expiry; called after `on_complete`, only if the timeout expired."""
 
     def force_complete(self):
         """Complete it now, whatever its condition.

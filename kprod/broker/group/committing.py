@@ -35,7 +35,7 @@ def check_commit(shard: CoordinatorShard, request: Request) -> Group:
     """Check who commits, make a simple group if there is none, and renew the member's session.
 
     Args:
-        shard: Of the group.
+        shard: The shard that holds the group.
         request: OffsetCommit.
 
     Returns:
@@ -75,7 +75,7 @@ def commit(
     """Write offsets; they are seen when they are replicated.
 
     Args:
-        shard: Of the group.
+        shard: The shard that holds the group.
         commits: At least one.
         done: Gets the error code.
     """
@@ -112,7 +112,7 @@ def delete_offsets(
     """Write tombstones of offsets, and forget them when they are replicated.
 
     Args:
-        shard: Of the groups.
+        shard: The shard that holds the groups.
         keys: Those without an offset are passed over.
         done: Gets the error code.
     """
@@ -137,7 +137,7 @@ def delete_group(shard: CoordinatorShard, group_id: str, done: Callable[[int], o
     whatever comes of that.
 
     Args:
-        shard: Of the group.
+        shard: The shard that holds the group.
         group_id: Which.
         done: Gets the error code.
     """

@@ -183,7 +183,7 @@ class GroupCoordinator:
         """Let a member's session be over now.
 
         Args:
-            group_id: Of the group.
+            group_id: Id of the group.
             member_id: The member's id or its instance id.
 
         Raises:
@@ -207,7 +207,10 @@ class GroupCoordinator:
         """
         shard, group = self._found(group_id)
         if not group.members:
-            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group_id!r} has no members")
+            raise Refused(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"cannot rebalance group {group_id!r}: it has no members",
+            )
         if group.state is not GroupState.PREPARING:
             prepare(shard, group)
 

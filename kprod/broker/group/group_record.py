@@ -51,7 +51,7 @@ def group_of(group_id: str, fields: Mapping[str, Any], timestamp_ms: int) -> Gro
     """Make a group from its record: Stable if it has members, else Empty.
 
     Args:
-        group_id: Of the group.
+        group_id: Id of the group.
         fields: Of `GroupMetadataValue`.
         timestamp_ms: Wall clock.
 

@@ -27,7 +27,7 @@ def join(shard: CoordinatorShard, request: Request) -> None:
     """Take a JoinGroup request: answer it, or park it.
 
     Args:
-        shard: Of the group, loaded.
+        shard: The loaded shard that holds the group.
         request: Of version 0 to 9.
     """
     body = request.body

@@ -28,7 +28,7 @@ def leave(shard: CoordinatorShard, group_id: str, identities: list[Mapping[str, 
     """Take members out, all of them before the others are told.
 
     Args:
-        shard: Of the group.
+        shard: The shard that holds the group.
         group_id: The group.
         identities: `member_id` and `group_instance_id` of each.
 
@@ -54,7 +54,7 @@ def expire(shard: CoordinatorShard, group: Group, member_id: str) -> None:
     """A session is over.
 
     Args:
-        shard: Of the group.
+        shard: The shard that holds the group.
         group: Of the member.
         member_id: A member, or an id that was given out and never used.
     """
@@ -109,7 +109,7 @@ def forget_group(shard: CoordinatorShard, group: Group, code: int) -> None:
     """End a group: the log says that it is gone, or never heard of it.
 
     Args:
-        shard: Of the group.
+        shard: The shard that holds the group.
         group: Not Dead.
         code: What its waiting requests are told.
     """

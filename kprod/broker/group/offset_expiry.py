@@ -21,7 +21,7 @@ def expire_offsets(shard: CoordinatorShard) -> None:
     """Delete expired offsets in every group of a shard.
 
     Args:
-        shard: Loaded.
+        shard: A loaded shard.
     """
     for group in list(shard.groups.values()):
         expired = expired_keys(shard, group)
@@ -37,7 +37,7 @@ def expired_keys(shard: CoordinatorShard, group: Group) -> list[OffsetKey]:
     """The offsets of a group that have expired.
 
     Args:
-        shard: Of the group.
+        shard: The shard that holds the group.
         group: The group.
 
     Returns:

@@ -23,7 +23,7 @@ def prepare_or_complete(shard: CoordinatorShard, group: Group) -> None:
     """Start a rebalance, or see whether the present one has all members now.
 
     Args:
-        shard: Of the group.
+        shard: The shard that holds the group.
         group: Its members have changed.
     """
     if group.state in _CAN_REBALANCE:
@@ -36,7 +36,7 @@ def prepare(shard: CoordinatorShard, group: Group) -> None:
     """Start a rebalance.
 
     Args:
-        shard: Of the group.
+        shard: The shard that holds the group.
         group: In a state that a rebalance may begin in.
     """
     if group.state is GroupState.COMPLETING:
@@ -73,7 +73,7 @@ def complete_join_phase(shard: CoordinatorShard, group: Group) -> None:
     are away, and the phase continues.
 
     Args:
-        shard: Of the group.
+        shard: The shard that holds the group.
         group: In Preparing.
     """
     end_join_wait(group)
@@ -97,17 +97,17 @@ def complete_join_phase(shard: CoordinatorShard, group: Group) -> None:
 
 
 def propagate(shard: CoordinatorShard, group: Group, code: int) -> None:
-    """Answer all parked syncs.
+    """Respond to every member's waiting SyncGroup request.
 
     Args:
-        shard: Of the group.
-        group: Its members have their assignments.
-        code: NONE answers each with its assignment.
+        shard: The shard that holds the group.
+        group: The group; every assignment is known if the code is NONE.
+        code: Error of every response; NONE sends each member its assignment.
     """
     for member in list(group.members.values()):
         is_good = code == ErrorCode.NONE
         if answer_sync(member, synced(group, member) if is_good else sync_rejected(code)):
-            # While the request waited here, the end of its session was passed over.
+            # A session cannot expire while its request waits, so it starts again now.
             renew(shard, group, member)
 
 

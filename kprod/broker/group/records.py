@@ -85,28 +85,28 @@ def offset_key(key: OffsetKey) -> bytes:
 
 
 def group_record(group_id: str, fields: Mapping[str, Any]) -> LogRecord:
-    """Write a group's record.
+    """Encode a group's record.
 
     Args:
-        group_id: Of the group.
-        fields: Of `GroupMetadataValue`.
+        group_id: Id of the group.
+        fields: Fields of `GroupMetadataValue`.
 
     Returns:
-        Key and value.
+        The record's key and value.
     """
     body = structure_codec("GroupMetadataValue", GROUP_VALUE_VERSION).encode(fields)
     return group_key(group_id), _INT16.pack(GROUP_VALUE_VERSION) + body
 
 
 def offset_record(key: OffsetKey, offset: Offset) -> LogRecord:
-    """Write an offset's record: with an expiry in the version that has a place for it.
+    """Encode an offset's record; one with an expiry uses the version that has a field for it.
 
     Args:
-        key: What it belongs to.
+        key: Group, topic and partition of the offset.
         offset: The committed offset.
 
     Returns:
-        Key and value.
+        The record's key and value.
     """
     has_expiry = offset.expire_timestamp_ms != NO_TIMESTAMP
     version = OFFSET_VALUE_VERSION_WITH_EXPIRY if has_expiry else OFFSET_VALUE_VERSION

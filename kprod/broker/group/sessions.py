@@ -20,7 +20,7 @@ def heartbeat(shard: CoordinatorShard, body: dict[str, Any]) -> int:
     """Take a heartbeat.
 
     Args:
-        shard: Of the group.
+        shard: The shard that holds the group.
         body: Of the request.
 
     Returns:
@@ -49,7 +49,7 @@ def renew(
     """Start a member's session again.
 
     Args:
-        shard: Of the group.
+        shard: The shard that holds the group.
         group: Of the member.
         member: It gave a sign of life, or is waited for from now on.
         timeout_ms: How long; None for its session timeout.

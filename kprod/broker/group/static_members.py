@@ -35,7 +35,7 @@ def replace_static(
     In Stable nobody else notices, unless the group would choose another protocol now.
 
     Args:
-        shard: Of the group.
+        shard: The shard that holds the group.
         group: Has the instance id.
         request: The join, without a member id.
         old_id: Member id that had the instance id.

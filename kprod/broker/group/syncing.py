@@ -18,7 +18,7 @@ def sync(shard: CoordinatorShard, request: Request) -> None:
     """Take a SyncGroup request: answer it, or park it.
 
     Args:
-        shard: Of the group, loaded.
+        shard: The loaded shard that holds the group.
         request: Of version 0 to 5.
 
     Raises:

@@ -51,7 +51,7 @@ class CreateTopicsHandler(Handler):
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer when every topic was made, or refused."""
+        """Create the topics; respond when each is created or rejected."""
         entries = request.body["topics"]
         try:
             check_additions(sum(map(self._additions, entries)))

@@ -38,7 +38,7 @@ class DeleteTopicsHandler(Handler):
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer when every topic is gone."""
+        """Delete the topics; respond when each is deleted or rejected."""
         answers: list[dict[str, Any]] = []
         run_in_slices(
             request,

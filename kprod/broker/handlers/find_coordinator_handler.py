@@ -6,7 +6,7 @@ Behaviour.
        again; here it is answered. A partition without a leader: COORDINATOR_NOT_AVAILABLE.
     B. A transaction has none: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, with a text that says why.
        COORDINATOR_NOT_AVAILABLE would be no response: clients take it for a state that passes, and
-       ask again until their time is over, or for ever.
+       ask again until their timeout expires, or for ever.
     C. An unknown kind of key is answered with INVALID_REQUEST.
 Rights: DESCRIBE on the group.
 Versions: 0 to 6; many keys in one request from version 4.

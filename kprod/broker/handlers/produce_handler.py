@@ -76,7 +76,7 @@ class ProduceHandler(Handler):
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Append, then answer now or when the followers have it."""
+        """Append the batches; respond at once, or when the followers have replicated them."""
         acks = request.body["acks"]
         request.wants_response = acks != 0
         if acks not in _ACKS:

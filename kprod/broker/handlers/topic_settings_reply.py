@@ -74,7 +74,7 @@ def broker_settings(config: EmbeddedConfig, node: Node) -> list[Told]:
         node: The broker.
 
     Returns:
-        Them, sorted by name.
+        The settings, sorted by name.
     """
     address = f"PLAINTEXT://{node.host}:{node.port}"
     own = {

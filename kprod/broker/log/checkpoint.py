@@ -33,7 +33,7 @@ def replace_file(disk: Disk, path: str, content: bytes) -> None:
     """Give a file new content, all or nothing, that survives a crash.
 
     Args:
-        disk: Holds it.
+        disk: Holds the file.
         path: Of the file, which need not exist.
         content: All of it.
 
@@ -52,7 +52,7 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) 
     """Write a checkpoint.
 
     Args:
-        disk: Holds it.
+        disk: Holds the file.
         path: Of the file.
         offsets: By partition; written in order of topic and index.
     """
@@ -65,7 +65,7 @@ def read_offsets(disk: Disk, path: str) -> Offsets:
     """Read a checkpoint; one that is missing, empty or malformed says nothing.
 
     Args:
-        disk: Holds it.
+        disk: Holds the file.
         path: Of the file.
 
     Returns:

@@ -80,7 +80,7 @@ class DirectoryStore:
         return self._directory
 
     def create(self, name: str) -> DirectoryRecordFile:
-        """Make an empty file; one of that name is emptied."""
+        """Create an empty file, or empty the one that has this name."""
         path = self._path(name)
         self._disk.create(path)
         return DirectoryRecordFile(self._disk, path, 0)
@@ -96,7 +96,7 @@ class DirectoryStore:
         return self._disk.read(path, 0, self._disk.size(path))
 
     def save(self, name: str, table: Table) -> None:
-        """Write a table whole; one of that name is replaced."""
+        """Write a whole table, and replace any file that has this name."""
         # ext4 writes a file out at once when it is emptied and filled again, which takes 1 ms.
         self.remove(name)
         path = self._path(name)
@@ -120,7 +120,7 @@ class DirectoryStore:
         self._disk.remove(self._path(name))
 
     def rename(self, name: str, new_name: str) -> None:
-        """Rename a file; one of the new name is replaced."""
+        """Rename a file, and replace any file that has the new name."""
         self._disk.rename(self._path(name), self._path(new_name))
 
     def sync(self, name: str | None = None) -> None:

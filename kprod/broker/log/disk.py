@@ -32,7 +32,7 @@ class Disk(Protocol):
     """Files and directories; paths are absolute, and their parts exist."""
 
     def create(self, path: str) -> None:
-        """Make an empty file; one of that name is emptied."""
+        """Create an empty file, or empty the one that has this name."""
 
     def size(self, path: str) -> int:
         """Bytes of a file."""

@@ -64,7 +64,7 @@ class Store(Protocol):
     is_durable: bool
 
     def create(self, name: str) -> RecordFile:
-        """Make an empty file; one of that name is replaced."""
+        """Create an empty file, and replace any file that has this name."""
 
     def open(self, name: str) -> RecordFile:
         """Open a file that exists."""

@@ -38,7 +38,7 @@ class SystemDisk:
         self._pool = FilePool() if pool is None else pool
 
     def create(self, path: str) -> None:
-        """Make an empty file; one of that name is emptied."""
+        """Create an empty file, or empty the one that has this name."""
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         os.close(os.open(path, flags, 0o644))
 
@@ -63,7 +63,7 @@ class SystemDisk:
         return content
 
     def write(self, path: str, position: int, content: bytes | memoryview) -> None:
-        """Write all of it; a write that fails leaves the file with its size of before.
+        """Write all bytes; restore the file's previous size if the write fails.
 
         Raises:
             OSError: The file cannot be written, or cannot be cut back after that.

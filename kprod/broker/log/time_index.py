@@ -1,7 +1,7 @@
 """A segment's sparse index from timestamps to offsets.
 
-An entry is the largest timestamp so far and the relative offset of the last record of the first
-batch that has it: no record before that batch is as late.
+An entry holds the largest timestamp so far, and the relative offset of the last record of the
+first batch that contains it. Every record before that batch has a smaller timestamp.
 
 Complexity: O(log n) for a look-up, amortized O(1) for an append.
 
