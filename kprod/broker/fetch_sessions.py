@@ -102,10 +102,11 @@ class FetchSession:
         self, session_id: int, topics: Sequence[_Topic], *, by_id: bool, now_ms: int
     ) -> None:
         """Take over the partitions of a full fetch."""
-        self.session_id = session_id
-        self.epoch = next_epoch(INITIAL_EPOCH)
-        self.uses_topic_ids = by_id
-        self.created_ms = self.last_used_ms = now_ms
+        self.session_id: int = session_id
+        self.epoch: int = next_epoch(INITIAL_EPOCH)
+        self.uses_topic_ids: bool = by_id
+        self.created_ms: int = now_ms
+        self.last_used_ms: int = now_ms
         self._partitions: dict[_Key, _CachedPartition] = {}
         self.update(topics, ())
 

@@ -32,7 +32,7 @@ class Assignment:
         """Make it empty."""
         self.partitions: Mapping[TopicPartition, AssignedPartition] = MappingProxyType({})
         self.topics: tuple[str, ...] = ()
-        self.version = 0
+        self.version: int = 0
 
     @property
     def is_empty(self) -> bool:

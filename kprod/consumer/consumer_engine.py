@@ -66,13 +66,14 @@ class ConsumerEngine:
         Args:
             parts: Those that need none of it; the wiring adds the others.
         """
-        self.parts = self._parts = parts
-        self.client_id = parts.client_id
-        self.selection = Selection(parts)
-        self.reading = Reading(parts, self.selection.restart)
+        self.parts: ConsumerParts = parts
+        self._parts = parts
+        self.client_id: str = parts.client_id
+        self.selection: Selection = Selection(parts)
+        self.reading: Reading = Reading(parts, self.selection.restart)
         self.selection.alone = self.reading.alone
-        self.questions = ClusterQuestions(parts)
-        self.faults = LogFaults(parts, self.selection.restart)
+        self.questions: ClusterQuestions = ClusterQuestions(parts)
+        self.faults: LogFaults = LogFaults(parts, self.selection.restart)
 
     def start(self, face: Face, *, is_threaded: bool) -> None:
         """Take the loop's turns on a thread, and close at the interpreter's end.

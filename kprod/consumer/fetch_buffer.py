@@ -44,8 +44,8 @@ class ResponseMemory:
         Args:
             size_bytes: At least the sum of its blocks.
         """
-        self.size_bytes = size_bytes
-        self.in_use_bytes = 0
+        self.size_bytes: int = size_bytes
+        self.in_use_bytes: int = 0
         self.blocks: dict[int, FetchedBlock] = {}
 
 
@@ -95,9 +95,9 @@ class FetchedStep:
         self, partition: AssignedPartition, number: int, run: Callable[[], object]
     ) -> None:
         """Make a step."""
-        self.partition = partition
-        self.number = number
-        self.run = run
+        self.partition: AssignedPartition = partition
+        self.number: int = number
+        self.run: Callable[[], object] = run
 
 
 class FetchBuffer:
@@ -118,9 +118,9 @@ class FetchBuffer:
             capacity_bytes: At least 1.
             notify: Tells the application's thread that there is something.
         """
-        self.capacity_bytes = capacity_bytes
-        self.held_bytes = 0
-        self.decoding_bytes = 0
+        self.capacity_bytes: int = capacity_bytes
+        self.held_bytes: int = 0
+        self.decoding_bytes: int = 0
         self._arrived: deque[FetchedBlock | FetchedStep] = deque()
         self._freed: deque[int] = deque()
         self._notify = notify

@@ -39,7 +39,7 @@ class FetchCounts:
     __slots__ = ("bytes_total", "fetch_count", "latency_ms_max", "latency_ms_total")
 
     def __init__(self) -> None:
-        self.fetch_count = 0
-        self.bytes_total = 0
-        self.latency_ms_total = 0
-        self.latency_ms_max = 0
+        self.fetch_count: int = 0
+        self.bytes_total: int = 0
+        self.latency_ms_total: int = 0
+        self.latency_ms_max: int = 0

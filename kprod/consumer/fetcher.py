@@ -95,7 +95,7 @@ class Fetcher:
         self._put_off: dict[AssignedPartition, None] = {}
         share_bytes = settings.fetch_buffer_memory // AHEAD_MAX  # of one partition
         self._share_bytes = min(settings.max_partition_fetch_bytes, share_bytes)
-        self.counts = FetchCounts()
+        self.counts: FetchCounts = FetchCounts()
 
     def consider(self, partition: AssignedPartition, now_ms: int) -> None:
         """Fetch a partition, or no longer, or from elsewhere, as it is now.

@@ -51,7 +51,7 @@ class HandOver:
         self._touched: list[OpenBlock] = []
         self._is_complete = False
         self._chunk: Chunk | None = None
-        self.record_count = 0
+        self.record_count: int = 0
 
     @property
     def has_work(self) -> bool:

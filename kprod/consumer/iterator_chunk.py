@@ -24,11 +24,11 @@ class Chunk:
 
     def __init__(self, block: OpenBlock, records: list[Any], ident: Hashable) -> None:
         """Take a chunk into the hand."""
-        self.block = block
-        self.records = records
-        self.ident = ident
+        self.block: OpenBlock = block
+        self.records: list[Any] = records
+        self.ident: Hashable = ident
         self.in_hand: Any = None
-        self.is_interrupted = False
+        self.is_interrupted: bool = False
 
     @property
     def rest(self) -> list[Any]:

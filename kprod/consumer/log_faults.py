@@ -40,7 +40,7 @@ class LogFaults:
         """
         self._parts = parts
         self._restart = restart
-        self.truncation_count = 0
+        self.truncation_count: int = 0
 
     def on_out_of_range(self, partition: AssignedPartition) -> None:
         """An offset is not in the log: reset or raise behind the records before it."""

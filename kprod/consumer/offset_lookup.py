@@ -69,12 +69,12 @@ class OffsetQuestion:
         on_error: Callable[[KprodError], object],
     ) -> None:
         """Make a question that was not asked yet."""
-        self.key = key
-        self.timestamp = timestamp
-        self.on_found = on_found
-        self.on_error = on_error
-        self.retry_at_ms = 0
-        self.failures = 0
+        self.key: TopicPartition = key
+        self.timestamp: int = timestamp
+        self.on_found: Callable[[FoundOffset], object] = on_found
+        self.on_error: Callable[[KprodError], object] = on_error
+        self.retry_at_ms: int = 0
+        self.failures: int = 0
         self.error: KprodError | None = None
 
 

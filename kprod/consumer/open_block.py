@@ -59,10 +59,11 @@ class OpenBlock:
             fetched: Not handed out.
             terms: How to decode.
         """
-        self.fetched = fetched
-        self.next_offset = self._start_offset = fetched.offset
-        self.epoch = -1
-        self.is_done = False
+        self.fetched: FetchedBlock = fetched
+        self.next_offset: int = fetched.offset
+        self._start_offset: int = fetched.offset
+        self.epoch: int = -1
+        self.is_done: bool = False
         self._terms = terms
         self._block: RecordBlock | None = None
         self._waiting: list[Any] = []  # decoded, and not deserialized

@@ -70,9 +70,9 @@ class ConsumerParts:
         self.config = config
         self.clock = clock
         self.client_id = client_id
-        self.mailbox = Mailbox()
-        self.assignment = Assignment()
-        self.interceptors = ConsumerInterceptors(config.interceptors)
+        self.mailbox: Mailbox = Mailbox()
+        self.assignment: Assignment = Assignment()
+        self.interceptors: ConsumerInterceptors = ConsumerInterceptors(config.interceptors)
         self.closed_error: Callable[[], KprodError] | None = None
 
     def check_open(self) -> None:

@@ -155,25 +155,25 @@ class AssignedPartition:
             key: Topic and partition.
             start: Where to begin.
         """
-        self.key = key
-        self.stamp = PartitionStamp(key.topic, key.partition)
-        self.start = start
+        self.key: TopicPartition = key
+        self.stamp: PartitionStamp = PartitionStamp(key.topic, key.partition)
+        self.start: Start = start
         self.handed: Place | None = None
-        self.paused = False
-        self.consumed_count = 0
-        self.state = State.INITIAL
-        self.number = 0
-        self.fetch_offset = -1
-        self.fetch_epoch = NO_EPOCH
-        self.leader_epoch = NO_EPOCH
+        self.paused: bool = False
+        self.consumed_count: int = 0
+        self.state: State = State.INITIAL
+        self.number: int = 0
+        self.fetch_offset: int = -1
+        self.fetch_epoch: int = NO_EPOCH
+        self.leader_epoch: int = NO_EPOCH
         self.resolved: Place | None = None
-        self.fetched_count = 0
-        self.retry_at_ms = 0
-        self.failures = 0
-        self.high_watermark = -1
-        self.last_stable_offset = -1
-        self.log_start_offset = -1
-        self.cut_off_count = 0
+        self.fetched_count: int = 0
+        self.retry_at_ms: int = 0
+        self.failures: int = 0
+        self.high_watermark: int = -1
+        self.last_stable_offset: int = -1
+        self.log_start_offset: int = -1
+        self.cut_off_count: int = 0
 
     @property
     def place(self) -> Place | None:

@@ -31,9 +31,9 @@ class LatencyTally:
 
     def __init__(self) -> None:
         self._histogram = HdrHistogram(1, HIGHEST_US, DIGITS)
-        self.count = 0
-        self.sum_ns = 0
-        self.max_ns = 0
+        self.count: int = 0
+        self.sum_ns: int = 0
+        self.max_ns: int = 0
 
     def record(self, latencies_ns: Sequence[int]) -> None:
         """Count latencies.

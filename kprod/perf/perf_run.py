@@ -132,7 +132,7 @@ class PerfRun:
         self._steady_ns: deque[int] = deque()
         self._stopped = threading.Event()
         self._lock = threading.Lock()  # of the errors
-        self.figures = Figures()
+        self.figures: Figures = Figures()
         self.metrics: Mapping[str, Mapping[str, float]] = {}
 
     def begin(self) -> None:

@@ -28,7 +28,7 @@ class AlterConfigsHandler(Handler):
     """Replaces settings."""
 
     api_key = ApiKey.ALTER_CONFIGS
-    versions = (0, 2)
+    versions: tuple[int, int] = (0, 2)
     advertised = versions
 
     def __init__(self, state: ClusterState) -> None:

@@ -35,7 +35,7 @@ class DeleteRecordsHandler(Handler):
     """Raises the start of logs."""
 
     api_key = ApiKey.DELETE_RECORDS
-    versions = (0, 2)
+    versions: tuple[int, int] = (0, 2)
     advertised = versions
 
     def __init__(self, state: ClusterState) -> None:

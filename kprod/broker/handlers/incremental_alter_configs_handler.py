@@ -38,7 +38,7 @@ class IncrementalAlterConfigsHandler(Handler):
     """Changes settings."""
 
     api_key = ApiKey.INCREMENTAL_ALTER_CONFIGS
-    versions = (0, 1)
+    versions: tuple[int, int] = (0, 1)
     advertised = versions
 
     def __init__(self, state: ClusterState) -> None:
