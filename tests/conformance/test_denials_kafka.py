@@ -58,6 +58,24 @@ def _configs(kind: int, name: str) -> Case:
     return Case(ApiKey.DESCRIBE_CONFIGS, 2, {"resources": [resource]})
 
 
+def _alter(name: str) -> Case:
+    change = {"name": "retention.ms", "value": "1"}
+    resource = {"resource_type": 2, "resource_name": name, "configs": [change]}
+    return Case(ApiKey.ALTER_CONFIGS, 1, {"resources": [resource], "validate_only": True})
+
+
+def _alter_one(name: str) -> Case:
+    change = {"name": "retention.ms", "config_operation": 0, "value": "1"}
+    resource = {"resource_type": 2, "resource_name": name, "configs": [change]}
+    body = {"resources": [resource], "validate_only": True}
+    return Case(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, body)
+
+
+def _delete_records(name: str) -> Case:
+    topics = [{"name": name, "partitions": [{"partition_index": 0, "offset": 0}]}]
+    return Case(ApiKey.DELETE_RECORDS, 2, {"topics": topics, "timeout_ms": 1_000})
+
+
 def _epochs(name: str) -> Case:
     entry = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
     topics = [{"topic": name, "partitions": [entry]}]
@@ -106,6 +124,10 @@ CASES = [
     ),
     *(_configs(2, it) for it in (THERE, NOT_THERE)),
     _configs(4, "1"),
+    *map(_alter, (THERE, NOT_THERE)),
+    *map(_alter_one, (THERE, NOT_THERE)),
+    *map(_delete_records, (THERE, NOT_THERE)),
+    Case(ApiKey.DESCRIBE_LOG_DIRS, 4, {"topics": None}),
     *(
         Case(ApiKey.FIND_COORDINATOR, 4, {"key_type": it, "coordinator_keys": ["g"]})
         for it in (0, 1)

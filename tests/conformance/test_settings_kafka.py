@@ -44,6 +44,8 @@ def replaced(side: Side, name: str, *settings: tuple[str, str | None]) -> list[i
 
 def told(side: Side, name: str, names: list[str] | None = None) -> dict[str, Any]:
     """What DescribeConfigs says of some settings: value, source, kind, flags."""
+    # Kafka's broker follows the controller's log: when it knows a later topic, it has the change.
+    side.create("later", 1)
     resource = {"resource_type": TOPIC, "resource_name": name, "configuration_keys": names}
     answer = side.ask(ApiKey.DESCRIBE_CONFIGS, 4, {"resources": [resource]})
     (result,) = answer["results"]
