@@ -130,7 +130,7 @@ def test_shell_completion() -> None:
     ("arguments", "hint"),
     [
         (["dum"], "no such command: 'dum'; did you mean dump? (kprod --help tells more)"),
-        (["fly"], "there are demo, broker, dump, produce, perf, topics"),
+        (["fly"], "there are demo, broker, dump, produce, consume, perf, topics"),
         (["producr"], "did you mean produce?"),
         (["send"], "did you mean produce?"),
         (["topic", "list"], "did you mean topics?"),

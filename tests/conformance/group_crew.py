@@ -207,6 +207,13 @@ class Crew:
         }
         return {**body, **fields}
 
+    def commit_beside(self) -> None:
+        """Commit an offset of another group: a record in the same shard."""
+        body = self.commit_body(
+            "nobody", group_id=f"{self.group_id}-beside", generation_id_or_member_epoch=-1
+        )
+        self.ask("watcher", ApiKey.OFFSET_COMMIT, body)
+
     def described(self) -> dict[str, Any]:
         """The group, described; over a connection that nothing is parked on."""
         answer = self.ask("watcher", ApiKey.DESCRIBE_GROUPS, {"groups": [self.group_id]})

@@ -228,9 +228,10 @@ def test_fetch_with_a_session_that_is_not_there(sides: Sides, filled: dict[str, 
         return answer["error_code"], len(answer["responses"])
 
     gone = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
-    assert sides.agreed(lambda side: case(side, 5, 1)) == gone
+    nobodys = 1_999_999_999  # the embedded broker counts its ids, Kafka draws them
+    assert sides.agreed(lambda side: case(side, nobodys, 1)) == gone
     assert sides.agreed(lambda side: case(side, 0, 1)) == gone
-    assert sides.agreed(lambda side: case(side, 5, -1)) == (ErrorCode.NONE, 1)
+    assert sides.agreed(lambda side: case(side, nobodys, -1)) == (ErrorCode.NONE, 1)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ TIMEOUT_S = 60.0  # ends a broken test
 COUNT = 2_000
 
 _HEAD = """
-import os, signal, sys, threading
+import os, signal, sys, threading, warnings
 import kprod
 T0 = kprod.TopicPartition("t", 0)
 consumer = kprod.Consumer(bootstrap_servers={servers!r}, auto_offset_reset="earliest")
@@ -174,6 +174,7 @@ def test_a_fork(cluster: EmbeddedCluster) -> None:
         sockets = [fd for fd in os.listdir("/proc/self/fd")
                    if os.path.exists(f"/proc/self/fd/{fd}")
                    and os.readlink(f"/proc/self/fd/{fd}").startswith("socket")]
+        warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 warns of forks beside threads
         child = os.fork()
         if not child:
             errors = []

@@ -14,7 +14,14 @@ from kprod._core import clock
 from kprod._core.aio import async_send
 from kprod._core.aio import loop_batch_waiters as delivery_wait
 from kprod._core.aio import loop_mailbox as loop_calls
-from kprod._core.arrow import arrow_batches, arrow_plan, arrow_rows, arrow_send, arrow_source
+from kprod._core.arrow import (
+    arrow_batches,
+    arrow_plan,
+    arrow_records,
+    arrow_rows,
+    arrow_send,
+    arrow_source,
+)
 from kprod._core.json.json_rows import json_objects
 from kprod._core.memory import chunk, memory_waiter
 from kprod._core.memory import chunk_pool as chunks
@@ -54,6 +61,7 @@ from kprod.producer.sender_thread import SenderThread
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec
 from kprod.protocol.produce_frame import ProduceFrame, TopicRecords
+from kprod.record import blocks
 from tests.producer.stage import Stage, topic_id_of
 
 SEARCHED = 200_000  # objects of a producer, at most
@@ -104,6 +112,10 @@ def _builder() -> batch.BatchBuilder:
 
 def _batch_bytes() -> bytes:
     return b"".join(bytes(piece) for piece in _builder().close())
+
+
+def _record_block() -> blocks.RecordBlock:
+    return blocks.RecordBlock(_batch_bytes(), blocks.PartitionStamp("orders", 0), 0)
 
 
 def _record_batch() -> Any:
@@ -221,6 +233,10 @@ _MADE: dict[str, Callable[[], Any]] = {
     ),
     "BatchBuilder": _builder,
     "BufferHold": lambda: record_iterator.BufferHold(b"abc"),
+    "PartitionStamp": lambda: blocks.PartitionStamp("orders", 0),
+    "RecordBlock": _record_block,
+    "ConsumerRecord": lambda: _record_block().take(1)[0],
+    "ArrowColumns": arrow_records.ArrowColumns,
     "Bounds": lambda: Bounds(memory_bytes=1_024, totals={"topics": 1}),
     "BatchReader": lambda: batch_reader.BatchReader(_batch_bytes()),
     "RecordBatch": _record_batch,

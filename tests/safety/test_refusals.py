@@ -64,7 +64,7 @@ def test_an_address_alone_is_told_its_name(face: type, servers: object) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({"config": {"default_partitions": 3}}, r"EmbeddedConfig\(default_partitions=3\)"),
+        ({"config": {"default_partitions": 3}}, r"EmbeddedCluster\(default_partitions=3\)"),
         ({"brokers": "3"}, "brokers must be int or a sequence of ids, got str"),
         ({"brokers": {"orders": 1}}, "brokers must be int or a sequence of ids, got dict"),
         ({"topics": ["orders"]}, 'topics={"orders": 3}'),
