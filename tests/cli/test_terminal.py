@@ -77,7 +77,8 @@ def test_a_file_shows_a_bar_in_a_terminal_only(cluster: EmbeddedCluster, tmp_pat
 def test_deleting_asks_a_person(cluster: EmbeddedCluster) -> None:
     """No keeps the topic, Ctrl-C as well; yes deletes it."""
     arguments = ["topics", "delete", "-b", cluster.bootstrap_servers, "orders"]
-    for keys in ("n\n", CTRL_C):
+    # A signal that comes just before `input` starts to read is seen by Python when the read ends.
+    for keys in ("n\n", f"{CTRL_C}\n"):
         with terminal(arguments) as person:
             person.await_text("Delete orders and all records there?")
             person.type(keys)
