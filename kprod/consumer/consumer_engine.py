@@ -51,7 +51,6 @@ class ConsumerEngine:
     __slots__ = (
         "__weakref__",
         "_face",
-        "_parts",
         "client_id",
         "faults",
         "parts",
@@ -67,7 +66,6 @@ class ConsumerEngine:
             parts: Those that need none of it; the wiring adds the others.
         """
         self.parts: ConsumerParts = parts
-        self._parts = parts
         self.client_id: str = parts.client_id
         self.selection: Selection = Selection(parts)
         self.reading: Reading = Reading(parts, self.selection.restart)
@@ -90,18 +88,18 @@ class ConsumerEngine:
         if not is_threaded:
             return
         try:
-            self._parts.thread.start(f"kprod-consumer-{self.client_id}")
+            self.parts.thread.start(f"kprod-consumer-{self.client_id}")
         except BaseException:
-            self._parts.closed_error = _closed_error
-            self._parts.thread.finish()
+            self.parts.closed_error = _closed_error
+            self.parts.thread.finish()
             raise
 
     @property
     def state(self) -> str:
         """In one word, for people: open, closing or closed."""
-        if self._parts.thread.has_ended:
+        if self.parts.thread.has_ended:
             return "closed"
-        return "open" if self._parts.closed_error is None else "closing"
+        return "open" if self.parts.closed_error is None else "closing"
 
     def close_soon(self) -> Callable[[], int]:
         """Hand out nothing more, and end the thread; never blocks.
@@ -116,19 +114,19 @@ class ConsumerEngine:
         """See `Consumer.close`."""
         check_timeout(timeout)
         deadline = Deadline(timeout)
-        if self._parts.closed_error is _forked_error:
+        if self.parts.closed_error is _forked_error:
             open_clients.unwatch(self)
             return
         self._end_soon()
-        if not self._parts.thread.is_started:
-            if not self._parts.thread.has_ended:
-                self._parts.thread.finish()
-        elif not self._parts.thread.is_current:
+        if not self.parts.thread.is_started:
+            if not self.parts.thread.has_ended:
+                self.parts.thread.finish()
+        elif not self.parts.thread.is_current:
             left_s = deadline.wait_s()
-            if not self._parts.thread.wait_ended(left_s if left_s < 0 else left_s + CLOSE_GRACE_S):
+            if not self.parts.thread.wait_ended(left_s if left_s < 0 else left_s + CLOSE_GRACE_S):
                 _logger.warning("%s: the thread has not ended in time", self.client_id)
         if self.reading.is_idle:
-            self._parts.hand_over.clear()
+            self.parts.hand_over.clear()
 
     def close_at_exit(self, timeout: float) -> int:
         """Close as the public object would, which a subclass may have made do more."""
@@ -141,42 +139,43 @@ class ConsumerEngine:
 
     def reject_in_child(self) -> None:
         """Refuse all further calls and let go of the parent's sockets, in a forked child."""
-        self._parts.closed_error = _forked_error
-        self._parts.hand_over.interrupt()
-        self._parts.thread.close_after_fork()
-        self._parts.client.close_after_fork()
+        self.parts.closed_error = _forked_error
+        self.reading.forget_reader()
+        self.parts.hand_over.interrupt()
+        self.parts.thread.close_after_fork()
+        self.parts.client.close_after_fork()
 
     def last_steps(self) -> list[Callable[[], object]]:
         """What the I/O thread does at its end."""
         return [
-            self._parts.metadata.close,
-            lambda: self._parts.fetcher.close_sessions(self._parts.clock.now_ms()),
-            self._parts.loop.close,
-            self._parts.client.close_after_fork,  # what a death kept from closing
-            self._parts.mailbox.notify,
+            self.parts.metadata.close,
+            lambda: self.parts.fetcher.close_sessions(self.parts.clock.now_ms()),
+            self.parts.loop.close,
+            self.parts.client.close_after_fork,  # what a death kept from closing
+            self.parts.mailbox.notify,
             partial(open_clients.unwatch, self),
-            self._parts.interceptors.close,
-            partial(self._parts.state_log.note, Event.CLOSED),
+            self.parts.interceptors.close,
+            partial(self.parts.state_log.note, Event.CLOSED),
         ]
 
     def die(self, cause: KprodError) -> None:
         """Refuse all further calls, because the I/O thread died."""
-        self._parts.closed_error = partial(own_copy, cause)
+        self.parts.closed_error = partial(own_copy, cause)
 
     def _end_soon(self) -> None:
-        is_first = self._parts.closed_error is None
+        is_first = self.parts.closed_error is None
         if is_first:
-            self._parts.closed_error = _closed_error
-        self._parts.hand_over.interrupt()
-        self._parts.thread.stop_soon()
-        self._parts.client.wakeup()
-        self._parts.mailbox.notify()
+            self.parts.closed_error = _closed_error
+        self.parts.hand_over.interrupt()
+        self.parts.thread.stop_soon()
+        self.parts.client.wakeup()
+        self.parts.mailbox.notify()
         if is_first:
-            self._parts.state_log.note(Event.CLOSING)
+            self.parts.state_log.note(Event.CLOSING)
 
     def metrics(self) -> dict[str, dict[str, float]]:
         """See `Consumer.metrics`."""
-        return metrics_of(self._parts, self.selection, self.faults.truncation_count)
+        return metrics_of(self.parts, self.selection, self.faults.truncation_count)
 
     def described_as(self, name: str) -> str:
         """Say for people which consumer it is, and what it does.
@@ -187,8 +186,8 @@ class ConsumerEngine:
         Returns:
             What `repr` of the public object says.
         """
-        count = len(self._parts.assignment.partitions)
-        servers = shown_addresses(self._parts.config.bootstrap_servers)
+        count = len(self.parts.assignment.partitions)
+        servers = shown_addresses(self.parts.config.bootstrap_servers)
         return (
             f"<{name} {self.client_id!r}, {self.state}, {count}"
             f" {plural(count, 'partition', 'partitions')}, bootstrap_servers={servers!r}>"

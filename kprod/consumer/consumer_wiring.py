@@ -82,7 +82,11 @@ def wired(config: ConsumerConfig, world: ConsumerEnvironment) -> ConsumerEngine:
     _add_questions(engine, world)
     _add_loop(engine, world)
     parts.thread = LoopThread(
-        parts.loop.run_once, world.clock, on_death=engine.die, last_steps=engine.last_steps()
+        "consumer",
+        parts.loop.run_once,
+        world.clock,
+        on_death=engine.die,
+        last_steps=engine.last_steps(),
     )
     parts.mailbox.wake = parts.client.wakeup
     return engine

@@ -10,6 +10,7 @@ Source: confluent-kafka 2.16 `SerializationContext`; KIP-334 for going on behind
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+from kprod.error_text import error_text
 from kprod.errors import DeserializationFailed
 from kprod.model import Header, TimestampType
 from kprod.record.blocks import ConsumerRecord
@@ -110,7 +111,7 @@ class _Deserializer:
         except Exception as error:
             failed = DeserializationFailed(
                 f"the {self._field}_deserializer failed for topic {record.topic!r}, partition"
-                f" {record.partition}, offset {record.offset}: {error!r:.200};"
+                f" {record.partition}, offset {record.offset}: {error_text(error)};"
                 " consumer.skip(error.record) continues behind it"
             )
             failed.record, failed.field = record, self._field

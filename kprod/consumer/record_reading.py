@@ -43,6 +43,10 @@ class Reading:
         """Whether nobody reads."""
         return not self._reader
 
+    def forget_reader(self) -> None:
+        """Note that this is a forked child: the thread that read is not here, or must not read."""
+        self._reader.clear()
+
     def poll(self, timeout: float | None, max_records: int | None) -> list[Any]:
         """See `Consumer.poll`; `complete` must follow when the records reach the application."""
         count = (
@@ -128,7 +132,7 @@ class Reading:
             self._parts.hand_over.check_ident(ident)
             yield
         finally:
-            del self._reader["reader"]
+            self._reader.pop("reader", None)  # a forked child has none
 
     def _read(self, take: Callable[[], Any], until_ms: int | None, *, raises_problem: bool) -> Any:  # noqa: ANN401 - as `take` has it
         while True:

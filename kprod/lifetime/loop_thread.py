@@ -1,18 +1,22 @@
-"""A thread around `run_once`, from its start to its end or its death.
+# cython: annotation_typing=False, nonecheck=True
+"""The thread of a producer or consumer: it takes turns until its end or its death.
 
-It ends in one way: the last steps are taken one by one, and none of them can keep the next from
-being taken, so that nobody waits for ever for a thread that died.
+However it ends, it takes its last steps one by one, and none of them can keep the next from being
+taken. A producer's last steps settle the remaining records: a thread that vanished with records
+unsettled would leave every waiter of theirs waiting.
 
 Its end is awaited by a latch of its own, since `Thread.join` interrupted by a signal handler that
 raises takes the thread for ended (CPython 3.11 and 3.12).
 
 Thread-safety: `run` belongs to the thread; everything else any thread.
+Source: aiokafka #1017, kafka-python #1543 for what happens to callers when a sender dies.
 """
 
 from collections.abc import Callable, Hashable, Sequence
 
 from kprod._core.clock import SystemClock
 from kprod._core.outcome.batch_result import BatchResult
+from kprod._core.outcome.self_wait import enter_sender, leave_sender
 from kprod.errors import KprodError
 from kprod.guarded_log import guarded_logger
 from kprod.threads import Thread, current_ident, start_thread
@@ -23,39 +27,33 @@ _logger = guarded_logger(__name__)
 
 
 class LoopThread:
-    """Takes turns until it is told to stop."""
-
-    __slots__ = (
-        "_clock",
-        "_ended",
-        "_ident",
-        "_is_forked",
-        "_is_started",
-        "_is_stopping",
-        "_last_steps",
-        "_on_death",
-        "_run_once",
-        "_thread",
-    )
+    """A loop around `run_once`."""
 
     def __init__(
         self,
+        owner: str,
         run_once: Callable[[int], object],
         clock: SystemClock,
         *,
         on_death: Callable[[KprodError], object],
         last_steps: Sequence[Callable[[], object]],
+        settles: Callable[[BatchResult], bool] | None = None,
     ) -> None:
-        """Make it without a thread.
+        """Create it without a thread.
 
         Args:
+            owner: What takes turns, for texts: "sender" or "consumer".
             run_once: Takes one turn; given the time in monotonic milliseconds.
             clock: Gives the times of the turns.
             on_death: Told why no turn can be taken any more.
             last_steps: Taken in order when the loop has ended.
+            settles: Whether this thread settles a result, which it must never wait for; None if it
+                settles none.
         """
+        self._owner = owner
         self._run_once = run_once
         self._clock = clock
+        self._settles = settles
         self._on_death = on_death
         self._last_steps = tuple(last_steps)
         self._is_stopping = False
@@ -104,7 +102,7 @@ class LoopThread:
         """Note that this is a forked child: the thread is not here, or must not continue."""
         self._is_forked = True
         self._is_stopping = True
-        self._ended.complete()
+        self._ended.complete()  # a signal handler may have forked a thread that waits for the end
 
     def wait_ended(self, timeout_s: float) -> bool:
         """Wait until the last steps are taken.
@@ -113,7 +111,7 @@ class LoopThread:
             timeout_s: Seconds; negative waits as long as it takes.
 
         Returns:
-            False when the time is over.
+            False if the timeout expired.
         """
         if not self._ended.wait_finished(timeout_s):
             return False
@@ -125,6 +123,8 @@ class LoopThread:
         """Take turns until told to stop."""
         try:
             self._ident = current_ident()
+            if self._settles is not None:
+                enter_sender(self._settles)
             while not self._is_stopping:
                 self._run_once(self._clock.now_ms())
         except BaseException as error:  # noqa: BLE001 - callers must hear of it
@@ -133,6 +133,7 @@ class LoopThread:
         finally:
             if not self._is_forked:
                 self.finish()
+            leave_sender()
             self._ident = None  # another thread may get it
 
     def finish(self) -> None:
@@ -142,15 +143,18 @@ class LoopThread:
                 try:
                     step()
                 except BaseException:
-                    _logger.exception("A step of a client's end failed")
+                    _logger.exception("A step of the %s's end failed", self._owner)
         finally:
             self._ended.complete()
 
     def _die(self, error: BaseException) -> None:
-        cause = KprodError(f"the client's thread died of {type(error).__name__}: {_text_of(error)}")
+        # The refusal comes first: a record that is accepted after the last steps is never settled.
+        cause = KprodError(
+            f"the {self._owner} thread died of {type(error).__name__}: {_text_of(error)}"
+        )
         cause.__cause__ = error
         self._on_death(cause)
-        _logger.critical("The client's thread died; it can do nothing any more", exc_info=error)
+        _logger.critical("The %s died; it can do nothing any more", self._owner, exc_info=error)
 
 
 def _text_of(error: BaseException) -> str:

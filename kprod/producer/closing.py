@@ -23,12 +23,12 @@ from kprod.clock import Deadline, SystemClock
 from kprod.cluster.metadata import Metadata
 from kprod.errors import ClosedError, KprodError, Persistence, own_copy
 from kprod.guarded_log import guarded_logger
+from kprod.lifetime.loop_thread import LoopThread
 from kprod.metrics.state_log import Event, StateLog
 from kprod.network.client import NetworkClient
 from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.flush import Covered, Flush, await_settled, undelivered
 from kprod.producer.sender import Sender
-from kprod.producer.sender_thread import SenderThread
 
 CLOSE_GRACE_S = 0.3  # for the last turn and the last steps; close has half a second past its time
 CALL_SLICE_S = 0.2  # between two looks whether the sender is still there
@@ -82,10 +82,11 @@ class Closing:
         self._client_id = client_id
         self._state_log = state_log
         self._cause: KprodError | None = None
-        self.thread: SenderThread = SenderThread(
-            engine.sender,
+        self.thread: LoopThread = LoopThread(
+            "sender",
+            engine.sender.run_once,
             engine.clock,
-            owns=engine.accumulator.holds,
+            settles=engine.accumulator.holds,
             on_death=self._die,
             last_steps=(
                 self._abort,

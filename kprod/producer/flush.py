@@ -10,9 +10,9 @@ from kprod._core.clock import SystemClock
 from kprod._core.outcome.batch_result import BatchResult
 from kprod.clock import Deadline
 from kprod.errors import KprodError
+from kprod.lifetime.loop_thread import LoopThread
 from kprod.network.client import NetworkClient
 from kprod.producer.accumulator import RecordAccumulator
-from kprod.producer.sender_thread import SenderThread
 
 Covered = Sequence[tuple[BatchResult, int]]
 """Results of batches and how many records each has."""
@@ -34,7 +34,7 @@ class Flush:
         self,
         accumulator: RecordAccumulator,
         client: NetworkClient,
-        thread: SenderThread,
+        thread: LoopThread,
         clock: SystemClock,
     ) -> None:
         self._accumulator = accumulator

@@ -22,6 +22,7 @@ from kprod.config import ProducerConfig
 from kprod.config.address import shown_addresses
 from kprod.errors import KprodError, ProducerForked, own_copy
 from kprod.lifetime import open_clients
+from kprod.lifetime.loop_thread import LoopThread
 from kprod.metrics.recorder import Metrics, Recorder
 from kprod.metrics.state_log import StateLog
 from kprod.metrics.table import NAN, Group
@@ -34,7 +35,6 @@ from kprod.producer.delivery import Delivery
 from kprod.producer.health import ProducerHealth
 from kprod.producer.send_support import SendSupport
 from kprod.producer.sender import Sender
-from kprod.producer.sender_thread import SenderThread
 from kprod.producer.topic_opener import TopicOpener
 from kprod.producer.transaction.manager import TransactionManager
 from kprod.timer.timer import Timer
@@ -120,7 +120,7 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
         self.client_id: str = client_id
 
     @property
-    def thread(self) -> SenderThread:
+    def thread(self) -> LoopThread:
         """The thread that takes the sender's turns."""
         return self.closing.thread
 

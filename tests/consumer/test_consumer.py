@@ -511,6 +511,34 @@ def test_a_deserializer_that_fails_loses_no_record(
     assert seen == [0, 1, 3]
 
 
+def test_a_deserializer_s_error_without_a_text_can_be_skipped(cluster: EmbeddedCluster) -> None:
+    """Its class may raise when it is asked for one."""
+
+    class Wordless(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+        __repr__ = __str__
+
+    def deserializer(value: bytes) -> bytes:
+        if value == b"1":
+            raise Wordless
+        return value
+
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for value in (b"0", b"1", b"2"):
+            producer.send("t", value, partition=0)
+    with consumer_of(cluster, value_deserializer=deserializer) as consumer:
+        consumer.assign([T0])
+        assert [record.offset for record in consumer.poll(LIMIT_S)] == [0]
+        with pytest.raises(
+            DeserializationFailed, match="Wordless: its text raised Runtime"
+        ) as told:
+            consumer.poll(LIMIT_S)
+        consumer.skip(told.value.record)
+        assert [record.offset for record in consumer.poll(LIMIT_S)] == [2]
+
+
 def test_interceptors_see_what_is_handed_out(cluster: EmbeddedCluster) -> None:
     """They may leave records out; one that fails costs a line in the log."""
 

@@ -19,7 +19,8 @@ _HEAD = """
 import os, signal, sys, threading, warnings
 import kprod
 T0 = kprod.TopicPartition("t", 0)
-consumer = kprod.Consumer(bootstrap_servers={servers!r}, auto_offset_reset="earliest")
+SERVERS = {servers!r}
+consumer = kprod.Consumer(bootstrap_servers=SERVERS, auto_offset_reset="earliest")
 consumer.assign([T0])
 def say(*words):
     print(*words, flush=True)
@@ -163,6 +164,52 @@ def test_ctrl_c_while_reading_loses_no_record(cluster: EmbeddedCluster, way: str
     )
     assert (code, err) == (0, "")
     assert out.startswith("True []"), out
+
+
+def test_a_fork_while_records_are_read(cluster: EmbeddedCluster) -> None:
+    """By another thread, and by the one that forks: the child's copy refuses as a forked one."""
+    code, out, err = run(
+        cluster,
+        """
+        warnings.simplefilter("ignore", DeprecationWarning)
+        def refusal():
+            child = os.fork()
+            if not child:
+                try:
+                    consumer.poll(0)
+                except kprod.errors.ConsumerForked:
+                    os._exit(7)
+                finally:
+                    os._exit(8)
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        while consumer.position(T0) < 2_000:
+            consumer.poll(10)
+        reader = threading.Thread(target=consumer.poll, args=(3,))
+        reader.start()
+        while True:
+            try:
+                consumer.poll(0)
+            except kprod.errors.ConcurrentPoll:
+                break
+        beside = refusal()
+        consumer.wakeup()
+        reader.join()
+        consumer.close()
+
+        within = []
+        def deserializer(value):
+            if not within:
+                within.append(refusal())
+            return value
+        consumer = kprod.Consumer(
+            bootstrap_servers=SERVERS, auto_offset_reset="earliest", value_deserializer=deserializer
+        )
+        consumer.assign([T0])
+        say(beside, len(consumer.poll(10, 5)), within)
+        consumer.close()
+        """,
+    )
+    assert (code, out) == (0, "7 5 [7]\n"), err
 
 
 def test_a_fork(cluster: EmbeddedCluster) -> None:

@@ -42,7 +42,7 @@ from tests.producer.stage import TURNS_MAX, Stage  # noqa: E402 - as above
 
 ROOT = Path(kprod.__file__).parent
 UNTRACED = {
-    "sender_thread.py",
+    "loop_thread.py",
     "closing.py",
     "open_clients.py",
     "guarded_log.py",

@@ -43,6 +43,7 @@ from kprod._core.timer import timer_task, wheel, wheel_level
 from kprod._core.timer import watch_lists as watch
 from kprod._core.wire.wire_bounds import Bounds
 from kprod.cluster.awaited_version import AwaitedVersion
+from kprod.lifetime.loop_thread import LoopThread
 from kprod.model import Acks
 from kprod.network.channel import Channel
 from kprod.network.client_request import ClientRequest, Outcome
@@ -57,7 +58,6 @@ from kprod.producer.direct_path.direct_path import DirectPath
 from kprod.producer.direct_path.response_wait import ResponseWait
 from kprod.producer.partitioner import Weights
 from kprod.producer.produce_request import ProduceTerms
-from kprod.producer.sender_thread import SenderThread
 from kprod.protocol.api import ApiKey
 from kprod.protocol.codec import request_codec
 from kprod.protocol.produce_frame import ProduceFrame, TopicRecords
@@ -188,11 +188,12 @@ def _direct_path() -> DirectPath:
     )
 
 
-def _sender_thread() -> SenderThread:
-    return SenderThread(
-        _stage().producer._kprod.sender,
+def _loop_thread() -> LoopThread:
+    return LoopThread(
+        "sender",
+        _stage().producer._kprod.sender.run_once,
         clock.ManualClock(),
-        owns=lambda _: True,
+        settles=lambda _: True,
         on_death=lambda _: None,
         last_steps=(),
     )
@@ -307,7 +308,7 @@ _MADE: dict[str, Callable[[], Any]] = {
     "ProduceTerms": lambda: ProduceTerms(
         _stage().producer._kprod.delivery, acks=Acks.ALL, timeout_ms=1, first=9
     ),
-    "SenderThread": _sender_thread,
+    "LoopThread": _loop_thread,
     "ThreadResolver": lambda: ThreadResolver(lambda: None),
     "TopicRecords": lambda: TopicRecords("orders", topic_id_of("orders"), []),
     "Weights": lambda: Weights([0, 1], [1, 2], 0),

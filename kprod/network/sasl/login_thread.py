@@ -17,8 +17,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
+from kprod.error_text import error_text
 from kprod.errors import AuthenticationFailed, without_frames
-from kprod.peer_text import peer_text
 
 Job = Callable[[], Any]
 OnDone = Callable[[Any, AuthenticationFailed | None], None]
@@ -153,11 +153,7 @@ def as_failure(error: BaseException, said: str) -> AuthenticationFailed:
     """
     if type(error) is AuthenticationFailed:
         return error
-    try:
-        text = peer_text(str(error))
-    except Exception as failure:  # noqa: BLE001 - a text that cannot be made is no reason to hang
-        text = f"its text raised {type(failure).__name__}"
-    failed = AuthenticationFailed(f"{said} {type(error).__name__}: {text}")
+    failed = AuthenticationFailed(f"{said} {error_text(error)}")
     failed.__cause__ = error
     return failed
 

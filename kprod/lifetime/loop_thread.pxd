@@ -1,13 +1,13 @@
-# The types of sender_thread.py, which is compiled as it stands.
+# The types of loop_thread.py, which is compiled as it stands.
 
 from kprod._core.clock cimport SystemClock
-from kprod.producer.sender cimport Sender
 
 
-cdef class SenderThread:
-    cdef public Sender _sender
+cdef class LoopThread:
+    cdef public str _owner
+    cdef public object _run_once
     cdef public SystemClock _clock
-    cdef public object _owns
+    cdef public object _settles
     cdef public object _on_death
     cdef public tuple _last_steps
     cdef public bint _is_stopping
