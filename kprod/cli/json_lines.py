@@ -92,7 +92,7 @@ def parse_json_line(line: bytes) -> LineRecord:
         The record.
 
     Raises:
-        ValueError: The line is no JSON object of this schema; the text says what is wrong in it.
+        ValueError: The line is no JSON object of this schema; the text names the fault.
     """
     try:
         fields = json.loads(line.decode("utf-8"), object_pairs_hook=_object, parse_int=_integer)

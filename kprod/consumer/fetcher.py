@@ -79,7 +79,7 @@ class Fetcher:
             replicas: Says which node to fetch from.
             backoff: Between attempts.
             rng: For jitter.
-            listener: Told what is found.
+            listener: Told of partitions that were fetched, cut, out of range or failed.
         """
         self._settings = settings
         self._client = client

@@ -1,8 +1,8 @@
 """Asks leaders for offsets: the first, the one behind the last, or the first of a time.
 
 Questions of all kinds are put together by leader; one request to each is out at a time. A question
-that fails is asked again after a back-off, of the leader that metadata names then, until whoever
-asked withdraws it.
+that fails is asked again after a back-off, of the leader that metadata names then, until it is
+withdrawn.
 
 Thread-safety: the I/O thread.
 Source: Kafka OffsetFetcher (clients 4.3.1); ListOffsetsRequest.json.
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from kprod._core.wire.wire_bounds import Bounds
 from kprod.cluster.backoff import ExponentialBackoff
 from kprod.cluster.metadata import Metadata
+from kprod.consumer.leader_questions import LeaderQuestions
 from kprod.errors import KprodError, RemoteProtocolError
 from kprod.model import Node, TopicPartition
 from kprod.network.client import NetworkClient
@@ -103,12 +104,11 @@ class OffsetLookup:
         """
         self._client = client
         self._metadata = metadata
-        self._backoff = backoff
-        self._rng = rng
         self._reads_committed = reads_committed
         self._timeout_ms = timeout_ms
-        self._waiting: dict[OffsetQuestion, None] = {}
-        self._busy: set[int] = set()
+        self._questions: LeaderQuestions[OffsetQuestion] = LeaderQuestions(
+            client, metadata, backoff=backoff, rng=rng, ask=self._send
+        )
 
     def ask(self, question: OffsetQuestion) -> None:
         """Ask at the next opportunity; `on_found` is called once, unless it is withdrawn.
@@ -116,7 +116,7 @@ class OffsetLookup:
         Args:
             question: Of its own.
         """
-        self._waiting[question] = None
+        self._questions.add(question)
 
     def withdraw(self, question: OffsetQuestion) -> None:
         """Ask no more; a response that is on its way is dropped.
@@ -124,12 +124,12 @@ class OffsetLookup:
         Args:
             question: Answered or not.
         """
-        self._waiting.pop(question, None)
+        self._questions.remove(question)
         question.on_found = question.on_error = _ignore
 
     def topics(self) -> Iterable[str]:
         """The topics of all questions."""
-        return (question.key.topic for question in self._waiting)
+        return (question.key.topic for question in self._questions.waiting)
 
     def send(self, now_ms: int) -> int:
         """Send what can be sent.
@@ -140,35 +140,14 @@ class OffsetLookup:
         Returns:
             Milliseconds until the next attempt; events on connections come before that.
         """
-        if not self._waiting:
-            return _LONG_MS
-        by_node: dict[Node, list[OffsetQuestion]] = {}
-        wait_ms = _LONG_MS
-        for question in self._waiting:
-            if question.retry_at_ms > now_ms:
-                wait_ms = min(wait_ms, question.retry_at_ms - now_ms)
-                continue
-            node = self._metadata.snapshot.leader_of(*question.key)
-            if node is None:
-                self._metadata.request_update_for_topic(question.key.topic)  # it brings a turn
-            elif node.node_id not in self._busy:
-                by_node.setdefault(node, []).append(question)
-        for node, questions in by_node.items():
-            if self._client.ready(node, now_ms):
-                self._send(node, questions, now_ms)
-            else:
-                delay_ms = self._client.connections.poll_delay_ms(node, now_ms)
-                wait_ms = min(wait_ms, max(delay_ms, 1))
-        return wait_ms
+        return self._questions.send(now_ms)
 
     def _send(self, node: Node, questions: list[OffsetQuestion], now_ms: int) -> None:
         # A partition may be in a request once.
         asked: dict[TopicPartition, OffsetQuestion] = {}
         for question in questions:
             asked.setdefault(question.key, question)
-        for question in asked.values():
-            del self._waiting[question]
-        self._busy.add(node.node_id)
+        self._questions.begin(node.node_id, asked.values())
         self._client.send(
             ClientRequest(
                 node_id=node.node_id,
@@ -205,7 +184,7 @@ class OffsetLookup:
         }
 
     def _complete(self, outcome: Outcome, asked: dict[TopicPartition, OffsetQuestion]) -> None:
-        self._busy.discard(outcome.node_id)
+        self._questions.end(outcome.node_id)
         answers: dict[TopicPartition, Mapping[str, Any]] = {}
         for topic in () if outcome.body is None else outcome.body["topics"]:
             for answer in topic["partitions"]:
@@ -233,16 +212,9 @@ class OffsetLookup:
             self._metadata.request_update()
         if not error.retriable:
             question.on_error(error)
-        self._put_off(question, now_ms)
+        self._questions.put_off(question, now_ms)
         if question.on_found is not _ignore:
-            self._waiting[question] = None
-
-    def _put_off(self, question: OffsetQuestion, now_ms: int) -> None:
-        question.retry_at_ms = now_ms + max(1, self._backoff.wait_ms(question.failures, self._rng))
-        question.failures += 1
-
-
-_LONG_MS = 60_000
+            self._questions.add(question)
 
 
 def check_offsets(body: Mapping[str, Any]) -> None:

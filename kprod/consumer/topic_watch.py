@@ -4,7 +4,7 @@ A problem is raised once by `poll`, as soon as it is known; after that a `poll` 
 nothing raises it again, as long as it lasts. So an application notices, and one that ignores it
 does not spin.
 
-Thread-safety: the I/O thread, but for `problem`, which any thread may read.
+Thread-safety: the I/O thread; any thread may read `problem`.
 """
 
 from collections.abc import Callable

@@ -16,6 +16,7 @@ from typing import Any
 from kprod._core.wire.wire_bounds import Bounds
 from kprod.cluster.backoff import ExponentialBackoff
 from kprod.cluster.metadata import Metadata
+from kprod.consumer.leader_questions import LeaderQuestions
 from kprod.consumer.position import NO_EPOCH, AssignedPartition, State
 from kprod.errors import KprodError, RemoteProtocolError, UnsupportedVersion
 from kprod.model import Node, TopicPartition
@@ -27,7 +28,6 @@ from kprod.protocol.error_table import error_for
 _VERSIONS = (2, 4)  # the first with the client's own leader epoch
 _PARTITION_BYTES = 1_024
 _NO_REPLICA = -1
-_LONG_MS = 60_000
 
 
 class Truncation:
@@ -58,13 +58,12 @@ class Truncation:
         """
         self._client = client
         self._metadata = metadata
-        self._backoff = backoff
-        self._rng = rng
         self._on_place = on_place
         self._on_truncated = on_truncated
         self._on_error = on_error
-        self._waiting: dict[AssignedPartition, None] = {}
-        self._busy: set[int] = set()
+        self._questions: LeaderQuestions[AssignedPartition] = LeaderQuestions(
+            client, metadata, backoff=backoff, rng=rng, ask=self._send
+        )
 
     def begin(self, partition: AssignedPartition) -> None:
         """Validate a position.
@@ -72,7 +71,7 @@ class Truncation:
         Args:
             partition: In state VALIDATING.
         """
-        self._waiting[partition] = None
+        self._questions.add(partition)
 
     def cancel(self, partition: AssignedPartition) -> None:
         """Stop validating; nothing happens if nobody does.
@@ -80,7 +79,7 @@ class Truncation:
         Args:
             partition: Any.
         """
-        self._waiting.pop(partition, None)
+        self._questions.remove(partition)
 
     def send(self, now_ms: int) -> int:
         """Send what can be sent.
@@ -91,24 +90,7 @@ class Truncation:
         Returns:
             Milliseconds until the next attempt; events on connections come before that.
         """
-        wait_ms = _LONG_MS
-        by_node: dict[Node, list[AssignedPartition]] = {}
-        for partition in self._waiting:
-            if partition.retry_at_ms > now_ms:
-                wait_ms = min(wait_ms, partition.retry_at_ms - now_ms)
-                continue
-            node = self._metadata.snapshot.leader_of(*partition.key)
-            if node is None:
-                self._metadata.request_update_for_topic(partition.key.topic)  # it brings a turn
-            elif node.node_id not in self._busy:
-                by_node.setdefault(node, []).append(partition)
-        for node, partitions in by_node.items():
-            if self._client.ready(node, now_ms):
-                self._send(node, partitions, now_ms)
-            else:
-                delay_ms = self._client.connections.poll_delay_ms(node, now_ms)
-                wait_ms = min(wait_ms, max(delay_ms, 1))
-        return wait_ms
+        return self._questions.send(now_ms)
 
     def _send(self, node: Node, partitions: list[AssignedPartition], now_ms: int) -> None:
         asked = {
@@ -118,7 +100,6 @@ class Truncation:
         topics: dict[str, list[dict[str, Any]]] = {}
         snapshot = self._metadata.snapshot
         for key, (partition, _, epoch) in asked.items():
-            del self._waiting[partition]
             partition.leader_epoch = snapshot.leader_epoch_of(*key)
             topics.setdefault(key.topic, []).append(
                 {
@@ -127,7 +108,7 @@ class Truncation:
                     "leader_epoch": epoch,
                 }
             )
-        self._busy.add(node.node_id)
+        self._questions.begin(node.node_id, partitions)
         self._client.send(
             ClientRequest(
                 node_id=node.node_id,
@@ -149,7 +130,7 @@ class Truncation:
     def _complete(
         self, outcome: Outcome, asked: Mapping[TopicPartition, tuple[AssignedPartition, int, int]]
     ) -> None:
-        self._busy.discard(outcome.node_id)
+        self._questions.end(outcome.node_id)
         answers: dict[TopicPartition, Mapping[str, Any]] = {}
         for topic in () if outcome.body is None else outcome.body["topics"]:
             for answer in topic["partitions"]:
@@ -190,10 +171,5 @@ class Truncation:
             self._metadata.request_update()
         if not error.retriable:
             self._on_error(partition, error)
-        self._put_off(partition, now_ms)
-        self._waiting[partition] = None
-
-    def _put_off(self, partition: AssignedPartition, now_ms: int) -> None:
-        wait_ms = self._backoff.wait_ms(partition.failures, self._rng)
-        partition.retry_at_ms = now_ms + max(1, wait_ms)
-        partition.failures += 1
+        self._questions.put_off(partition, now_ms)
+        self._questions.add(partition)

@@ -13,7 +13,6 @@ from kprod.errors import (
     ClosedError,
     ConcurrentPoll,
     ConfigError,
-    DeserializationFailed,
     KprodError,
     NoOffset,
     UnknownPartition,
@@ -21,7 +20,6 @@ from kprod.errors import (
     WakeupError,
 )
 from kprod.model import TopicPartition
-from kprod.record.blocks import ConsumerRecord
 from tests.consumer.reading import CLOCK, LIMIT_S, consumer_of, fill, later, poll_count, poll_until
 
 T0 = TopicPartition("t", 0)
@@ -457,112 +455,6 @@ def _refusal(consumer: Consumer) -> ConcurrentPoll:
         except ConcurrentPoll as error:
             return error
     raise AssertionError("a second thread was never refused")
-
-
-def test_deserializers(cluster: EmbeddedCluster) -> None:
-    """Of keys and values that are not null; one that wants a context is given one."""
-
-    def read_key(key: bytes, ctx: Any) -> str:
-        return f"{ctx.topic} {ctx.field} {key.decode()}"
-
-    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
-        producer.send("t", b"1", key=b"k", partition=0)
-        producer.send("t", None, key=None, partition=0)
-    with consumer_of(cluster, "t", value_deserializer=int, key_deserializer=read_key) as consumer:
-        records = poll_count(consumer, 2)
-    assert [(record.key, record.value) for record in records] == [("t key k", 1), (None, None)]
-
-
-@pytest.mark.parametrize("iterates", [False, True])
-def test_a_deserializer_that_fails_loses_no_record(
-    cluster: EmbeddedCluster, *, iterates: bool
-) -> None:
-    """Records before it are handed out, it is raised until it is skipped, the rest follows."""
-    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
-        for value in (b"0", b"1", b"x", b"3", b"y"):
-            producer.send("t", value, partition=0)
-    seen: list[int] = []
-
-    def read() -> None:
-        records = consumer if iterates else poll_count(consumer, 1)
-        seen.extend(record.value for record in records)
-
-    def read_up_to(offset: int, value: bytes) -> None:
-        """Read until a record fails, which it does again, and skip it."""
-        error = None
-        while error is None:
-            try:
-                read()
-            except DeserializationFailed as raised:
-                error = raised
-        with pytest.raises(DeserializationFailed, match=f"offset {offset}.*skip") as raised_again:
-            read()
-        assert (error.field, raised_again.value.field) == ("value", "value")
-        assert isinstance(error.record, ConsumerRecord)
-        assert (error.record.offset, error.record.value) == (offset, value)
-        assert consumer.position(T0) == offset
-        consumer.skip(error.record)
-
-    with consumer_of(cluster, value_deserializer=int, consumer_timeout_ms=1_000) as consumer:
-        consumer.assign([T0])
-        read_up_to(2, b"x")
-        read_up_to(4, b"y")
-        assert consumer.position(T0) == 5
-    assert seen == [0, 1, 3]
-
-
-def test_a_deserializer_s_error_without_a_text_can_be_skipped(cluster: EmbeddedCluster) -> None:
-    """Its class may raise when it is asked for one."""
-
-    class Wordless(Exception):
-        def __str__(self) -> str:
-            raise RuntimeError
-
-        __repr__ = __str__
-
-    def deserializer(value: bytes) -> bytes:
-        if value == b"1":
-            raise Wordless
-        return value
-
-    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
-        for value in (b"0", b"1", b"2"):
-            producer.send("t", value, partition=0)
-    with consumer_of(cluster, value_deserializer=deserializer) as consumer:
-        consumer.assign([T0])
-        assert [record.offset for record in consumer.poll(LIMIT_S)] == [0]
-        with pytest.raises(
-            DeserializationFailed, match="Wordless: its text raised Runtime"
-        ) as told:
-            consumer.poll(LIMIT_S)
-        consumer.skip(told.value.record)
-        assert [record.offset for record in consumer.poll(LIMIT_S)] == [2]
-
-
-def test_interceptors_see_what_is_handed_out(cluster: EmbeddedCluster) -> None:
-    """They may leave records out; one that fails costs a line in the log."""
-
-    class Even:
-        closed = 0
-
-        def on_consume(self, records: list[Any]) -> list[Any]:
-            return [record for record in records if record.offset % 2 == 0]
-
-        def close(self) -> None:
-            self.closed += 1
-
-    class Broken(Even):
-        def on_consume(self, records: list[Any]) -> list[Any]:
-            raise ZeroDivisionError(len(records))
-
-    even, broken = Even(), Broken()
-    fill(cluster, "t", 10)
-    with consumer_of(cluster, interceptors=[broken, even], consumer_timeout_ms=1_000) as consumer:
-        consumer.assign([T0])
-        assert [record.offset for record in consumer] == [0, 2, 4, 6, 8]
-        consumer.seek(T0, 0)
-        assert offsets(poll_count(consumer, 5)) == [0, 2, 4, 6, 8]
-    assert (even.closed, broken.closed) == (1, 1)
 
 
 def test_values_may_be_views(cluster: EmbeddedCluster) -> None:

@@ -247,7 +247,7 @@ cdef class ArrowColumns:
 
 
 cdef int _raise_fault(RecordBlock block, int fault) except -1:
-    """Say what is wrong with the next record of the block."""
+    """Raise the fault of the next record of the block."""
     try:
         if fault == FAULT_HEADER_TEXT:
             raise CorruptRecord("a header key is not UTF-8, which a column of text needs")
