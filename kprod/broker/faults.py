@@ -21,8 +21,6 @@ from kprod.broker.security.security_faults import SecurityFaults
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import error_for
 
-ALWAYS = 2**62
-
 
 class FaultKind(enum.Enum):
     """The kinds of injected faults."""

@@ -1,7 +1,8 @@
 """The I/O thread's turn: commands, due retries, requests, then the sockets.
 
 It owns everything of the network: connections, metadata, offsets that are asked for, fetches. It
-runs no code of the application, decodes no record, and never waits for the application's thread.
+decodes no record, and never waits for the application's thread. Application code runs on it in two
+places only: log handlers, and at its end `close` of each interceptor; no lock is held in either.
 
 Thread-safety: the I/O thread.
 Source: Kafka ConsumerNetworkThread.runOnce (clients 4.3.1).

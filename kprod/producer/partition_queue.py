@@ -73,14 +73,6 @@ class PartitionQueue(PartitionAppender):
         """Whether a batch waits behind the drain index."""
         return self.drain_index < len(self.batches)
 
-    @property
-    def next_batch(self) -> "ProducerBatch | None":
-        """The oldest unsent batch, which may be open."""
-        try:
-            return self.batches[self.drain_index]
-        except IndexError:
-            return None
-
     def sendable_batch(self) -> "ProducerBatch | None":
         """Return the oldest unsent batch, if it is full, followed by another, or due.
 

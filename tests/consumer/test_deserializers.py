@@ -1,6 +1,7 @@
 """Deserializers and interceptors: the application's code while records are handed out."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -126,3 +127,35 @@ def test_interceptors_see_what_is_handed_out(cluster: EmbeddedCluster) -> None:
         consumer.seek(T0, 0)
         assert [record.offset for record in poll_count(consumer, 5)] == [0, 2, 4, 6, 8]
     assert (even.closed, broken.closed) == (1, 1)
+
+
+def test_an_interceptor_s_close_may_do_anything(cluster: EmbeddedCluster) -> None:
+    """It runs on the consumer's thread: one that blocks costs the timeout, no more."""
+    released = threading.Event()
+
+    class Closing:
+        def __init__(self, close: Callable[[], object]) -> None:
+            self.close = close
+
+        def on_consume(self, records: list[Any]) -> list[Any]:
+            return records
+
+    def leave() -> None:
+        raise SystemExit
+
+    def close_again() -> None:
+        consumer.close()
+        again.append(consumer.client_id)
+
+    again: list[str] = []
+    for close in (leave, close_again):
+        consumer = consumer_of(cluster, "t", interceptors=[Closing(close)])
+        consumer.close(LIMIT_S)
+        assert "closed" in repr(consumer)
+    assert len(again) == 1
+    consumer = consumer_of(cluster, "t", interceptors=[Closing(released.wait)])
+    consumer.close(0)
+    assert "closing" in repr(consumer)
+    released.set()
+    consumer.close(LIMIT_S)
+    assert "closed" in repr(consumer)
