@@ -228,8 +228,9 @@ class ConsumeRun:
             key = TopicPartition(record.topic, record.partition)
             end = self._open.get(key)
             if key in self._open and (end is None or record.offset < end):
-                self._write(self._line_of(record))
-                self._count += 1
+                line = self._line_of(record)
+                self._count += 1  # before a reader can see it: Ctrl-C may come behind the write
+                self._write(line)
 
     def _leave_finished(self) -> None:
         for key, end in list(self._open.items()):
