@@ -122,7 +122,7 @@ class LogTruncated(KprodError):
 
     Attributes:
         topic: Of the partition.
-        partition: 0-based.
+        partition: Partition number, from 0.
         offset: Where the reader was.
         end_offset: Up to which the log is as it was read; −1 if the broker does not know.
     """

@@ -24,7 +24,7 @@ class OutgoingRecord(NamedTuple):
         topic: Where it goes.
         value: As the application gave it.
         key: As the application gave it.
-        headers: In order; a key may repeat.
+        headers: Headers in order; keys may repeat.
         partition: 0-based; None lets the partitioner choose.
         timestamp_ms: Milliseconds since 1970; None takes the time of the send.
     """

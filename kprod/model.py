@@ -46,7 +46,7 @@ class RecordMetadata(NamedTuple):
 
     Attributes:
         topic: As given to `send`.
-        partition: 0-based.
+        partition: Partition number, from 0.
         offset: −1 when the broker did not say (acks=0, or a duplicate whose offset it forgot).
         timestamp_ms: Milliseconds since 1970, the broker's if the topic stamps on append; −1 when
             unknown.

@@ -4,7 +4,7 @@ A host name, a topic name or an error message of a peer may have any length and 
 breaks that forge a line of a log, sequences that a terminal obeys. Every text of a peer goes
 through here before anybody reads it.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 """
 
 PEER_TEXT_LENGTH_MAX = 256

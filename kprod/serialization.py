@@ -110,11 +110,11 @@ class RecordSerializers:
     __slots__ = ("_key", "_value")
 
     def __init__(self, key: Callable[..., Any] | None, value: Callable[..., Any] | None) -> None:
-        """Find out how each is called.
+        """Determine how to call each deserializer.
 
         Args:
-            key: Of keys; None leaves them as they are.
-            value: Of values; likewise.
+            key: Deserializer of keys; None leaves keys unchanged.
+            value: Deserializer of values; None leaves values unchanged.
         """
         self._key = None if key is None else _Serializer(key, "key")
         self._value = None if value is None else _Serializer(value, "value")
@@ -125,7 +125,7 @@ class RecordSerializers:
         Args:
             topic: Of the record.
             key: As the application gave it.
-            value: Likewise.
+            value: The deserialized value.
             headers: Likewise.
 
         Returns:
@@ -142,7 +142,7 @@ class RecordSerializers:
 
 
 class _Serializer:
-    """One callable, and whether it wants a context."""
+    """A deserializer, and whether it takes a context."""
 
     __slots__ = ("_call", "_field", "_takes_context")
 

@@ -152,10 +152,10 @@ class AsyncEngine(AsyncSendPath):
         """Say for people which producer it is, and what it does.
 
         Args:
-            name: Of the public class.
+            name: Name of the public class.
 
         Returns:
-            What `repr` of the public object says.
+            The `repr` of the public object.
         """
         if self._producer is None:
             assert self._config is not None  # noqa: S101 - settings, or an engine from the first

@@ -282,7 +282,7 @@ class AsyncProducer(AsyncSendMethod):
 
 def _engine_of(producer: AsyncProducer) -> AsyncEngine:
     """Return the engine of a producer; raises if its `__init__` has not run."""
-    engine: AsyncEngine | None = producer._kprod  # noqa: SLF001 - the one way behind the face
+    engine: AsyncEngine | None = producer._kprod  # noqa: SLF001 - the one access
     if engine is None:
         raise RuntimeError(
             "AsyncProducer.__init__ was not called, or it failed; a subclass calls"

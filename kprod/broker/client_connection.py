@@ -207,7 +207,7 @@ class Connection:
         """Close now.
 
         Args:
-            reason: For the log.
+            reason: The reason for a log line.
         """
         if self.is_closed:
             return

@@ -77,7 +77,7 @@ class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
         Args:
             brokers: How many, 1 to 100, with ids from 0 on; or their ids, different ones from 0 to
                 2³¹−1.
-            topics: Partitions by topic, made at once, unless a directory has them.
+            topics: Number of partitions by topic; created unless a directory has the topics.
             config: Settings; the defaults are Kafka's where not said otherwise.
             clock: The system's if not given.
             network: TCP if not given.

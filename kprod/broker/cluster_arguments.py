@@ -1,6 +1,6 @@
 """What an `EmbeddedCluster` may be made with.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 """
 
 import os

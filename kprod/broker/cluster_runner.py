@@ -55,7 +55,7 @@ class ClusterRunner:
         Args:
             engine: The brokers; not open.
             topics: Partitions by topic, made when it is opened.
-            clock: Both instants.
+            clock: Monotonic and wall clock.
             network: TCP if not given.
         """
         self._clock = clock

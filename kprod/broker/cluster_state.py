@@ -61,7 +61,7 @@ class ClusterState:
         waiting_deletes: DeleteRecords requests that wait for followers.
         fetch_sessions: Of each broker, by its id.
         forgotten_topics: Names that Metadata denies.
-        log_bytes: Size of all logs.
+        log_bytes: Total size of all logs.
         logs: Gives partitions their logs.
         groups: Coordinates groups.
         producer_ids: Gives ids to producers.

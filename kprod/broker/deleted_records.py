@@ -24,7 +24,7 @@ def delete_records(partition: Partition, offset: int) -> int:
     """Let a partition's log begin later; the files before it are left to retention.
 
     Args:
-        partition: Whose log.
+        partition: The partition whose log is compacted.
         offset: First offset that stays; `HIGH_WATERMARK` for the high watermark.
 
     Returns:

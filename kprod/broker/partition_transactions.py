@@ -57,7 +57,7 @@ def append_marker(
         marker: Commit or abort.
         producer_id: Whose transaction; it may have none here.
         producer_epoch: Its epoch.
-        timestamp_ms: Wall clock.
+        timestamp_ms: Wall clock time.
 
     Returns:
         The marker's place.

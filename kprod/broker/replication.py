@@ -101,7 +101,7 @@ class Partition:
         Args:
             name: Topic and index.
             nodes: The replicas' brokers, the preferred leader first; at least one.
-            config: The topic's.
+            config: The topic's settings.
             log: The partition's own.
             context: Timer, waiting requests, running brokers.
             leader_epoch: The first leader's, or a higher one if the log has it.
@@ -197,7 +197,7 @@ class Partition:
         Args:
             batch: The judged batch.
             encoded: The same bytes, writable; the log keeps them.
-            now_ms: Wall clock.
+            now_ms: Wall clock time.
 
         Returns:
             Its base offset.

@@ -1,6 +1,6 @@
 """Checks of what clients ask of topics: names, numbers, assignments of brokers.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: Kafka Topic.validate, ReplicationControlManager (4.3).
 """
 
@@ -21,7 +21,7 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 
 
 def check_name(name: str) -> None:
-    """Check a topic's name.
+    """Check a topic name from the application.
 
     Args:
         name: As a client gave it.

@@ -32,9 +32,9 @@ class UpkeepContext(Scheduler, Protocol):
 
     Attributes:
         config: The cluster's settings.
-        clock: Wall clock.
+        clock: The wall clock.
         topics: All topics.
-        log_bytes: Size of all logs.
+        log_bytes: Total size of all logs.
     """
 
     config: EmbeddedConfig

@@ -1,4 +1,4 @@
-"""The command `kprod`. click and rich come with `pip install 'kprod[cli]'`.
+"""The command line tool `kprod`, which the extra `kprod[cli]` installs.
 
 Thread-safety: the main thread.
 """

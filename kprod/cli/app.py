@@ -1,4 +1,4 @@
-"""The border where whatever goes wrong becomes one line and an exit code.
+"""Converts every exception of a command into one line of text and an exit code.
 
 Thread-safety: the main thread.
 """
@@ -15,7 +15,7 @@ from kprod.errors import ConfigError, KprodError
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, by convention
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -25,7 +25,7 @@ def run(arguments: Sequence[str]) -> int:
         arguments: As typed, without the program's name.
 
     Returns:
-        The exit code. What went wrong was said in one line on standard error.
+        The exit code. An error was printed as one line on standard error.
     """
     try:
         result = group.main(list(arguments), prog_name="kprod", standalone_mode=False)
@@ -51,10 +51,10 @@ def _with_hint(error: click.ClickException) -> str:
 
 def _fail(error: KprodError | OSError) -> int:
     if isinstance(error, OSError) and error.errno == errno.EPIPE:
-        # The reader closed the pipe: write nothing more to stdout, not even in the flush at exit.
+        # The reader has closed the pipe: discard further output, even that of the flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
-    # A wrong setting in the command is a usage error.
+    # An invalid setting on the command line is a usage error.
     code = EXIT_USAGE if isinstance(error, ConfigError) else EXIT_FAILED
     return _say(str(error) or type(error).__name__, code)
 

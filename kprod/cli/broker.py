@@ -1,6 +1,6 @@
-"""`kprod broker`: a cluster in miniature on loopback, until interrupted.
+"""`kprod broker`: runs an embedded cluster on loopback until interrupted.
 
-Thread-safety: the main thread; the cluster has one of its own.
+Thread-safety: the main thread; the cluster has its own thread.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _PARTITIONS_MAX = 100_000
 def _parse_topics(
     context: click.Context, parameter: click.Parameter, values: Sequence[str]
 ) -> dict[str, int]:
-    """Return partitions by topic; a name alone has one."""
+    """Parse NAME or NAME:PARTITIONS; a name alone means one partition."""
     topics: dict[str, int] = {}
     for value in values:
         name, colon, count = value.partition(":")
@@ -52,12 +52,12 @@ def _complete(
     parameter: click.Parameter,  # noqa: ARG001 - click's
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete the name of a broker's setting."""
+    """Complete the name of a broker setting."""
     return [CompletionItem(f"{it}=") for it in setting_names() if it.startswith(incomplete)]
 
 
 class BrokerOptions(TypedDict):
-    """The command's options."""
+    """The options of the command."""
 
     host: str
     port: int
@@ -151,23 +151,23 @@ def run_broker(
     topics: Mapping[str, int],
     directories: Sequence[str] = (),
 ) -> None:
-    """Run a cluster until Ctrl-C, which is its usual end.
+    """Run a cluster until Ctrl-C.
 
     Args:
-        config: Where to listen, and what else differs.
-        broker_count: How many, 1 to 100.
-        topics: Partitions by topic, made at once, unless a directory has them.
-        directories: Where everything is kept; none for memory.
+        config: Listener address and other settings.
+        broker_count: Number of brokers, 1 to 100.
+        topics: Number of partitions by topic; created unless a directory has the topics.
+        directories: Data directories; none for a cluster in memory.
 
     Raises:
         ConfigError: A number is out of bounds.
-        OSError: A port is taken.
+        OSError: A port is in use.
     """
     cluster = EmbeddedCluster(broker_count, topics, config=config, data_dirs=directories)
     with _loading() as on_load:
         cluster.open(on_load)
     with contextlib.suppress(KeyboardInterrupt), cluster:
-        # The address alone on standard output, for scripts.
+        # Only the address goes to standard output, for scripts.
         click.echo(cluster.bootstrap_servers)
         where = "in memory" if cluster.loaded is None else str(cluster.loaded)
         reach = f"at {config.host}, open to the network" if config.unsafe else "on loopback"
@@ -177,7 +177,7 @@ def run_broker(
 
 @contextlib.contextmanager
 def _loading() -> "Generator[OnLoad]":
-    """Show a bar on standard error while partitions are loaded, if that is a terminal."""
+    """Show a progress bar on standard error while partitions are loaded, if it is a terminal."""
     console = Console(stderr=True)
     with Progress(
         TextColumn("loading"),
@@ -203,7 +203,7 @@ def _loading() -> "Generator[OnLoad]":
 
 
 def _advertised(written: str | None) -> tuple[str, int]:
-    """Read HOST or HOST:PORT; 0 for no port."""
+    """Parse HOST or HOST:PORT; the port is 0 if absent."""
     if written is None:
         return "", 0
     has_port = ":" in written.rpartition("]")[2]

@@ -1,6 +1,6 @@
-"""The settings of an embedded broker as typed behind `--set`.
+"""Parses the broker settings of `--set`.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 """
 
 import dataclasses
@@ -25,9 +25,9 @@ _KAFKA_NAMES: Mapping[str, str] = MappingProxyType(
         "fetch.max.bytes": "fetch_bytes_max",
     }
 )
-"""Kafka's names that differ from kprod's by more than their dots."""
+"""Kafka names that differ from kprod's in more than the dots."""
 _FLAGS = {"true": True, "false": False}
-# They have options of their own.
+# Settings that have their own command line options.
 _OPTIONS = {
     "host": "--host",
     "port": "--port",
@@ -38,22 +38,23 @@ _OPTIONS = {
 
 
 def setting_names() -> list[str]:
-    """Return every name that may be set, kprod's before Kafka's."""
+    """Return all setting names, kprod's before Kafka's."""
     own = [it.name for it in dataclasses.fields(EmbeddedConfig) if it.name not in _OPTIONS]
     return [*own, *_KAFKA_NAMES]
 
 
 def read_settings_of_broker(typed: Mapping[str, str]) -> dict[str, int | str]:
-    """Read settings by their names and types.
+    """Parse settings by name and type.
 
     Args:
-        typed: Texts by name, kprod's (`default_partitions`) or Kafka's (`num.partitions`).
+        typed: Texts by setting name, kprod's (`default_partitions`) or Kafka's (`num.partitions`).
 
     Returns:
-        Arguments of `EmbeddedConfig`, which checks their bounds.
+        Arguments for `EmbeddedConfig`, which checks their bounds.
 
     Raises:
-        ConfigError: A name is unknown, a value is of another type, or an option is meant.
+        ConfigError: A name is unknown, a value has the wrong type, or the setting has its own
+            option.
     """
     defaults = {it.name: it.default for it in dataclasses.fields(EmbeddedConfig)}
     settings: dict[str, int | str] = {}

@@ -1,4 +1,4 @@
-"""Compare the sent records with those read: each by partition and offset, key and value.
+"""Compares sent and received records by partition, offset, key and value.
 
 Thread-safety: one thread.
 """
@@ -9,15 +9,15 @@ from kprod.model import Record, RecordMetadata
 
 
 class Comparison:
-    """Records that were acknowledged, ticked off as they are read back."""
+    """Acknowledged records, each marked when it is read back."""
 
     __slots__ = ("_places", "_sent", "different_count", "surplus_count", "verified")
 
     def __init__(self, sent: Sequence[tuple[bytes, bytes]]) -> None:
-        """Start with nothing acknowledged.
+        """Start with no acknowledged records.
 
         Args:
-            sent: Key and value of every record, in the order of sending.
+            sent: Key and value of each record, in the order of sending.
         """
         self._sent = sent
         self._places: dict[int, dict[int, int]] = {}  # partition → offset → index in `_sent`
@@ -26,23 +26,23 @@ class Comparison:
         self.surplus_count: int = 0
 
     def acknowledge(self, index: int, metadata: RecordMetadata) -> None:
-        """Note where a record is said to be.
+        """Record a record's acknowledged position.
 
         Args:
-            index: Of the record, 0-based, in the order of sending.
-            metadata: What its future gave.
+            index: The record's index in `sent`.
+            metadata: The result of its future.
         """
         offsets = self._places.setdefault(metadata.partition, {})
         if metadata.offset in offsets:
-            self.different_count += 1  # two records cannot be in one place
+            self.different_count += 1  # two records cannot have the same position
         offsets[metadata.offset] = index
 
     def compare(self, partition: int, record: Record) -> None:
-        """Tick off a record that was read back.
+        """Compare a record that was read back.
 
         Args:
-            partition: Where it was read.
-            record: One that nobody sent is counted as surplus.
+            partition: The partition that it was read from.
+            record: The record; one that was not sent counts as surplus.
         """
         index = self._places.get(partition, {}).pop(record.offset, None)
         if index is None:
@@ -54,17 +54,17 @@ class Comparison:
 
     @property
     def verified_count(self) -> int:
-        """Records read back as they were sent."""
+        """Number of records that were read back unchanged."""
         return sum(self.verified.values())
 
     @property
     def missing_count(self) -> int:
-        """Records acknowledged and not read back."""
+        """Number of records that were acknowledged and not read back."""
         return sum(len(offsets) for offsets in self._places.values())
 
     @property
     def is_whole(self) -> bool:
-        """Whether every record that was to be sent is there, and nothing else."""
+        """Whether every record was read back unchanged, and no other record."""
         return (
             self.verified_count == len(self._sent)
             and self.surplus_count == self.different_count == self.missing_count == 0

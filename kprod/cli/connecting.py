@@ -1,7 +1,7 @@
-"""How every command is told which cluster is meant, and how to connect to it.
+"""The common options of all commands that connect to a cluster.
 
-Settings come from three places. The command line (`--bootstrap`, `--setting`) wins over the
-environment (`KPROD_LINGER_MS`), and that over the file of `--config` or `KPROD_CONFIG`.
+Settings come from three places: the command line (`--bootstrap`, `--setting`) overrides the
+environment (`KPROD_LINGER_MS`), which overrides the file of `--config` or `KPROD_CONFIG`.
 
 Thread-safety: the main thread.
 """
@@ -28,7 +28,7 @@ from kprod.guarded_log import guarded_logger
 from kprod.network.admin_client import TIMEOUT_MS, AdminClient
 from kprod.network.topic_admin import list_topics
 
-# What a person may wait for behind the Tab key.
+# Limit for the completion that a person waits for after the Tab key.
 _COMPLETION_MS = 2_000
 _COMMAND = TypeVar("_COMMAND", bound=Callable[..., Any])
 _ADDRESSES = frozenset(
@@ -45,7 +45,7 @@ class Connecting(TypedDict):
 
 
 def connection_options(command: _COMMAND) -> _COMMAND:
-    """Give a command the options that name a cluster: -b, -F and -X."""
+    """Add the options -b, -F and -X to a command."""
     options = (
         click.option("--bootstrap", "-b", metavar="HOST:PORT,...", help="Brokers to ask first."),
         click.option(
@@ -70,16 +70,16 @@ def connection_options(command: _COMMAND) -> _COMMAND:
 
 
 def all_settings(options: Mapping[str, Any]) -> dict[str, object]:
-    """Put the settings of file, environment and command line together.
+    """Merge the settings of file, environment and command line.
 
     Args:
-        options: Those of `connection_options`.
+        options: The values of `connection_options`.
 
     Returns:
-        Values by name, brokers among them.
+        Values by setting name, including the bootstrap servers.
 
     Raises:
-        UsageError: A file or a variable is wrong, or no brokers are named.
+        UsageError: The file or a variable is invalid, or no broker is given.
     """
     typed: dict[str, object] = {}
     if options["bootstrap"] is not None:
@@ -100,16 +100,16 @@ def all_settings(options: Mapping[str, Any]) -> dict[str, object]:
 
 
 def client_config(options: Mapping[str, Any]) -> ProducerConfig:
-    """Read how to connect, for a command that sends nothing.
+    """Return the client settings for a command that sends no records.
 
     Args:
-        options: Those of `connection_options`; settings of producers are read past.
+        options: The values of `connection_options`; producer settings are ignored.
 
     Returns:
-        Checked settings.
+        The checked settings.
 
     Raises:
-        UsageError: A setting is wrong, or no brokers are named.
+        UsageError: A setting is invalid, or no broker is given.
     """
     settings = {"client.id": "kprod"} | client_settings(all_settings(options))
     try:
@@ -120,15 +120,14 @@ def client_config(options: Mapping[str, Any]) -> ProducerConfig:
 
 @contextlib.contextmanager
 def open_admin(config: ProducerConfig, *, timeout_ms: int = TIMEOUT_MS) -> Generator[AdminClient]:
-    """Connect to a cluster for as long as a command asks it things.
+    """Connect to a cluster for the duration of a command.
 
     Args:
-        config: How to connect.
-        timeout_ms: For each thing that is asked.
+        config: The client settings.
+        timeout_ms: Timeout of each request.
 
     Yields:
-        The connection. Nothing is logged meanwhile, since an error ends the command with its
-            text.
+        The connection. Logging is disabled, since an error ends the command with its text.
     """
     logger = guarded_logger("kprod").target
     level = logger.level
@@ -141,17 +140,17 @@ def open_admin(config: ProducerConfig, *, timeout_ms: int = TIMEOUT_MS) -> Gener
 
 
 def pairs(texts: Sequence[str], option: str) -> dict[str, str]:
-    """Read NAME=VALUE texts.
+    """Parse NAME=VALUE texts.
 
     Args:
-        texts: As typed.
-        option: Where, for the text of an error.
+        texts: The texts as typed.
+        option: The option's name, for error texts.
 
     Returns:
-        Values by name; the last one of a name counts.
+        Values by name; a repeated name takes the last value.
 
     Raises:
-        BadParameter: One has no `=`, or no name before it.
+        BadParameter: A text has no `=`, or no name before it.
     """
     read: dict[str, str] = {}
     for text in texts:
@@ -167,15 +166,15 @@ def complete_topic(
     parameter: click.Parameter,  # noqa: ARG001 - click's
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete a topic's name by asking the cluster that was typed so far; nothing on any error.
+    """Complete a topic name by a query to the cluster in the options; returns nothing on errors.
 
     Args:
-        context: Has the options before.
-        parameter: Not looked at.
-        incomplete: The name as typed so far.
+        context: Has the options typed so far.
+        parameter: Unused.
+        incomplete: The part of the name typed so far.
 
     Returns:
-        Names that begin so.
+        The names with this beginning.
     """
     typed = {"bootstrap": None, "config": os.environ.get(CONFIG_VARIABLE), "setting": ()}
     typed |= {name: value for name, value in context.params.items() if name in typed and value}
@@ -196,15 +195,15 @@ def complete_setting(
     parameter: click.Parameter,  # noqa: ARG001 - click's
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete the name of a client's setting, in Kafka's spelling or kprod's.
+    """Complete the name of a client setting, in Kafka's spelling or kprod's.
 
     Args:
-        context: Not looked at.
-        parameter: Not looked at.
-        incomplete: The name as typed so far.
+        context: Unused.
+        parameter: Unused.
+        incomplete: The part of the name typed so far.
 
     Returns:
-        Names with `=` that begin so; without a letter, the dotted ones.
+        The names with this beginning, followed by `=`; without any letter, the names with dots.
     """
     names = sorted(name for name in setting_names() if name.startswith(incomplete.lower()))
     if not incomplete:

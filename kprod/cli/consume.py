@@ -1,7 +1,7 @@
-"""`kprod consume`: print records, as `kafka-console-consumer` and `kcat -C` do.
+"""`kprod consume`: prints records, as `kafka-console-consumer` and `kcat -C` do.
 
-It follows the topic until Ctrl-C, a count, or with `--exit` the end that each partition had when it
-began. Records go to standard output, everything else to standard error.
+It runs until Ctrl-C, until a number of records, or with `--exit` until the end offsets that the
+partitions had at the start. Records go to standard output, everything else to standard error.
 
 Thread-safety: a command.
 Source: kcat 1.7's manual and kafka-console-consumer (Kafka 4.3.1) for the options.
@@ -23,7 +23,7 @@ from kprod.model import Record, TimestampType, TopicPartition
 from kprod.wording import plural
 
 EXIT_FAILED = 1
-EXIT_INTERRUPTED = 130  # what shells report for a command ended by SIGINT
+EXIT_INTERRUPTED = 130  # the shells' exit code for a command ended by SIGINT
 POLL_S = 0.2
 ROWS_MAX = 1_000
 _ADDRESSES = ("bootstrap.servers", "bootstrap_servers")
@@ -31,7 +31,7 @@ _PLACE = re.compile(r"beginning|end|-?\d{1,19}|@\d{1,19}")
 
 
 class ConsumeOptions(TypedDict):
-    """The command's options."""
+    """The options of the command."""
 
     bootstrap: str | None
     config: str | None
@@ -151,10 +151,10 @@ class ConsumeRun:
     """Prints the records of some partitions.
 
     Args:
-        consumer: Nothing is assigned to it.
-        stream: Where records go.
-        line_of: Makes the bytes of one record.
-        limit: At most so many records; None for no limit.
+        consumer: A consumer without assigned partitions.
+        stream: Stream that the records are written to.
+        line_of: Formats one record as bytes.
+        limit: Maximum number of records; None for no limit.
     """
 
     __slots__ = ("_consumer", "_count", "_flush", "_limit", "_line_of", "_open", "_write")
@@ -172,13 +172,13 @@ class ConsumeRun:
         self._line_of = line_of
         self._limit = limit
         self._count = 0
-        self._open: dict[TopicPartition, int | None] = {}  # end by partition that is not read whole
+        self._open: dict[TopicPartition, int | None] = {}  # end offsets of unfinished partitions
 
     def begin(self, options: ConsumeOptions) -> None:
-        """Find what to print, and go there.
+        """Assign the partitions and seek to the start.
 
         Args:
-            options: The command's.
+            options: The command's options.
         """
         consumer = self._consumer
         keys = consumer.partitions_for(options["topic"])
@@ -198,10 +198,10 @@ class ConsumeRun:
         consumer.pause(*[key for key in keys if key not in self._open])
 
     def follow(self, timeout: float | None) -> None:
-        """Print until everything is printed.
+        """Print records until the limit, the end or the timeout.
 
         Args:
-            timeout: Seconds after which silence is the end; None for never.
+            timeout: Seconds without a record after which it ends; None for no limit.
         """
         silent_s = 0.0
         while self._open and not self._is_full:
@@ -216,7 +216,7 @@ class ConsumeRun:
                 return
 
     def report(self) -> None:
-        """Say how many records were printed."""
+        """Print the number of printed records to standard error."""
         click.echo(f"{self._count:,} {plural(self._count, 'record')}", err=True)
 
     @property
@@ -229,7 +229,7 @@ class ConsumeRun:
             end = self._open.get(key)
             if key in self._open and (end is None or record.offset < end):
                 line = self._line_of(record)
-                self._count += 1  # before a reader can see it: Ctrl-C may come behind the write
+                self._count += 1  # counted before the write, since Ctrl-C may come right after it
                 self._write(line)
 
     def _leave_finished(self) -> None:
@@ -239,7 +239,7 @@ class ConsumeRun:
                 self._consumer.pause(key)
 
     def _offsets(self, keys: list[TopicPartition], place: str) -> dict[TopicPartition, int]:
-        """Turn a place into offsets."""
+        """Convert a start or end option to offsets."""
         consumer = self._consumer
         if place == "beginning":
             return consumer.beginning_offsets(keys)
@@ -256,7 +256,7 @@ class ConsumeRun:
 
 
 def _writer(options: ConsumeOptions) -> Callable[[Any], bytes]:
-    """Return what makes the bytes of a record."""
+    """Return the function that formats a record."""
     if options["output"] == "json":
         return _json_line
     null, delimiter = options["null"].encode(), unescape(options["delimiter"])
@@ -288,7 +288,7 @@ def _headers(headers: Iterable[tuple[str, bytes | None]], null: bytes) -> bytes:
 
 
 def _open_consumer(options: ConsumeOptions) -> Consumer:
-    """Make the consumer; a wrong setting is the caller's mistake."""
+    """Create the consumer; an invalid setting is a usage error."""
     settings: dict[str, object] = {}
     if options["bootstrap"] is not None:
         settings["bootstrap.servers"] = options["bootstrap"]
@@ -306,7 +306,7 @@ def _open_consumer(options: ConsumeOptions) -> Consumer:
             )
         return Consumer(
             settings={
-                "auto.offset.reset": "none",  # an offset that is not there is a mistake
+                "auto.offset.reset": "none",  # an offset out of range is an error
                 "isolation.level": options["isolation"],
                 **settings,
             }

@@ -1,7 +1,7 @@
-"""`kprod demo`: a real table to a broker and back, every record compared.
+"""`kprod demo`: sends a real table to a broker, reads it back and compares every record.
 
-Three steps: read the table, send it with a future for each record, read the topic back. Reading
-comes before sending, so that the rate is that of `send` and not of the table's reader.
+Steps: read the table, send it with a future for each record, read the topic back. The table is read
+first, so that the measured rate is that of `send`, not of reading the file.
 
 Thread-safety: the main thread; deliveries are timed in the sender thread.
 """
@@ -29,9 +29,9 @@ from kprod.network.topic_reader import TopicReader
 TOPIC = "flights"
 PARTITION_COUNT = 6
 BROKER_COUNT = 3
-SAMPLE_EVERY = 50  # one record in so many has its delivery timed: 6,700 samples, no drag on `send`
-STEP_COUNT = 2_000  # records between two movements of the bar
-RESULT_TIMEOUT_S = 150.0  # past the delivery timeout, which ends every send
+SAMPLE_EVERY = 50  # every 50th delivery is timed: 6,700 samples, without slowing `send`
+STEP_COUNT = 2_000  # records between two updates of the progress bar
+RESULT_TIMEOUT_S = 150.0  # longer than the delivery timeout, which ends every send
 FAILURES_SHOWN_MAX = 3
 EXIT_FAILED = 1
 
@@ -54,10 +54,10 @@ def run_demo(bootstrap: str | None) -> bool:
     """Run the demonstration and print its summary.
 
     Args:
-        bootstrap: A cluster, where a topic of its own is made; None for three embedded brokers.
+        bootstrap: A cluster, in which a topic is created; None starts three embedded brokers.
 
     Returns:
-        Whether every flight was read back as it was sent.
+        Whether every flight was read back unchanged.
 
     Raises:
         KprodError: The table is missing, or the cluster cannot be used.
@@ -90,12 +90,12 @@ def send_all(
 
     Args:
         bootstrap_servers: The cluster.
-        topic: Where to.
-        flights: Key and value of each record.
-        advance: Moves the bar by a number of records.
+        topic: The topic to send to.
+        flights: The keys and values to send.
+        advance: Advances the progress bar by a number of records.
 
     Returns:
-        How it went, and a future for each record, all done.
+        Statistics of sending, and a completed future for each record.
     """
     clock = SystemClock()
     latencies_ns: list[int] = []
@@ -124,15 +124,15 @@ def send_all(
 def acknowledge_all(
     futures: Iterable[RecordFuture], comparison: Comparison, sending: Sending
 ) -> Sending:
-    """Take every future's outcome.
+    """Collect the outcome of every future.
 
     Args:
-        futures: In the order of sending.
-        comparison: Told where each delivered record is.
-        sending: How the sending went so far.
+        futures: The futures, in the order of sending.
+        comparison: Gets the position of each delivered record.
+        sending: The statistics of sending.
 
     Returns:
-        The same with its failures.
+        The statistics, with the failures added.
     """
     failures: list[str] = []
     failure_count = 0
@@ -160,9 +160,9 @@ def compare_all(
 
     Args:
         bootstrap_servers: The cluster.
-        topic: The topic to read, all of it.
+        topic: The topic to read completely.
         comparison: Gets every record.
-        advance: Moves the bar by a number of records.
+        advance: Advances the progress bar by a number of records.
 
     Returns:
         The number of record batches read.
@@ -195,7 +195,7 @@ def _progress_bars() -> Progress:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        console=Console(stderr=True),  # standard output holds the summary alone
+        console=Console(stderr=True),  # standard output gets only the summary
     )
 
 

@@ -1,7 +1,7 @@
-"""`kprod dump`: print the batches and records of log segments or a topic, as kafka-dump-log does.
+"""`kprod dump`: prints the batches and records of segment files or a topic, as kafka-dump-log does.
 
-Files are read in windows, so a segment of any size takes the memory of a window and its largest
-entry. The faults of a log go to standard error, its contents to standard output.
+Files are read in windows, so that memory use is that of a window and the largest entry, whatever
+the segment's size. The faults of a log go to standard error, its contents to standard output.
 
 Thread-safety: a command; runs once, in one thread.
 Source: Kafka DumpLogSegments (tools 4.3.1) for fields and texts.
@@ -42,19 +42,19 @@ from kprod.record.verification import LogVerifier
 from kprod.wording import plural
 
 WINDOW_BYTES = 4 * 1024 * 1024
-# Shorter files are printed before a bar could be seen.
+# A bar for a shorter file would vanish before it could be seen.
 PROGRESS_BYTES_MIN = 16 * 1024 * 1024
 EXIT_DAMAGED = 1
 STANDARD_INPUT = "-"
 
 
 class DumpStyle(NamedTuple):
-    """What to print, and how.
+    """What `kprod dump` prints, and in which form.
 
     Attributes:
-        deep: Records too.
-        as_json: One JSON object per entry, instead of lines of text.
-        verify: Check everything, and count the faults.
+        deep: Print records, not only batches.
+        as_json: Print one JSON object for each entry instead of text.
+        verify: Check everything and count the faults.
     """
 
     deep: bool = False
@@ -63,7 +63,7 @@ class DumpStyle(NamedTuple):
 
 
 class DumpOptions(TypedDict):
-    """The command's options."""
+    """The options of the command."""
 
     files: tuple[str, ...]
     topic: str | None
@@ -122,7 +122,7 @@ def dump(**options: Unpack[DumpOptions]) -> int:
     else:
         config = client_config(options)
         with open_admin(config) as admin:
-            admin.connect()  # to say at once that the cluster is away
+            admin.connect()  # fail immediately if the cluster is unreachable
         sound = dump_topic(config, topic, options["partition"], style=style)
     return 0 if all(sound) else EXIT_DAMAGED
 
@@ -143,16 +143,16 @@ def _print_path(name: str, style: DumpStyle) -> bool:
 def dump_topic(
     cluster: ClientConfig, topic: str, partitions: Sequence[int], *, style: DumpStyle
 ) -> list[bool]:
-    """Print a topic, one partition after the other.
+    """Print the partitions of a topic one after another.
 
     Args:
-        cluster: How to connect.
-        topic: Must exist.
-        partitions: Which; none for all.
-        style: What to print.
+        cluster: The client settings.
+        topic: Name of an existing topic.
+        partitions: The partitions to print; all if empty.
+        style: The output form.
 
     Returns:
-        For each partition what `LogPrinter.print_entries` returned.
+        For each partition, the result of `LogPrinter.print_entries`.
 
     Raises:
         KprodError: The topic cannot be read.
@@ -160,7 +160,7 @@ def dump_topic(
     with TopicReader(cluster, topic, partitions=partitions or None) as reader:
         known = sorted(reader.ranges())
     sound = []
-    options = ReaderOptions(check_crc=False)  # damage is printed, not raised
+    options = ReaderOptions(check_crc=False)  # damaged batches are printed, not raised
     for partition in known:
         printer = LogPrinter(f"{topic}-{partition}", style)
         with TopicReader(cluster, topic, partitions=[partition], options=options) as reader:
@@ -169,7 +169,7 @@ def dump_topic(
 
 
 def _located(entries: Iterator[LogEntry]) -> Iterator[LocatedEntry]:
-    """Count positions from the first entry: a topic's reader is not told those in the segments."""
+    """Number positions from the first entry on; a topic's reader does not know the real ones."""
     position = 0
     for entry in entries:
         yield LocatedEntry(position, entry)
@@ -177,11 +177,11 @@ def _located(entries: Iterator[LogEntry]) -> Iterator[LocatedEntry]:
 
 
 class LogPrinter:
-    """Prints one log, and its faults.
+    """Prints one log and its faults.
 
     Args:
-        name: What to call the log: its file name, or topic and partition.
-        style: What to print.
+        name: The log's name: its file name, or topic and partition.
+        style: The output form.
     """
 
     __slots__ = ("_name", "_out", "_problem_count", "_style", "_verifier")
@@ -193,17 +193,17 @@ class LogPrinter:
         self._problem_count = 0
         self._out = sys.stdout
         if isinstance(self._out, io.TextIOWrapper):
-            # Records may hold characters that the terminal's encoding lacks.
+            # Records may contain characters that the terminal's encoding lacks.
             self._out.reconfigure(errors="backslashreplace")
 
     def print_log(self, pieces: Iterable[bytes]) -> bool:
         """Print a segment.
 
         Args:
-            pieces: Its bytes, in order.
+            pieces: The segment's bytes, in order.
 
         Returns:
-            Whether it could be followed to the end and, if that was asked for, nothing is wrong.
+            True if it was read to the end and, with `verify`, has no fault.
         """
         scanner = LogScanner()
         return self.print_entries(
@@ -216,11 +216,11 @@ class LogPrinter:
         """Print a log.
 
         Args:
-            entries: In order.
-            scanner: Their source, which knows the bytes behind the last.
+            entries: The entries, in order.
+            scanner: The source of the entries, which knows the remaining bytes.
 
         Returns:
-            Whether it could be followed to the end and, if that was asked for, nothing is wrong.
+            True if it was read to the end and, with `verify`, has no fault.
         """
         entry_count = 0
         position = 0
@@ -244,7 +244,7 @@ class LogPrinter:
         return self._problem_count == 0
 
     def _print_head(self) -> None:
-        """Say which log it is; a segment's name is its first offset."""
+        """Print the log's name; a segment's name is its first offset."""
         if self._style.as_json:
             return
         self._out.write(f"Dumping {self._name}\n")
@@ -260,7 +260,7 @@ class LogPrinter:
             else:
                 self._print_text(located)
         except CorruptRecord as error:
-            # Only the records inside are unreadable; the entries behind this one are not.
+            # Only the records of this batch are unreadable; the following entries are readable.
             problems = problems or [str(error)]
         for problem in problems:
             self._complain(located.position, problem)
@@ -282,7 +282,7 @@ class LogPrinter:
             self._out.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def _print_tail(self, scanner: LogScanner) -> None:
-        """Report the bytes behind the last entry: a broker that died left it, or is writing it."""
+        """Report the bytes after the last entry, which a broker is writing or left incomplete."""
         if not scanner.trailing_bytes:
             return
         if not self._style.as_json:
@@ -299,14 +299,14 @@ class LogPrinter:
 
 
 def _windows(name: str) -> Iterator[bytes]:
-    """Read a file piece by piece, with a progress bar if it is long and someone can see it."""
+    """Read a file in pieces, with a progress bar if it is long and standard error is a terminal."""
     size_bytes = 0 if name == STANDARD_INPUT else Path(name).stat().st_size
     is_shown = size_bytes >= PROGRESS_BYTES_MIN and not sys.stdout.isatty()
     progress = _progress(is_shown=is_shown)
-    # Some versions of rich print an empty line at the end of a bar that is not shown.
+    # Some versions of rich print an empty line at the end of a hidden bar.
     showing: AbstractContextManager[object] = nullcontext() if progress.disable else progress
     with showing, click.open_file(name, "rb") as stream:
-        # A whole path would leave the bar no room.
+        # A full path would leave no space for the bar.
         task = progress.add_task(Path(name).name, total=size_bytes)
         while piece := stream.read(WINDOW_BYTES):
             yield piece
@@ -314,7 +314,7 @@ def _windows(name: str) -> Iterator[bytes]:
 
 
 def _progress(*, is_shown: bool) -> Progress:
-    """A bar on standard error, nothing unless that is a terminal."""
+    """Return a progress bar on standard error; hidden unless that is a terminal."""
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),

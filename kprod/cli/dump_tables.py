@@ -1,6 +1,6 @@
-"""The files beside a log's segments, as `kprod dump` prints them: indexes and snapshots.
+"""Prints indexes and snapshots, the files beside a log's segments, for `kprod dump`.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: Kafka DumpLogSegments (tools 4.3.1) for fields and texts.
 """
 
@@ -34,13 +34,13 @@ _TIME_ENTRY = struct.Struct(">qI")
 
 
 def partition_files(directory: Path) -> list[Path]:
-    """List the files of a partition's directory that hold batches, indexes or producers.
+    """List the batch, index and snapshot files of a partition's directory.
 
     Args:
-        directory: Of one partition.
+        directory: A partition's directory.
 
     Returns:
-        By base offset; a segment before its indexes. Files of other names are left out.
+        The files by base offset, a segment before its indexes; other files are ignored.
     """
     order = (LOG_SUFFIX, *TABLE_SUFFIXES)
     found = [it for it in directory.iterdir() if it.suffix in order and _base_offset(it) >= 0]
@@ -57,7 +57,7 @@ def table_entries(path: Path) -> Iterator[Entry]:
         The fields of each entry, named as Kafka's tool names them.
 
     Raises:
-        CorruptRecord: The file cannot be read to its end.
+        CorruptRecord: The file cannot be read to the end.
     """
     content, base_offset = path.read_bytes(), max(_base_offset(path), 0)
     if path.suffix == OFFSET_INDEX_SUFFIX:
@@ -80,13 +80,13 @@ def table_entries(path: Path) -> Iterator[Entry]:
 
 
 def table_faults(path: Path) -> Iterator[str]:
-    """Check an index: entries rise, and each offset's entry is at its batch.
+    """Check an index: entries must rise, and each offset's entry must match a batch.
 
     Args:
-        path: As for `table_entries`; that can be read to its end.
+        path: A file, as for `table_entries`, that can be read to the end.
 
     Yields:
-        A sentence for each fault.
+        A sentence for each fault found.
     """
     if path.suffix not in {OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX}:
         return
@@ -105,7 +105,7 @@ def table_faults(path: Path) -> Iterator[str]:
 
 
 def _ends(log: Path) -> dict[int, int]:
-    """Read the last offset of each batch of a segment, by its position."""
+    """Map the position of each batch of a segment to its last offset."""
     ends, position = {}, 0
     with log.open("rb") as stream:
         while len(encoded := stream.read(HEADER_BYTES)) == HEADER_BYTES:
@@ -119,15 +119,15 @@ def _ends(log: Path) -> dict[int, int]:
 
 
 def print_table(path: Path, *, as_json: bool, verify: bool) -> bool:
-    """Print an index or a snapshot; its faults go to standard error.
+    """Print an index or a snapshot; faults go to standard error.
 
     Args:
-        path: As for `table_entries`.
-        as_json: One JSON object for each entry, instead of a line of text.
-        verify: Whether `table_faults` are looked for.
+        path: A file, as for `table_entries`.
+        as_json: Print one JSON object for each entry instead of text.
+        verify: Whether to check with `table_faults`.
 
     Returns:
-        Whether it can be read to its end and has no fault.
+        True if the file can be read to the end and has no fault.
     """
     if not as_json:
         click.echo(f"Dumping {path}")
@@ -165,7 +165,7 @@ def _whole(entry: struct.Struct, content: bytes) -> Iterator[tuple[int, int]]:
     whole_bytes = len(content) - len(content) % entry.size
     for index, (first, second) in enumerate(entry.iter_unpack(content[:whole_bytes])):
         if index and not first and not second:
-            return  # Kafka's file of an active segment has zeros behind its entries
+            return  # Kafka's index file of an active segment is padded with zeros
         yield first, second
     if whole_bytes != len(content):
         raise CorruptRecord(f"{len(content)} bytes end within an entry of {entry.size} bytes")

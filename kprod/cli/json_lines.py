@@ -11,7 +11,7 @@ To read, only `value` is needed: a record without one says null. `offset` and `t
 read past, since a log chooses them itself. Other names are refused: behind one that is misspelt,
 a field would be lost.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: RFC 8259 for JSON, RFC 4648 for base64; the schema is kprod's own.
 """
 
@@ -64,7 +64,7 @@ def format_json_line(
 
     Args:
         topic: Where it was read.
-        partition: Where it was read.
+        partition: The partition that it was read from.
         record: As it is in the log; a negative timestamp is left out.
         timestamp_type: Whether the producer or the broker chose its timestamp.
 

@@ -43,7 +43,7 @@ ReportWriter = Callable[[Sequence[PerfResult], Sequence[int | None]], None]
 
 
 class PerfOptions(TypedDict):
-    """The command's options."""
+    """The options of the command."""
 
     bootstrap: str | None
     config: str | None

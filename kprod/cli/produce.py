@@ -30,7 +30,7 @@ from kprod.producer.producer import Producer
 
 
 class ProduceOptions(TypedDict):
-    """The command's options."""
+    """The options of the command."""
 
     bootstrap: str | None
     config: str | None
@@ -126,7 +126,7 @@ def _format(options: ProduceOptions) -> tuple[RecordFormat, bytes]:
     """Read how the input becomes records.
 
     Args:
-        options: The command's.
+        options: The command's options.
 
     Returns:
         The format, and what ends a line.

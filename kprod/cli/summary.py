@@ -1,6 +1,6 @@
 """What the demonstration reports, as lines of text.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 """
 
 from collections.abc import Sequence

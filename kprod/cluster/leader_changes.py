@@ -12,7 +12,7 @@ class LeaderChange(NamedTuple):
     """Partitions of one topic that went from one node to another.
 
     Attributes:
-        topic: Its name.
+        topic: The topic's name.
         partitions: Ascending.
         from_id: The leader before; −1 if there was none.
         to_id: The leader now.

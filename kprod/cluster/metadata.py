@@ -54,7 +54,7 @@ class Metadata(AwaitedVersion):
 
         Args:
             settings: Whom to ask and how often.
-            rng: For jitter.
+            rng: Random numbers for jitter.
         """
         super().__init__()
         self.snapshot: ClusterSnapshot = ClusterSnapshot().rebootstrapped(
@@ -83,7 +83,7 @@ class Metadata(AwaitedVersion):
         """How old the newest answer about all topics is.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             At least 0; None before the first response.
@@ -95,7 +95,7 @@ class Metadata(AwaitedVersion):
         """Why a topic is not in the snapshot.
 
         Args:
-            topic: Its name.
+            topic: The topic's name.
 
         Returns:
             The broker's reason from the newest answer that named the topic, or None.
@@ -123,7 +123,7 @@ class Metadata(AwaitedVersion):
         """Say that a topic is in use, and ask for a response about it; wake the client afterwards.
 
         Args:
-            topic: Its name.
+            topic: The topic's name.
 
         Returns:
             A number for `has_refreshed`.
@@ -134,7 +134,7 @@ class Metadata(AwaitedVersion):
         """Whether there is a response to a question that was asked after a refresh was requested.
 
         Args:
-            topic: Its name.
+            topic: The topic's name.
             number: As `request_refresh` returned it for this topic.
 
         Returns:
@@ -148,8 +148,8 @@ class Metadata(AwaitedVersion):
         """Say that a topic is in use; a new one is asked for at once.
 
         Args:
-            topic: Its name.
-            now_ms: Monotonic.
+            topic: The topic's name.
+            now_ms: Monotonic time.
         """
         if self.has_noted(topic, now_ms):
             return
@@ -163,8 +163,8 @@ class Metadata(AwaitedVersion):
         """Whether `add_topic` would change nothing, since the topic was in use just now.
 
         Args:
-            topic: Its name.
-            now_ms: Monotonic.
+            topic: The topic's name.
+            now_ms: Monotonic time.
 
         Returns:
             False for a topic that is not in use.
@@ -181,7 +181,7 @@ class Metadata(AwaitedVersion):
         """Ask for a new answer about one topic in use.
 
         Args:
-            topic: Its name.
+            topic: The topic's name.
         """
         if topic in self._topics and topic not in self.snapshot.topics:
             self._unsettled.add(topic)
@@ -193,7 +193,7 @@ class Metadata(AwaitedVersion):
         """When the next question may go out.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             Milliseconds, 0 for now, `NEVER_MS` while a question is out. 0 too while another thread
@@ -209,7 +209,7 @@ class Metadata(AwaitedVersion):
         """Let the next question name the topics that other threads ask about.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         for topic in self._refreshes.take():
             self.add_topic(topic, now_ms)
@@ -220,7 +220,7 @@ class Metadata(AwaitedVersion):
         """Take the next question, if one is due; the caller must then report what became of it.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             A Metadata request body of version 4 or higher, or None.
@@ -248,7 +248,7 @@ class Metadata(AwaitedVersion):
         Args:
             body: A Metadata response as it was read, or as the codec decoded it. One that is an
                 error, or that names no broker, counts as a failed question.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         try:
             answer = body if isinstance(body, MetadataResponse) else read_response(body)
@@ -277,7 +277,7 @@ class Metadata(AwaitedVersion):
 
         Args:
             error: Why.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         question, self._question = self._question, None
         if question is not None:
@@ -315,7 +315,7 @@ class Metadata(AwaitedVersion):
         """Whether to give up the known brokers and begin again from the configuration.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             True when a broker demanded it, or questions have failed for
@@ -327,7 +327,7 @@ class Metadata(AwaitedVersion):
         """Start again from the bootstrap addresses; partition counts stay.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         self.snapshot = self.snapshot.rebootstrapped(_bootstrap_nodes(self._settings))
         self._full_wanted = True

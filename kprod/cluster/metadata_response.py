@@ -11,7 +11,7 @@ partition that a response leaves out (older brokers do, for a moment) is one wit
 a single number cannot demand a million of them, their count is limited by that of the partitions
 that are there.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: MetadataResponse.json (kafka-clients 4.3.1).
 """
 

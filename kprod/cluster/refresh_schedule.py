@@ -30,7 +30,7 @@ class QuestionSchedule:
 
         Args:
             settings: How often to ask.
-            rng: For jitter.
+            rng: Random numbers for jitter.
         """
         self._settings = settings
         self._rng = rng
@@ -91,7 +91,7 @@ class QuestionSchedule:
         """Note that a question was answered.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
             is_partial: Whether it left out topics in use.
             made_progress: Whether the response brought anything new.
         """
@@ -106,7 +106,7 @@ class QuestionSchedule:
         """Note that a question will not be answered.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
             rebootstrap_asked: Whether a broker demands to begin again from the configuration.
         """
         self._rebootstrap_asked |= rebootstrap_asked

@@ -40,7 +40,7 @@ class Refreshes:
         """Ask for a response about a topic.
 
         Args:
-            topic: Its name.
+            topic: The topic's name.
 
         Returns:
             A number for `is_done`.
@@ -53,7 +53,7 @@ class Refreshes:
         """Whether a request has ended.
 
         Args:
-            topic: Its name.
+            topic: The topic's name.
             number: As `post` returned it for this topic.
 
         Returns:

@@ -36,7 +36,7 @@ class PartitionSnapshot(NamedTuple):
     """One partition, made on demand.
 
     Attributes:
-        partition: 0-based.
+        partition: Partition number, from 0.
         leader_id: −1 when it has none.
         leader_epoch: −1 when the broker did not say.
         replicas: Node ids, the preferred leader first.
@@ -198,7 +198,7 @@ class ClusterSnapshot:
         """How many partitions a topic has; None when the topic is unknown.
 
         Args:
-            topic: Its name.
+            topic: The topic's name.
 
         Returns:
             At least 1, or None.
@@ -210,7 +210,7 @@ class ClusterSnapshot:
         """Return the leader of a partition.
 
         Args:
-            topic: Its name.
+            topic: The topic's name.
             partition: 0-based; any integer.
 
         Returns:
@@ -227,7 +227,7 @@ class ClusterSnapshot:
         """The leader's reign.
 
         Args:
-            topic: Its name.
+            topic: The topic's name.
             partition: 0-based; any integer.
 
         Returns:
@@ -254,7 +254,7 @@ class ClusterSnapshot:
         """The topic's id.
 
         Args:
-            topic: Its name.
+            topic: The topic's name.
 
         Returns:
             The id; all zero when unknown.

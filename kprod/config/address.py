@@ -2,7 +2,7 @@
 
 No name is resolved here; that takes time and belongs to the network.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: Kafka's ClientUtils.parseAndValidateAddresses (clients 4.3.1) for the accepted forms.
 """
 

@@ -3,7 +3,7 @@
 Values are taken as they are: nothing in them is looked up in the environment or in other files. No
 error shows a value, since it may be a password.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: java.util.Properties.load (JDK 17) for the form; TOML 1.0; CVE-2024-31141 for why values are
 not looked up.
 """

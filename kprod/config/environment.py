@@ -3,7 +3,7 @@
 The library itself reads no environment; the command line does. Names that are no setting belong to
 someone else and are left alone, but one that nearly is a setting is refused: it was meant as one.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 """
 
 import difflib

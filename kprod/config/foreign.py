@@ -5,7 +5,7 @@ help. kprod accepts none of them: the error names kprod's equivalent, or explain
 setting differs. A test reads the other clients' lists of settings, and fails for a name that is
 neither listed here nor a setting of kprod.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: librdkafka's CONFIGURATION.md (2.16), kafka-python 3.0, aiokafka 0.14, Kafka clients 4.3.1.
 """
 

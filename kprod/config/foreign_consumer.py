@@ -3,7 +3,7 @@
 What both kinds of client have is answered by `foreign`; here is what only a consumer is asked, and
 what only a producer has.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: librdkafka's CONFIGURATION.md (2.16), kafka-python 3.0, aiokafka 0.14, Kafka clients 4.3.1.
 """
 

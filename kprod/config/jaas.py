@@ -3,7 +3,7 @@
 Only texts come out of it. No class is loaded, and a module that is not known is refused: in Java
 such texts have loaded code from the network (CVE-2023-25194).
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: Kafka's JaasConfig (clients 4.3.1); CVE-2023-25194, CVE-2025-27818.
 """
 

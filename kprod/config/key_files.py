@@ -3,7 +3,7 @@
 Everything is read here, once, so that the checked files are the used ones; OpenSSL gets texts.
 Where it takes paths only it gets one that exists in memory (`in_memory`).
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: RFC 7468 for PEM; JKS and PKCS#12 as keytool (JDK 17) writes them; memfd_create(2).
 """
 
@@ -25,7 +25,7 @@ def read_pem(setting: str, path: str) -> str:
 
     Args:
         setting: Which setting named it, for errors.
-        path: Of the file.
+        path: The file's path.
 
     Returns:
         Its text.

@@ -1,6 +1,6 @@
 """How an error shows a value that somebody else wrote: escaped, and cut to a length.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 """
 
 SHOWN_CHARACTERS_MAX = 80

@@ -1,6 +1,6 @@
 """From what an application wrote to one value per setting: names and kinds, nothing across them.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 """
 
 from collections.abc import Callable, Mapping

@@ -4,7 +4,7 @@ One principle: what the application asked for is never changed behind its back. 
 contradict each other are an error; a default that conflicts with a wish gives way, and the
 log says so.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: Kafka's ProducerConfig.postProcessAndValidateIdempotenceConfigs and
 KafkaProducer.configureDeliveryTimeout (clients 4.3.1); KAFKA-14303 for batch.size=0.
 """

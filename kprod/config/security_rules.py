@@ -1,6 +1,6 @@
 """What settings of security owe each other; two wishes that contradict each other are an error.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: Kafka's DefaultSslEngineFactory (clients 4.3.1) for what belongs together.
 """
 

@@ -1,1 +1,1 @@
-"""Reads records: by assignment of partitions, or of whole topics."""
+"""The consumer: reads records from assigned partitions or from whole topics."""

@@ -1,10 +1,10 @@
-"""Records as Arrow columns, without an object for any record.
+"""Returns records as Arrow columns, without creating an object for each record.
 
-Keys and values are the records' bytes: deserializers and interceptors, which are called with
-objects, are not called.
+Keys and values are the records' bytes. Deserializers and interceptors are not called, since they
+take objects.
 
-Thread-safety: the thread that polls.
-Source: the Arrow PyCapsule interface; names of columns as Spark's Kafka source has them.
+Thread-safety: the polling thread.
+Source: the Arrow PyCapsule interface; the column names are those of Spark's Kafka source.
 """
 
 from functools import partial
@@ -16,7 +16,7 @@ from kprod.consumer.consumer_engine import ConsumerEngine
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_COLUMN_BYTES_MAX = 2**31 - 1  # an offset in a binary column has 32 bits
+_COLUMN_BYTES_MAX = 2**31 - 1  # offsets in a binary column have 32 bits
 
 
 def poll_arrow(
@@ -28,7 +28,7 @@ def poll_arrow(
     leader_epoch: bool,
     timestamp_type: bool,
 ) -> "pa.RecordBatch":
-    """See `Consumer.poll_arrow`."""
+    """Implement `Consumer.poll_arrow`."""
     record_batch = _record_batch()
     _check("max_rows", max_rows)
     _check("max_bytes", max_bytes)

@@ -1,8 +1,8 @@
-"""Which partitions are read, and whole topics of which every partition is.
+"""The partitions that a consumer reads, and the topics that it reads as a whole.
 
-The mapping of partitions is replaced as a whole, so that any thread may walk the one that it has.
+The mapping of partitions is replaced, never modified, so that any thread may iterate over it.
 
-Thread-safety: one thread at a time changes it, which `ConsumerEngine` sees to; any thread reads.
+Thread-safety: one thread at a time changes it, which `ConsumerEngine` ensures; any thread reads it.
 Source: Kafka SubscriptionState (clients 4.3.1).
 """
 
@@ -21,40 +21,40 @@ class Assignment:
     """The partitions of one consumer.
 
     Attributes:
-        partitions: By topic and partition.
-        topics: Topics of which every partition is read; empty for an assignment of partitions.
-        version: Grows with each change.
+        partitions: The assigned partitions, by topic and partition.
+        topics: The topics that are read as a whole; empty after `assign`.
+        version: Increases with each change.
     """
 
     __slots__ = ("partitions", "topics", "version")
 
     def __init__(self) -> None:
-        """Make it empty."""
+        """Start with no partitions."""
         self.partitions: Mapping[TopicPartition, AssignedPartition] = MappingProxyType({})
         self.topics: tuple[str, ...] = ()
         self.version: int = 0
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to read."""
+        """Whether nothing is assigned."""
         return not self.partitions and not self.topics
 
     @property
     def names(self) -> list[str]:
-        """The topics that metadata is needed of."""
+        """The topics whose metadata is needed."""
         return sorted({key.topic for key in self.partitions} | set(self.topics))
 
     def replace(
         self, starts: Mapping[TopicPartition, Start], topics: tuple[str, ...] = ()
     ) -> list[AssignedPartition]:
-        """Read these partitions and no others; those that stay keep their positions.
+        """Replace the assignment; partitions that remain keep their positions.
 
         Args:
-            starts: Where to begin in those that are new.
-            topics: Of which every partition is read, also those that will be added.
+            starts: Start positions of the new partitions.
+            topics: Topics that are read as a whole; partitions added later are read, too.
 
         Returns:
-            The partitions that are no longer read.
+            The partitions that are no longer assigned.
         """
         before = self.partitions
         self.topics = topics
@@ -65,36 +65,36 @@ class Assignment:
         return [it for key, it in before.items() if key not in self.partitions]
 
     def add(self, starts: Mapping[TopicPartition, Start]) -> None:
-        """Read further partitions.
+        """Assign additional partitions.
 
         Args:
-            starts: Where to begin in them.
+            starts: Their start positions.
         """
         added = {key: AssignedPartition(key, start) for key, start in starts.items()}
         self.partitions = MappingProxyType({**added, **self.partitions})
         self.version += 1
 
     def give_up(self, topic: str) -> None:
-        """Read a topic no longer as a whole.
+        """Stop reading a topic as a whole.
 
         Args:
-            topic: Its name.
+            topic: The topic's name.
         """
         self.topics = tuple(it for it in self.topics if it != topic)
         self.version += 1
 
     def of(self, key: object) -> AssignedPartition:
-        """Find a partition.
+        """Return an assigned partition.
 
         Args:
-            key: `TopicPartition`, or a pair like it.
+            key: A `TopicPartition` or an equal tuple.
 
         Returns:
             It.
 
         Raises:
-            KprodError: It is not assigned.
-            TypeError: It is no topic and partition.
+            KprodError: The partition is not assigned.
+            TypeError: The key is not a topic and a partition.
         """
         wanted = as_partition(key)
         found = self.partitions.get(wanted)
@@ -107,17 +107,17 @@ class Assignment:
 
 
 def as_partition(given: object) -> TopicPartition:
-    """Check what an application calls a partition.
+    """Convert an application's argument to a partition.
 
     Args:
-        given: `TopicPartition`, or a tuple of topic and number.
+        given: A `TopicPartition`, or a tuple of topic and partition number.
 
     Returns:
         The partition.
 
     Raises:
-        TypeError: It is something else.
-        ValueError: The name or the number cannot be a topic's or a partition's.
+        TypeError: The argument is something else.
+        ValueError: The topic name or the partition number is invalid.
     """
     if not isinstance(given, tuple) or len(given) != len(TopicPartition._fields):
         raise TypeError(f"a partition is TopicPartition(topic, partition), not {given!r:.80}")
@@ -131,17 +131,17 @@ def as_partition(given: object) -> TopicPartition:
 
 
 def check_topic(topic: object) -> str:
-    """Check a topic's name.
+    """Check a topic name from the application.
 
     Args:
-        topic: As the application gave it.
+        topic: The application's argument.
 
     Returns:
         The name.
 
     Raises:
-        TypeError: It is no text.
-        ValueError: No topic can have this name.
+        TypeError: The name is not a string.
+        ValueError: The name is invalid.
     """
     if not isinstance(topic, str):
         raise TypeError(f"a topic is a text, not {type(topic).__name__}")
@@ -152,17 +152,17 @@ def check_topic(topic: object) -> str:
 
 
 def as_partitions(given: Iterable[object]) -> list[TopicPartition]:
-    """Check partitions as an application gave them.
+    """Convert an application's argument to a list of partitions.
 
     Args:
-        given: An iterable of partitions, not one partition.
+        given: An iterable of partitions, not a single partition.
 
     Returns:
-        Each once, in order.
+        The partitions in order, without duplicates.
 
     Raises:
-        TypeError: It is no iterable of partitions.
-        ValueError: A name or number is impossible.
+        TypeError: The argument is not an iterable of partitions.
+        ValueError: A topic name or a partition number is invalid.
     """
     if isinstance(given, (str, TopicPartition)):
         raise TypeError("give a list of TopicPartition, not one of them")

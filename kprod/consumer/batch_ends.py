@@ -1,6 +1,6 @@
-"""Where the records of a response end, without decoding them: a walk over the batches' headers.
+"""Finds the last offset in a Fetch response from the batch headers, without decoding records.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: RecordBatch and LegacyRecord (clients 4.3.1) for the positions of the fields.
 """
 
@@ -21,8 +21,8 @@ class BatchEnd(NamedTuple):
     """The end of the last whole batch.
 
     Attributes:
-        next_offset: Behind its last offset.
-        leader_epoch: Of its leader; −1 for a format that has none.
+        next_offset: Offset after the batch's last one.
+        leader_epoch: The batch's leader epoch; −1 for a format without one.
     """
 
     next_offset: int
@@ -32,13 +32,13 @@ class BatchEnd(NamedTuple):
 def last_batch(records: memoryview) -> BatchEnd | None:
     """Find the end of the last whole batch or message.
 
-    An impossible header ends the walk; decoding reports it.
+    An impossible header ends the search; decoding the records then reports it.
 
     Args:
-        records: Batches after one another, the last perhaps cut off.
+        records: Consecutive batches; the last may be cut off.
 
     Returns:
-        None if there is no whole one.
+        The end; None if there is no whole batch.
     """
     position, last = 0, -1
     size = len(records)

@@ -1,4 +1,4 @@
-"""Questions of an application about the cluster: offsets of times, ends of logs, partitions.
+"""Implements the consumer's cluster queries: offsets by time, log ends, partitions of a topic.
 
 Thread-safety: any thread.
 Source: Kafka KafkaConsumer.offsetsForTimes, partitionsFor (clients 4.3.1).
@@ -16,42 +16,42 @@ from kprod.consumer.parts import ConsumerParts
 from kprod.errors import KprodError, MetadataTimeout, UnknownTopic, own_copy
 from kprod.model import TopicPartition
 
-_SLICE_MS = 200  # between two looks whether the thread is still there
+_SLICE_MS = 200  # interval of the checks whether the I/O thread still runs
 _SLICE_S = _SLICE_MS / 1_000
 
 
 class ClusterQuestions:
-    """The questions of one consumer's application."""
+    """The cluster queries of one consumer."""
 
     def __init__(self, parts: ConsumerParts) -> None:
-        """Start without questions.
+        """Start with no queries.
 
         Args:
-            parts: Of the consumer.
+            parts: The consumer's parts.
         """
         self._parts = parts
 
     def look_up(
         self, wanted: Mapping[TopicPartition, int], timeout: float | None
     ) -> dict[TopicPartition, FoundOffset]:
-        """Ask the leaders for offsets.
+        """Query the partition leaders for offsets.
 
         Args:
-            wanted: Times, or ends of logs, by partition.
+            wanted: A timestamp, or the constant of a log end, for each partition.
             timeout: Seconds; None for `default_api_timeout_ms`.
 
         Returns:
             Offsets by partition.
 
         Raises:
-            KprodError: A broker refuses for a reason that waiting cannot change.
-            KprodTimeout: Not all were answered in time.
-            ClosedError: The consumer is closed, or was closed meanwhile.
+            KprodError: A broker rejects the query with an error that is not retriable.
+            KprodTimeout: Not all leaders responded in time.
+            ClosedError: The consumer is closed, or was closed during the call.
         """
         self._parts.check_open()
         found: dict[TopicPartition, FoundOffset] = {}
         errors: list[KprodError] = []
-        done = BatchResult("", 0)  # a latch whose waits a signal handler may leave
+        done = BatchResult("", 0)  # a latch whose waits a signal handler may interrupt
 
         def take(key: TopicPartition, answer: FoundOffset) -> None:
             found[key] = answer
@@ -82,7 +82,7 @@ class ClusterQuestions:
         return found
 
     def partitions_for(self, topic: str, timeout: float | None) -> list[TopicPartition]:
-        """See `Consumer.partitions_for`."""
+        """Implement `Consumer.partitions_for`."""
         check_topic(topic)
         self._parts.check_open()
         until_ms = self._parts.until_ms(self._parts.api_limit(timeout))

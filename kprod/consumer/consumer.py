@@ -1,9 +1,9 @@
-"""The consumer as an application sees it: assign or subscribe, poll or iterate, seek, close.
+"""The public consumer class: assign or subscribe, poll or iterate, seek, close.
 
-Everything is asked of the engine, which `kprod.consumer.consumer_wiring` makes. A subclass may use
-any name but `_kprod` for its own purposes.
+Every method delegates to the engine, which `kprod.consumer.consumer_wiring` creates. A subclass may
+use any attribute name except `_kprod`.
 
-Thread-safety: one thread at a time reads; the rest any thread, as each method says.
+Thread-safety: one thread at a time reads; the other methods as documented.
 Source: Kafka KafkaConsumer (clients 4.3.1).
 """
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Consumer"]
 
-_OWN_NAME = "_kprod"  # the only private name of the class
+_OWN_NAME = "_kprod"  # the only private attribute of the class
 _TIME_MAX_MS = 2**63 - 1
 
 
 class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
-    """Reads records from Kafka, as they come.
+    """Reads records from Kafka.
 
-    A thread of its own fetches ahead, within `fetch_buffer_memory`; records are decoded where they
-    are used, in the thread that polls or iterates.
+    An I/O thread fetches ahead, within `fetch_buffer_memory`. Records are decoded by the thread
+    that polls or iterates.
 
     Example:
         with Consumer("orders", bootstrap_servers="localhost:9092") as consumer:
@@ -44,18 +44,18 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
                 print(record.partition, record.offset, record.value)
 
     Args:
-        topics: Topics to read as a whole, as `subscribe` does; none leaves it to `assign`.
+        topics: Topics to subscribe to; without any, call `assign` or `subscribe` later.
         settings: Settings by their Kafka names, such as `{"fetch.max.bytes": 1_000_000}`.
-        environment: For tests and simulations.
+        environment: Clock, random source and I/O, which tests and simulations replace.
         more_settings: Settings by their Python names, such as `fetch_max_bytes=1_000_000`.
 
     Raises:
         ConfigError: A setting is unknown, malformed or out of bounds.
-        TypeError: A topic is no text.
-        ValueError: No topic can have such a name.
+        TypeError: A topic is not a string.
+        ValueError: A topic name is invalid.
 
-    Thread-safety: one thread at a time may poll, iterate or change the assignment; any thread may
-    seek, pause, resume, wake up and close.
+    Thread-safety: one thread at a time may poll, iterate or change the assignment. Any thread may
+        seek, pause, resume, wake up and close.
     """
 
     _kprod: ConsumerEngine | None = None
@@ -85,82 +85,84 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
 
     @property
     def client_id(self) -> str:
-        """The name that brokers see."""
+        """The client id that brokers see."""
         return engine_of(self).client_id
 
-    # What to read.
+    # Assignment.
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read these partitions, and no others.
 
-        Partitions that were assigned before keep their positions; new ones begin where
-        `auto_offset_reset` says, or where `seek` does before the first record of theirs came.
+        Partitions that remain assigned keep their positions. New ones start where
+        `auto_offset_reset` says, or at the offset of a `seek` before their first record.
 
         Args:
-            partitions: Of type `TopicPartition`, or tuples like them.
+            partitions: `TopicPartition` objects or equal tuples.
 
         Raises:
-            TypeError, ValueError: Not partitions, or a name or number that none can have.
-            ConcurrentPoll: Somebody reads.
-            ClosedError: The consumer is closed, or was made in a parent process.
+            TypeError, ValueError: An argument is not a partition, or has an invalid name or number.
+            ConcurrentPoll: Another thread is reading.
+            ClosedError: The consumer is closed, or was created in the parent process.
         """
         engine_of(self).selection.assign(partitions)
 
     def subscribe(self, topics: str | Iterable[str]) -> None:
         """Read every partition of these topics, and no others.
 
-        Partitions that are added to a topic later are read from their beginning, since none of
-        their records can be older than the subscription; unless `auto_offset_reset` is none.
+        Partitions that are added to a topic later are read from their beginning, since all their
+        records are newer than the subscription; with `auto_offset_reset` "none" they need a `seek`.
 
         Args:
-            topics: One name or several.
+            topics: One topic name, or several.
 
         Raises:
-            TypeError: A topic is no text.
-            ValueError: No topics, or no topic can have such a name.
-            ConcurrentPoll, ClosedError: As `assign`.
+            TypeError: A topic is not a string.
+            ValueError: No topic is given, or a name is invalid.
+            ConcurrentPoll, ClosedError: As for `assign`.
         """
         engine_of(self).selection.subscribe(topics)
 
     def unsubscribe(self) -> None:
-        """Read nothing more, until `assign` or `subscribe` says what."""
+        """Stop reading, until `assign` or `subscribe` is called."""
         engine_of(self).selection.unsubscribe()
 
     def assignment(self) -> set[TopicPartition]:
-        """Return the partitions that are read now; any thread."""
+        """Return the assigned partitions; any thread."""
         return set(engine_of(self).parts.assignment.partitions)
 
     def subscription(self) -> set[str]:
-        """Return the topics that are read as a whole; any thread."""
+        """Return the subscribed topics; any thread."""
         return set(engine_of(self).parts.assignment.topics)
 
     # Records.
 
     def poll(self, timeout: float | None = None, max_records: int | None = None) -> list[Any]:
-        """Return records that have come, as soon as there are any.
+        """Return fetched records, as soon as there are any.
 
-        Asking again says that those before are done: the positions move behind them then.
+        Each call marks the records of the previous call as consumed: positions advance beyond them.
 
         Args:
-            timeout: Seconds to wait for the first one; 0 does not wait, None waits for ever.
-            max_records: At most so many; None for `max_poll_records`.
+            timeout: Seconds to wait for the first record; 0 does not wait, None waits without
+                limit.
+            max_records: Maximum number of records; None for `max_poll_records`.
 
         Returns:
-            Of each partition in ascending order of offsets; empty when none came in time.
+            The records, ascending for each partition; empty if none arrived in time.
 
         Raises:
-            CorruptRecord: The next batch of a partition cannot be read; `seek` behind it.
+            CorruptRecord: The next batch of a partition cannot be read; `seek` beyond it to
+                continue.
             DeserializationFailed: A deserializer raised; `skip` the record to continue.
             NoOffset: A partition has no position, and `auto_offset_reset` is none.
-            LogTruncated: Records that were read are gone, and `auto_offset_reset` is none.
-            UnknownTopic: A topic does not exist; raised again only by a poll that finds nothing.
-            BrokerError: A broker refuses, for a reason that waiting cannot change; likewise.
+            LogTruncated: Records that were read no longer exist, and `auto_offset_reset` is none.
+            UnknownTopic: A topic does not exist; raised again by a poll that returns nothing.
+            BrokerError: A broker rejects a request for good; raised again as `UnknownTopic` is.
             WakeupError: `wakeup` was called.
-            ConcurrentPoll: Another thread reads, or this is called from within a poll.
-            ClosedError: The consumer is closed, or was closed meanwhile.
+            ConcurrentPoll: Another thread is reading, or the method is called during a poll.
+            ClosedError: The consumer is closed, or was closed during the call.
             ValueError: An argument is out of bounds.
 
-        None of these loses a record: the next poll continues where the positions are.
+        No error loses a record: the next poll continues at the positions.
         """
         engine = engine_of(self)
         records = engine.reading.poll(timeout, max_records)
@@ -176,24 +178,25 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
         leader_epoch: bool = False,
         timestamp_type: bool = False,
     ) -> "pa.RecordBatch":
-        """Return records that have come as columns, as `poll` returns them as a list.
+        """Return fetched records as columns; otherwise like `poll`.
 
-        Columns: `topic`, `partition`, `offset`, `timestamp`, `key`, `value`, `headers`, as Spark's
-        Kafka source names them. Deserializers and interceptors are not called.
+        The columns `topic`, `partition`, `offset`, `timestamp`, `key`, `value` and `headers` have
+        the names of Spark's Kafka source. Deserializers and interceptors are not called.
 
         Args:
-            timeout: Seconds to wait for the first record; 0 does not wait, None waits for ever.
-            max_rows: At most so many.
-            max_bytes: No row is begun behind so many bytes of keys, values and headers.
-            leader_epoch: Whether to add this column.
-            timestamp_type: Likewise.
+            timeout: Seconds to wait for the first record; 0 does not wait, None waits without
+                limit.
+            max_rows: Maximum number of rows.
+            max_bytes: No further row is added once keys, values and headers have this many bytes.
+            leader_epoch: Whether to add a column with the leader epoch.
+            timestamp_type: Whether to add a column with the timestamp type.
 
         Returns:
-            A batch, without rows when none came in time.
+            A record batch of Arrow; without rows if no record arrived in time.
 
         Raises:
-            ImportError: pyarrow is missing; the text has the remedy.
-            KprodError: As `poll`.
+            ImportError: pyarrow is not installed; the text says how to install it.
+            KprodError: As for `poll`.
             ValueError: An argument is out of bounds.
         """
         from kprod.consumer.arrow import poll_arrow  # noqa: PLC0415 - an extra, if it is asked for
@@ -208,50 +211,51 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
         )
 
     def __iter__(self) -> Generator[Any]:
-        """Return an iterator over records as they come.
+        """Iterate over records as they arrive.
 
-        Asking for the next one says that this one is done. Leaving the loop loses nothing: another
-        loop, or `poll`, continues behind the last record.
+        Asking for the next record marks the previous one as consumed. Leaving the loop loses
+        nothing: another loop, or `poll`, continues after the last record.
 
         Yields:
-            Records, without end; with `consumer_timeout_ms` until nothing has come for so long.
-            Errors are raised as by `poll`.
+            Records, without end; with `consumer_timeout_ms`, iteration ends after that time without
+            a record. Errors are raised as by `poll`.
         """
         engine = engine_of(self)
         while (chunk := engine.reading.next_chunk()) is not None:
             yield from engine.parts.hand_over.records_of(chunk)
 
     def skip(self, record: Any) -> None:  # noqa: ANN401 - a record of any class
-        """Continue behind a record that a deserializer failed on.
+        """Continue after a record that a deserializer failed on.
 
         Args:
             record: `error.record` of a `DeserializationFailed`.
 
         Raises:
-            KprodError: Its partition is not assigned, or the consumer is closed or being read.
+            KprodError: The partition is not assigned, or the consumer is closed or being read.
         """
         engine_of(self).reading.skip(record)
 
     def wakeup(self) -> None:
-        """End the present `poll`, or else the next one, with `WakeupError`; any thread."""
+        """Make the current `poll`, or else the next one, raise `WakeupError`; any thread."""
         engine_of(self).reading.wakeup()
 
-    # Where to read.
+    # Positions.
 
     def position(self, partition: tuple[str, int], timeout: float | None = None) -> int:
-        """Return the offset of the next record to be handed out.
+        """Return the offset of the next record to be returned.
 
         Args:
-            partition: Assigned.
-            timeout: Seconds to wait while it is not known; None for `default_api_timeout_ms`.
+            partition: An assigned partition.
+            timeout: Seconds to wait while the position is unknown; None for
+                `default_api_timeout_ms`.
 
         Returns:
-            An offset; between two records of a loop, the one behind the record in hand.
+            The offset; inside an iteration, the one after the current record.
 
         Raises:
-            NoOffset: It has none, and `auto_offset_reset` is none.
-            KprodTimeout: It was not known in time.
-            KprodError: It is not assigned, or the consumer is closed.
+            NoOffset: The partition has no position, and `auto_offset_reset` is none.
+            KprodTimeout: The position was still unknown when the time was over.
+            KprodError: The partition is not assigned, or the consumer is closed.
 
         Thread-safety: any thread.
         """
@@ -260,17 +264,15 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
     def seek(
         self, partition: tuple[str, int], offset: int, leader_epoch: int | None = None
     ) -> None:
-        """Read a partition from an offset; takes effect before the next record is handed out.
+        """Set a partition's position; takes effect before the next record is returned.
 
         Args:
-            partition: Assigned.
-            offset: Of the next record to be handed out; if it is not in the log,
-                `auto_offset_reset` decides.
-            leader_epoch: Of the record before it, if it is known: then it is found out whether the
-                log still has that record.
+            partition: An assigned partition.
+            offset: Offset of the next record; if it is not in the log, `auto_offset_reset` applies.
+            leader_epoch: Leader epoch of the record before it, if known, to detect a truncation.
 
         Raises:
-            KprodError: It is not assigned, or the consumer is closed.
+            KprodError: The partition is not assigned, or the consumer is closed.
             ValueError: The offset or the epoch is out of bounds.
 
         Thread-safety: any thread.
@@ -278,37 +280,36 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
         engine_of(self).selection.seek(partition, offset, leader_epoch)
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Read from the first record of the log; any thread.
+        """Set positions to the logs' start offsets; any thread.
 
         Args:
-            *partitions: Assigned; none for all that are.
+            *partitions: Assigned partitions; all if none is given.
         """
         engine_of(self).selection.seek_by(partitions, EARLIEST)
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Read only records that are appended from now on; any thread.
+        """Set positions to the logs' end offsets, to read only new records; any thread.
 
         Args:
-            *partitions: Assigned; none for all that are.
+            *partitions: Assigned partitions; all if none is given.
         """
         engine_of(self).selection.seek_by(partitions, LATEST)
 
     def offsets_for_times(
         self, timestamps_ms: Mapping[tuple[str, int], int], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Find the first records of a time.
+        """Find the first record at or after a time, for each partition.
 
         Args:
-            timestamps_ms: Milliseconds since 1970, at least 0, by partition; they need not be
-                assigned.
+            timestamps_ms: Milliseconds since 1970, by partition, which need not be assigned.
             timeout: Seconds; None for `default_api_timeout_ms`.
 
         Returns:
-            By partition, the first record stamped then or later; None where there is none.
+            By partition, the first record with that or a later timestamp; None if there is none.
 
         Raises:
-            KprodTimeout: Not all leaders answered in time; the text says why.
-            KprodError: A broker refuses for a reason that waiting cannot change.
+            KprodTimeout: Not all leaders responded in time; the text says why.
+            KprodError: A broker rejects the query with an error that is not retriable.
             ValueError: A time is negative.
             ClosedError: The consumer is closed.
 
@@ -328,111 +329,110 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
     def beginning_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Find the first offsets of logs; as `offsets_for_times`.
+        """Return the start offsets of logs; otherwise like `offsets_for_times`.
 
         Args:
-            partitions: They need not be assigned.
+            partitions: Partitions, which need not be assigned.
             timeout: Seconds; None for `default_api_timeout_ms`.
 
         Returns:
-            By partition, where its log begins.
+            The log start offset of each partition.
         """
         return _ends(engine_of(self), partitions, EARLIEST_TIMESTAMP, timeout)
 
     def end_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Find the offsets behind the last records that may be read; as `offsets_for_times`.
+        """Return the offsets after the last readable records; otherwise like `offsets_for_times`.
 
         Args:
-            partitions: They need not be assigned.
+            partitions: Partitions, which need not be assigned.
             timeout: Seconds; None for `default_api_timeout_ms`.
 
         Returns:
-            By partition, the high watermark; with `read_committed` the last stable offset.
+            The high watermark of each partition; with `read_committed` the last stable offset.
         """
         return _ends(engine_of(self), partitions, LATEST_TIMESTAMP, timeout)
 
     def lag(self, partition: tuple[str, int]) -> int | None:
-        """Return how many offsets there are behind the position, as of the newest response.
+        """Return the number of offsets between position and log end, as of the newest response.
 
         Args:
-            partition: Assigned.
+            partition: An assigned partition.
 
         Returns:
-            At least 0; None before the first response. Offsets without a record count, such as
-            those that compaction has emptied.
+            At least 0; None before the first response. Offsets without a record count, too, such as
+            those of records removed by compaction.
 
         Thread-safety: any thread.
         """
         return engine_of(self).selection.lag(partition)
 
     def pause(self, *partitions: tuple[str, int]) -> None:
-        """Hand out nothing of these partitions until `resume`; fetched records are kept.
+        """Return no records of these partitions until `resume`; fetched records are kept.
 
         Args:
-            *partitions: Assigned.
+            *partitions: Assigned partitions.
 
         Thread-safety: any thread.
         """
         engine_of(self).selection.pause(partitions)
 
     def resume(self, *partitions: tuple[str, int]) -> None:
-        """Hand out records of these partitions again; others are not changed.
+        """Return records of these partitions again; other partitions are not affected.
 
         Args:
-            *partitions: Assigned.
+            *partitions: Assigned partitions.
 
         Thread-safety: any thread.
         """
         engine_of(self).selection.resume(partitions)
 
     def paused(self) -> set[TopicPartition]:
-        """Return the partitions that are paused; any thread."""
+        """Return the paused partitions; any thread."""
         partitions = engine_of(self).parts.assignment.partitions
         return {key for key, each in partitions.items() if each.paused}
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[TopicPartition]:
-        """Find the partitions of a topic.
+        """Return the partitions of a topic.
 
         Args:
-            topic: Its name.
+            topic: The topic's name.
             timeout: Seconds; None for `default_api_timeout_ms`.
 
         Returns:
-            All, ascending.
+            All partitions, ascending.
 
         Raises:
-            UnknownTopic: The cluster does not know it.
-            KprodTimeout: No broker answered in time.
+            UnknownTopic: The topic does not exist.
+            KprodTimeout: No broker responded in time.
 
         Thread-safety: any thread.
         """
         return engine_of(self).questions.partitions_for(topic, timeout)
 
-    # Its life.
+    # Metrics and shutdown.
 
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Return what the consumer has counted, under the names of Kafka's own consumer.
+        """Return the consumer's metrics, under the names of Kafka's consumer.
 
         Returns:
-            Values by name, by group; an average of nothing is NaN.
+            Values by group and name; an average without samples is NaN.
 
-        Thread-safety: any thread, after `close`, too.
+        Thread-safety: any thread, also after `close`.
         """
         return engine_of(self).metrics()
 
     def close(self, timeout: float | None = None) -> None:
-        """End the thread and all connections; a `poll` in progress raises `ClosedError`.
+        """Stop the I/O thread and close all connections; a `poll` in progress raises `ClosedError`.
 
         Args:
-            timeout: Seconds to wait for the end, which takes milliseconds as a rule; None waits
-                until it has come. The end itself does not depend on it.
+            timeout: Seconds to wait for the end; None for no limit. The shutdown itself continues.
 
         Raises:
-            ValueError: The timeout is negative or no number.
+            ValueError: The timeout is negative or not a number.
 
-        Thread-safety: any thread. Again does nothing.
+        Thread-safety: any thread. Idempotent.
         """
         engine_of(self).close(timeout)
 
@@ -446,7 +446,7 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
     def __del__(self) -> None:
         engine = self._kprod
         if engine is not None and engine.state == "open":
-            # Its thread would fetch for ever; nobody can read what it fetches.
+            # Otherwise its thread would continue to fetch records that nobody can read.
             engine.close_soon()
             warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2)
 
@@ -473,15 +473,15 @@ def engine_of(consumer: Consumer) -> ConsumerEngine:
     """Return the engine of a consumer.
 
     Args:
-        consumer: Of this class or a subclass.
+        consumer: A `Consumer` or an instance of a subclass.
 
     Returns:
         Its engine.
 
     Raises:
-        RuntimeError: Its `__init__` has not run, in a subclass that does not call it.
+        RuntimeError: `Consumer.__init__` has not run, since a subclass does not call it.
     """
-    engine = consumer._kprod  # noqa: SLF001 - the one way behind the face
+    engine = consumer._kprod  # noqa: SLF001 - the one access
     if engine is None:
         raise RuntimeError(
             f"{type(consumer).__name__} was not made: its __init__ must call Consumer.__init__"

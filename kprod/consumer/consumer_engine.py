@@ -1,4 +1,4 @@
-"""One consumer without its public face: its parts, and its life from start to end.
+"""The consumer without its public class: its parts, and its life cycle.
 
 Thread-safety: any thread.
 Source: Kafka AsyncKafkaConsumer and ClassicKafkaConsumer (clients 4.3.1).
@@ -24,28 +24,28 @@ from kprod.lifetime import open_clients
 from kprod.metrics.state_log import Event
 from kprod.wording import plural
 
-CLOSE_GRACE_S = 0.3  # for the last turn and the last steps
+CLOSE_GRACE_S = 0.3  # for the last turn of the loop and the closing steps
 
 _logger = guarded_logger(__name__)
 
 
 class Face(Protocol):
-    """The public object of an engine."""
+    """The public object of an engine, as the engine sees it."""
 
     def close(self, timeout: float | None = None) -> None:
         """End."""
 
 
 class ConsumerEngine:
-    """What the public class holds as its `_kprod`.
+    """A consumer's engine, which `Consumer` holds as `_kprod`.
 
     Attributes:
-        parts: What it is made of.
-        selection: The partitions and their positions.
-        reading: Reads.
-        questions: Asks the cluster.
-        faults: Knows what happened to the logs.
-        client_id: The name that brokers see, and log lines.
+        parts: The consumer's parts.
+        selection: Assignment and positions.
+        reading: Implements poll and iteration.
+        questions: Implements the cluster queries.
+        faults: Handles offsets out of range and truncated logs.
+        client_id: The client id that brokers and log lines show.
     """
 
     __slots__ = (
@@ -60,10 +60,10 @@ class ConsumerEngine:
     )
 
     def __init__(self, parts: ConsumerParts) -> None:
-        """Put the application's side of a consumer together.
+        """Create the parts that the application's threads use.
 
         Args:
-            parts: Those that need none of it; the wiring adds the others.
+            parts: The parts without those; `consumer_wiring` adds the rest.
         """
         self.parts: ConsumerParts = parts
         self.client_id: str = parts.client_id
@@ -74,14 +74,14 @@ class ConsumerEngine:
         self.faults: LogFaults = LogFaults(parts, self.selection.restart)
 
     def start(self, face: Face, *, is_threaded: bool) -> None:
-        """Take the loop's turns on a thread, and close at the interpreter's end.
+        """Start the I/O thread, and register the close at the interpreter's exit.
 
         Args:
-            face: The public object; its `close` is called at the interpreter's end.
-            is_threaded: Else whoever waits takes the turns.
+            face: The public object, whose `close` is called at the interpreter's exit.
+            is_threaded: False if waiting threads run the loop instead of an I/O thread.
 
         Raises:
-            RuntimeError: There are no more threads; the consumer is closed.
+            RuntimeError: No thread can be started; the consumer is closed.
         """
         self._face = weakref.ref(face)
         open_clients.watch(self)
@@ -96,22 +96,22 @@ class ConsumerEngine:
 
     @property
     def state(self) -> str:
-        """In one word, for people: open, closing or closed."""
+        """The state for people: open, closing or closed."""
         if self.parts.thread.has_ended:
             return "closed"
         return "open" if self.parts.closed_error is None else "closing"
 
     def close_soon(self) -> Callable[[], int]:
-        """Hand out nothing more, and end the thread; never blocks.
+        """Return no more records, and stop the I/O thread; never blocks.
 
         Returns:
-            A function that counts the records lost at the end: 0.
+            A function that returns the number of lost records: always 0.
         """
         self._end_soon()
         return _nothing
 
     def close(self, timeout: float | None) -> None:
-        """See `Consumer.close`."""
+        """Implement `Consumer.close`."""
         check_timeout(timeout)
         deadline = Deadline(timeout)
         if self.parts.closed_error is _forked_error:
@@ -129,7 +129,7 @@ class ConsumerEngine:
             self.parts.hand_over.clear()
 
     def close_at_exit(self, timeout: float) -> int:
-        """Close as the public object would, which a subclass may have made do more."""
+        """Call the public object's `close`, which a subclass may have overridden."""
         face = self._face()
         if face is None:
             self.close(timeout)
@@ -138,7 +138,7 @@ class ConsumerEngine:
         return 0
 
     def reject_in_child(self) -> None:
-        """Refuse all further calls and let go of the parent's sockets, in a forked child."""
+        """Reject all further calls and close the inherited sockets, in a forked child."""
         self.parts.closed_error = _forked_error
         self.reading.forget_reader()
         self.parts.hand_over.interrupt()
@@ -146,12 +146,12 @@ class ConsumerEngine:
         self.parts.client.close_after_fork()
 
     def last_steps(self) -> list[Callable[[], object]]:
-        """What the I/O thread does at its end."""
+        """Return the steps that the I/O thread runs at its end."""
         return [
             self.parts.metadata.close,
             lambda: self.parts.fetcher.close_sessions(self.parts.clock.now_ms()),
             self.parts.loop.close,
-            self.parts.client.close_after_fork,  # what a death kept from closing
+            self.parts.client.close_after_fork,  # needed if the thread died
             self.parts.mailbox.notify,
             partial(open_clients.unwatch, self),
             self.parts.interceptors.close,
@@ -159,7 +159,7 @@ class ConsumerEngine:
         ]
 
     def die(self, cause: KprodError) -> None:
-        """Refuse all further calls, because the I/O thread died."""
+        """Reject all further calls, because the I/O thread died."""
         self.parts.closed_error = partial(own_copy, cause)
 
     def _end_soon(self) -> None:
@@ -174,17 +174,17 @@ class ConsumerEngine:
             self.parts.state_log.note(Event.CLOSING)
 
     def metrics(self) -> dict[str, dict[str, float]]:
-        """See `Consumer.metrics`."""
+        """Implement `Consumer.metrics`."""
         return metrics_of(self.parts, self.selection, self.faults.truncation_count)
 
     def described_as(self, name: str) -> str:
-        """Say for people which consumer it is, and what it does.
+        """Describe the consumer and its state for people.
 
         Args:
-            name: Of the public class.
+            name: Name of the public class.
 
         Returns:
-            What `repr` of the public object says.
+            The `repr` of the public object.
         """
         count = len(self.parts.assignment.partitions)
         servers = shown_addresses(self.parts.config.bootstrap_servers)

@@ -1,7 +1,7 @@
-"""The interceptors of a consumer, one after the other; one that fails costs a log line.
+"""Calls a consumer's interceptors in order; an exception in one is logged and ignored.
 
-Thread-safety: the thread that polls; `close` the one that closes.
-Source: KIP-42; Kafka ConsumerInterceptors (clients 4.3.1) for the isolation of faults.
+Thread-safety: the polling thread; `close` the thread that closes.
+Source: KIP-42; Kafka ConsumerInterceptors (clients 4.3.1) for the handling of exceptions.
 """
 
 from collections.abc import Sequence
@@ -14,26 +14,26 @@ _logger = guarded_logger(__name__)
 
 
 class ConsumerInterceptors:
-    """All interceptors as one."""
+    """All interceptors of one consumer."""
 
     __slots__ = ("_chain",)
 
     def __init__(self, chain: Sequence[ConsumerInterceptor]) -> None:
-        """Take them in the order in which records pass.
+        """Keep the interceptors in order.
 
         Args:
-            chain: Any number.
+            chain: The interceptors, in the order in which they are called.
         """
         self._chain = tuple(chain)
 
     def on_consume(self, records: list[Any]) -> list[Any]:
-        """Show records to each.
+        """Pass records through all interceptors.
 
         Args:
-            records: That are handed out; at least one.
+            records: Records that are to be returned; at least one.
 
         Returns:
-            The records to hand out.
+            The records to return.
         """
         for interceptor in self._chain:
             try:
@@ -43,7 +43,7 @@ class ConsumerInterceptors:
         return records
 
     def close(self) -> None:
-        """Close each."""
+        """Close all interceptors."""
         for interceptor in self._chain:
             try:
                 interceptor.close()

@@ -1,4 +1,4 @@
-"""What a consumer has counted, under the names of Kafka's own consumer.
+"""The consumer's metrics, under the names of Kafka's consumer.
 
 Thread-safety: any thread.
 Source: Kafka FetchMetricsRegistry (clients 4.3.1).
@@ -11,15 +11,15 @@ from kprod.consumer.selection import Selection
 def metrics_of(
     parts: ConsumerParts, selection: Selection, truncation_count: int
 ) -> dict[str, dict[str, float]]:
-    """Read the counters.
+    """Calculate the metrics from the counters.
 
     Args:
-        parts: Of the consumer.
-        selection: Its.
-        truncation_count: How often a log was cut.
+        parts: The consumer's parts.
+        selection: The consumer's assignment.
+        truncation_count: Number of log truncations found.
 
     Returns:
-        Values by name, by group.
+        Values by group and name.
     """
     counts = parts.fetcher.counts
     lags = {

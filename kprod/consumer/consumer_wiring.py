@@ -1,4 +1,4 @@
-"""Makes the parts of a consumer, and connects them.
+"""Creates the parts of a consumer and connects them.
 
 Thread-safety: any thread.
 """
@@ -42,14 +42,14 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConsumerEnvironment:
-    """The world a consumer runs in; tests and simulations bring another.
+    """The environment of a consumer, which tests and simulations replace.
 
     Attributes:
-        clock: Both instants.
-        rng: Of chance: jitter.
+        clock: Monotonic and wall clock.
+        rng: Random numbers for jitter.
         io: Opens selector, resolver and sockets.
-        is_threaded: Whether to start the I/O thread; else whoever waits takes the turns.
-        on_note: Told of each change of state of the consumer and its connections.
+        is_threaded: Whether to start the I/O thread; if not, waiting threads run the loop.
+        on_note: Called with each state change of the consumer and its connections.
     """
 
     clock: SystemClock = field(default_factory=SystemClock)
@@ -60,17 +60,17 @@ class ConsumerEnvironment:
 
 
 def wired(config: ConsumerConfig, world: ConsumerEnvironment) -> ConsumerEngine:
-    """Make a consumer's engine; nothing of it runs yet.
+    """Create a consumer's engine; `start` starts it.
 
     Args:
-        config: The settings.
-        world: What it runs in.
+        config: The topic's settings.
+        world: The environment.
 
     Returns:
-        An engine to be started.
+        The engine, not started.
 
     Raises:
-        ConfigError: A file or text of certificates cannot be used, or an extra is missing.
+        ConfigError: A certificate file or text cannot be used, or an extra is not installed.
     """
     client_id = config.client_id or f"consumer-{next(_numbers)}"
     parts = ConsumerParts(config, world.clock, client_id)
@@ -95,7 +95,7 @@ def wired(config: ConsumerConfig, world: ConsumerEnvironment) -> ConsumerEngine:
 def _add_network(parts: ConsumerParts, world: ConsumerEnvironment) -> None:
     config = parts.config
     network = config.network_settings()._replace(client_id=parts.client_id)
-    security = Security(config.security)  # before the sockets: it may raise
+    security = Security(config.security)  # before any socket is opened, since it may raise
     parts.metadata = Metadata(config.metadata_settings(), rng=world.rng)
     parts.client = NetworkClient(
         network,
@@ -132,7 +132,7 @@ def _backoff_of(config: ConsumerConfig) -> ExponentialBackoff:
 
 
 def _add_questions(engine: ConsumerEngine, world: ConsumerEnvironment) -> None:
-    """Add what asks for offsets and for records."""
+    """Add the parts that query offsets and read records."""
     parts, config = engine.parts, engine.parts.config
     settings = config.fetch_settings()
     parts.lookup = OffsetLookup(

@@ -1,10 +1,10 @@
-"""Deserializers: what turns keys and values back into an application's objects.
+"""Deserializers: convert keys and values to an application's objects.
 
-A deserializer runs in the thread that polls, once for each key or value that is not null. One that
-raises does not lose the record: the position stays on it.
+A deserializer runs in the polling thread, once for each key or value that is not null. If it
+raises, the record is not lost: the position stays at it.
 
 Thread-safety: one thread at a time.
-Source: confluent-kafka 2.16 `SerializationContext`; KIP-334 for going on behind a record.
+Source: confluent-kafka 2.16 `SerializationContext`; KIP-334 for continuing after a record.
 """
 
 from collections.abc import Callable
@@ -18,18 +18,18 @@ from kprod.serialization import SerializationContext, takes_context
 
 
 class DeserializedRecord(NamedTuple):
-    """A record whose key, value or both are an application's objects.
+    """A record with a deserialized key, value or both.
 
     Attributes:
         topic: Its topic.
-        partition: 0-based.
-        offset: In the partition.
+        partition: Partition number, from 0.
+        offset: Offset in the partition.
         timestamp_ms: Milliseconds since 1970; −1 if the record has none.
-        timestamp_type: Its origin; None if the record has no timestamp.
-        leader_epoch: Of the leader that appended it; None if the format has none.
-        key: As the deserializer made it.
-        value: Likewise.
-        headers: In order; a key may repeat.
+        timestamp_type: Whether producer or broker set the timestamp; None without a timestamp.
+        leader_epoch: Epoch of the leader that appended it; None if the format has none.
+        key: The deserialized key.
+        value: The deserialized value.
+        headers: Headers in order; keys may repeat.
     """
 
     topic: str
@@ -49,31 +49,31 @@ class RecordDeserializers:
     __slots__ = ("_key", "_value")
 
     def __init__(self, key: Callable[..., Any] | None, value: Callable[..., Any] | None) -> None:
-        """Find out how each is called.
+        """Determine how to call each deserializer.
 
         Args:
-            key: Of keys; None leaves them as they are.
-            value: Of values; likewise.
+            key: Deserializer of keys; None leaves keys unchanged.
+            value: Deserializer of values; None leaves values unchanged.
         """
         self._key = None if key is None else _Deserializer(key, "key")
         self._value = None if value is None else _Deserializer(value, "value")
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is a deserializer at all."""
+        """Whether there is any deserializer."""
         return self._key is not None or self._value is not None
 
     def run(self, record: ConsumerRecord) -> DeserializedRecord:
         """Deserialize one record.
 
         Args:
-            record: As it was read.
+            record: The record as it was read.
 
         Returns:
-            The same with other key and value.
+            The record with deserialized key and value.
 
         Raises:
-            DeserializationFailed: A deserializer raised an Exception.
+            DeserializationFailed: A deserializer raised an `Exception`.
         """
         return DeserializedRecord(
             record.topic,
@@ -89,7 +89,7 @@ class RecordDeserializers:
 
 
 class _Deserializer:
-    """One callable, and whether it wants a context."""
+    """A deserializer, and whether it takes a context."""
 
     __slots__ = ("_call", "_field", "_takes_context")
 

@@ -1,20 +1,20 @@
-"""Fetched records that are not handed out yet, and the memory that they hold.
+"""Fetched records that were not returned yet, and the memory that they use.
 
-The I/O thread adds blocks of records; the application's thread takes them in order of arrival, so
-that no partition starves: within a response the broker turns the order, and a partition has at most
+The I/O thread adds blocks of records; the polling thread takes them in order of arrival. No
+partition starves: the broker rotates the partitions of a response, and a partition has at most
 `AHEAD_MAX` blocks here.
 
-Memory. A response is one piece of memory that all its blocks lie in; it is free when the last of
-them is gone. So the whole response counts until then. Where less than half of it is still in use,
-the rest is copied out: a paused partition must not hold the memory of a thousand others.
+Memory. All blocks of a response are views of one buffer, which is freed with the last of them; so
+the whole response counts until then. When less than half of a response is still in use, the rest is
+copied out of it; otherwise a single paused partition could retain the memory of a thousand others.
 
-The counters have one owner, the I/O thread; what the application's thread frees comes by a deque.
+Only the I/O thread changes the counters; the polling thread passes freed blocks to it by a deque.
 
-Invariant: `held_bytes` is the sum of the responses that some block of this buffer lies in, after
-`take_freed`, which lags behind by the memory freed since.
+Invariant: `held_bytes` is the total size of the responses that have a block in this buffer. Memory
+    freed since the last `take_freed` is still counted.
 
-Thread-safety: each method says whose it is.
-Source: KAFKA-7548, librdkafka #5343 and #1384 for what happens otherwise.
+Thread-safety: as each method says.
+Source: KAFKA-7548, librdkafka #5343 and #1384 for the failures that this prevents.
 """
 
 from collections import deque
@@ -23,26 +23,26 @@ from dataclasses import dataclass
 
 from kprod.consumer.position import AssignedPartition
 
-AHEAD_MAX = 2  # blocks of one partition that wait for the application's thread
-_IN_USE_RATIO = 2  # a response of which less than one in so many bytes is in use is copied out
+AHEAD_MAX = 2  # blocks of one partition that wait for the polling thread
+_IN_USE_RATIO = 2  # a response is copied out when less than one byte in this many is in use
 
 
 class ResponseMemory:
     """The memory of one response.
 
     Attributes:
-        size_bytes: Of the whole response.
-        in_use_bytes: Of the blocks that are not gone.
-        blocks: Those.
+        size_bytes: Size of the whole response.
+        in_use_bytes: Total size of the blocks that were not freed.
+        blocks: The blocks that were not freed.
     """
 
     __slots__ = ("blocks", "in_use_bytes", "size_bytes")
 
     def __init__(self, size_bytes: int) -> None:
-        """Count a response.
+        """Start with no blocks.
 
         Args:
-            size_bytes: At least the sum of its blocks.
+            size_bytes: At least the total size of the blocks.
         """
         self.size_bytes: int = size_bytes
         self.in_use_bytes: int = 0
@@ -54,12 +54,12 @@ class FetchedBlock:
     """The records of one partition in one response.
 
     Attributes:
-        partition: Whose.
-        number: Of the start that it was fetched for.
-        offset: Fetched from; records below it may be in the block.
-        records: Batches after one another.
-        aborted: Producer id and first offset of aborted transactions in it.
-        memory: Of the response.
+        partition: The partition.
+        number: Number of the start that the records were fetched for.
+        offset: The requested offset; the first batch may begin with older records.
+        records: Consecutive batches.
+        aborted: Producer id and first offset of each aborted transaction in the block.
+        memory: The memory of the response.
     """
 
     partition: AssignedPartition
@@ -70,23 +70,23 @@ class FetchedBlock:
     memory: ResponseMemory
 
     def __post_init__(self) -> None:
-        """Take part in the response's memory."""
+        """Register the block with the response's memory."""
         self.memory.blocks[id(self)] = self
         self.memory.in_use_bytes += len(self.records)
 
     @property
     def is_current(self) -> bool:
-        """Whether the partition still reads from the start that this was fetched for."""
+        """Whether the partition's start is still the one that the block was fetched for."""
         return self.number == self.partition.start.number
 
 
 class FetchedStep:
-    """What the application's thread must do about a partition behind the blocks before it.
+    """An action for the polling thread, to run after the preceding blocks of a partition.
 
     Attributes:
-        partition: Whose.
-        number: Of the start that it belongs to.
-        run: Called in the application's thread; may raise.
+        partition: The partition.
+        number: Number of the start that it belongs to.
+        run: Called in the polling thread; may raise.
     """
 
     __slots__ = ("number", "partition", "run")
@@ -94,29 +94,29 @@ class FetchedStep:
     def __init__(
         self, partition: AssignedPartition, number: int, run: Callable[[], object]
     ) -> None:
-        """Make a step."""
+        """Create a step."""
         self.partition: AssignedPartition = partition
         self.number: int = number
         self.run: Callable[[], object] = run
 
 
 class FetchBuffer:
-    """The blocks of one consumer.
+    """The fetched blocks of one consumer.
 
     Attributes:
-        capacity_bytes: Memory for blocks and for requests under way.
-        held_bytes: Memory of responses. The I/O thread's.
-        decoding_bytes: Of the batch that the application's thread has decompressed.
+        capacity_bytes: Memory limit for blocks and for requests in flight.
+        held_bytes: Memory of responses. Used by the I/O thread.
+        decoding_bytes: Size of the batch that the polling thread has decompressed.
     """
 
     __slots__ = ("_arrived", "_freed", "_notify", "capacity_bytes", "decoding_bytes", "held_bytes")
 
     def __init__(self, capacity_bytes: int, notify: Callable[[], object]) -> None:
-        """Make it empty.
+        """Start with no partitions.
 
         Args:
             capacity_bytes: At least 1.
-            notify: Tells the application's thread that there is something.
+            notify: Wakes the polling thread.
         """
         self.capacity_bytes: int = capacity_bytes
         self.held_bytes: int = 0
@@ -125,13 +125,13 @@ class FetchBuffer:
         self._freed: deque[int] = deque()
         self._notify = notify
 
-    # The I/O thread.
+    # Methods of the I/O thread.
 
     def add(self, blocks: list[FetchedBlock], memory: ResponseMemory) -> None:
-        """Give the blocks of a response to the application's thread.
+        """Pass the blocks of a response to the polling thread.
 
         Args:
-            blocks: All of the response, at least one.
+            blocks: All blocks of the response, at least one.
             memory: The response's.
         """
         self.held_bytes += memory.size_bytes
@@ -141,45 +141,45 @@ class FetchBuffer:
         self._notify()
 
     def add_step(self, step: FetchedStep) -> None:
-        """Have the application's thread run a step behind the blocks that are there.
+        """Make the polling thread run a step after the present blocks.
 
         Args:
-            step: Of any partition.
+            step: A step of any partition.
         """
         step.partition.fetched_count += 1
         self._arrived.append(step)
         self._notify()
 
     def take_freed(self) -> None:
-        """Count what the application's thread has freed."""
+        """Update the counters with the blocks that the polling thread has freed."""
         while self._freed:
             self.held_bytes -= self._freed.popleft()
 
     @property
     def free_bytes(self) -> int:
-        """How much more may be requested; requests under way are not subtracted."""
+        """How many bytes may be requested; requests in flight are not subtracted."""
         return self.capacity_bytes - self.held_bytes - self.decoding_bytes
 
-    # The application's thread.
+    # Methods of the polling thread.
 
     @property
     def has_arrived(self) -> bool:
-        """Whether there is a block to take."""
+        """Whether there is an entry."""
         return bool(self._arrived)
 
     def first(self) -> FetchedBlock | FetchedStep | None:
-        """Return the oldest entry, which stays; None if there is none."""
+        """Return the oldest entry without removing it; None if there is none."""
         return self._arrived[0] if self._arrived else None
 
     def remove_first(self) -> None:
-        """Remove the oldest entry, after it was put elsewhere."""
+        """Remove the oldest entry."""
         self._arrived.popleft()
 
     def free(self, block: FetchedBlock) -> None:
-        """Give up a block that was taken.
+        """Free a block that was taken.
 
         Args:
-            block: Handed out whole, or of no use any more.
+            block: A block that was returned completely, or is obsolete.
         """
         memory = block.memory
         if memory.blocks.pop(id(block), None) is None:

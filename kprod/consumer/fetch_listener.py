@@ -1,4 +1,4 @@
-"""The listener of a fetcher, and its counters.
+"""The callbacks of a fetcher, and its counters.
 
 Thread-safety: the I/O thread; counts are read by any thread.
 """
@@ -11,13 +11,13 @@ from kprod.errors import KprodError
 
 
 class FetchListener(NamedTuple):
-    """Called with the findings of a fetcher.
+    """Callbacks for the results of a fetcher.
 
     Attributes:
         out_of_range: An offset is not in the leader's log.
-        truncated: The log was cut: partition, end offset, epoch.
-        failed: A failure that time may not mend.
-        works: A partition was fetched.
+        truncated: The log was truncated; gets partition, end offset and leader epoch.
+        failed: A partition failed with an error that may not be retriable.
+        works: A partition was fetched successfully.
     """
 
     out_of_range: Callable[[AssignedPartition], object]
@@ -27,13 +27,13 @@ class FetchListener(NamedTuple):
 
 
 class FetchCounts:
-    """Counters of fetches, for metrics.
+    """Counters of fetches, for the metrics.
 
     Attributes:
-        fetch_count: Responses.
-        bytes_total: Of records.
-        latency_ms_total: Of all fetches.
-        latency_ms_max: Of one fetch.
+        fetch_count: Number of responses.
+        bytes_total: Total size of the records.
+        latency_ms_total: Total latency of all fetches.
+        latency_ms_max: Longest latency of a fetch.
     """
 
     __slots__ = ("bytes_total", "fetch_count", "latency_ms_max", "latency_ms_total")

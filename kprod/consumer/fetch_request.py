@@ -1,6 +1,6 @@
-"""The parts of a Fetch request that do not depend on its partitions, and leaders in its response.
+"""The fields of a Fetch request that are the same for all partitions; leaders in its response.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: FetchRequest.json and FetchResponse.json (kafka-clients 4.3.1); KIP-74, KIP-951.
 """
 
@@ -13,17 +13,17 @@ from kprod.config import FetchSettings
 from kprod.model import Node
 from kprod.network.client_request import ANSWER_BYTES
 
-_NO_REPLICA = -1  # an ordinary client asks, not a follower
+_NO_REPLICA = -1  # marks a consumer, not a follower
 _PARTITION_BYTES = 2_048  # the fields of one partition, and a view of its records
-_ABORTED_BYTES = 16 << 20  # the aborted transactions of a response, some 50,000
+_ABORTED_BYTES = 16 << 20  # the aborted transactions of a response: about 50,000
 
 
 def fetch_fields(settings: FetchSettings, bytes_max: int) -> dict[str, Any]:
-    """Make the fields of a request that are no session's.
+    """Return the fields of a request that do not depend on the session.
 
     Args:
-        settings: Times and isolation level.
-        bytes_max: Of the response; a first batch may be larger.
+        settings: Wait times and isolation level.
+        bytes_max: Maximum size of the response; a first batch may be larger.
 
     Returns:
         Fields of a Fetch request of versions 4 to 17.
@@ -39,14 +39,14 @@ def fetch_fields(settings: FetchSettings, bytes_max: int) -> dict[str, Any]:
 
 
 def fetch_bounds(settings: FetchSettings, partition_count: int) -> Bounds:
-    """Bound what a response may hold besides its records.
+    """Return the bounds of a response, its records excluded.
 
     Args:
-        settings: Whether transactions matter.
-        partition_count: How many partitions are asked about.
+        settings: Has the isolation level.
+        partition_count: Number of partitions in the request.
 
     Returns:
-        For the request.
+        The bounds for decoding the response.
     """
     commits = settings.reads_committed
     return Bounds(
@@ -59,13 +59,13 @@ def fetch_bounds(settings: FetchSettings, partition_count: int) -> Bounds:
 
 
 def leader_hints(body: Mapping[str, Any]) -> Iterator[LeaderHint]:
-    """Find the leaders that a response names for partitions that it refuses.
+    """Yield the leaders that a response names for partitions that it rejects.
 
     Args:
         body: A Fetch response.
 
     Yields:
-        Of topics that go by name.
+        Leaders of topics that the response identifies by name.
     """
     for topic in body["responses"]:
         for answer in topic["partitions"]:
@@ -80,13 +80,13 @@ def leader_hints(body: Mapping[str, Any]) -> Iterator[LeaderHint]:
 
 
 def sound_nodes(body: Mapping[str, Any]) -> list[Node]:
-    """Read the addresses that come with leaders.
+    """Return the broker addresses in a response.
 
     Args:
         body: A Fetch response.
 
     Returns:
-        Those that can be connected to.
+        The nodes with valid addresses.
     """
     nodes = [
         Node(it["node_id"], it["host"], it["port"], it.get("rack"))

@@ -1,11 +1,11 @@
-"""The client's half of a fetch session: what a broker knows already is not said again.
+"""The client's part of a fetch session: only changes are sent to the broker.
 
-A session begins with a full request, which names every partition; each later one names only
-partitions that are new, changed or forgotten, and the broker answers only those that have
-something. A thousand idle partitions are so one small request in `fetch_max_wait_ms`.
+A session begins with a full request, which names every partition. Later requests name only
+partitions that are new, changed or forgotten, and responses only partitions with records or errors.
+So a thousand idle partitions cost one small request in `fetch_max_wait_ms`.
 
-A broker may give no session (id 0); then each request is full. It may forget one at any time; then
-the next request is full again, and begins another.
+A broker may refuse a session (id 0); then each request is full. It may drop a session at any time;
+then the next request is full and opens a new session.
 
 Thread-safety: the I/O thread.
 Source: KIP-227; Kafka FetchSessionHandler (clients 4.3.1).
@@ -23,8 +23,8 @@ from kprod.protocol.error_table import ErrorCode
 _NO_SESSION = 0
 _FIRST_EPOCH = 0
 _EPOCH_MAX = 2**31 - 1
-NAMES_VERSIONS = (4, 12)  # topics go by name
-IDS_VERSIONS = (4, 17)  # from 13 on by id
+NAMES_VERSIONS = (4, 12)  # topics are identified by name
+IDS_VERSIONS = (4, 17)  # from version 13 on by id
 
 LOST_CODES = frozenset(
     {
@@ -36,14 +36,14 @@ LOST_CODES = frozenset(
 
 
 class FetchTerms(NamedTuple):
-    """The request about one partition.
+    """The fields of one partition in a request.
 
     Attributes:
-        topic_id: All zero if unknown.
-        leader_epoch: The leader's, as far as the client knows; −1 if unknown.
-        offset: The first record wanted.
+        topic_id: The topic's id; all zero if unknown.
+        leader_epoch: The leader epoch that the client knows; −1 if unknown.
+        offset: Offset of the first record wanted.
         last_epoch: Leader epoch of the record before; −1 if unknown.
-        bytes_max: Of its part of the response.
+        bytes_max: Maximum size of the partition's records.
     """
 
     topic_id: uuid.UUID
@@ -57,9 +57,9 @@ class Wanted(NamedTuple):
     """A partition in a session.
 
     Attributes:
-        partition: Itself.
-        number: Of the start that it is fetched for.
-        terms: The request about it.
+        partition: The partition.
+        number: Number of the start that it is fetched for.
+        terms: Its fields in the request.
     """
 
     partition: AssignedPartition
@@ -71,29 +71,29 @@ class FetchSession:
     """The partitions fetched from one broker.
 
     Attributes:
-        wanted: By topic and partition, in the order in which they are to be served.
+        wanted: By topic and partition, in the order in which the broker should serve them.
     """
 
     __slots__ = ("_changed", "_epoch", "_known", "_session_id", "wanted")
 
     def __init__(self) -> None:
-        """Make it without a session."""
+        """Start without a session."""
         self.wanted: dict[TopicPartition, Wanted] = {}
         self._session_id = _NO_SESSION
         self._epoch = _FIRST_EPOCH
-        self._known: dict[TopicPartition, FetchTerms] = {}  # by the broker
+        self._known: dict[TopicPartition, FetchTerms] = {}  # as the broker knows them
         self._changed: dict[TopicPartition, None] = {}
 
     @property
     def is_new(self) -> bool:
-        """Whether the next request is a full one."""
+        """Whether the next request is a full request."""
         return self._session_id == _NO_SESSION or self._epoch == _FIRST_EPOCH
 
     def want(self, wanted: Wanted) -> None:
-        """Fetch a partition, behind the others.
+        """Add a partition at the end, or change it.
 
         Args:
-            wanted: Replaces an earlier request about the partition.
+            wanted: The partition; replaces its earlier fields.
         """
         key = wanted.partition.key
         if self.wanted.get(key) == wanted:
@@ -103,13 +103,13 @@ class FetchSession:
         self._changed[key] = None
 
     def drop(self, key: TopicPartition) -> bool:
-        """Fetch a partition no more.
+        """Remove a partition.
 
         Args:
-            key: Any.
+            key: Any partition.
 
         Returns:
-            Whether it was fetched.
+            True if it was in the session.
         """
         if self.wanted.pop(key, None) is None:
             return False
@@ -117,11 +117,11 @@ class FetchSession:
         return True
 
     def next_request(self) -> dict[str, Any]:
-        """Make the fields of a Fetch request that a session has, and note that they are sent.
+        """Return the session's fields of the next request, and record them as sent.
 
         Returns:
-            `session_id`, `session_epoch`, `topics` and `forgotten_topics_data`; topics by name and
-            by id.
+            `session_id`, `session_epoch`, `topics` and `forgotten_topics_data`; topics have both
+            name and id.
         """
         if self.is_new:
             named: Mapping[TopicPartition, Wanted] = self.wanted
@@ -155,14 +155,14 @@ class FetchSession:
 
     @property
     def goes_by_ids(self) -> bool:
-        """Whether the id of every topic is known."""
+        """Whether the ids of all topics are known."""
         return all(it.terms.topic_id != NO_TOPIC_ID for it in self.wanted.values())
 
     def note_response(self, session_id: int) -> None:
-        """Note that the newest request was answered.
+        """Process the session id of a response.
 
         Args:
-            session_id: As the broker says; 0 for no session.
+            session_id: The id from the response; 0 for no session.
         """
         if session_id == _NO_SESSION:
             self.forget()
@@ -171,16 +171,16 @@ class FetchSession:
         self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
 
     def forget(self) -> None:
-        """Open another session with the next request: the broker has none, or lost it."""
+        """Open a new session with the next request, since the broker has none."""
         self._session_id = _NO_SESSION
         self._begin_again()
 
     def note_failure(self) -> None:
-        """Note that nobody knows whether the newest request was taken: close it, begin another."""
+        """Close the session and open a new one, since the broker may not know the last request."""
         self._begin_again()
 
     def closing_request(self) -> dict[str, Any] | None:
-        """Make the fields of a request that ends the session; None if there is none."""
+        """Return the fields of a request that closes the session; None without a session."""
         if self._session_id == _NO_SESSION:
             return None
         return {"session_id": self._session_id, "session_epoch": -1, "topics": []}
@@ -202,7 +202,7 @@ class FetchSession:
 
 
 def _topics(named: Mapping[TopicPartition, Wanted]) -> list[dict[str, Any]]:
-    """Group by topic, as requests do, in the order of each topic's first partition."""
+    """Group partitions by topic, in the order of each topic's first partition."""
     by_topic: dict[str, dict[str, Any]] = {}
     for key, wanted in named.items():
         terms = wanted.terms

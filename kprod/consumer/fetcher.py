@@ -1,17 +1,16 @@
-"""Fetches records ahead of the application, as far as memory allows.
+"""Fetches records ahead of the application, within the memory limit.
 
-One fetch is out for each broker, always in a session (`fetch_session`). A partition takes part
-while it is in state FETCHING, not paused, and has fewer than `AHEAD_MAX` blocks that wait; it is
-looked at again only when something about it changes (`consider`), so that idle partitions cost
-nothing.
+Each broker has at most one fetch in flight, always in a session (`fetch_session`). A partition is
+fetched while it is in state FETCHING, not paused, and has fewer than `AHEAD_MAX` waiting blocks. It
+is examined only when one of these changes (`consider`), so that idle partitions cost nothing.
 
-Memory. A request may ask for what is free, less what other requests ask for. A broker may answer
-with one batch that is larger; so nothing is asked for while there is less than `_LEAST_BYTES`, but
-a request that finds nothing else buffered always goes out, since otherwise a batch larger than the
-whole memory would never be read.
+Memory. A request may ask for the free memory, minus the amounts of other requests. A broker may
+respond with one larger batch; so nothing is requested while less than `_LEAST_BYTES` are free. If
+nothing is buffered, however, a request is always sent; otherwise a batch larger than the whole
+memory would never be read.
 
-Where the next fetch begins is read from the headers of the batches, without decoding them: a
-batch's last offset counts, not its last record's, so compacted gaps are passed over.
+The next fetch offset is read from the batch headers, without decoding records. It follows the
+batch's last offset, not the last record's, so gaps left by compaction are skipped.
 
 Thread-safety: the I/O thread.
 Source: Kafka Fetcher and AbstractFetch (clients 4.3.1); KIP-74, KIP-227, KIP-392, KIP-951.
@@ -47,17 +46,17 @@ from kprod.network.client_request import ClientRequest, Outcome
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode, error_for
 
-_LEAST_BYTES = 1_024  # a request for less would be answered with whole batches all the same
-_CUT_OFF_MAX = 3  # responses in a row with a part of a batch and nothing else
+_LEAST_BYTES = 1_024  # brokers return whole batches even if less is requested
+_CUT_OFF_MAX = 3  # consecutive responses with a part of a batch and nothing else
 _LONG_MS = 60_000
 _IDS_FIRST_VERSION = 13
 _ASK_LEADER = frozenset({ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.OFFSET_OUT_OF_RANGE})
 
 
 class Fetcher:
-    """Fetches for one consumer; `counts` says what was fetched."""
+    """Fetches for one consumer; `counts` has its statistics."""
 
-    def __init__(  # noqa: PLR0913 - what a fetch needs
+    def __init__(  # noqa: PLR0913 - the collaborators of a fetch
         self,
         settings: FetchSettings,
         client: NetworkClient,
@@ -69,17 +68,17 @@ class Fetcher:
         rng: random.Random,
         listener: FetchListener,
     ) -> None:
-        """Start with nothing to fetch.
+        """Start with no partitions.
 
         Args:
-            settings: Sizes and times.
-            client: Carries the requests.
-            metadata: Knows leaders, epochs and ids of topics.
-            buffer: Takes the records.
-            replicas: Says which node to fetch from.
-            backoff: Between attempts.
-            rng: For jitter.
-            listener: Told of partitions that were fetched, cut, out of range or failed.
+            settings: Sizes and wait times.
+            client: Sends the requests.
+            metadata: Provides leaders, epochs and topic ids.
+            buffer: Gets the records.
+            replicas: Chooses the node to fetch from.
+            backoff: Delay between attempts.
+            rng: Random numbers for jitter.
+            listener: Called for partitions that were fetched, truncated, out of range or failed.
         """
         self._settings = settings
         self._client = client
@@ -90,19 +89,19 @@ class Fetcher:
         self._rng = rng
         self._listener = listener
         self._sessions: dict[int, FetchSession] = {}
-        self._node_of: dict[TopicPartition, int] = {}  # in whose session a partition is
-        self._asked_bytes: dict[int, int] = {}  # by node with a fetch out
+        self._node_of: dict[TopicPartition, int] = {}  # the node whose session has the partition
+        self._asked_bytes: dict[int, int] = {}  # requested bytes of fetches in flight, by node
         self._put_off: dict[AssignedPartition, None] = {}
-        share_bytes = settings.fetch_buffer_memory // AHEAD_MAX  # of one partition
+        share_bytes = settings.fetch_buffer_memory // AHEAD_MAX  # limit for one partition
         self._share_bytes = min(settings.max_partition_fetch_bytes, share_bytes)
         self.counts: FetchCounts = FetchCounts()
 
     def consider(self, partition: AssignedPartition, now_ms: int) -> None:
-        """Fetch a partition, or no longer, or from elsewhere, as it is now.
+        """Start or stop fetching a partition, or change its node, according to its present state.
 
         Args:
-            partition: Of which something changed.
-            now_ms: Monotonic.
+            partition: A partition whose state has changed.
+            now_ms: Monotonic time.
         """
         key = partition.key
         may_fetch = (
@@ -116,7 +115,8 @@ class Fetcher:
             may_fetch = False
         node = self._replicas.node_of(key, now_ms) if may_fetch else None
         if may_fetch and node is None:
-            self._metadata.request_update_for_topic(key.topic)  # a new snapshot brings it back
+            # the response calls `consider` again
+            self._metadata.request_update_for_topic(key.topic)
         node_id = -1 if node is None else node.node_id
         before = self._node_of.get(key)
         if before is not None and before != node_id:
@@ -138,10 +138,10 @@ class Fetcher:
         self._node_of[key] = node_id
 
     def drop(self, partition: AssignedPartition) -> None:
-        """Fetch a partition no more, since it is not read any more.
+        """Stop fetching a partition that is no longer assigned.
 
         Args:
-            partition: Any.
+            partition: Any partition.
         """
         self._put_off.pop(partition, None)
         node_id = self._node_of.get(partition.key)
@@ -154,13 +154,13 @@ class Fetcher:
             del self._node_of[partition.key]
 
     def send(self, now_ms: int) -> int:
-        """Send a fetch to each broker that has none out and something to give.
+        """Send a fetch to each broker that has partitions to fetch and no fetch in flight.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
-            Milliseconds until the next attempt; events on connections come before that.
+            Milliseconds until the next attempt; connection events may come earlier.
         """
         wait_ms = self._take_put_off(now_ms)
         ready: list[tuple[Node, FetchSession]] = []
@@ -169,7 +169,7 @@ class Fetcher:
                 continue
             node = self._metadata.snapshot.nodes.get(node_id)
             if not session.wanted and node is None:
-                del self._sessions[node_id]  # a node that left the cluster
+                del self._sessions[node_id]  # the node has left the cluster
             elif not session.wanted:
                 continue
             elif node is None:
@@ -184,7 +184,7 @@ class Fetcher:
         return wait_ms
 
     def close_sessions(self, now_ms: int) -> None:
-        """Tell brokers that have no fetch out that their sessions end."""
+        """Close the sessions of all brokers without a fetch in flight."""
         for node_id, session in self._sessions.items():
             fields = session.closing_request()
             if fields is not None and node_id not in self._asked_bytes:
@@ -215,7 +215,7 @@ class Fetcher:
         free_bytes = buffer.free_bytes - asked_bytes
         if free_bytes < _LEAST_BYTES:
             if buffer.held_bytes or asked_bytes:
-                return  # `take_freed` or a response brings the next turn
+                return  # `take_freed` or a response causes the next turn
             free_bytes = buffer.capacity_bytes
         bytes_max = min(settings.fetch_max_bytes, max(_LEAST_BYTES, free_bytes // shares))
         self._asked_bytes[node.node_id] = bytes_max
@@ -273,8 +273,8 @@ class Fetcher:
             self._fail(wanted.partition, error, outcome.now_ms)
 
     def _take(self, outcome: Outcome, asked: Mapping[TopicPartition, Wanted]) -> None:
-        """Look at each partition of a response, and give its records to the buffer."""
-        assert outcome.body is not None  # noqa: S101 - the caller has looked
+        """Process each partition of a response and add its records to the buffer."""
+        assert outcome.body is not None  # noqa: S101 - the caller has checked
         names = {it.terms.topic_id: key.topic for key, it in asked.items()}
         memory = ResponseMemory(0)
         blocks: list[FetchedBlock] = []
@@ -285,7 +285,7 @@ class Fetcher:
             for answer in topic["partitions"]:
                 wanted = asked.get(TopicPartition(name, answer["partition_index"]))
                 if wanted is None:
-                    continue  # nobody asked for it
+                    continue  # not requested
                 partition = wanted.partition
                 memory.size_bytes += len(answer["records"] or b"")
                 if (
@@ -293,7 +293,7 @@ class Fetcher:
                     or partition.fetch_offset != wanted.terms.offset
                     or partition.state is not State.FETCHING
                 ):
-                    continue  # sought elsewhere, or answered twice
+                    continue  # the position changed, or the response has it twice
                 block = self._look_at(wanted, answer, outcome, memory)
                 if block is not None:
                     blocks.append(block)
@@ -350,13 +350,13 @@ class Fetcher:
             memory=memory,
         )
         if end.next_offset > OFFSET_MAX:
-            partition.move_to(State.HALTED)  # decoding it raises; no log continues there
+            partition.move_to(State.HALTED)  # decoding raises an error; the position cannot advance
         else:
             partition.fetch_from(end.next_offset, max(end.leader_epoch, -1))
         return block
 
     def _take_cut_off(self, partition: AssignedPartition, now_ms: int) -> None:
-        """Note a response without a whole batch; the broker must send one, and may do so later."""
+        """Count a response without a whole batch; the broker must send one, and may do so later."""
         partition.cut_off_count += 1
         if partition.cut_off_count >= _CUT_OFF_MAX:
             error = no_whole_batch(partition.key, partition.fetch_offset, partition.cut_off_count)
@@ -366,7 +366,7 @@ class Fetcher:
     def _take_code(self, partition: AssignedPartition, code: int, outcome: Outcome) -> None:
         key, now_ms = partition.key, outcome.now_ms
         if code in _ASK_LEADER and self._replicas.forget(key):
-            self.consider(partition, now_ms)  # a follower may lag behind; the leader knows
+            self.consider(partition, now_ms)  # a follower may lag behind; ask the leader
             return
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._listener.out_of_range(partition)
@@ -396,4 +396,4 @@ class Fetcher:
 
 
 def _ignore(_: object) -> None:
-    """Nobody waits for the end of a session."""
+    """Ignore the response to closing a session."""

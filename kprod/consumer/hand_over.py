@@ -1,15 +1,15 @@
-"""Hands records out, in the application's thread: each once, in order, and none lost on the way.
+"""Returns records to the application: each once, in order, and none is lost.
 
-What a call hands out counts as handed out only when the call has returned: `poll` may be left by an
-exception out of a signal handler (Ctrl-C) anywhere. So a hand-out has two halves. `take` decodes
-records and notes the blocks that it touched; `complete` says that the records have reached the
-application. The next call settles the hand-out before: a completed one moves the positions and
-frees blocks that are exhausted; another one is rewound, and its records are handed out again.
+Records count as returned only when the call has returned: an exception from a signal handler
+(Ctrl-C) may leave `poll` anywhere. So a hand-out has two steps. `take` decodes records and
+remembers the blocks that it used; `complete` confirms that the records have reached the
+application. The next call settles the previous hand-out: if it was completed, positions advance and
+exhausted blocks are freed; if not, it is rewound, and its records are returned again.
 
 The iterator hands out a *chunk*: records of one block. When a pause, a seek, a close or another
-call comes in the middle of it, the rest is given back to the block.
+call interrupts it, the remaining records go back to the block.
 
-Thread-safety: one thread at a time, which the engine sees to; `interrupt` any thread.
+Thread-safety: one thread at a time, which the engine ensures; `interrupt` any thread.
 Source: Kafka FetchCollector and CompletedFetch (clients 4.3.1).
 """
 
@@ -24,11 +24,11 @@ from kprod.consumer.open_block import DecodingTerms, OpenBlock
 from kprod.consumer.position import AssignedPartition, Place
 from kprod.errors import ConcurrentPoll, CorruptRecord
 
-_PARKED_RATIO = 2  # paused partitions may hold one byte in so many of the memory
+_PARKED_RATIO = 2  # paused partitions may hold one byte in this many of the memory
 
 
 class HandOver:
-    """The records of one consumer on their way to the application."""
+    """The records of one consumer that are being returned to the application."""
 
     def __init__(
         self,
@@ -36,12 +36,12 @@ class HandOver:
         terms: DecodingTerms,
         on_freed: Callable[[AssignedPartition], object],
     ) -> None:
-        """Start with nothing to hand out.
+        """Start with no hand-out.
 
         Args:
-            buffer: Has the blocks.
-            terms: How to decode them.
-            on_freed: Told of each partition that may be fetched again.
+            buffer: Provides the fetched blocks.
+            terms: How to decode records.
+            on_freed: Called with each partition that may be fetched again.
         """
         self._buffer = buffer
         self._terms = terms
@@ -55,21 +55,22 @@ class HandOver:
 
     @property
     def has_work(self) -> bool:
-        """Whether `take` may find something; any thread."""
+        """Whether `take` may return something; any thread."""
         return bool(self._ready) or self._buffer.has_arrived
 
     def take(self, count: int, *, from_one: bool = False) -> list[Any]:
         """Take records for a hand-out.
 
         Args:
-            count: At most so many, at least 1.
-            from_one: Only of one block.
+            count: Maximum number, at least 1.
+            from_one: Take them from a single block.
 
         Returns:
-            Of each partition in ascending order; empty if there are none now.
+            The records, ascending for each partition; empty if there are none.
 
         Raises:
-            KprodError: The next batch or record cannot be used; others come before it next time.
+            KprodError: The next batch or record cannot be used; records of other partitions are
+                returned first by the next call.
         """
         self.settle()
         records: list[Any] = []
@@ -84,7 +85,7 @@ class HandOver:
                 if records:
                     break
                 self._touched.pop()
-                self._ready.rotate(-1)  # the others are not kept waiting
+                self._ready.rotate(-1)  # so that other partitions do not wait
                 raise
             records += taken
             self._buffer.decoding_bytes = block.decoder.decompressed_size
@@ -97,15 +98,16 @@ class HandOver:
         """Take rows for a hand-out.
 
         Args:
-            columns: Without rows; gets them.
-            rows_max: At most so many, at least 1.
-            bytes_max: No row is begun behind so many bytes.
+            columns: Empty columns, which get the rows.
+            rows_max: Maximum number of rows, at least 1.
+            bytes_max: No further row is added once there are this many bytes.
 
         Returns:
-            How many there are now.
+            The number of rows.
 
         Raises:
-            CorruptRecord: The next batch cannot be used; others come before it next time.
+            CorruptRecord: The next batch cannot be read; rows of other partitions are returned
+                first by the next call.
         """
         self.settle()
         while columns.row_count < rows_max and columns.content_bytes < bytes_max:
@@ -127,47 +129,47 @@ class HandOver:
             block.note_columns()
             self.remove_exhausted(block)
             if not count and not block.is_done:
-                break  # no room for the next row
+                break  # the next row does not fit
         return columns.row_count
 
     def remove_exhausted(self, block: OpenBlock) -> None:
-        """Have the next block be the current one, if this one is exhausted.
+        """Continue with the next block, if this one is exhausted.
 
         Args:
-            block: The current one.
+            block: The current block.
         """
         if block.is_exhausted:
             block.is_done = True
             self._ready.popleft()
 
     def complete(self, count: int) -> None:
-        """Say that what was taken has reached the application.
+        """Confirm that the records have reached the application.
 
         Args:
-            count: How many records.
+            count: Number of records.
         """
         self.record_count += count
         self._is_complete = True
 
     def begin_chunk(self, records: list[Any], ident: Hashable) -> Chunk:
-        """Hand out records of one block one by one.
+        """Start to return records of one block one by one.
 
         Args:
-            records: As they are handed out; at least one.
-            ident: Of the calling thread.
+            records: The records to return; at least one.
+            ident: Identity of the calling thread.
 
         Returns:
-            To be ended by `end_chunk`.
+            A chunk, for which `end_chunk` must be called.
         """
         self.complete(len(records))
         chunk = self._chunk = Chunk(self._touched[-1], records, ident)
         return chunk
 
     def records_of(self, chunk: Chunk) -> Generator[Any]:
-        """Hand out a chunk one by one, until its end or an interruption.
+        """Yield a chunk's records one by one, until its end or an interruption.
 
         Args:
-            chunk: As `begin_chunk` made it.
+            chunk: A chunk from `begin_chunk`.
 
         Yields:
             Its records.
@@ -182,10 +184,10 @@ class HandOver:
             self.end_chunk(chunk)
 
     def end_chunk(self, chunk: Chunk) -> None:
-        """Give the rest of a chunk back; again does nothing.
+        """Return the rest of a chunk to its block; idempotent.
 
         Args:
-            chunk: Any.
+            chunk: Any chunk.
         """
         chunk.is_interrupted = True
         if self._chunk is not chunk:
@@ -200,19 +202,19 @@ class HandOver:
         self._chunk = None
 
     def interrupt(self) -> None:
-        """Have the iterator look again before its next record; any thread."""
+        """Make the iterator check for changes before its next record; any thread."""
         chunk = self._chunk
         if chunk is not None:
             chunk.is_interrupted = True
 
     def place_of(self, partition: AssignedPartition) -> Place | None:
-        """How far a partition was handed out, the newest hand-out included; any thread.
+        """Return a partition's position, the current hand-out included; any thread.
 
         Args:
-            partition: Assigned.
+            partition: An assigned partition.
 
         Returns:
-            None while its offset is not known.
+            The position; None while the offset is unknown.
         """
         number = partition.start.number
         chunk = self._chunk
@@ -227,7 +229,7 @@ class HandOver:
         return partition.place
 
     def settle(self) -> None:
-        """Move the positions behind the newest hand-out, or take it back if it came to nothing."""
+        """Advance the positions beyond the last hand-out if it was completed, else rewind it."""
         if self._chunk is not None:
             self.end_chunk(self._chunk)
         if not self._touched:
@@ -247,13 +249,13 @@ class HandOver:
         self._is_complete = False
 
     def check_ident(self, ident: Hashable) -> None:
-        """Refuse a call while another thread is in the middle of a chunk.
+        """Raise if another thread is in the middle of a chunk.
 
         Args:
-            ident: Of the calling thread.
+            ident: Identity of the calling thread.
 
         Raises:
-            ConcurrentPoll: It is.
+            ConcurrentPoll: Another thread is.
         """
         chunk = self._chunk
         if chunk is not None and chunk.ident != ident:
@@ -262,24 +264,24 @@ class HandOver:
             )
 
     def resume(self, partition: AssignedPartition) -> None:
-        """Hand out parked blocks again.
+        """Return parked blocks again.
 
         Args:
-            partition: Not paused any more.
+            partition: A partition that is no longer paused.
         """
         parked = self._parked.pop(partition, None)
         if parked is not None:
             self._ready.extendleft(each for each in reversed(parked) if each not in self._ready)
 
     def skip(self, partition: AssignedPartition, offset: int) -> bool:
-        """Pass over a record that could not be deserialized.
+        """Skip a record that could not be deserialized.
 
         Args:
-            partition: Its.
-            offset: Its.
+            partition: The record's partition.
+            offset: The record's offset.
 
         Returns:
-            False if it is not the next one.
+            False if it is not the next record.
         """
         self.settle()
         for entry in self._ready:
@@ -291,7 +293,7 @@ class HandOver:
         return False
 
     def drop_stale(self) -> None:
-        """Free blocks of older starts; those of paused partitions would hold memory otherwise."""
+        """Free blocks of older starts, which paused partitions would retain otherwise."""
         self.settle()
         self._take_arrived()
         for entries in (self._ready, *self._parked.values()):
@@ -300,10 +302,10 @@ class HandOver:
                 self._drop(entry)
 
     def drop_parked(self) -> list[AssignedPartition]:
-        """Free what paused partitions hold beyond their part of the memory, oldest first.
+        """Free the memory that paused partitions hold beyond their share, oldest blocks first.
 
         Returns:
-            The partitions that must be fetched again from where they are.
+            The partitions that must be fetched again from their positions.
         """
         limit_bytes = self._buffer.capacity_bytes // _PARKED_RATIO
         dropped: list[AssignedPartition] = []
@@ -325,7 +327,7 @@ class HandOver:
         self._chunk = None
 
     def _current(self, *, may_run: bool) -> OpenBlock | None:
-        """Find the next block of a partition that is not paused; run the steps on the way."""
+        """Return the next block of a partition that is not paused; runs preceding steps."""
         while True:
             self._take_arrived()
             if not self._ready:
@@ -349,7 +351,7 @@ class HandOver:
         while (fetched := self._buffer.first()) is not None:
             newest = self._ready[-1] if self._ready else None
             is_here = (newest.fetched if isinstance(newest, OpenBlock) else newest) is fetched
-            if not is_here:  # else a signal handler came between the two steps
+            if not is_here:  # False if a signal handler ran between the two steps
                 self._ready.append(
                     OpenBlock(fetched, self._terms)
                     if isinstance(fetched, FetchedBlock)

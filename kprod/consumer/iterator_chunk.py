@@ -1,6 +1,6 @@
-"""Records of one block that the iterator has in hand.
+"""The records of one block that an iteration is returning.
 
-Thread-safety: the thread that iterates; `is_interrupted` is set by any.
+Thread-safety: the iterating thread; any thread sets `is_interrupted`.
 """
 
 from collections.abc import Hashable
@@ -10,20 +10,20 @@ from kprod.consumer.open_block import OpenBlock
 
 
 class Chunk:
-    """Records of one block that the iterator hands out one by one.
+    """Records of one block that an iteration returns one by one.
 
     Attributes:
-        block: Of them.
-        records: All of the chunk.
-        in_hand: The last one that was handed out; None before the first.
-        ident: Of the thread that iterates.
-        is_interrupted: Whether the rest is to be given back.
+        block: The block.
+        records: All records of the chunk.
+        in_hand: The last record that was returned; None before the first.
+        ident: Identity of the iterating thread.
+        is_interrupted: Whether the remaining records must go back to the block.
     """
 
     __slots__ = ("block", "ident", "in_hand", "is_interrupted", "records")
 
     def __init__(self, block: OpenBlock, records: list[Any], ident: Hashable) -> None:
-        """Take a chunk into the hand."""
+        """Create a chunk of which no record was returned."""
         self.block: OpenBlock = block
         self.records: list[Any] = records
         self.ident: Hashable = ident
@@ -32,7 +32,7 @@ class Chunk:
 
     @property
     def rest(self) -> list[Any]:
-        """The records behind the one in hand; all if there is none."""
+        """The records that were not returned yet."""
         if self.in_hand is None:
             return list(self.records)
         for index, record in enumerate(self.records):

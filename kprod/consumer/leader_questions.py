@@ -1,7 +1,8 @@
-"""Questions about partitions that only their leaders can answer: batched, retried, one at a time.
+"""Queries about partitions that only their leaders can answer, batched by leader and retried.
 
-A broker has one request of a kind at a time; questions that come meanwhile go together in the next.
-A partition without a known leader waits for metadata, whose arrival brings a turn.
+A broker gets one request of a kind at a time; further queries are batched into the next request. A
+query for a partition without a known leader waits for metadata, whose arrival causes a turn of the
+loop.
 
 Thread-safety: the I/O thread.
 Source: Kafka OffsetFetcher.groupPartitionsForListOffsets (clients 4.3.1).
@@ -20,12 +21,12 @@ _LONG_MS = 60_000
 
 
 class LeaderQuestion(Protocol):
-    """A question about one partition.
+    """A query about one partition.
 
     Attributes:
         key: The partition.
-        retry_at_ms: When it may be asked next, monotonic.
-        failures: Attempts in a row that failed.
+        retry_at_ms: Earliest time of the next attempt, monotonic.
+        failures: Number of consecutive failed attempts.
     """
 
     key: TopicPartition
@@ -37,10 +38,10 @@ Q = TypeVar("Q", bound=LeaderQuestion)
 
 
 class LeaderQuestions(Generic[Q]):
-    """The waiting questions of one kind.
+    """The waiting queries of one kind.
 
     Attributes:
-        waiting: Those to be asked, in the order of their coming.
+        waiting: Queries to be sent, in order of arrival.
     """
 
     def __init__(
@@ -52,15 +53,15 @@ class LeaderQuestions(Generic[Q]):
         rng: random.Random,
         ask: Callable[[Node, list[Q], int], object],
     ) -> None:
-        """Start without questions.
+        """Start with no queries.
 
         Args:
-            client: Knows which brokers can be asked.
-            metadata: Knows the leaders.
-            backoff: Between attempts.
-            rng: For jitter.
-            ask: Sends one request with questions, which are all waiting, to their leader; it
-                removes those that it asks.
+            client: Provides the brokers that are ready for a request.
+            metadata: Provides the leaders.
+            backoff: Delay between attempts.
+            rng: Random numbers for jitter.
+            ask: Sends one request with waiting queries to their leader, and calls `begin` for those
+                that it sent.
         """
         self._client = client
         self._metadata = metadata
@@ -71,34 +72,34 @@ class LeaderQuestions(Generic[Q]):
         self.waiting: dict[Q, None] = {}
 
     def add(self, question: Q) -> None:
-        """Ask at the next opportunity.
+        """Send a query at the next opportunity.
 
         Args:
-            question: Not waiting yet.
+            question: A query that is not waiting yet.
         """
         self.waiting[question] = None
 
     def remove(self, question: Q) -> None:
-        """Ask no more; nothing happens if it does not wait.
+        """Remove a query; does nothing if it is not waiting.
 
         Args:
-            question: Any.
+            question: Any query.
         """
         self.waiting.pop(question, None)
 
     def begin(self, node_id: int, asked: Iterable[Q]) -> None:
-        """Note that a request is on its way.
+        """Record that a request was sent.
 
         Args:
             node_id: The broker.
-            asked: The questions in the request; they wait no more.
+            asked: The queries in the request; they stop waiting.
         """
         for question in asked:
             del self.waiting[question]
         self._busy.add(node_id)
 
     def end(self, node_id: int) -> None:
-        """Note that a request has ended.
+        """Record that a request has ended.
 
         Args:
             node_id: The broker.
@@ -106,24 +107,24 @@ class LeaderQuestions(Generic[Q]):
         self._busy.discard(node_id)
 
     def put_off(self, question: Q, now_ms: int) -> None:
-        """Note a failure: the question may be asked again after the back-off.
+        """Record a failure: the query is retried after the back-off.
 
         Args:
-            question: That failed.
-            now_ms: Monotonic.
+            question: The failed query.
+            now_ms: Monotonic time.
         """
         wait_ms = self._backoff.wait_ms(question.failures, self._rng)
         question.retry_at_ms = now_ms + max(1, wait_ms)
         question.failures += 1
 
     def send(self, now_ms: int) -> int:
-        """Send the questions that can be sent.
+        """Send the queries that can be sent.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
-            Milliseconds until the next attempt; events on connections come before that.
+            Milliseconds until the next attempt; connection events may come earlier.
         """
         wait_ms = _LONG_MS
         by_node: dict[Node, list[Q]] = {}
@@ -133,7 +134,8 @@ class LeaderQuestions(Generic[Q]):
                 continue
             node = self._metadata.snapshot.leader_of(*question.key)
             if node is None:
-                self._metadata.request_update_for_topic(question.key.topic)  # it brings a turn
+                # the response causes a turn
+                self._metadata.request_update_for_topic(question.key.topic)
             elif node.node_id not in self._busy:
                 by_node.setdefault(node, []).append(question)
         for node, questions in by_node.items():

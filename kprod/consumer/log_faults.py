@@ -1,10 +1,10 @@
-"""What a broker says of a log that readers must not miss: an offset is gone, the log was cut.
+"""Handles two log faults that a reader must learn of: an offset out of range, a truncated log.
 
-The I/O thread finds out; the thread that polls decides, by `auto_offset_reset`: an offset that is
-not in the log comes behind the records that were fetched before it, a log that was cut makes what
-was fetched of it void at once.
+The I/O thread detects a fault; the polling thread handles it according to `auto_offset_reset`. An
+offset out of range takes effect after the records that were fetched before it; a truncation
+discards the log's fetched records at once.
 
-Thread-safety: `on_…` the I/O thread; the rest the thread that polls.
+Thread-safety: `on_…` the I/O thread; other methods the polling thread.
 Source: KIP-320; Kafka FetchCollector.handleInitializeErrors and
 SubscriptionState.maybeCompleteValidation (clients 4.3.1).
 """
@@ -23,27 +23,27 @@ _logger = guarded_logger(__name__)
 
 
 class LogFaults:
-    """What happened to the logs that one consumer reads.
+    """The log faults of one consumer.
 
     Attributes:
-        truncation_count: How often a log was cut.
+        truncation_count: Number of log truncations found.
     """
 
     def __init__(
         self, parts: ConsumerParts, restart: Callable[[AssignedPartition, Start], object]
     ) -> None:
-        """Start with sound logs.
+        """Start with no faults.
 
         Args:
-            parts: Of the consumer.
-            restart: Reads a partition from elsewhere.
+            parts: The consumer's parts.
+            restart: Sets a partition's position.
         """
         self._parts = parts
         self._restart = restart
         self.truncation_count: int = 0
 
     def on_out_of_range(self, partition: AssignedPartition) -> None:
-        """An offset is not in the log: reset or raise behind the records before it."""
+        """Handle an offset out of range: reset or raise, after the records before it."""
         partition.move_to(State.HALTED)
         offset = partition.fetch_offset
         step = partial(self._reset, partition, partition.number, offset)
@@ -60,7 +60,7 @@ class LogFaults:
         self._restart(partition, new_start(None, policy=policy, reason=reason))
 
     def on_truncated(self, partition: AssignedPartition, end_offset: int, epoch: int) -> None:
-        """A log was cut: fetched records of it are void."""
+        """Handle a truncated log: discard the records fetched from it."""
         partition.move_to(State.HALTED)
         self.truncation_count += 1
         self._parts.mailbox.hand(
@@ -81,7 +81,7 @@ class LogFaults:
         self._parts.hand_over.settle()
         key, policy = partition.key, self._parts.config.auto_offset_reset
         place = self._parts.hand_over.place_of(partition) or was
-        if end_offset >= place.offset:  # only prefetched records are void
+        if end_offset >= place.offset:  # only prefetched records are discarded
             self._restart(partition, new_start(place.offset, place.epoch))
             self._parts.hand_over.drop_stale()
             return

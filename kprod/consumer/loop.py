@@ -1,8 +1,8 @@
-"""The I/O thread's turn: commands, due retries, requests, then the sockets.
+"""One turn of the I/O thread: commands, due retries, requests, then the sockets.
 
-It owns everything of the network: connections, metadata, offsets that are asked for, fetches. It
-decodes no record, and never waits for the application's thread. Application code runs on it in two
-places only: log handlers, and at its end `close` of each interceptor; no lock is held in either.
+The I/O thread owns all network state: connections, metadata, offset queries, fetches. It decodes no
+record and never waits for the application's threads. Application code runs on it in two places
+only: in log handlers, and in the interceptors' `close` at its end; no lock is held in either.
 
 Thread-safety: the I/O thread.
 Source: Kafka ConsumerNetworkThread.runOnce (clients 4.3.1).
@@ -26,12 +26,12 @@ from kprod.network.client import NetworkClient
 if TYPE_CHECKING:
     from kprod.cluster.snapshot import ClusterSnapshot
 
-POLL_MAX_MS = 60_000  # nothing depends on it; a bound on what a lost wake-up could cost
+POLL_MAX_MS = 60_000  # nothing depends on it; limits the cost of a lost wakeup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoopParts:
-    """What a turn drives."""
+    """The parts that a turn uses."""
 
     client: NetworkClient
     metadata: Metadata
@@ -46,13 +46,13 @@ class LoopParts:
 
 
 class ConsumerLoop:
-    """Takes the turns of one consumer."""
+    """Runs the turns of one consumer."""
 
     def __init__(self, parts: LoopParts) -> None:
-        """Start with nothing assigned.
+        """Start with no partitions.
 
         Args:
-            parts: Of the consumer.
+            parts: The consumer's parts.
         """
         self._parts = parts
         self._assignment_version = 0
@@ -62,10 +62,10 @@ class ConsumerLoop:
         self._topics: list[str] = []
 
     def run_once(self, now_ms: int) -> None:
-        """Take one turn.
+        """Run one turn.
 
         Args:
-            now_ms: Monotonic, not below an earlier turn's.
+            now_ms: Monotonic time, not below an earlier turn's.
         """
         parts = self._parts
         parts.mailbox.run_commands()
@@ -79,7 +79,7 @@ class ConsumerLoop:
             parts.topics.look(now_ms)
         parts.topics.look_for_refusal()
         for topic in (*self._topics, *parts.lookup.topics()):
-            parts.metadata.add_topic(topic, now_ms)  # else disuse would make it forgotten
+            parts.metadata.add_topic(topic, now_ms)  # unused topics are forgotten
         wait_ms = min(
             POLL_MAX_MS,
             parts.lookup.send(now_ms),
@@ -89,11 +89,11 @@ class ConsumerLoop:
         parts.client.poll(0 if parts.mailbox.has_commands else wait_ms, now_ms)
 
     def take_start(self, partition: AssignedPartition, now_ms: int) -> None:
-        """Work for the newest start of a partition.
+        """Process the newest start of a partition.
 
         Args:
-            partition: Assigned, or it was.
-            now_ms: Monotonic.
+            partition: A partition that is or was assigned.
+            now_ms: Monotonic time.
         """
         start = partition.start
         if partition.number == start.number or partition not in self._read:
@@ -119,11 +119,11 @@ class ConsumerLoop:
         self.take_place(partition, now_ms)
 
     def take_place(self, partition: AssignedPartition, now_ms: int) -> None:
-        """Fetch a partition from where it is now, or no longer.
+        """Fetch a partition from its present offset, or stop fetching it.
 
         Args:
-            partition: Of which something changed.
-            now_ms: Monotonic.
+            partition: A partition whose state has changed.
+            now_ms: Monotonic time.
         """
         if partition not in self._read:
             return
@@ -132,17 +132,17 @@ class ConsumerLoop:
         self._parts.fetcher.consider(partition, now_ms)
 
     def consider(self, partition: AssignedPartition, now_ms: int) -> None:
-        """Look again whether a partition is to be fetched: a block is gone, or it was paused.
+        """Decide again whether to fetch a partition: a block was freed, or it was paused.
 
         Args:
-            partition: Assigned, or it was.
-            now_ms: Monotonic.
+            partition: A partition that is or was assigned.
+            now_ms: Monotonic time.
         """
         if partition in self._read:
             self._parts.fetcher.consider(partition, now_ms)
 
     def close(self) -> None:
-        """Give up the connections."""
+        """Close all connections."""
         self._parts.client.close()
 
     def _take_assignment(self, now_ms: int) -> None:
@@ -171,7 +171,7 @@ class ConsumerLoop:
                 self._parts.fetcher.consider(partition, now_ms)
 
     def _take_leader(self, partition: AssignedPartition, epoch: int) -> None:
-        """Validate a position after a change of the leader, if it is known what was read."""
+        """Validate a position after a change of leader, if the last record's epoch is known."""
         if partition.state is not State.FETCHING or epoch == partition.leader_epoch:
             return
         is_known = NO_EPOCH not in {epoch, partition.leader_epoch, partition.fetch_epoch}

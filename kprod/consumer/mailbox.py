@@ -1,11 +1,11 @@
-"""What the application's threads and the I/O thread tell each other.
+"""Messages between the application's threads and the I/O thread.
 
-Commands go from any thread to the I/O thread: a deque, then the selector's waker. Steps go the
-other way: what only the application's thread may do, such as raise an error or go back after a
-truncation; `poll` runs them. A thread that waits has a lock of its own, as in
-`kprod.cluster.metadata_waiters`, so nothing is held while application code runs.
+Commands go from any thread to the I/O thread, by a deque and the selector's waker. Steps go to the
+polling thread, for actions that only it may do, such as raising an error or going back after a
+truncation; `poll` runs them. Each waiting thread has its own lock, as in
+`kprod.cluster.metadata_waiters`, so no lock is held while application code runs.
 
-Thread-safety: any thread; `run_commands` the I/O thread's, `run_steps` the application's.
+Thread-safety: any thread; `run_commands` the I/O thread, `run_steps` the polling thread.
 """
 
 from collections import deque
@@ -19,33 +19,33 @@ Command = Callable[[], object]
 
 
 class Mailbox:
-    """Both directions.
+    """The queues of both directions.
 
     Attributes:
-        wake: Ends the I/O thread's sleep; set by the wiring.
+        wake: Wakes the I/O thread; set by `consumer_wiring`.
     """
 
     __slots__ = ("_commands", "_steps", "_waiters", "wake")
 
     def __init__(self) -> None:
-        """Make it empty."""
+        """Start with no partitions."""
         self._commands: deque[Command] = deque()
         self._steps: deque[Command] = deque()
         self._waiters = MetadataWaiters()
         self.wake: Command = _nobody
 
     def post(self, command: Command) -> None:
-        """Have the I/O thread run a command.
+        """Make the I/O thread run a command.
 
         Args:
-            command: Must not raise.
+            command: A function that must not raise.
         """
         self._commands.append(command)
         self.wake()
 
     @property
     def has_commands(self) -> bool:
-        """Whether the I/O thread has something to do."""
+        """Whether commands wait for the I/O thread."""
         return bool(self._commands)
 
     def run_commands(self) -> None:
@@ -54,41 +54,41 @@ class Mailbox:
             self._commands.popleft()()
 
     def hand(self, step: Command) -> None:
-        """Have the application's thread run a step in its present or next `poll`.
+        """Make the polling thread run a step in its current or next `poll`.
 
         Args:
-            step: May raise, which `poll` passes on.
+            step: A function; `poll` propagates its exceptions.
         """
         self._steps.append(step)
         self.notify()
 
     @property
     def has_steps(self) -> bool:
-        """Whether the application's thread has something to do."""
+        """Whether steps wait for the polling thread."""
         return bool(self._steps)
 
     def run_steps(self) -> None:
-        """Run steps until there are none, or one raises."""
+        """Run the waiting steps, until one raises."""
         while self._steps:
             self._steps.popleft()()
 
     def notify(self) -> None:
-        """Let all who wait look again."""
+        """Wake all waiting threads, which check their conditions again."""
         self._waiters.wake_all()
 
     def wait(self, is_ready: Callable[[], bool], clock: Clock, until_ms: int | None) -> None:
-        """Wait for `notify`, unless it is not necessary.
+        """Wait for `notify`, unless the condition holds already.
 
         Args:
-            is_ready: Whether there is nothing to wait for.
-            clock: Tells the time.
-            until_ms: When to give up, monotonic; None for never.
+            is_ready: The condition.
+            clock: The clock.
+            until_ms: Deadline, monotonic; None for none.
         """
         waiter = make_lock()
         waiter.acquire()
         try:
             self._waiters.add(waiter)
-            while not is_ready():  # looked at after it was added: one of the two notices the other
+            while not is_ready():  # checked after adding the waiter, so no notification is missed
                 left_ms = SLICE_MS if until_ms is None else until_ms - clock.now_ms()
                 if left_ms <= 0 or waiter.acquire(timeout=min(left_ms, SLICE_MS) / 1_000):
                     return
@@ -97,4 +97,4 @@ class Mailbox:
 
 
 def _nobody() -> None:
-    """There is no thread to wake."""
+    """Do nothing: there is no thread to wake."""

@@ -1,8 +1,7 @@
-"""Asks leaders for offsets: the first, the one behind the last, or the first of a time.
+"""Queries leaders for offsets: the log start, the log end, or the first record at or after a time.
 
-Questions of all kinds are put together by leader; one request to each is out at a time. A question
-that fails is asked again after a back-off, of the leader that metadata names then, until it is
-withdrawn.
+Queries are batched by leader, with one request to each leader in flight. A failed query is retried
+after a back-off, at the leader that metadata names then, until it is withdrawn.
 
 Thread-safety: the I/O thread.
 Source: Kafka OffsetFetcher (clients 4.3.1); ListOffsetsRequest.json.
@@ -27,19 +26,19 @@ EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 OFFSET_MAX = 2**63 - 1
 
-_VERSIONS = (1, 11)  # before, a response was a list of segments
-_COMMITTED_VERSIONS = (2, 11)  # the first with an isolation level
+_VERSIONS = (1, 11)  # older responses have a list of segments
+_COMMITTED_VERSIONS = (2, 11)  # the first version with an isolation level
 _PARTITION_BYTES = 1_024
 _NO_REPLICA = -1
 
 
 class FoundOffset(NamedTuple):
-    """An offset that a leader named.
+    """An offset from a leader's response.
 
     Attributes:
-        offset: −1 if there is no record of that time.
-        timestamp_ms: The record's; −1 for an end of the log.
-        leader_epoch: Of the record; −1 if the broker does not say.
+        offset: The offset; −1 if no record is at or after the time.
+        timestamp_ms: The record's timestamp; −1 for a log end.
+        leader_epoch: The record's leader epoch; −1 if the response has none.
     """
 
     offset: int
@@ -48,15 +47,15 @@ class FoundOffset(NamedTuple):
 
 
 class OffsetQuestion:
-    """One partition and time.
+    """A query for one partition.
 
     Attributes:
         key: The partition.
         timestamp: Milliseconds since 1970, or `EARLIEST_TIMESTAMP` or `LATEST_TIMESTAMP`.
-        on_found: Called once with the offset.
-        on_error: Told each failure that time may not mend; the question stays.
-        retry_at_ms: When to ask again.
-        failures: In a row.
+        on_found: Called once, with the offset.
+        on_error: Called with each failure that may not be retriable; the query remains.
+        retry_at_ms: Earliest time of the next attempt, monotonic.
+        failures: Number of consecutive failed attempts.
         error: The newest failure.
     """
 
@@ -69,7 +68,7 @@ class OffsetQuestion:
         on_found: Callable[[FoundOffset], object],
         on_error: Callable[[KprodError], object],
     ) -> None:
-        """Make a question that was not asked yet."""
+        """Create a query that was not sent yet."""
         self.key: TopicPartition = key
         self.timestamp: int = timestamp
         self.on_found: Callable[[FoundOffset], object] = on_found
@@ -80,7 +79,7 @@ class OffsetQuestion:
 
 
 class OffsetLookup:
-    """All questions of one consumer."""
+    """All offset queries of one consumer."""
 
     def __init__(
         self,
@@ -92,15 +91,15 @@ class OffsetLookup:
         reads_committed: bool,
         timeout_ms: int,
     ) -> None:
-        """Start without questions.
+        """Start with no queries.
 
         Args:
-            client: Carries the requests.
-            metadata: Knows the leaders.
-            backoff: Between attempts.
-            rng: For jitter.
-            reads_committed: Whether the end of a log is its last stable offset.
-            timeout_ms: Of a request; in its last versions the broker is told.
+            client: Sends the requests.
+            metadata: Provides the leaders.
+            backoff: Delay between attempts.
+            rng: Random numbers for jitter.
+            reads_committed: Whether the log end is the last stable offset.
+            timeout_ms: Request timeout; the newest versions send it to the broker.
         """
         self._client = client
         self._metadata = metadata
@@ -111,39 +110,39 @@ class OffsetLookup:
         )
 
     def ask(self, question: OffsetQuestion) -> None:
-        """Ask at the next opportunity; `on_found` is called once, unless it is withdrawn.
+        """Send a query at the next opportunity; `on_found` is called once, unless it is withdrawn.
 
         Args:
-            question: Of its own.
+            question: A query that was not given before.
         """
         self._questions.add(question)
 
     def withdraw(self, question: OffsetQuestion) -> None:
-        """Ask no more; a response that is on its way is dropped.
+        """Cancel a query; a response to it is ignored.
 
         Args:
-            question: Answered or not.
+            question: Any query.
         """
         self._questions.remove(question)
         question.on_found = question.on_error = _ignore
 
     def topics(self) -> Iterable[str]:
-        """The topics of all questions."""
+        """The topics of all queries."""
         return (question.key.topic for question in self._questions.waiting)
 
     def send(self, now_ms: int) -> int:
-        """Send what can be sent.
+        """Send the queries that can be sent.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
-            Milliseconds until the next attempt; events on connections come before that.
+            Milliseconds until the next attempt; connection events may come earlier.
         """
         return self._questions.send(now_ms)
 
     def _send(self, node: Node, questions: list[OffsetQuestion], now_ms: int) -> None:
-        # A partition may be in a request once.
+        # A request may contain a partition only once.
         asked: dict[TopicPartition, OffsetQuestion] = {}
         for question in questions:
             asked.setdefault(question.key, question)
@@ -218,13 +217,13 @@ class OffsetLookup:
 
 
 def check_offsets(body: Mapping[str, Any]) -> None:
-    """Refuse offsets that no log has.
+    """Reject impossible offsets.
 
     Args:
         body: A ListOffsets response.
 
     Raises:
-        RemoteProtocolError: An offset is below −1, or beyond the last that there can be.
+        RemoteProtocolError: An offset is below −1 or above the largest possible one.
     """
     for topic in body["topics"]:
         for answer in topic["partitions"]:
@@ -236,4 +235,4 @@ def check_offsets(body: Mapping[str, Any]) -> None:
 
 
 def _ignore(_: object) -> None:
-    """Nobody waits for it any more."""
+    """Ignore the result of a withdrawn query."""

@@ -1,4 +1,4 @@
-"""Finds the offset of a partition that has none, by its reset policy.
+"""Finds the start offset of a partition by its reset policy.
 
 Thread-safety: the I/O thread.
 Source: Kafka OffsetFetcher.resetPositionsIfNeeded (clients 4.3.1); KIP-1106.
@@ -23,7 +23,7 @@ _logger = guarded_logger(__name__)
 
 
 class OffsetReset:
-    """Resets the partitions of one consumer."""
+    """The resets of one consumer's partitions."""
 
     def __init__(
         self,
@@ -33,13 +33,13 @@ class OffsetReset:
         on_place: Callable[[AssignedPartition], object],
         on_error: Callable[[AssignedPartition, KprodError], object],
     ) -> None:
-        """Start with nothing to reset.
+        """Start with no resets.
 
         Args:
-            lookup: Asks the leaders.
-            clock: Tells what time a duration before now is.
-            on_place: Told of each partition whose offset is found.
-            on_error: Told of failures that time may not mend.
+            lookup: Queries the leaders.
+            clock: The wall clock, for policies with a duration.
+            on_place: Called with each partition whose offset was found.
+            on_error: Called with failures that may not be retriable.
         """
         self._lookup = lookup
         self._clock = clock
@@ -51,16 +51,16 @@ class OffsetReset:
         """Find the offset of a start.
 
         Args:
-            partition: In state RESETTING.
-            start: Without an offset, and with a policy.
+            partition: A partition in state RESETTING.
+            start: A start with a policy and without an offset.
         """
         self._ask(partition, start, timestamp_of(start.policy, self._clock.timestamp_ms()))
 
     def cancel(self, partition: AssignedPartition) -> None:
-        """Stop looking; nothing happens if nobody looks.
+        """Cancel a reset; does nothing if there is none.
 
         Args:
-            partition: Any.
+            partition: Any partition.
         """
         question = self._questions.pop(partition, None)
         if question is not None:
@@ -87,7 +87,7 @@ class OffsetReset:
             if timestamp == LATEST_TIMESTAMP:
                 error = KprodError(f"the leader of {partition.key} knows no end of its log")
                 self._on_error(partition, error)
-            self._ask(partition, start, LATEST_TIMESTAMP)  # no record is so young
+            self._ask(partition, start, LATEST_TIMESTAMP)  # no record is that new
             return
         partition.resolved = Place(start.number, found.offset, found.leader_epoch)
         partition.fetch_from(found.offset, found.leader_epoch)
@@ -105,14 +105,14 @@ class OffsetReset:
 
 
 def timestamp_of(policy: ResetPolicy, now_ms: int) -> int:
-    """Return what ListOffsets is asked for.
+    """Return the timestamp field of the ListOffsets request for a policy.
 
     Args:
-        policy: Not "none".
+        policy: Any policy except "none".
         now_ms: Wall clock, milliseconds since 1970.
 
     Returns:
-        A time, or the constant of an end of the log.
+        A timestamp, or the constant of a log end.
     """
     if policy.name == "by_duration":
         return max(0, now_ms - policy.duration_ms)

@@ -1,6 +1,6 @@
-"""A fetched block that records are taken from, and taken records that are not handed out.
+"""A cursor over a fetched block, with the records that were decoded and not returned.
 
-Thread-safety: the thread that polls.
+Thread-safety: the polling thread.
 """
 
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ class DecodingTerms:
     """How records are decoded.
 
     Attributes:
-        reads_committed: Whether records of aborted transactions are passed over.
-        check_crcs: Whether checksums are compared.
-        as_views: Whether keys and values are memoryviews.
-        deserializers: The application's.
+        reads_committed: Whether records of aborted transactions are skipped.
+        check_crcs: Whether checksums are verified.
+        as_views: Whether keys and values are returned as memoryviews.
+        deserializers: The application's deserializers.
     """
 
     reads_committed: bool
@@ -31,13 +31,13 @@ class DecodingTerms:
 
 
 class OpenBlock:
-    """A cursor over one block.
+    """A cursor over one fetched block.
 
     Attributes:
         fetched: The block.
-        next_offset: Everything below it was handed out or passed over.
-        epoch: Leader epoch of the last record that was handed out; −1 if unknown.
-        is_done: Whether it was found exhausted, and is freed with the next hand-out.
+        next_offset: All records below it were returned or skipped.
+        epoch: Leader epoch of the last returned record; −1 if unknown.
+        is_done: Whether the block is exhausted and will be freed with the next hand-out.
     """
 
     __slots__ = (
@@ -53,10 +53,10 @@ class OpenBlock:
     )
 
     def __init__(self, fetched: FetchedBlock, terms: DecodingTerms) -> None:
-        """Start at the offset that it was fetched from.
+        """Start at the requested offset.
 
         Args:
-            fetched: Not handed out.
+            fetched: A block of which nothing was returned.
             terms: How to decode.
         """
         self.fetched: FetchedBlock = fetched
@@ -66,17 +66,17 @@ class OpenBlock:
         self.is_done: bool = False
         self._terms = terms
         self._block: RecordBlock | None = None
-        self._waiting: list[Any] = []  # decoded, and not deserialized
-        self._ready: list[Any] = []  # given back
+        self._waiting: list[Any] = []  # decoded, not yet deserialized
+        self._ready: list[Any] = []  # deserialized, given back by an interrupted hand-out
 
     @property
     def partition(self) -> AssignedPartition:
-        """Whose records they are."""
+        """The block's partition."""
         return self.fetched.partition
 
     @property
     def decoder(self) -> RecordBlock:
-        """The block under the decoded records; made when it is needed."""
+        """The decoder of the block; created on first use."""
         block = self._block
         if block is None:
             fetched, terms = self.fetched, self._terms
@@ -93,26 +93,26 @@ class OpenBlock:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether there is nothing left to hand out."""
+        """Whether nothing is left to return."""
         return not self._ready and not self._waiting and self.decoder.exhausted
 
     @property
     def place(self) -> Place:
-        """How far it was handed out."""
+        """The position after the returned records."""
         return Place(self.fetched.number, self.next_offset, self.epoch)
 
     def take(self, count: int) -> list[Any]:
         """Take the next records.
 
         Args:
-            count: At most so many, at least 1.
+            count: Maximum number, at least 1.
 
         Returns:
-            Perhaps none, if the rest was passed over.
+            The records; may be empty if the rest was skipped.
 
         Raises:
             CorruptRecord: The next batch is malformed.
-            DeserializationFailed: The next record cannot be deserialized.
+            DeserializationFailed: A deserializer failed on the next record.
         """
         if self._ready:
             taken, self._ready = self._ready[:count], self._ready[count:]
@@ -133,20 +133,20 @@ class OpenBlock:
         return taken
 
     def stop_between(self) -> None:
-        """Have the decoder begin with the next record, so that it may be used directly."""
+        """Move the decoder to the next record, so that it may be used directly."""
         if self._ready or self._waiting:
             self.rewind(self.place)
 
     def note_columns(self) -> None:
-        """Note that rows were taken from the decoder directly."""
+        """Update the cursor after rows were taken from the decoder directly."""
         self.next_offset = self.decoder.next_offset
 
     def give_back(self, records: list[Any], next_offset: int) -> None:
-        """Undo a part of the newest `take`.
+        """Give back the last records of the most recent `take`.
 
         Args:
-            records: Its last ones, as it gave them.
-            next_offset: Behind the last record that was handed out.
+            records: The records to give back, as `take` returned them.
+            next_offset: Offset after the last returned record.
         """
         if records:
             self._ready = records + self._ready
@@ -154,13 +154,13 @@ class OpenBlock:
             self.is_done = False
 
     def skip(self, offset: int) -> bool:
-        """Pass over the record that could not be deserialized.
+        """Skip the record that could not be deserialized.
 
         Args:
-            offset: Its.
+            offset: The record's offset.
 
         Returns:
-            False if it is not the next one.
+            False if it is not the next record.
         """
         if self._ready or not self._waiting or self._waiting[0].offset != offset:
             return False
@@ -169,10 +169,10 @@ class OpenBlock:
         return True
 
     def rewind(self, place: Place | None) -> None:
-        """Go back to the records that were certainly handed out.
+        """Go back to the last confirmed position.
 
         Args:
-            place: How far that is; None or one of another start for the beginning.
+            place: That position; None, or a position of another start, goes to the beginning.
         """
         if place is not None and place.number == self.fetched.number:
             self.next_offset = max(self.fetched.offset, place.offset)
@@ -185,7 +185,7 @@ class OpenBlock:
         self.is_done = False
 
     def park(self) -> None:
-        """Let go of the decoder, which keeps memory; it is made again when it is needed."""
+        """Free the decoder, which holds memory; it is created again on use."""
         if self._block is not None:
             self._start_offset = self._block.next_offset
             self._block = None

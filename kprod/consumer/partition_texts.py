@@ -1,23 +1,23 @@
-"""Texts that name partitions.
+"""Error texts that name partitions.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 """
 
 from kprod.errors import CorruptRecord, NoOffset
 from kprod.model import TopicPartition
 from kprod.wording import plural
 
-_SHOWN_MAX = 10  # partitions in one text
+_SHOWN_MAX = 10  # number of partitions that a text names
 
 
 def named(keys: list[TopicPartition]) -> str:
-    """Name partitions.
+    """Name some partitions in a text.
 
     Args:
-        keys: Any number.
+        keys: Any number of partitions.
 
     Returns:
-        Such as "partitions orders-0, orders-1"; at most ten by name.
+        A text such as "partitions orders-0, orders-1"; at most ten are named.
     """
     shown = ", ".join(f"{key.topic}-{key.partition}" for key in keys[:_SHOWN_MAX])
     more = len(keys) - _SHOWN_MAX
@@ -27,11 +27,11 @@ def named(keys: list[TopicPartition]) -> str:
 
 
 def no_offset(keys: list[TopicPartition], reason: str = "") -> NoOffset:
-    """Make the error of partitions that have no position.
+    """Create the error for partitions without a position.
 
     Args:
-        keys: At least one.
-        reason: More about why, with a space before it.
+        keys: At least one partition.
+        reason: A further explanation, with a leading space.
 
     Returns:
         The error.
@@ -44,12 +44,12 @@ def no_offset(keys: list[TopicPartition], reason: str = "") -> NoOffset:
 
 
 def no_whole_batch(key: TopicPartition, offset: int, count: int) -> CorruptRecord:
-    """Make the error of responses that have nothing to read.
+    """Create the error for responses that contain no whole batch.
 
     Args:
         key: The partition.
-        offset: That was asked for.
-        count: How many responses in a row.
+        offset: The requested offset.
+        count: Number of consecutive responses.
 
     Returns:
         The error.

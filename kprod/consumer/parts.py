@@ -1,4 +1,4 @@
-"""The parts of one consumer, which `consumer_wiring` makes, and whether they may be used.
+"""The parts of one consumer, which `consumer_wiring` creates, and its open or closed state.
 
 Thread-safety: each part says its own.
 """
@@ -26,26 +26,26 @@ _TIMEOUT_MAX_S = 100 * 365 * 86_400
 
 
 class ConsumerParts:
-    """What a consumer is made of.
+    """The parts of one consumer.
 
     Attributes:
-        config: The settings.
-        clock: Both instants.
-        client_id: The name that brokers see, and log lines.
-        mailbox: Between the threads.
-        assignment: The partitions that are read.
-        interceptors: The application's.
-        closed_error: Makes the error of a call that comes too late; None while it is open.
-        state_log: Told of changes that an operator should know.
-        metadata: Of the cluster.
-        client: Holds the connections.
-        buffer: Fetched records.
-        lookup: Asks for offsets.
-        fetcher: Fetches.
-        topics: Knows what keeps partitions from being read.
-        hand_over: Hands records out.
-        loop: Takes turns.
-        thread: Takes the loop's turns.
+        config: The topic's settings.
+        clock: Monotonic and wall clock.
+        client_id: The client id that brokers and log lines show.
+        mailbox: Messages between the threads.
+        assignment: The assigned partitions.
+        interceptors: The application's interceptors.
+        closed_error: Creates the error for calls after the close; None while the consumer is open.
+        state_log: Called with changes that an operator should know.
+        metadata: The cluster metadata.
+        client: The network client.
+        buffer: The fetched records.
+        lookup: Queries offsets.
+        fetcher: Fetches records.
+        topics: Watches for problems with topics.
+        hand_over: Returns records to the application.
+        loop: The I/O thread's loop.
+        thread: The I/O thread.
     """
 
     state_log: StateLog
@@ -60,12 +60,12 @@ class ConsumerParts:
     thread: LoopThread
 
     def __init__(self, config: ConsumerConfig, clock: SystemClock, client_id: str) -> None:
-        """Keep what the parts have in common.
+        """Create the parts that the others share.
 
         Args:
-            config: The settings.
-            clock: Both instants.
-            client_id: Not empty.
+            config: The topic's settings.
+            clock: Monotonic and wall clock.
+            client_id: The client id, not empty.
         """
         self.config = config
         self.clock = clock
@@ -76,32 +76,32 @@ class ConsumerParts:
         self.closed_error: Callable[[], KprodError] | None = None
 
     def check_open(self) -> None:
-        """Refuse a call on a consumer that was closed.
+        """Raise if the consumer was closed.
 
         Raises:
-            ClosedError: It was, or it is a forked child's copy.
-            KprodError: Its thread died.
+            ClosedError: It was closed, or was created in the parent process.
+            KprodError: Its I/O thread died.
         """
         if self.closed_error is not None:
             raise self.closed_error()
 
     def until_ms(self, timeout: float | None) -> int | None:
-        """When to give up waiting.
+        """Convert a timeout to a deadline.
 
         Args:
-            timeout: Seconds, at least 0; None for never.
+            timeout: Seconds, at least 0; None for no limit.
 
         Returns:
-            Monotonic milliseconds, or None.
+            The deadline in monotonic milliseconds, or None.
 
         Raises:
-            ValueError: The timeout is negative or no number.
+            ValueError: The timeout is negative or not a number.
         """
         check_timeout(timeout)
         return None if timeout is None else self.clock.now_ms() + round(timeout * 1_000)
 
     def api_limit(self, timeout: float | None) -> float:
-        """How long a call may wait.
+        """Return how long a call may wait, in seconds.
 
         Args:
             timeout: Seconds, or None for `default_api_timeout_ms`.
@@ -112,14 +112,14 @@ class ConsumerParts:
         return self.config.default_api_timeout_ms / 1_000 if timeout is None else timeout
 
     def timed_out(self, what: str, timeout: float | None) -> KprodTimeout:
-        """Make the error of a call that waited too long.
+        """Create the error for a call that timed out.
 
         Args:
-            what: Was awaited.
-            timeout: As the application gave it.
+            what: The thing that was waited for, for the text.
+            timeout: The application's timeout.
 
         Returns:
-            The error; its text says what brokers said.
+            The error; its text includes the brokers' last errors.
         """
         return KprodTimeout(
             f"{what} could not be had within {self.api_limit(timeout):g} s"
@@ -128,11 +128,11 @@ class ConsumerParts:
         )
 
     def wait(self, is_ready: Callable[[], bool], until_ms: int | None) -> None:
-        """Wait until something is ready, or the time is over.
+        """Wait until a condition holds or the deadline has passed.
 
         Args:
-            is_ready: Looked at after each event.
-            until_ms: Monotonic; None for no end.
+            is_ready: The condition, checked after each event.
+            until_ms: Deadline, monotonic; None for none.
         """
         if self.thread.is_started:
             self.mailbox.wait(is_ready, self.clock, until_ms)
@@ -141,10 +141,10 @@ class ConsumerParts:
 
 
 def check_timeout(timeout: float | None) -> None:
-    """Check a timeout as an application gave it.
+    """Check a timeout from the application.
 
     Args:
-        timeout: Seconds; None has no end.
+        timeout: Seconds; None for no limit.
 
     Raises:
         ValueError: It is negative, not a number (NaN), or longer than a hundred years.

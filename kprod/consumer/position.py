@@ -1,13 +1,12 @@
-"""The position of reading in one partition: one table of states, and the owner of each field.
+"""A partition's position, its table of states, and the owner of each field.
 
-Two threads use a partition without a lock, so each field has one owner. The application's side says
-where to read (`start`) and notes how far it was handed out (`handed`); the I/O side notes the
-offset of a start (`resolved`) and the next one to fetch. A start has a number that no other start
-has. A response, a block of records or an offset that belongs to an older number is dropped when it
-is looked at, so nothing must be searched or waited for when a position changes while requests are
-out.
+Two threads use a partition without a lock, so each field has one owner. The application's threads
+set where to read (`start`) and how far records were returned (`handed`). The I/O thread sets the
+resolved offset of a start (`resolved`) and the next offset to fetch. Each start has a unique
+number. A response, a block or an offset with an older number is ignored when it is looked at; so a
+change of position needs no search and no waiting while requests are in flight.
 
-Thread-safety: as the fields say.
+Thread-safety: as documented for each field.
 Source: Kafka SubscriptionState and its FetchStates (clients 4.3.1); KIP-320.
 """
 
@@ -27,7 +26,7 @@ _numbers = itertools.count(1)
 
 
 class State(enum.Enum):
-    """What the I/O thread does about a partition."""
+    """The state of a partition in the I/O thread."""
 
     INITIAL = "nothing to fetch from; the application must choose an offset"
     RESETTING = "the cluster is asked for an offset"
@@ -46,18 +45,18 @@ TRANSITIONS: Mapping[State, frozenset[State]] = MappingProxyType(
         State.HALTED: _BY_START,
     }
 )
-"""A start leads to any state but HALTED; only what a broker says of the log leads there."""
+"""A start leads to any state except HALTED, which only a broker's response leads to."""
 
 
 class Start(NamedTuple):
-    """Where the application wants to read from.
+    """A position that the application asks for.
 
     Attributes:
-        number: Of no other start.
-        offset: The next one to hand out; None while it must be found by `policy`.
+        number: A unique number.
+        offset: The next offset to return; None if `policy` determines it.
         epoch: Leader epoch of the record before it; −1 if unknown.
-        policy: How to find the offset; "none" for not at all.
-        reason: Why, for the line in the log; empty for the application's own wish.
+        policy: How to find the offset; "none" if it must not be searched.
+        reason: The reason for a log line; empty if the application asked for it.
     """
 
     number: int
@@ -73,13 +72,13 @@ def new_start(
     policy: ResetPolicy = NO_POLICY,
     reason: str = "",
 ) -> Start:
-    """Make a start with a number of its own.
+    """Create a start with a new number.
 
     Args:
-        offset: At least 0, or None.
-        epoch: Leader epoch, or −1.
-        policy: How to find the offset, if it is None.
-        reason: For the log.
+        offset: An offset, at least 0, or None.
+        epoch: Leader epoch of the record before it, or −1.
+        policy: How to find the offset if it is None.
+        reason: The reason for a log line.
 
     Returns:
         The start.
@@ -88,11 +87,11 @@ def new_start(
 
 
 class Place(NamedTuple):
-    """An offset under a start.
+    """An offset that belongs to a start.
 
     Attributes:
-        number: Of the start.
-        offset: The next one to hand out.
+        number: Number of the start.
+        offset: The next offset to return.
         epoch: Leader epoch of the record before it; −1 if unknown.
     """
 
@@ -102,28 +101,30 @@ class Place(NamedTuple):
 
 
 class AssignedPartition:
-    """One partition of the assignment.
+    """An assigned partition.
 
     Attributes:
         key: Topic and partition.
-        stamp: The same, for the records.
-        start: Where to read from. Any thread.
-        handed: How far records were handed out; None before the first. The application's thread.
-        paused: Whether nothing is handed out. Any thread.
-        consumed_count: Blocks that were handed out whole, or dropped. The application's thread.
-        state: See `State`. The rest is the I/O thread's.
-        number: Of the start that the I/O thread works for.
-        fetch_offset: The next one to fetch.
+        stamp: The same, as records hold it.
+        start: The requested position. Set by any thread.
+        handed: The position after the returned records; None before the first. Set by the polling
+            thread.
+        paused: Whether no records are returned. Set by any thread.
+        consumed_count: Number of blocks that were returned completely or dropped. Set by the
+            polling thread.
+        state: The state. This and the following are set by the I/O thread.
+        number: Number of the start that the I/O thread has processed.
+        fetch_offset: The next offset to fetch.
         fetch_epoch: Leader epoch of the record before it; −1 if unknown.
-        leader_epoch: Of the leader that the position was last validated against; −1 if unknown.
-        resolved: What offset the start became.
-        fetched_count: Blocks that were given to the application's thread.
-        retry_at_ms: When to try again after an error.
-        failures: In a row.
-        high_watermark: As of the newest response; −1 before.
-        last_stable_offset: Likewise.
-        log_start_offset: Likewise.
-        cut_off_count: Responses in a row with nothing but a part of a batch.
+        leader_epoch: Epoch of the leader that the position was validated against; −1 if unknown.
+        resolved: The offset that was found for the start.
+        fetched_count: Number of blocks passed to the polling thread.
+        retry_at_ms: Earliest time of the next attempt after an error.
+        failures: Number of consecutive failed attempts.
+        high_watermark: High watermark in the newest response; −1 before the first.
+        last_stable_offset: Last stable offset in the newest response; −1 before the first.
+        log_start_offset: Log start offset in the newest response; −1 before the first.
+        cut_off_count: Consecutive responses with only a part of a batch.
     """
 
     __slots__ = (
@@ -149,11 +150,11 @@ class AssignedPartition:
     )
 
     def __init__(self, key: TopicPartition, start: Start) -> None:
-        """Make a partition that nothing was read from.
+        """Create a partition of which nothing was read.
 
         Args:
             key: Topic and partition.
-            start: Where to begin.
+            start: The initial position.
         """
         self.key: TopicPartition = key
         self.stamp: PartitionStamp = PartitionStamp(key.topic, key.partition)
@@ -177,7 +178,7 @@ class AssignedPartition:
 
     @property
     def place(self) -> Place | None:
-        """The next offset to hand out; None while it is not known. Any thread."""
+        """The next offset to return; None while it is unknown. Any thread."""
         start = self.start
         for place in (self.handed, self.resolved):
             if place is not None and place.number == start.number:
@@ -186,30 +187,30 @@ class AssignedPartition:
 
     @property
     def has_no_offset(self) -> bool:
-        """Whether the application must choose one: there is none, and no way to find it."""
+        """Whether the application must `seek`: there is no offset, and no policy to find one."""
         start = self.start
         return start.offset is None and start.policy.name == "none"
 
     @property
     def ahead_count(self) -> int:
-        """How many blocks wait for the application's thread."""
+        """Number of blocks that wait for the polling thread."""
         return self.fetched_count - self.consumed_count
 
     def move_to(self, state: State) -> None:
         """Change the state; the I/O thread.
 
         Args:
-            state: One that `TRANSITIONS` allows.
+            state: A state that `TRANSITIONS` allows.
 
         Raises:
-            AssertionError: It does not; a fault of kprod.
+            AssertionError: The transition is not allowed; a bug in kprod.
         """
         if state not in TRANSITIONS[self.state]:
             raise AssertionError(f"{self.key}: from {self.state.name} to {state.name}")
         self.state = state
 
     def fetch_from(self, offset: int, epoch: int) -> None:
-        """Note the next offset to fetch; the I/O thread."""
+        """Set the next offset to fetch; the I/O thread."""
         self.fetch_offset = offset
         self.fetch_epoch = epoch
 

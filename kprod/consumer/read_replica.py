@@ -1,7 +1,7 @@
-"""Which replica a partition is read from: its leader, or a follower near by.
+"""Chooses the replica to read a partition from: its leader, or a nearby follower.
 
-A leader names the replica that is nearest to a reader that tells its rack. The advice holds for
-`metadata_max_age_ms`, as long as that replica serves; then the leader is asked again.
+A leader names the replica nearest to a consumer that sends its rack. This is followed for
+`metadata_max_age_ms`, as long as that replica responds; then the leader is used again.
 
 Thread-safety: the I/O thread.
 Source: KIP-392; Kafka SubscriptionState.preferredReadReplica (clients 4.3.1).
@@ -19,30 +19,30 @@ class _Preferred(NamedTuple):
 
 
 class ReadReplicas:
-    """The replicas that leaders have named."""
+    """The preferred replicas that leaders have named."""
 
     __slots__ = ("_lasts_ms", "_metadata", "_preferred")
 
     def __init__(self, metadata: Metadata, lasts_ms: int) -> None:
-        """Start with leaders only.
+        """Start with no preferred replicas.
 
         Args:
-            metadata: Knows leaders and nodes.
-            lasts_ms: How long a leader's advice is followed.
+            metadata: Provides leaders and nodes.
+            lasts_ms: How long a preferred replica is used.
         """
         self._metadata = metadata
         self._lasts_ms = lasts_ms
         self._preferred: dict[TopicPartition, _Preferred] = {}
 
     def node_of(self, key: TopicPartition, now_ms: int) -> Node | None:
-        """Find the node to fetch a partition from.
+        """Return the node to fetch a partition from.
 
         Args:
             key: The partition.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
-            None if no leader is known.
+            The node; None if no leader is known.
         """
         preferred = self._preferred.get(key)
         if preferred is not None:
@@ -53,23 +53,23 @@ class ReadReplicas:
         return self._metadata.snapshot.leader_of(*key)
 
     def prefer(self, key: TopicPartition, node_id: int, now_ms: int) -> None:
-        """Follow a leader's advice.
+        """Use a preferred replica.
 
         Args:
             key: The partition.
-            node_id: As the response has it; one that metadata does not know changes nothing.
-            now_ms: Monotonic.
+            node_id: The node id in the response; ignored if metadata does not have it.
+            now_ms: Monotonic time.
         """
         if node_id in self._metadata.snapshot.nodes:
             self._preferred[key] = _Preferred(node_id, now_ms + self._lasts_ms)
 
     def forget(self, key: TopicPartition) -> bool:
-        """Go back to the leader.
+        """Use the leader again.
 
         Args:
             key: The partition.
 
         Returns:
-            Whether it was read from another replica.
+            True if another replica was used.
         """
         return self._preferred.pop(key, None) is not None

@@ -1,7 +1,7 @@
-"""Reading as the application's thread does it: poll, chunks for the iterator, waiting, wakeup.
+"""Implements reading in the application's thread: poll, iterator chunks, waiting, wakeup.
 
-A thread that reads or changes the assignment must be alone; a second one is refused. No lock is
-held, so application code that runs inside may do anything else.
+Only one thread at a time may read or change the assignment; a second one gets an error. This needs
+no lock, so application code that runs inside may call other methods.
 
 Thread-safety: one thread at a time; `wakeup` any thread.
 Source: Kafka KafkaConsumer.acquireAndEnsureOpen (clients 4.3.1).
@@ -22,33 +22,33 @@ from kprod.threads import current_ident
 
 
 class Reading:
-    """Reads for one consumer."""
+    """The reading part of one consumer."""
 
     def __init__(
         self, parts: ConsumerParts, restart: Callable[[AssignedPartition, Start], object]
     ) -> None:
-        """Start with nobody reading.
+        """Start without a reading thread.
 
         Args:
-            parts: Of the consumer.
-            restart: Reads a partition from elsewhere.
+            parts: The consumer's parts.
+            restart: Sets a partition's position.
         """
         self._parts = parts
         self._restart = restart
-        self._reader: dict[str, tuple[Hashable, object]] = {}  # the thread that reads
+        self._reader: dict[str, tuple[Hashable, object]] = {}  # the reading thread
         self._is_woken = False
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody reads."""
+        """Whether no thread is reading."""
         return not self._reader
 
     def forget_reader(self) -> None:
-        """Note that this is a forked child: the thread that read is not here, or must not read."""
+        """Forget the reading thread, which does not exist, or must not read, in a forked child."""
         self._reader.clear()
 
     def poll(self, timeout: float | None, max_records: int | None) -> list[Any]:
-        """See `Consumer.poll`; `complete` must follow when the records reach the application."""
+        """Implement `Consumer.poll`; the caller must call `complete` once it has the records."""
         count = (
             self._parts.config.max_poll_records if max_records is None else _count_of(max_records)
         )
@@ -61,14 +61,14 @@ class Reading:
             return self._parts.interceptors.on_consume(records) if records else records
 
     def read(self, take: Callable[[], Any], timeout: float | None) -> Any:  # noqa: ANN401
-        """Take something else than a list of records, such as columns.
+        """Wait for a result other than a list of records, such as columns.
 
         Args:
-            take: Returns something true when there is something.
-            timeout: Seconds.
+            take: Returns a true value when there is a result.
+            timeout: Seconds to wait.
 
         Returns:
-            What `take` returned last.
+            The last result of `take`.
         """
         with self.alone():
             return self._read(take, self._parts.until_ms(timeout), raises_problem=True)
@@ -77,7 +77,7 @@ class Reading:
         """Take records for the iterator.
 
         Returns:
-            None when nothing has come for `consumer_timeout_ms`.
+            A chunk; None if no record arrived within `consumer_timeout_ms`.
         """
         limit_ms = self._parts.config.consumer_timeout_ms
         until_ms = None if limit_ms < 0 else self._parts.clock.now_ms() + limit_ms
@@ -95,28 +95,28 @@ class Reading:
                 self._parts.hand_over.complete(0)
 
     def skip(self, record: Any) -> None:  # noqa: ANN401 - of any class with these attributes
-        """See `Consumer.skip`."""
+        """Implement `Consumer.skip`."""
         with self.alone():
             found = self._parts.assignment.of(TopicPartition(record.topic, record.partition))
             if not self._parts.hand_over.skip(found, record.offset):
                 self._restart(found, new_start(record.offset + 1))
 
     def wakeup(self) -> None:
-        """See `Consumer.wakeup`."""
+        """Implement `Consumer.wakeup`."""
         self._is_woken = True
         self._parts.hand_over.interrupt()
         self._parts.mailbox.notify()
 
     @contextlib.contextmanager
     def alone(self) -> Generator[None]:
-        """Refuse a second thread, and a second call from within the first.
+        """Raise if another thread is reading, or if this thread is already inside a read.
 
         Yields:
             Nothing.
 
         Raises:
-            ConcurrentPoll: Somebody reads.
-            ClosedError: The consumer was closed.
+            ConcurrentPoll: Another thread is reading.
+            ClosedError: The consumer is closed.
         """
         ident = current_ident()
         token = (ident, object())
@@ -132,7 +132,7 @@ class Reading:
             self._parts.hand_over.check_ident(ident)
             yield
         finally:
-            self._reader.pop("reader", None)  # a forked child has none
+            self._reader.pop("reader", None)  # absent in a forked child
 
     def _read(self, take: Callable[[], Any], until_ms: int | None, *, raises_problem: bool) -> Any:  # noqa: ANN401 - as `take` has it
         while True:
@@ -175,7 +175,7 @@ class Reading:
             raise no_offset(missing)
 
     def _relieve(self) -> None:
-        """Let go of what paused partitions hold beyond their part, to fetch it again later."""
+        """Free the memory that paused partitions hold beyond their share; it is fetched again."""
         for partition in self._parts.hand_over.drop_parked():
             place = self._parts.hand_over.place_of(partition)
             if place is not None:

@@ -1,9 +1,9 @@
-"""The partitions and their positions: assign, subscribe, seek, pause, position.
+"""Assignment and positions: assign, subscribe, seek, pause, position.
 
-What any thread may say (seek, pause, resume) replaces one value as a whole and interrupts whoever
-reads; the assignment is changed by one thread at a time.
+Calls from any thread (seek, pause, resume) replace a single value and interrupt the reading thread;
+one thread at a time changes the assignment.
 
-Thread-safety: as each method of `Consumer` says.
+Thread-safety: as documented for each method of `Consumer`.
 Source: Kafka KafkaConsumer (clients 4.3.1); KAFKA-20539 for partitions that are added to a topic.
 """
 
@@ -29,28 +29,28 @@ class Selection:
     """The partitions of one consumer and their positions.
 
     Attributes:
-        alone: Refuses a second thread while it is entered; set when there is `Reading`.
+        alone: Context manager that excludes a second reading thread; set by `Reading`.
     """
 
     alone: Callable[[], AbstractContextManager[None]]
 
     def __init__(self, parts: ConsumerParts) -> None:
-        """Start with nothing selected.
+        """Start with no partitions.
 
         Args:
-            parts: Of the consumer.
+            parts: The consumer's parts.
         """
         self._parts = parts
 
     def assign(self, given: Iterable[object]) -> None:
-        """See `Consumer.assign`."""
+        """Implement `Consumer.assign`."""
         keys = as_partitions(given)
         with self.alone():
             policy = self._parts.config.auto_offset_reset
             self._replace({key: new_start(None, policy=policy) for key in keys})
 
     def subscribe(self, given: str | Iterable[str]) -> None:
-        """See `Consumer.subscribe`."""
+        """Implement `Consumer.subscribe`."""
         topics = [given] if isinstance(given, str) else list(given)
         if not topics:
             raise ValueError("name at least one topic; unsubscribe() reads nothing more")
@@ -64,18 +64,18 @@ class Selection:
             self._replace(kept, names)
 
     def unsubscribe(self) -> None:
-        """See `Consumer.unsubscribe`."""
+        """Implement `Consumer.unsubscribe`."""
         with self.alone():
             self._replace({})
 
     def note_partitions(self, topic: str, count: int) -> None:
-        """Have the partitions of a topic read that are not yet; the I/O thread."""
+        """Make the polling thread assign a subscribed topic's new partitions; the I/O thread."""
         known = self._parts.assignment.partitions
         if any(TopicPartition(topic, number) not in known for number in range(count)):
             self._parts.mailbox.hand(partial(self._add_partitions, topic, count))
 
     def _add_partitions(self, topic: str, count: int) -> None:
-        """Read further partitions of a topic; the thread that polls."""
+        """Assign a subscribed topic's new partitions; the polling thread."""
         known = self._parts.assignment.partitions
         if topic not in self._parts.assignment.topics:
             return
@@ -92,7 +92,7 @@ class Selection:
         policy = self._parts.config.auto_offset_reset
         is_grown = any(key.topic == topic for key in known)
         if is_grown and policy.name != "none":
-            policy = EARLIEST  # no record of it can be older than the wish to read the topic
+            policy = EARLIEST  # all its records are newer than the subscription
         added = (TopicPartition(topic, number) for number in range(count))
         self._parts.assignment.add(
             {key: new_start(None, policy=policy) for key in added if key not in known}
@@ -104,27 +104,27 @@ class Selection:
     ) -> None:
         self._parts.hand_over.settle()
         for gone in self._parts.assignment.replace(starts, topics):
-            gone.start = new_start(None)  # fetched records of it are stale
+            gone.start = new_start(None)  # makes its fetched records obsolete
         self._parts.hand_over.drop_stale()
         self._parts.client.wakeup()
 
     def partition(self, key: object) -> AssignedPartition:
-        """Find an assigned partition of an open consumer."""
+        """Return an assigned partition; raises if the consumer is closed."""
         self._parts.check_open()
         return self._parts.assignment.of(key)
 
     def partitions(self, keys: Iterable[object]) -> list[AssignedPartition]:
-        """Find assigned partitions of an open consumer; all if there are no keys."""
+        """Return assigned partitions, all without keys; raises if the consumer is closed."""
         self._parts.check_open()
         found = [self._parts.assignment.of(key) for key in as_partitions(keys)]
         return found or list(self._parts.assignment.partitions.values())
 
     def restart(self, partition: AssignedPartition, start: Start) -> None:
-        """Read a partition from elsewhere; any thread.
+        """Change a partition's position; any thread.
 
         Args:
-            partition: Assigned.
-            start: Made for it.
+            partition: An assigned partition.
+            start: A new start.
         """
         partition.start = start
         self._parts.hand_over.interrupt()
@@ -133,7 +133,7 @@ class Selection:
         )
 
     def seek(self, key: object, offset: int, epoch: int | None) -> None:
-        """See `Consumer.seek`."""
+        """Implement `Consumer.seek`."""
         if not isinstance(offset, int) or isinstance(offset, bool):
             raise TypeError(f"an offset is a whole number, not {type(offset).__name__}")
         if not 0 <= offset <= _OFFSET_MAX:
@@ -143,31 +143,31 @@ class Selection:
         self.restart(self.partition(key), new_start(offset, -1 if epoch is None else epoch))
 
     def seek_by(self, keys: Iterable[object], policy: ResetPolicy) -> None:
-        """Read partitions from an end of their logs.
+        """Move positions to the start or the end of the logs.
 
         Args:
-            keys: None for all.
-            policy: Which end.
+            keys: Assigned partitions; all if empty.
+            policy: The reset policy that finds the offset.
         """
         for partition in self.partitions(keys):
             self.restart(partition, new_start(None, policy=policy))
 
     def pause(self, keys: Iterable[object]) -> None:
-        """See `Consumer.pause`."""
+        """Implement `Consumer.pause`."""
         for partition in self.partitions(as_partitions(keys)) if keys else ():
             partition.paused = True
             self._consider(partition)
         self._parts.hand_over.interrupt()
 
     def resume(self, keys: Iterable[object]) -> None:
-        """See `Consumer.resume`."""
+        """Implement `Consumer.resume`."""
         for partition in self.partitions(as_partitions(keys)) if keys else ():
             partition.paused = False
             self._parts.mailbox.hand(partial(self._parts.hand_over.resume, partition))
             self._consider(partition)
 
     def on_freed(self, partition: AssignedPartition) -> None:
-        """Fetch a partition again, since a block of it is gone; the thread that polls."""
+        """Continue fetching a partition after a block was freed; the polling thread."""
         self._consider(partition)
 
     def _consider(self, partition: AssignedPartition) -> None:
@@ -176,7 +176,7 @@ class Selection:
         )
 
     def position(self, key: object, timeout: float | None) -> int:
-        """See `Consumer.position`."""
+        """Implement `Consumer.position`."""
         partition = self.partition(key)
         place = self._parts.hand_over.place_of(partition)
         if place is None:
@@ -200,7 +200,7 @@ class Selection:
         )
 
     def lag(self, key: object) -> int | None:
-        """See `Consumer.lag`."""
+        """Implement `Consumer.lag`."""
         partition = self.partition(key)
         place = self._parts.hand_over.place_of(partition)
         end = partition.high_watermark

@@ -1,10 +1,10 @@
-"""What keeps partitions from being read although brokers answer: unknown topics, refused rights.
+"""Detects why partitions cannot be read although brokers respond: unknown topics, missing rights.
 
-A problem is raised once by `poll`, as soon as it is known; after that a `poll` that would return
-nothing raises it again, as long as it lasts. So an application notices, and one that ignores it
-does not spin.
+`poll` raises a problem once, as soon as it is known; afterwards only a `poll` that would return
+nothing raises it again, as long as the problem lasts. So an application notices it, and one that
+ignores it does not loop without waiting.
 
-Thread-safety: the I/O thread; any thread may read `problem`.
+Thread-safety: the I/O thread; `problem` any thread.
 """
 
 from collections.abc import Callable
@@ -17,13 +17,13 @@ from kprod.errors import KprodError, UnknownPartition, UnknownTopic, own_copy
 from kprod.model import TopicPartition
 from kprod.protocol.error_table import ErrorCode
 
-TOPIC_WAIT_MS = 5_000  # how long a topic may be unknown before it counts as missing
+TOPIC_WAIT_MS = 5_000  # time after which an unknown topic counts as missing
 
 _Subject: TypeAlias = TopicPartition | str | None  # a partition, a topic, or the cluster
 
 
 class TopicWatch:
-    """The problems of one consumer."""
+    """The current problems of one consumer."""
 
     def __init__(
         self,
@@ -32,14 +32,14 @@ class TopicWatch:
         mailbox: Mailbox,
         on_partitions: Callable[[str, int], object],
     ) -> None:
-        """Start without problems.
+        """Start with no problems.
 
         Args:
-            metadata: Knows which topics there are.
-            assignment: Names those that are read.
-            mailbox: Takes errors to be raised.
-            on_partitions: Told how many partitions a topic has that is read as a whole, if some
-                are not read yet.
+            metadata: Provides the existing topics.
+            assignment: Provides the assigned partitions.
+            mailbox: Carries errors to the polling thread.
+            on_partitions: Called with a subscribed topic and its number of partitions, if some are
+                not assigned.
         """
         self._metadata = metadata
         self._assignment = assignment
@@ -50,16 +50,16 @@ class TopicWatch:
 
     @property
     def problem(self) -> KprodError | None:
-        """Some problem that lasts, to be raised; any thread."""
+        """A current problem, to be raised; any thread."""
         for error in list(self._problems.values()):
             return own_copy(error)
         return None
 
     def look(self, now_ms: int) -> None:
-        """Compare the assignment with what the cluster has.
+        """Compare the assignment with the metadata.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         names = self._assignment.names
         for name in names:
@@ -77,7 +77,7 @@ class TopicWatch:
             del self._problems[subject]
 
     def look_for_refusal(self) -> None:
-        """Note an error of the cluster that time cannot mend, such as refused credentials."""
+        """Report a cluster-wide error that is not retriable, such as rejected credentials."""
         try:
             self._metadata.is_newer_than(0)
         except KprodError as error:
@@ -86,11 +86,11 @@ class TopicWatch:
             self._problems.pop(None, None)
 
     def note(self, subject: _Subject, error: KprodError) -> None:
-        """Note a problem, and have it raised if it is new.
+        """Report a problem; a new one is raised.
 
         Args:
-            subject: Its partition, topic, or None for the cluster.
-            error: Never raised itself, but copies of it.
+            subject: A partition, a topic, or None for the whole cluster.
+            error: The error; copies of it are raised.
         """
         before = self._problems.get(subject)
         self._problems[subject] = error
@@ -98,7 +98,7 @@ class TopicWatch:
             self._mailbox.hand(_Raise(error))
 
     def forget_problem(self, key: TopicPartition) -> None:
-        """Note that a partition works, or is read from elsewhere.
+        """Remove a partition's problem, since it was fetched or its position has changed.
 
         Args:
             key: Any partition.
@@ -124,7 +124,7 @@ class TopicWatch:
 
 
 class _Raise:
-    """A step that raises."""
+    """A step that raises an error."""
 
     __slots__ = ("_error",)
 

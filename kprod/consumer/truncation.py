@@ -1,8 +1,8 @@
-"""Finds out whether a log still has the records that were read, after its leader changed.
+"""Checks after a change of leader whether the log still has the records that were read.
 
-An unclean election may cut records off that were read. The leader tells, for the leader epoch of
-the last record that was read, where that epoch ends in its log; if that is below the position, the
-log was cut there.
+An unclean leader election may truncate records that were read. The leader returns the end offset of
+the last read record's leader epoch in its log. If it is below the position, the log was truncated
+there.
 
 Thread-safety: the I/O thread.
 Source: KIP-320; Kafka OffsetFetcher.validatePositionsIfNeeded and OffsetsForLeaderEpochUtils
@@ -31,9 +31,9 @@ _NO_REPLICA = -1
 
 
 class Truncation:
-    """Validates the positions of one consumer."""
+    """Validates the positions of one consumer's partitions."""
 
-    def __init__(  # noqa: PLR0913 - what a question needs
+    def __init__(  # noqa: PLR0913 - the collaborators of a query
         self,
         client: NetworkClient,
         metadata: Metadata,
@@ -44,17 +44,17 @@ class Truncation:
         on_truncated: Callable[[AssignedPartition, int, int], object],
         on_error: Callable[[AssignedPartition, KprodError], object],
     ) -> None:
-        """Start with nothing to validate.
+        """Start with no validations.
 
         Args:
-            client: Carries the requests.
-            metadata: Knows the leaders.
-            backoff: Between attempts.
-            rng: For jitter.
-            on_place: Told of each partition whose position is valid.
-            on_truncated: Told of each whose log was cut: where its log ends, as far as it is the
-                one that was read (−1 if the leader does not know), and that record's epoch.
-            on_error: Told of failures that time may not mend.
+            client: Sends the requests.
+            metadata: Provides the leaders.
+            backoff: Delay between attempts.
+            rng: Random numbers for jitter.
+            on_place: Called with each partition whose position is valid.
+            on_truncated: Called with each partition whose log was truncated, the end offset of the
+                common part (−1 if unknown), and that part's leader epoch.
+            on_error: Called with failures that may not be retriable.
         """
         self._client = client
         self._metadata = metadata
@@ -69,26 +69,26 @@ class Truncation:
         """Validate a position.
 
         Args:
-            partition: In state VALIDATING.
+            partition: A partition in state VALIDATING.
         """
         self._questions.add(partition)
 
     def cancel(self, partition: AssignedPartition) -> None:
-        """Stop validating; nothing happens if nobody does.
+        """Cancel a validation; does nothing if there is none.
 
         Args:
-            partition: Any.
+            partition: Any partition.
         """
         self._questions.remove(partition)
 
     def send(self, now_ms: int) -> int:
-        """Send what can be sent.
+        """Send the queries that can be sent.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
-            Milliseconds until the next attempt; events on connections come before that.
+            Milliseconds until the next attempt; connection events may come earlier.
         """
         return self._questions.send(now_ms)
 
@@ -137,10 +137,10 @@ class Truncation:
                 answers[TopicPartition(topic["topic"], answer["partition"])] = answer
         for key, (partition, number, _) in asked.items():
             if partition.number != number or partition.state is not State.VALIDATING:
-                continue  # sought elsewhere meanwhile
+                continue  # the position has changed since
             answer = answers.get(key)
             if answer is None and isinstance(outcome.error, UnsupportedVersion):
-                self._accept(partition)  # too old to tell
+                self._accept(partition)  # the broker is too old for this request
             elif answer is None:
                 error = outcome.error or RemoteProtocolError(
                     "an OffsetForLeaderEpoch response leaves out partition"

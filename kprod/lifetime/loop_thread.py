@@ -58,7 +58,7 @@ class LoopThread:
         self._last_steps = tuple(last_steps)
         self._is_stopping = False
         self._is_forked = False
-        self._ended = BatchResult("", 0)  # a latch whose waits a signal handler may leave
+        self._ended = BatchResult("", 0)  # a latch whose waits a signal handler may interrupt
         self._is_started = False
         self._thread: Thread | None = None
         self._ident: Hashable = None  # of the thread, while it runs

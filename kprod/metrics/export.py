@@ -28,7 +28,7 @@ class Measured(Protocol):
         """The name under which its values are shown."""
 
     def metrics(self) -> Metrics:
-        """Values by name, by group."""
+        """Values by group and name."""
 
 
 class Family(NamedTuple):

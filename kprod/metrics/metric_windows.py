@@ -60,7 +60,7 @@ class MetricWindows:
         Args:
             counters: Has integers by these names, which others add to.
             names: Of sums, and of peaks, which end in `_max`.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         self.counters: object = counters
         self._sum_names = [name for name in names if not name.endswith(_SUFFIX_OF_PEAKS)]
@@ -73,7 +73,7 @@ class MetricWindows:
         """Open the next window if the present one is over; by the thread that counts.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         idle_ms = now_ms - self._start_ms
         if idle_ms < WINDOW_MS:
@@ -93,7 +93,7 @@ class MetricWindows:
         """Return the counts of the last windows; any thread.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             The present window and the one before it, as far as they are not over.

@@ -78,7 +78,7 @@ class MetricsRecorder(Counting):
         """Make the metrics; any thread.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
             gauges: What others know: values by name, for the producer's group.
 
         Returns:

@@ -53,14 +53,14 @@ class AdminClient:
     """A connection to a cluster's controller.
 
     Args:
-        config: How to connect.
+        config: The client settings.
         timeout_ms: For each call, at least 1.
         clock: The system's by default.
         rng: For jitter; one of its own by default.
         io: To the system by default.
 
     Raises:
-        ConfigError: A file or text of certificates cannot be used, or an extra is missing.
+        ConfigError: A certificate file or text cannot be used, or an extra is not installed.
     """
 
     __slots__ = ("_addresses", "_client", "_clock", "_metadata", "_opened", "_rng", "_timeout_ms")

@@ -52,7 +52,7 @@ class ConnectionAttempts:
 
         Args:
             settings: Back-offs.
-            rng: For jitter.
+            rng: Random numbers for jitter.
         """
         self._known: dict[_Address, _Failures] = {}
         self._repeated_ms: deque[int] = deque(maxlen=REPEATED_PER_SECOND_MAX)
@@ -66,7 +66,7 @@ class ConnectionAttempts:
 
         Args:
             node: Where to.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             Milliseconds; 0 for now, `NEVER_MS` while the end of another attempt is awaited.
@@ -87,7 +87,7 @@ class ConnectionAttempts:
 
         Args:
             node: Where to; `wait_ms` was 0.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         address = node.host, node.port
         known = self._known.get(address)
@@ -108,7 +108,7 @@ class ConnectionAttempts:
         Args:
             node: Where to.
             retry_at_ms: When the node's own back-off ends.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             How often in a row the address has failed, this time included.
@@ -129,7 +129,7 @@ class ConnectionAttempts:
 
         Args:
             node: Where to.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         known = self._known.get((node.host, node.port))
         if known is not None:

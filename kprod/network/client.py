@@ -118,7 +118,7 @@ class NetworkClient:
 
         Args:
             node: As the newest snapshot has it.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             As `is_ready`.
@@ -137,7 +137,7 @@ class NetworkClient:
 
         Args:
             node_id: Any.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             True if `can_send`, and no question about the cluster is due.
@@ -155,7 +155,7 @@ class NetworkClient:
 
         Args:
             node_id: Any.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             None if the node is not ready for a request, or has one.
@@ -192,7 +192,7 @@ class NetworkClient:
         Args:
             request: To a node for which `can_send` is true. If it is not, the outcome is
                 `Disconnected` and nothing was written.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         self._now_ms = max(now_ms, self._now_ms)
         connection = self.connections.by_node_id.get(request.node_id)
@@ -219,7 +219,7 @@ class NetworkClient:
 
         Args:
             timeout_ms: Longest sleep, at least 0; a deadline, an event or `wakeup` ends it sooner.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         self._now_ms = max(now_ms, self._now_ms)
         metadata = self._metadata

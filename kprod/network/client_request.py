@@ -167,7 +167,7 @@ def unsent_outcome(request: ClientRequest, error: KprodError, now_ms: int) -> Ou
     Args:
         request: That was not sent.
         error: Why not.
-        now_ms: Monotonic.
+        now_ms: Monotonic time.
 
     Returns:
         Not written, without a version.

@@ -99,7 +99,7 @@ class NodeConnection:
         """Whether a request may be sent.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             True when READY, not throttled, let in for a while yet, and with room in flight.
@@ -115,7 +115,7 @@ class NodeConnection:
         """Start an attempt; the caller asked `state.can_connect`.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         allowed_ms = self.state.begin_connect(now_ms)
         self._context.attempts.begin(self.node, now_ms)
@@ -126,7 +126,7 @@ class NodeConnection:
 
         Args:
             resolution: For this node's host and port.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         self._setup.on_resolution(resolution, now_ms)
 
@@ -135,7 +135,7 @@ class NodeConnection:
 
         Args:
             events: `EVENT_READ`, `EVENT_WRITE` or both.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         if self.channel is None:
             return
@@ -155,7 +155,7 @@ class NodeConnection:
         Args:
             request: To this node.
             version: As chosen with the peer.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Raises:
             KprodError: The request cannot be encoded; nothing has been sent.
@@ -183,7 +183,7 @@ class NodeConnection:
 
         Args:
             error: Why; requests in flight complete with it, or as disconnected because of it.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         if self.state.is_down:
             return
@@ -266,7 +266,7 @@ class NodeConnection:
         """Make the login again; the caller asked `state.must_log_in_again`.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         try:
             self._session.begin_again(now_ms)

@@ -148,7 +148,7 @@ class ConnectionContext:
         """Give the client's logins what they need.
 
         Args:
-            clock: Both instants.
+            clock: Monotonic and wall clock.
             is_connected: Whether the client has a connection.
         """
         self.security.attach(

@@ -91,7 +91,7 @@ class ConnectionSetup:
 
         Args:
             allowed_ms: Within which the connection must stand.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         self._reasons.clear()
         self._timeout = TimerTask(functools.partial(self._on_timeout, allowed_ms))
@@ -112,7 +112,7 @@ class ConnectionSetup:
 
         Args:
             resolution: For this node's host and port.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         if (
             self._owner.state.current is not ConnectionState.CONNECTING
@@ -131,7 +131,7 @@ class ConnectionSetup:
 
         Args:
             channel: The owner's.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Raises:
             KprodError: The TLS handshake failed.

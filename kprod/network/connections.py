@@ -62,7 +62,7 @@ class Connections:
 
         Args:
             node: Any.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             The rest of a back-off, at least 0; `NEVER_MS` if it is connected or connecting.
@@ -80,7 +80,7 @@ class Connections:
 
         Args:
             node: Any.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             The rest of a back-off or throttle; 0 if a request may be sent or an attempt begun;
@@ -98,7 +98,7 @@ class Connections:
         """How long until some node of the snapshot can be connected to or sent to again.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             The least `poll_delay_ms`.
@@ -110,7 +110,7 @@ class Connections:
         """Choose a node for a request that any node can answer.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             Connected with fewest requests in flight; else one being connected to; else the one
@@ -178,7 +178,7 @@ class Connections:
 
         Args:
             resolution: Of a host and port.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         for connection in list(self.by_node_id.values()):
             if (connection.node.host, connection.node.port) == resolution[:2]:
@@ -189,7 +189,7 @@ class Connections:
 
         Args:
             error: Why.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         for connection in self.by_node_id.values():
             connection.drop(error, now_ms)

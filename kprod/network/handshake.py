@@ -150,7 +150,7 @@ class Handshake:
 
         Args:
             node_id: Where to.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             The request, and the version to write it in.

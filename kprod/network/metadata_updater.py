@@ -99,7 +99,7 @@ class MetadataUpdater:
         """Ask if a question is due and a node can be asked; else get nearer to that.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             Milliseconds after which to call again; events on connections come before that.

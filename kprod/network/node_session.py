@@ -108,7 +108,7 @@ class NodeSession:
 
         Args:
             address: The one that took the connection.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Raises:
             AuthenticationFailed: A password would be sent in the clear.
@@ -122,7 +122,7 @@ class NodeSession:
         """Start another login, if a token is there; else ask for one, and wait a little.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Raises:
             AuthenticationFailed: A password would be sent in the clear.
@@ -157,7 +157,7 @@ class NodeSession:
         """Send the next request, wait for what it needs, or end the handshake.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Raises:
             KprodError: The connection cannot be used.

@@ -87,7 +87,7 @@ class NodeState:
 
         Args:
             settings: Back-offs and time-outs.
-            rng: For jitter.
+            rng: Random numbers for jitter.
         """
         self.current: ConnectionState = ConnectionState.DISCONNECTED
         self.failures: int = 0  # attempts in a row that did not lead to READY
@@ -127,7 +127,7 @@ class NodeState:
         """Whether the next request needs another login before it.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             True when READY, and the login is nearly over.
@@ -138,7 +138,7 @@ class NodeState:
         """Whether an attempt may be made.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             True when down and the wait after the last failure is over.
@@ -149,7 +149,7 @@ class NodeState:
         """Start an attempt.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             Milliseconds within which the connection must stand.
@@ -189,7 +189,7 @@ class NodeState:
         """The attempt failed, or the connection was lost.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
             authentication: The peer refused the credentials, or was not who it should be.
         """
         if self.current is _State.CONNECTING or self.current is _State.TLS_HANDSHAKE:
@@ -208,7 +208,7 @@ class NodeState:
         """The connection was closed because no one used it; that is no failure.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         self._move(ConnectionState.DISCONNECTED)
         self.retry_at_ms = now_ms
@@ -218,7 +218,7 @@ class NodeState:
 
         Args:
             throttle_ms: At least 0.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         self.throttled_until_ms = max(self.throttled_until_ms, now_ms + throttle_ms)
 

@@ -39,7 +39,7 @@ class ReadingPosition:
         """Start with nothing known.
 
         Args:
-            partition: 0-based.
+            partition: Partition number, from 0.
         """
         self.partition: int = partition
         self.start_offset: int | None = None  # of the log

@@ -1,6 +1,6 @@
 """The two questions of a reader: where a partition begins and ends, and its records.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: ListOffsetsRequest.json and FetchRequest.json (kafka-clients 4.3.1).
 """
 
@@ -12,7 +12,7 @@ from kprod.errors import RemoteProtocolError
 from kprod.network.client_request import ANSWER_BYTES
 from kprod.network.reading_position import ReadingPosition
 
-_NO_REPLICA = -1  # an ordinary client asks, not a follower
+_NO_REPLICA = -1  # marks a consumer, not a follower
 _NO_FETCH_SESSION = -1  # each request stands alone
 _PARTITION_BYTES = 2_048  # the fields of one partition, and a view of its records
 OFFSET_MAX = 2**63 - 1
@@ -22,7 +22,7 @@ def reading_terms(partition_count: int) -> dict[str, Any]:
     """What the response to either question may hold: a topic, and a response for each partition.
 
     Args:
-        partition_count: How many partitions are asked about.
+        partition_count: Number of partitions in the request.
 
     Returns:
         `bounds` and `check` of a `ClientRequest`.
@@ -36,7 +36,7 @@ def reading_terms(partition_count: int) -> dict[str, Any]:
 
 
 def check_offsets(body: Mapping[str, Any]) -> None:
-    """Refuse offsets that no log has.
+    """Reject impossible offsets.
 
     Args:
         body: A ListOffsets or a Fetch response.
@@ -59,7 +59,7 @@ def list_offsets_body(
     """Ask for one end of some partitions.
 
     Args:
-        topic: Its name.
+        topic: The topic's name.
         positions: Which partitions.
         timestamp: `EARLIEST_TIMESTAMP` or `LATEST_TIMESTAMP`.
 
@@ -83,10 +83,10 @@ def fetch_body(
     """Ask for the next records of some partitions; the first is served first.
 
     Args:
-        topic: Its name.
+        topic: The topic's name.
         positions: Which partitions, and from where on.
         wait_ms: How long the broker may hold a request that finds nothing.
-        bytes_max: Of the response; a first batch may be larger.
+        bytes_max: Maximum size of the response; a first batch may be larger.
         partition_bytes_max: Of each partition in it.
 
     Returns:

@@ -34,7 +34,7 @@ class Rebootstraps:
 
         Args:
             nodes: Those of the newest answer.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             True for a while after the same brokers were given up before.
@@ -46,7 +46,7 @@ class Rebootstraps:
 
         Args:
             nodes: That are given up.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             Whether they are others than the last time.
@@ -66,7 +66,7 @@ def all_failed(snapshot: ClusterSnapshot, connections: Connections, now_ms: int)
     Args:
         snapshot: The newest.
         connections: The client's.
-        now_ms: Monotonic.
+        now_ms: Monotonic time.
 
     Returns:
         False for bootstrap addresses, which there is nothing to give up for.

@@ -35,7 +35,7 @@ class Security:
             config: None for no security at all.
 
         Raises:
-            ConfigError: A file or text of certificates cannot be used, or an extra is missing.
+            ConfigError: A certificate file or text cannot be used, or an extra is not installed.
         """
         self._config = config or SecurityConfig()
         self._context = None

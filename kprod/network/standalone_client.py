@@ -46,7 +46,7 @@ def open_client(
     """Make a client; it connects when it is asked for a node.
 
     Args:
-        config: How to connect.
+        config: The client settings.
         clock: The system's by default.
         rng: For jitter; one of its own by default.
         io: The system's by default.
@@ -55,12 +55,12 @@ def open_client(
         To be closed by the caller.
 
     Raises:
-        ConfigError: A file or text of certificates cannot be used, or an extra is missing.
+        ConfigError: A certificate file or text cannot be used, or an extra is not installed.
     """
     clock = clock or SystemClock()
     rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
     settings = config.network_settings()
-    security = Security(config.security)  # before the sockets: it may raise
+    security = Security(config.security)  # before any socket is opened, since it may raise
     metadata = Metadata(config.metadata_settings(), rng=rng)
     client = NetworkClient(
         settings,

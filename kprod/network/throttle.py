@@ -3,7 +3,7 @@
 Since KIP-219 a broker answers first and then stops reading; a client that sends on is not heard, so
 it had better keep its batches and let them grow. Older versions waited before they answered.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: KIP-219; shouldClientThrottle of the request types (clients 4.3.1).
 """
 

@@ -3,7 +3,7 @@
 OpenSSL's texts change with its version, so errors are told apart by type, code and reason; an
 unknown one keeps OpenSSL's text.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: RFC 8446 section 6.2 for alerts; X509_verify_cert_error_string(3) for codes.
 """
 

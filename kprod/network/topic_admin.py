@@ -37,7 +37,7 @@ class PartitionState(NamedTuple):
     """One partition as the controller knows it.
 
     Attributes:
-        partition: 0-based.
+        partition: Partition number, from 0.
         leader_id: −1 without a leader.
         leader_epoch: −1 where the broker is too old to say.
         replicas: Node ids, the preferred leader first.
@@ -123,7 +123,7 @@ def describe_settings(admin: AdminClient, topic: str) -> list[TopicSettingView]:
 
     Args:
         admin: Of the cluster.
-        topic: Must exist.
+        topic: Name of an existing topic.
 
     Returns:
         Sorted by name.
@@ -213,7 +213,7 @@ def add_partitions(admin: AdminClient, topic: str, partition_count: int) -> None
 
     Args:
         admin: Of the cluster.
-        topic: Must exist.
+        topic: Name of an existing topic.
         partition_count: In all; more than there are.
 
     Raises:
@@ -232,7 +232,7 @@ def alter_settings(
 
     Args:
         admin: Of the cluster; Kafka 2.3 or newer.
-        topic: Must exist.
+        topic: Name of an existing topic.
         given: Values by Kafka's dotted names.
         removed: Names that get the cluster's value again.
 

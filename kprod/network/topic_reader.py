@@ -45,7 +45,7 @@ from kprod.record.entries import LogEntry, read_entries
 from kprod.wording import counted
 
 _FETCH_VERSIONS = (4, 12)  # from 13 on topics go by id
-_LIST_OFFSETS_VERSIONS = (1, 11)  # before, a response was a list of segments
+_LIST_OFFSETS_VERSIONS = (1, 11)  # older responses have a list of segments
 _TURN_MS = 100  # a turn looks at back-offs at least this often
 
 

@@ -59,7 +59,7 @@ class TroubleLog:
 
         Args:
             error: Why it failed.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         self._attempts += 1
         if now_ms < self._next_ms:

@@ -42,7 +42,7 @@ class Target(NamedTuple):
     """Where a loop sends to.
 
     Attributes:
-        topic: Its name.
+        topic: The topic's name.
         settings: The client's, by dotted names.
         is_primed: Send one record and wait for it before the clocks start, so that connections,
             topic and producer id are there. It is not counted.
@@ -171,7 +171,7 @@ def produce_waiting(producer: Any, topic: str, value: bytes, **more: object) -> 
 
     Args:
         producer: confluent-kafka's.
-        topic: Where to.
+        topic: The topic to send to.
         value: Of the record.
         **more: Other arguments of `produce`.
     """

@@ -1,6 +1,6 @@
 """How many records a topic has, as its brokers say.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 """
 
 from kprod.config import ClientConfig
@@ -14,8 +14,8 @@ def end_offset_sum(config: ClientConfig, topic: str) -> int:
     """Add up the end offsets of a topic's partitions.
 
     Args:
-        config: How to connect.
-        topic: Its name.
+        config: The client settings.
+        topic: The topic's name.
 
     Returns:
         The sum; 0 if there is no such topic.

@@ -1,6 +1,6 @@
 """Write a load's results as text: the lines of Kafka's own tool, then further measurements.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: Kafka ProducerPerformance (tools 4.3.1) for the form of the lines; its latencies are whole
 milliseconds, those of kprod have two more digits.
 """

@@ -42,7 +42,7 @@ class Workload:
 
     Attributes:
         client: One of `CLIENTS`.
-        topic: Where to.
+        topic: The topic to send to.
         settings: The client's, among them the addresses, by dotted names.
         payloads: Where values come from.
         record_count: How many records, at least 1.

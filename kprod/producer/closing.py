@@ -91,7 +91,7 @@ class Closing:
             last_steps=(
                 self._abort,
                 engine.sender.close,
-                engine.client.close_after_fork,  # what a death kept from closing
+                engine.client.close_after_fork,  # needed if the thread died
                 self._wake_no_more,
                 engine.sender.make_calls,
                 self._abandon,
@@ -103,7 +103,7 @@ class Closing:
 
     @property
     def state(self) -> str:
-        """In one word, for people: open, closing or closed."""
+        """The state for people: open, closing or closed."""
         if self.thread.has_ended:
             return "closed"
         return "open" if self._path.closed_error is None else "closing"

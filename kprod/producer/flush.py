@@ -59,7 +59,7 @@ class Flush:
         """Check a timeout and begin to count it down.
 
         Args:
-            timeout: Seconds; None has no end.
+            timeout: Seconds; None for no limit.
 
         Returns:
             When it is over.

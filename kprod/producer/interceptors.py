@@ -23,15 +23,15 @@ _logger = guarded_logger(__name__)
 
 
 class Interceptors:
-    """All interceptors as one."""
+    """All interceptors of one consumer."""
 
     __slots__ = ("_chain",)
 
     def __init__(self, chain: Sequence[Interceptor]) -> None:
-        """Take them in the order in which records pass.
+        """Keep the interceptors in order.
 
         Args:
-            chain: Any number.
+            chain: The interceptors, in the order in which they are called.
         """
         self._chain = tuple(chain)
 
@@ -85,7 +85,7 @@ class Interceptors:
         return tell
 
     def close(self) -> None:
-        """Close each."""
+        """Close all interceptors."""
         for interceptor in self._chain:
             try:
                 interceptor.close()

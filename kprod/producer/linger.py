@@ -53,7 +53,7 @@ class Linger:
 
         Args:
             queue: Of one partition.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         fresh: list[ProducerBatch] = []
         for index in range(len(queue.batches) - 1, -1, -1):  # others append meanwhile

@@ -33,7 +33,7 @@ NO_NODE = -1
 
 
 class PartitionQueue(PartitionAppender):
-    """The batches of one partition.
+    """The log of one partition.
 
     Attributes:
         drain_index: How many batches at the head are sent.

@@ -161,7 +161,7 @@ class StickyPartitioner:
 
         Args:
             node_id: Not connected, throttled or full.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         self._held_since_ms.setdefault(node_id, now_ms)
 

@@ -2,7 +2,7 @@
 
 Asked only for a response that says more than yes.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: Kafka's ProduceResponse definition (kafka-clients 4.3.1), KIP-467 for records at fault.
 """
 

@@ -5,7 +5,7 @@ No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 
 A response is paired with a batch by the names in it, topic and partition, never by its position.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: Kafka's ProduceResponse definition (kafka-clients 4.3.1), KIP-467 for records at fault,
 KIP-516 for topic ids, KIP-951 for leader hints; kprod's departure 18.
 """

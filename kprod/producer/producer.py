@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 __all__ = ["Producer", "engine_of"]
 
 _logger = guarded_logger(__name__)
-_OWN_NAME = "_kprod"  # the only private name of the class
+_OWN_NAME = "_kprod"  # the only private attribute of the class
 del _future
 
 
 class _ClientId:
-    """The name that brokers see."""
+    """The client id that brokers see."""
 
     # Neither a property, since a subclass may have an attribute of this name, nor a
     # cached one, whose lock (Python 3.11) a forked child would inherit held.
@@ -56,7 +56,7 @@ class Producer(SendMethod):
 
     Args:
         settings: Settings by their Kafka names, such as `{"linger.ms": 5}`.
-        environment: For tests and simulations.
+        environment: Clock, random source and I/O, which tests and simulations replace.
         more_settings: Settings by their Python names, such as `linger_ms=5`.
 
     Raises:
@@ -332,9 +332,9 @@ def engine_of(producer: Producer) -> ProducerEngine:
         Its engine.
 
     Raises:
-        RuntimeError: Its `__init__` has not run, in a subclass that does not call it.
+        RuntimeError: `Consumer.__init__` has not run, since a subclass does not call it.
     """
-    engine: ProducerEngine | None = producer._kprod  # noqa: SLF001 - the one way behind the face
+    engine: ProducerEngine | None = producer._kprod  # noqa: SLF001 - the one access
     if engine is None:
         error: RuntimeError = not_initialised()
         raise error

@@ -41,7 +41,7 @@ from kprod.timer.timer import Timer
 
 
 class Face(Protocol):
-    """The public object of an engine."""
+    """The public object of an engine, as the engine sees it."""
 
     def close(self, timeout: float | None = None) -> int:
         """Flush and end."""
@@ -51,19 +51,19 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
     """One producer without its public face.
 
     Attributes:
-        config: The settings.
-        clock: Both instants.
-        client_id: The name that brokers see, and log lines.
-        state_log: Told of changes that an operator should know.
+        config: The topic's settings.
+        clock: Monotonic and wall clock.
+        client_id: The client id that brokers and log lines show.
+        state_log: Called with changes that an operator should know.
         recorder: Counts.
         timer: All deadlines.
-        metadata: Of the cluster.
+        metadata: The cluster metadata.
         pool: The memory of batches.
         accumulator: Holds the batches.
         opener: Finds topics and partitions.
         support: Does what the send path leaves to Python.
         path: Takes records.
-        client: Holds the connections.
+        client: The network client.
         transaction_manager: Gives producer id and sequences.
         delivery: Settles batches.
         sender: Takes turns.
@@ -111,9 +111,9 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
         """Keep what the parts have in common; `kprod.producer.wiring` adds the parts.
 
         Args:
-            config: The settings.
-            clock: Both instants.
-            client_id: Not empty.
+            config: The topic's settings.
+            clock: Monotonic and wall clock.
+            client_id: The client id, not empty.
         """
         self.config: ProducerConfig = config
         self.clock: SystemClock = clock
@@ -199,7 +199,7 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
         return self.closing.close(timeout)
 
     def close_at_exit(self, timeout: float) -> int:
-        """Close as the public object would, which a subclass may have made do more."""
+        """Call the public object's `close`, which a subclass may have overridden."""
         face = self._face()
         return self.close(timeout) if face is None else face.close(timeout)
 
@@ -240,10 +240,10 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
         """Say for people which producer it is, and what it does.
 
         Args:
-            name: Of the public class.
+            name: Name of the public class.
 
         Returns:
-            What `repr` of the public object says.
+            The `repr` of the public object.
         """
         servers = shown_addresses(self.config.bootstrap_servers)
         return f"<{name} {self.client_id!r}, {self.closing.state}, bootstrap_servers={servers!r}>"

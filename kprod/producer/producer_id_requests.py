@@ -44,7 +44,7 @@ class ProducerIdRequests:
         Args:
             transaction_manager: Says when an id is wanted, and takes it.
             accumulator: Told when batches may be sent.
-            client: Holds the connections.
+            client: The network client.
             timer: Ends a back-off.
         """
         self._transaction_manager = transaction_manager
@@ -58,7 +58,7 @@ class ProducerIdRequests:
         """Raise the epoch, or send a request, if it is time.
 
         Args:
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
 
         Returns:
             After how many milliseconds to call again; `NEVER_MS` if only an event can change it.

@@ -25,7 +25,7 @@ class Retries:
     Args:
         settings: Count of retries, and back-off.
         accumulator: Holds the batches.
-        metadata: Knows the leaders.
+        metadata: Provides the leaders.
         timer: Ends a back-off.
         recorder: Told of each retry.
     """

@@ -63,7 +63,7 @@ class SendSupport(SendHooks):
         pool: The memory that sends wait for.
         recorder: Told how long sends have waited, and of records that failed.
         serializers: The application's.
-        interceptors: The application's.
+        interceptors: The application's interceptors.
         is_on_sender: Tells whether the calling thread is the sender's.
     """
 

@@ -43,7 +43,7 @@ from kprod.protocol.produce_frame import PartitionRecords, TopicRecords
 from kprod.timer.timer import Timer
 
 PRODUCE_VERSION_MIN = 3  # the first with record batches
-POLL_MAX_MS = 60_000  # nothing depends on it; a bound on what a lost wake-up could cost
+POLL_MAX_MS = 60_000  # nothing depends on it; limits the cost of a lost wakeup
 
 
 class Sender:
@@ -73,13 +73,13 @@ class Sender:
             settings: Of requests.
             compression: Of batches.
             accumulator: Holds the batches.
-            client: Holds the connections.
+            client: The network client.
             delivery: Settles batches.
             transaction_manager: Gives sequences.
             metadata: Leaders of partitions.
             timer: All deadlines.
             clock: Read again where callbacks or a codec may have taken long.
-            rng: For jitter.
+            rng: Random numbers for jitter.
             path: Its `sender_sleeps` is True while the sender may sleep: sending threads then
                 know whether to wake it.
             reject: Told why no record can be sent any more.
@@ -133,7 +133,7 @@ class Sender:
         """Take one turn: run due tasks, send ready batches, sleep, read responses.
 
         Args:
-            now_ms: Monotonic, not below an earlier turn's.
+            now_ms: Monotonic time, not below an earlier turn's.
         """
         if self._calls:
             self.make_calls()
@@ -251,7 +251,7 @@ class Sender:
 
         Args:
             ready_nodes: As the accumulator lists them.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         nodes = self._metadata.snapshot.nodes
         for node_id in ready_nodes:

@@ -36,7 +36,7 @@ def close_on_sigterm(*, timeout: float | None = None) -> None:
     Raises:
         RuntimeError: The application has a handler for SIGTERM already, or ignores it; or this is
             not the main thread. Nothing has happened.
-        ValueError: The timeout is negative or no number.
+        ValueError: The timeout is negative or not a number.
     """
     if timeout is not None and not (0 <= timeout < math.inf):
         raise ValueError(f"timeout must be 0 or more seconds, got {timeout!r}")

@@ -105,7 +105,7 @@ class TopicOpener:
             What to wait for.
 
         Raises:
-            ValueError: No topic can have this name.
+            ValueError: The name is invalid.
             UnknownTopic: The cluster does not have it, or forbids it.
             MetadataTimeout: Nobody could be asked in time.
         """

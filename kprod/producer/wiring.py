@@ -49,7 +49,7 @@ class Environment:
     """The world a producer runs in; tests and simulations bring another.
 
     Attributes:
-        clock: Both instants.
+        clock: Monotonic and wall clock.
         rng: Of chance: jitter, sticky partitions.
         io: Opens selector, resolver and sockets.
         is_threaded: Whether to start the sender's thread; else somebody calls `run_once`.
@@ -76,8 +76,8 @@ def wired(config: ProducerConfig, world: Environment) -> ProducerEngine:
     """Make a producer's engine; nothing of it runs yet.
 
     Args:
-        config: The settings.
-        world: What it runs in.
+        config: The topic's settings.
+        world: The environment.
 
     Returns:
         An engine that takes records as soon as it is started.
@@ -167,7 +167,7 @@ def _send_rules(config: ProducerConfig, pool: BufferPool) -> SendRules:
 def _add_network(engine: ProducerEngine, world: Environment) -> None:
     """Add the connections."""
     network = engine.config.network_settings()._replace(client_id=engine.client_id)
-    security = Security(engine.config.security)  # before the sockets: it may raise
+    security = Security(engine.config.security)  # before any socket is opened, since it may raise
     engine.client = NetworkClient(
         network,
         engine.metadata,

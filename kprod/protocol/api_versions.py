@@ -6,7 +6,7 @@ No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
 The caller's range matters. Kafka 4 advertises Produce from version 0, since an old librdkafka looks
 for it, and rejects lower versions than 3; so a caller says which versions it can really use.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: KIP-35; KAFKA-18659 for Produce.
 """
 

@@ -5,7 +5,7 @@ Which header version goes with which message: a flexible request has header 2, a
 flexible response has header 1, any other header 0. The response to ApiVersions keeps header 0
 always, since the client that asks cannot know what the broker speaks.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: KIP-482; KIP-511 for ApiVersions.
 """
 

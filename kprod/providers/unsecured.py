@@ -21,7 +21,7 @@ class UnsecuredTokens:
         subject: The user that logs in.
         lifetime_s: How long a token is good, in seconds.
         scope: The claim `scope`; empty for none.
-        clock: Wall clock.
+        clock: The wall clock.
     """
 
     subject: str

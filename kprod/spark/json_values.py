@@ -4,7 +4,7 @@ The text is written by compiled code, `kprod._core.json`. What differs from `to_
 before 19: floating point numbers have the fewest digits that read back the same, as newer Javas
 write them.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: Spark 4.1 JacksonGenerator; java.time.ZoneId for the names of zones.
 """
 

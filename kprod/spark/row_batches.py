@@ -3,7 +3,7 @@
 Spark gives a point in time as a `datetime` without a zone, in the local time of the worker. The
 batches have the session's time zone, as Spark's own Arrow batches do, where Spark tells it.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 """
 
 import datetime as dt

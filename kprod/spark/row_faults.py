@@ -4,7 +4,7 @@ The check is done by Arrow's kernels on whole columns, so that good rows cost no
 several faults has the first of the table. The last four are only seen when a row is sent: by the
 producer, which knows topics, partitions and sizes, or by the broker.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 """
 
 import enum

@@ -5,7 +5,7 @@ by the broker for what it holds. An error that may have left the record in the l
 row would meet too (no broker, no permission), fails the task. A sound row whose batch was refused
 for others is sent again.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 """
 
 import enum

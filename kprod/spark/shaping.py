@@ -2,7 +2,7 @@
 
 All of it is done on columns, by Arrow and by compiled code. Rows keep their order within a topic.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class TopicRows(NamedTuple):
     """Rows for one topic.
 
     Attributes:
-        topic: Its name.
+        topic: The topic's name.
         rows: A pyarrow record batch with the columns `value` and, where the query has them, `key`,
             `headers`, `partition`, `timestamp`.
     """

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
-"""Records as Arrow columns, without an object for any record.
+"""Returns records as Arrow columns, without creating an object for each record.
 
 Each batch is walked twice with the GIL released: once to check its records and to add up their
 sizes, once to copy them. Between the walks memory is reserved, once for all of them. Messages of

@@ -42,7 +42,7 @@ cdef class PartitionStamp:
 
     Args:
         topic: Name of the topic.
-        partition: 0-based.
+        partition: Partition number, from 0.
     """
 
     def __init__(self, str topic not None, int32_t partition):
@@ -64,7 +64,7 @@ cdef class ConsumerRecord:
 
     Args:
         topic: Name of the topic.
-        partition: 0-based.
+        partition: Partition number, from 0.
         offset: Place in the partition.
         timestamp_ms: Milliseconds since 1970; -1 for none.
         timestamp_type: 0 if the producer set the timestamp, 1 if the broker did; None if the

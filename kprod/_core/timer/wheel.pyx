@@ -122,7 +122,7 @@ cdef class TimingWheel:
         """Return whether `advance` to this time would have work.
 
         Args:
-            now_ms: Monotonic milliseconds.
+            now_ms: Monotonic time, in milliseconds.
 
         Returns:
             True also if only a higher level's bucket must be spread by then.

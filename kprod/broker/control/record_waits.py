@@ -33,7 +33,7 @@ class RecordWaits(TopicControl):
         Args:
             topic: It may be made meanwhile.
             count: In all partitions together, at least.
-            timeout: Seconds.
+            timeout: Seconds to wait.
 
         Returns:
             All records that are there then, in order of offset, by partition, as `records` does.
@@ -58,7 +58,7 @@ class RecordWaits(TopicControl):
         Args:
             topic: It may be made meanwhile.
             count: In all partitions together, at least.
-            timeout: Seconds.
+            timeout: Seconds to wait.
 
         Returns:
             All records that are there then, in order of offset, by partition.

@@ -85,7 +85,7 @@ class Group:
 
         Args:
             group_id: Its name.
-            timestamp_ms: Wall clock.
+            timestamp_ms: Wall clock time.
         """
         self.group_id: str = group_id
         self.state: GroupState = GroupState.EMPTY
@@ -126,7 +126,7 @@ class Group:
 
         Args:
             state: The next one.
-            timestamp_ms: Wall clock.
+            timestamp_ms: Wall clock time.
 
         Raises:
             IllegalMove: The present state does not lead there.

@@ -20,11 +20,11 @@ class CoordinatorContext(Scheduler, Protocol):
 
     Attributes:
         config: The cluster's settings.
-        clock: Wall clock.
+        clock: The wall clock.
         timer: Drives every delay.
         topics: All topics.
         waiting_produces: Appends that wait for followers.
-        log_bytes: Size of all logs.
+        log_bytes: Total size of all logs.
     """
 
     config: EmbeddedConfig

@@ -53,7 +53,7 @@ def group_of(group_id: str, fields: Mapping[str, Any], timestamp_ms: int) -> Gro
     Args:
         group_id: Id of the group.
         fields: Of `GroupMetadataValue`.
-        timestamp_ms: Wall clock.
+        timestamp_ms: Wall clock time.
 
     Returns:
         The group, without timers.

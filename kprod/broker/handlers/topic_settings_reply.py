@@ -1,6 +1,6 @@
 """How topics' and brokers' settings are told, in DescribeConfigs and in CreateTopics.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: Kafka ConfigHelper, ReplicationControlManager; types and defaults from Kafka 4.3.1.
 """
 

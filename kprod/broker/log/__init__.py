@@ -1,1 +1,1 @@
-"""One partition's log: batches as they were sent, and the state of their producers."""
+"""One partition's log: record batches as producers sent them, and the producers' state."""

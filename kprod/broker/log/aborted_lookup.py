@@ -1,7 +1,7 @@
-"""Finds the aborted transactions whose records a reader of committed records must pass over.
+"""Finds the aborted transactions whose records a read_committed consumer must skip.
 
-Complexity: the transactions of the segments from the read one on, up to one whose entry says that
-no later marker concerns the read bytes.
+Complexity: linear in the transactions of the segments from the one that is read on, up to the first
+    transaction whose entry says that no later marker concerns the bytes that were read.
 
 Thread-safety: the broker's thread.
 Source: Kafka UnifiedLog.collectAbortedTransactions (4.3).
@@ -21,17 +21,17 @@ _BASE_OFFSET = attrgetter("base_offset")
 def aborted_in(
     log: PartitionLog, offset: int, count_bytes: int, limit_offset: int
 ) -> list[AbortedTransaction]:
-    """Find the aborted transactions that a reader must know of.
+    """Find the aborted transactions that concern a read.
 
     Args:
         log: The log that was read.
         offset: Where the read began.
         count_bytes: How many bytes were read.
-        limit_offset: As it was for the read.
+        limit_offset: The read's upper limit, exclusive.
 
     Returns:
-        Those with a record among the read ones, in the order of their markers; perhaps some whose
-        records come soon after.
+        The transactions with a record in the range, in the order of their markers. Some may begin
+        shortly after the range.
     """
     first = max(bisect.bisect_right(log.segments, offset, key=_BASE_OFFSET) - 1, 0)
     segments = log.segments[first:]

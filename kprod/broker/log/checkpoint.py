@@ -1,7 +1,9 @@
-"""Checkpoints: small text tables of offsets by partition, one file of a kind in each directory.
+"""Reads and writes checkpoint files: small text tables of one offset for each partition.
 
-A checkpoint is old or new, never half: the new content is written under another name, synced, and
-renamed over the old one.
+A directory has one file of each kind.
+
+A checkpoint file is always the old or the new one, never half of each: the new content is written
+under another name, synced, and renamed over the old file.
 
 Thread-safety: the broker's thread.
 Source: Kafka CheckpointFile and OffsetCheckpointFile (4.3).
@@ -30,15 +32,15 @@ Offsets = dict[TopicPartition, int]
 
 
 def replace_file(disk: Disk, path: str, content: bytes) -> None:
-    """Give a file new content, all or nothing, that survives a crash.
+    """Replace a file's content atomically and durably.
 
     Args:
-        disk: Holds the file.
-        path: Of the file, which need not exist.
-        content: All of it.
+        disk: The disk that holds the file.
+        path: The file's path; it need not exist.
+        content: The whole new content.
 
     Raises:
-        OSError: It cannot be written; the old content is still there.
+        OSError: The file cannot be written; the old content is still there.
     """
     temporary = path + TEMPORARY_SUFFIX
     disk.create(temporary)
@@ -52,9 +54,9 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) 
     """Write a checkpoint.
 
     Args:
-        disk: Holds the file.
-        path: Of the file.
-        offsets: By partition; written in order of topic and index.
+        disk: The disk that holds the file.
+        path: The file's path.
+        offsets: Offsets by partition, written in order of topic and index.
     """
     lines = [_VERSION, str(len(offsets))]
     lines += [f"{it.topic} {it.partition} {offset}" for it, offset in sorted(offsets.items())]
@@ -62,15 +64,15 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) 
 
 
 def read_offsets(disk: Disk, path: str) -> Offsets:
-    """Read a checkpoint; one that is missing, empty or malformed says nothing.
+    """Read a checkpoint file; empty if the file is missing, empty or malformed.
 
     Args:
-        disk: Holds the file.
-        path: Of the file.
+        disk: The disk that holds the file.
+        path: The file's path.
 
     Returns:
-        Offsets by partition. A malformed file is logged: its content is found
-        by reading the logs themselves.
+        Offsets by partition. A malformed file is logged and ignored: the logs are then read from
+        their beginning.
     """
     if not disk.exists(path):
         return {}

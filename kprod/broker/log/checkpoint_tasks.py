@@ -1,7 +1,7 @@
-"""Writes the checkpoints of all directories now and then, each file only when it has changed.
+"""Writes the checkpoints of all directories periodically, each file only if it has changed.
 
-A checkpoint that cannot be written is tried again at its next time: the next start then checks
-more of a log than it needs to.
+A write that fails is tried again in the next period; until then a restart checks more of the log
+than necessary.
 
 Thread-safety: the broker's thread.
 Source: Kafka LogManager.startupWithConfigOverrides (4.3) for the intervals.
@@ -24,26 +24,26 @@ HighWatermarks = Callable[[], Mapping[TopicPartition, int]]
 
 
 class CheckpointTasks:
-    """Three tasks on the timing wheel."""
+    """Three periodic tasks on the timing wheel, one for each kind of checkpoint."""
 
     __slots__ = ("_after", "_directories", "_high_watermarks")
 
     def __init__(
         self, after: After, directories: Sequence[LogDirectory], high_watermarks: HighWatermarks
     ) -> None:
-        """Describe the tasks; none runs yet.
+        """Create the tasks; `start` schedules them.
 
         Args:
-            after: Runs something later.
-            directories: Whose checkpoints are written.
-            high_watermarks: Of all partitions.
+            after: Schedules a call after a delay.
+            directories: The directories whose checkpoints are written.
+            high_watermarks: Returns the high watermarks of all partitions.
         """
         self._after = after
         self._directories = directories
         self._high_watermarks = high_watermarks
 
     def start(self) -> None:
-        """Let each task run for the first time after a while."""
+        """Schedule each task's first run."""
         for task in (self._recovery_points, self._start_offsets, self._watermarks):
             self._after(INITIAL_DELAY_MS, task)
 

@@ -1,7 +1,7 @@
-"""A store in a directory: one file for each segment's batches and for each of its indexes.
+"""A store in a directory: one file for each segment's batches, and one for each of its indexes.
 
 Thread-safety: the broker's thread.
-Source: Kafka FileRecords (4.3) for what the files hold.
+Source: Kafka FileRecords (4.3) for the files' contents.
 """
 
 from kprod.broker.log.checkpoint import replace_file
@@ -13,17 +13,17 @@ class DirectoryRecordFile:
     """A segment's batches in a file.
 
     Attributes:
-        size_bytes: Of the file.
+        size_bytes: Size of the file.
     """
 
     __slots__ = ("_disk", "_path", "size_bytes")
 
     def __init__(self, disk: Disk, path: str, size_bytes: int) -> None:
-        """Use a file.
+        """Use an existing file.
 
         Args:
-            disk: Holds it.
-            path: Of the file, which exists.
+            disk: The disk that holds the file.
+            path: The file's path.
             size_bytes: Its present size.
         """
         self._disk = disk
@@ -31,19 +31,19 @@ class DirectoryRecordFile:
         self.size_bytes: int = size_bytes
 
     def append(self, encoded: memoryview) -> None:
-        """Write at the end; a write that fails leaves the file as it was.
+        """Append a batch; if the write fails, the file is unchanged.
 
         Args:
             encoded: One whole batch.
 
         Raises:
-            OSError: The file cannot be written, or cannot be cut back after that.
+            OSError: The file cannot be written, or cannot be truncated after a failed write.
         """
         self._disk.write(self._path, self.size_bytes, encoded)
         self.size_bytes += len(encoded)
 
     def read(self, position: int, count_bytes: int) -> list[memoryview]:
-        """Read in one piece."""
+        """Read a range of bytes, in one piece."""
         count_bytes = min(count_bytes, self.size_bytes - position)
         if count_bytes <= 0:
             return []
@@ -55,7 +55,7 @@ class DirectoryRecordFile:
         self.size_bytes = size_bytes
 
     def sync(self) -> None:
-        """Sync the file's bytes, and its size."""
+        """Sync the file's bytes and its size."""
         self._disk.sync(self._path)
 
 
@@ -65,11 +65,11 @@ class DirectoryStore:
     __slots__ = ("_directory", "_disk", "is_durable")
 
     def __init__(self, disk: Disk, directory: str) -> None:
-        """Use a directory.
+        """Use an existing directory.
 
         Args:
-            disk: Holds it.
-            directory: Its path; it exists, and is this partition's alone.
+            disk: The disk that holds the file.
+            directory: The directory's path; no other partition uses it.
         """
         self._disk = disk
         self._directory = directory
@@ -86,33 +86,33 @@ class DirectoryStore:
         return DirectoryRecordFile(self._disk, path, 0)
 
     def open(self, name: str) -> DirectoryRecordFile:
-        """Open a file that exists."""
+        """Open an existing file."""
         path = self._path(name)
         return DirectoryRecordFile(self._disk, path, self._disk.size(path))
 
     def load(self, name: str) -> bytes:
-        """Read a file whole."""
+        """Read a whole file."""
         path = self._path(name)
         return self._disk.read(path, 0, self._disk.size(path))
 
     def save(self, name: str, table: Table) -> None:
-        """Write a whole table, and replace any file that has this name."""
-        # ext4 writes a file out at once when it is emptied and filled again, which takes 1 ms.
+        """Write a whole table, replacing any file of that name."""
+        # If a file is truncated and rewritten, ext4 flushes it immediately, which takes 1 ms.
         self.remove(name)
         path = self._path(name)
         self._disk.create(path)
         self._disk.write(path, 0, table.encoded())
 
     def replace(self, name: str, table: Table) -> None:
-        """Give a table's file new content, all or nothing, that survives a crash."""
+        """Replace a table's file atomically and durably."""
         replace_file(self._disk, self._path(name), table.encoded())
 
     def modified_ms(self, name: str) -> int:
-        """When a file was last changed, in milliseconds since 1970."""
+        """Return when a file was last changed, in milliseconds since 1970."""
         return self._disk.modified_ms(self._path(name))
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file of that name."""
+        """Whether a file of that name exists."""
         return self._disk.exists(self._path(name))
 
     def remove(self, name: str) -> None:
@@ -120,14 +120,14 @@ class DirectoryStore:
         self._disk.remove(self._path(name))
 
     def rename(self, name: str, new_name: str) -> None:
-        """Rename a file, and replace any file that has the new name."""
+        """Rename a file, replacing any file of the new name."""
         self._disk.rename(self._path(name), self._path(new_name))
 
     def sync(self, name: str | None = None) -> None:
-        """Sync a file, or the directory itself.
+        """Sync a file or, without a name, the directory.
 
         Args:
-            name: Of the file; None for the directory.
+            name: Name of the file; None for the directory.
         """
         if name is None:
             self._disk.sync_directory(self._directory)
@@ -135,7 +135,7 @@ class DirectoryStore:
             self._disk.sync(self._path(name))
 
     def names(self) -> list[str]:
-        """Names of all files, in order."""
+        """Return the names of all files, sorted."""
         entries = self._disk.entries(self._directory)
         return [it.name for it in entries if not it.is_directory]
 

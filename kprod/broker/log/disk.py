@@ -1,12 +1,12 @@
-"""What a durable log asks of the operating system: files and directories, by path.
+"""The file operations of a durable log: files and directories, by path.
 
-Everything that the broker keeps goes through one `Disk`, so that tests can put one in its place
-that loses unsynced writes.
+The broker accesses all stored data through one `Disk`, so that tests can replace it by one that
+loses unsynced writes.
 
 Invariants.
-    The bytes given to `write` are in the file when it returns; a file's bytes survive a crash of
-    the operating system once `sync` has returned. A name that was made, changed or removed survives
-    once its directory was synced, too.
+    Bytes given to `write` are in the file when it returns, and survive a crash of the operating
+    system once `sync` has returned. A created, changed or removed name survives once its directory
+    is synced, too.
 
 Thread-safety: the broker's thread.
 Source: kprod's own.
@@ -17,11 +17,11 @@ from typing import NamedTuple, Protocol
 
 
 class Entry(NamedTuple):
-    """Return the names in a directory.
+    """A name in a directory.
 
     Attributes:
-        name: Without the directory.
-        is_directory: Whether it is one itself.
+        name: The name, without the directory.
+        is_directory: Whether the name is a directory's.
     """
 
     name: str
@@ -29,62 +29,62 @@ class Entry(NamedTuple):
 
 
 class Disk(Protocol):
-    """Files and directories; paths are absolute, and their parts exist."""
+    """File operations; paths are absolute, and all parent directories exist."""
 
     def create(self, path: str) -> None:
         """Create an empty file, or empty the one that has this name."""
 
     def size(self, path: str) -> int:
-        """Bytes of a file."""
+        """Return a file's size in bytes."""
 
     def modified_ms(self, path: str) -> int:
-        """When a file was changed, in milliseconds since 1970."""
+        """Return when a file was last changed, in milliseconds since 1970."""
 
     def read(self, path: str, position: int, count_bytes: int) -> bytes:
-        """Read; less is returned only at the end of the file."""
+        """Read a range of bytes; returns fewer only at the end of the file."""
 
     def write(self, path: str, position: int, content: bytes | memoryview) -> None:
-        """Write all of it; a write that fails leaves the file with its size of before."""
+        """Write all bytes; if that fails, the file keeps its previous size."""
 
     def truncate(self, path: str, size_bytes: int) -> None:
         """Cut a file."""
 
     def sync(self, path: str) -> None:
-        """Make a file's bytes survive."""
+        """Make a file's bytes durable."""
 
     def sync_directory(self, path: str) -> None:
-        """Make the names in a directory survive."""
+        """Make the names in a directory durable."""
 
     def rename(self, path: str, new_path: str) -> None:
-        """Rename a file or a directory; a file of the new name is replaced."""
+        """Rename a file or a directory; an existing file of the new name is replaced."""
 
     def remove(self, path: str) -> None:
         """Remove a file, if it exists."""
 
     def make_directory(self, path: str) -> None:
-        """Make a directory, unless it exists."""
+        """Create a directory, unless it exists."""
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory and all that is in it, if it exists."""
+        """Remove a directory with its content, if it exists."""
 
     def entries(self, path: str) -> list[Entry]:
-        """Everything in a directory, by name."""
+        """Return the entries of a directory, sorted by name."""
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a directory of that name."""
+        """Whether a file or a directory of that name exists."""
 
     def space(self, path: str) -> tuple[int, int]:
-        """Bytes of the volume that a directory is on: all of them, and those that are free."""
+        """Return the total and the free bytes of the volume that holds a directory."""
 
     def lock(self, path: str) -> Callable[[], None]:
-        """Take a file's lock for this process alone.
+        """Lock a file for this process.
 
         Returns:
-            What gives it back.
+            A function that releases the lock.
 
         Raises:
-            DirectoryRejected: It is taken.
+            DirectoryRejected: The file is locked already.
         """
 
     def close(self) -> None:
-        """Give up all descriptors; may be called again."""
+        """Close all descriptors; idempotent."""

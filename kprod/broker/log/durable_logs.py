@@ -1,10 +1,12 @@
-"""Logs in one or more directories: which partition lies where, loading, closing.
+"""Logs in one or more directories: assigns partitions to directories, loads and closes.
 
 Rules.
-    A new partition goes where the fewest are; of several such the first.
-    The cluster's own facts lie in the directory that has them, at first the first one.
-    A partition in two directories, or a directory of another cluster: refused, before anything is
-    written. A partition of no topic is put aside and reported, never removed.
+    A new partition is created in the directory with the fewest partitions, the first one of
+    several.
+    The cluster's metadata is stored in the directory that has it already, else in the first one.
+    A partition that lies in two directories, or a directory of another cluster, is rejected before
+    anything is written.
+    A partition whose topic does not exist is renamed and reported, never removed.
 
 Thread-safety: the broker's thread.
 Source: Kafka LogManager (4.3).
@@ -34,10 +36,10 @@ _KAFKAS_RULES = SegmentRules(index_interval_bytes=4_096)
 
 
 class Storage(NamedTuple):
-    """Where logs are kept.
+    """The disk and the directories that hold the logs.
 
     Attributes:
-        disk: Holds the directories.
+        disk: The disk that holds the directories.
         directories: Absolute paths, at least one.
     """
 
@@ -46,11 +48,11 @@ class Storage(NamedTuple):
 
 
 class DurableLogs:
-    """The logs of a cluster that keeps them.
+    """The logs of a cluster that stores them on disk.
 
     Attributes:
         is_durable: True.
-        on_load: Is called after each partition that `open` loads, if it is given.
+        on_load: If given, called after each partition that `open` loads.
     """
 
     __slots__ = (
@@ -79,15 +81,15 @@ class DurableLogs:
         after: After,
         high_watermarks: HighWatermarks,
     ) -> None:
-        """Name the directories; nothing is touched yet.
+        """Create an object for some directories, without accessing them.
 
         Args:
             storage: The directories.
-            cluster_id: Of the cluster.
-            node_id: Of its first broker.
-            clock: Wall clock.
-            after: Runs something later.
-            high_watermarks: Of all partitions, for their checkpoint.
+            cluster_id: The cluster's id.
+            node_id: Id of the cluster's first broker.
+            clock: The wall clock.
+            after: Schedules a call after a delay.
+            high_watermarks: Returns the high watermarks of all partitions, for their checkpoint.
         """
         self._high_watermarks = high_watermarks
         self.is_durable: bool = True
@@ -118,11 +120,11 @@ class DurableLogs:
 
     @property
     def summary(self) -> LoadSummary:
-        """Summary of the loading of the directories."""
+        """Summarize the loading of the directories."""
         return self._summary
 
     def log_of(self, partition: TopicPartition, topic_id: uuid.UUID) -> PartitionLog:
-        """Give a partition its log; an empty one goes where the fewest are."""
+        """Return a partition's log; a new one is created where the fewest partitions are."""
         directory = self._directory_of.get(partition)
         if directory is None:
             directory = min(self._directories, key=lambda it: len(it.logs))
@@ -131,24 +133,24 @@ class DurableLogs:
         return directory.create(partition, topic_id) if log is None else log
 
     def path_of(self, partition: TopicPartition) -> str:
-        """The directory that a partition's log is in."""
+        """Return the directory that holds a partition's log."""
         return self._directory_of[partition].path
 
     def spaces(self) -> Sequence[DirectorySpace]:
-        """All directories, with the space on their volumes."""
+        """Return all directories with their volumes' sizes."""
         paths = [it.path for it in self._directories]
         return [DirectorySpace(path, *self._disk.space(path)) for path in paths]
 
     def drop(self, partition: TopicPartition) -> None:
-        """Rename a deleted partition's directory now, and remove it later."""
+        """Rename a deleted partition's directory, to be removed later."""
         self._directory_of.pop(partition).delete(partition)
 
     def write_down(self, facts: ClusterFacts) -> None:
-        """Replace the file with the cluster's facts."""
+        """Replace the file with the cluster's metadata."""
         write_facts(self._disk, self._facts_directory.path, facts)
 
     def close(self, facts: ClusterFacts) -> None:
-        """Sync everything, mark each directory as closed, give up all locks."""
+        """Sync everything, mark each directory as cleanly closed, and release all locks."""
         if not self._is_open:
             return
         self._is_open = False
@@ -160,7 +162,7 @@ class DurableLogs:
             self.abandon()
 
     def abandon(self) -> None:
-        """Give up descriptors and locks; nothing is written."""
+        """Close descriptors and release locks without writing anything."""
         self._is_open = False
         self._disk.close()
         for directory in self._directories:
@@ -249,7 +251,7 @@ class DurableLogs:
                 if self.on_load is not None:
                     self.on_load(self._summary, len(owners))
             elif owner is not None and directory.is_empty(partition):
-                continue  # made by a broker that ended before it could write the topic's id
+                continue  # left by a broker that stopped before it wrote the topic's id
             else:
                 new_name = directory.put_aside(partition)
                 _logger.warning(

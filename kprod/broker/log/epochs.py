@@ -1,13 +1,13 @@
-"""The leader epochs of one partition: at which offset each of them begins.
+"""The leader epochs of one partition, each with its start offset.
 
-A client or a follower that has lost track of its leader asks where an epoch ended, and learns from
-the response which of its own records another leader has replaced (KIP-101, KIP-320).
+A client or a follower asks where an epoch ended; the response tells it which of its own records a
+newer leader has replaced (KIP-101, KIP-320).
 
 Invariants.
-    Epochs rise strictly, and so do their start offsets: an epoch that brought no record gives way
-    to the next one.
+    Epochs and their start offsets rise strictly: an epoch without records is replaced by the next
+    one.
 
-Complexity: O(log n) for a look-up, O(1) for an epoch that is known already.
+Complexity: O(log n) for a lookup, O(1) for a known epoch.
 
 Thread-safety: the broker's thread.
 Source: Kafka LeaderEpochFileCache (4.3).
@@ -27,11 +27,11 @@ _EPOCH = attrgetter("epoch")
 
 
 class EpochStart(NamedTuple):
-    """One epoch.
+    """An epoch and its start offset.
 
     Attributes:
-        epoch: 0 or more.
-        start_offset: Offset of its first record, or of the record that would be its first.
+        epoch: The epoch, 0 or more.
+        start_offset: Offset of the epoch's first record, which need not exist yet.
     """
 
     epoch: int
@@ -39,11 +39,12 @@ class EpochStart(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """Where an epoch ends.
+    """An epoch and its end offset.
 
     Attributes:
-        epoch: The largest known one that is not above the epoch asked for; −1 if none is known.
-        end_offset: Offset at which the next one begins, or the log's end; −1 likewise.
+        epoch: The largest known epoch that is not above the requested one; −1 if none is known.
+        end_offset: Offset at which the next epoch begins, or the log's end; −1 if no epoch is
+            known.
     """
 
     epoch: int
@@ -54,19 +55,19 @@ UNKNOWN_END = EpochEnd(-1, -1)
 
 
 class LeaderEpochs:
-    """Epochs in their order; as a table of a store, Kafka's `leader-epoch-checkpoint`.
+    """A partition's epochs in order; stored as Kafka's `leader-epoch-checkpoint`.
 
     Attributes:
-        latest_epoch: The newest epoch, −1 when none is known.
+        latest_epoch: The newest epoch, −1 if none is known.
     """
 
     __slots__ = ("_starts", "latest_epoch")
 
     def __init__(self, starts: Sequence[EpochStart] = ()) -> None:
-        """Make a table.
+        """Create a table.
 
         Args:
-            starts: Oldest first, epochs and offsets rising.
+            starts: Epochs with their start offsets, both rising.
         """
         self._starts = list(starts)
         self.latest_epoch: int = -1
@@ -83,15 +84,15 @@ class LeaderEpochs:
 
     @property
     def start_of_latest(self) -> int:
-        """Offset at which the newest epoch begins, 0 when none is known."""
+        """Start offset of the newest epoch, 0 if none is known."""
         return self._starts[-1].start_offset if self._starts else 0
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that an epoch begins at an offset, unless it is the newest one already.
+        """Add an epoch, unless it is the newest one already.
 
         Args:
-            epoch: Of the leader that appends, or of a batch that is read back.
-            start_offset: Where its first record is or will be.
+            epoch: The epoch of the leader that appends, or of a batch that is read back.
+            start_offset: Offset of the epoch's first record.
 
         Returns:
             Whether the table changed.
@@ -106,7 +107,7 @@ class LeaderEpochs:
         return True
 
     def epoch_at(self, offset: int) -> int:
-        """Return the epoch that an offset belongs to, −1 when it lies before all epochs."""
+        """Return the epoch of an offset, −1 if the offset is below all epochs."""
         found = bisect.bisect_right(self._starts, offset, key=attrgetter("start_offset")) - 1
         return self._starts[found].epoch if found >= 0 else -1
 
@@ -114,12 +115,12 @@ class LeaderEpochs:
         """Find where an epoch ends.
 
         Args:
-            epoch: Any; −1 is never known.
-            log_end_offset: Where the newest epoch ends.
+            epoch: Any number; −1 is never known.
+            log_end_offset: The end of the newest epoch.
 
         Returns:
-            The end of the largest known epoch up to this one. An epoch below all known ones ends
-            where the first of these begins; one above all of them is unknown.
+            The end of the largest known epoch up to the given one. An epoch below all known ones
+            ends at the first known start offset; an epoch above all known ones is unknown.
         """
         if epoch < 0 or epoch > self.latest_epoch:
             return UNKNOWN_END
@@ -130,7 +131,7 @@ class LeaderEpochs:
         return EpochEnd(known, self._starts[index].start_offset)
 
     def truncate_to(self, offset: int) -> bool:
-        """Drop the epochs that begin at or beyond an offset (KAFKA-10706).
+        """Remove the epochs that begin at or beyond an offset (KAFKA-10706).
 
         Args:
             offset: The log's new end.
@@ -145,7 +146,7 @@ class LeaderEpochs:
         return len(self._starts) != before
 
     def raise_start(self, offset: int) -> bool:
-        """Drop the epochs that ended before the log's new start; the one it lies in begins there.
+        """Remove the epochs before the log's new start, and shorten the one that contains it.
 
         Args:
             offset: The log's new start.
@@ -164,22 +165,22 @@ class LeaderEpochs:
         self.latest_epoch = self._starts[-1].epoch if self._starts else -1
 
     def encoded(self) -> bytes:
-        """The content of the file: version, number of epochs, an epoch and its offset a line."""
+        """Return the file's content: version, number of epochs, then a line for each epoch."""
         lines = [_VERSION, str(len(self._starts)), *(f"{it.epoch} {it[1]}" for it in self._starts)]
         return "".join(f"{line}\n" for line in lines).encode()
 
     @classmethod
     def decoded(cls, content: bytes) -> "LeaderEpochs":
-        """Read the content of the file.
+        """Parse the file's content.
 
         Args:
-            content: All of it; nothing stands for an empty table.
+            content: The whole content; empty means an empty table.
 
         Returns:
             The table.
 
         Raises:
-            CorruptRecord: The content is no table of this kind.
+            CorruptRecord: The content is not such a table.
         """
         lines = content.decode("ascii", errors="replace").splitlines()
         if not lines:

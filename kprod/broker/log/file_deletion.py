@@ -1,7 +1,7 @@
-"""How the files of a dropped segment go: at once, or renamed now and removed later.
+"""Deletes the files of a dropped segment: immediately, or renamed first and removed after a delay.
 
-A user who deleted too much has a while to save renamed files. Those that are still there at the
-next start are removed then.
+During the delay an operator can save files that were deleted by mistake. Renamed files that are
+left at the next start are removed.
 
 Thread-safety: the broker's thread.
 Source: Kafka LocalLog.deleteSegmentFiles, `file.delete.delay.ms` (4.3).
@@ -15,31 +15,32 @@ from kprod.broker.scheduler import After
 from kprod.guarded_log import guarded_logger
 
 DeleteFiles = Callable[[Store, Sequence[str], int], None]
-"""Gets the store, the files' names, of which some may not exist, and a delay in milliseconds."""
+"""Takes the store, the names of the files (some may not exist), and a delay in milliseconds."""
 _logger = guarded_logger("kprod.broker")
 
 
 def delete_at_once(store: Store, names: Sequence[str], _: int) -> None:
-    """Remove files when they are dropped, as for a store in memory, to give the memory back."""
+    """Remove files immediately; a store in memory thereby frees the memory."""
     for name in names:
         store.remove(name)
 
 
 def delete_later(after: After) -> DeleteFiles:
-    """Rename files when they are dropped, and remove them after a while.
+    """Return a function that renames files and removes them after a delay.
 
     Args:
-        after: Runs something later.
+        after: Schedules a call after a delay.
 
     Returns:
-        What a log calls.
+        The function for `PartitionLog.delete_files`.
     """
 
     def delete(store: Store, names: Sequence[str], delay_ms: int) -> None:
         renamed = [name for name in names if store.exists(name)]
         for name in renamed:
             store.rename(name, name + DELETED_SUFFIX)
-        # The next segment's files go later only: after a crash there must be no gap.
+        # The files of the next segment must be renamed later than these, or a crash could leave a
+        # gap.
         store.sync()
         after(delay_ms, lambda: _remove(store, renamed))
 

@@ -1,6 +1,6 @@
-"""Names of files and directories: a segment's base offset in 20 digits, a partition's topic.
+"""Names of segment files (the base offset in 20 digits) and of partition directories.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: Kafka LogFileUtils (4.3).
 """
 
@@ -33,11 +33,11 @@ _SEGMENT_FILE = re.compile(r"(\d{20})(\.[a-z]+)", re.ASCII)
 
 
 def segment_file_name(base_offset: int, suffix: str) -> str:
-    """Name one of a segment's files.
+    """Return the name of one of a segment's files.
 
     Args:
-        base_offset: The segment's, 0 or more.
-        suffix: What the file holds, with its dot.
+        base_offset: The segment's base offset, 0 or more.
+        suffix: The suffix of the file's kind, with its dot.
 
     Returns:
         The name, without a directory.
@@ -46,32 +46,32 @@ def segment_file_name(base_offset: int, suffix: str) -> str:
 
 
 def base_offset_of(name: str, suffix: str = LOG_SUFFIX) -> int | None:
-    """Read the base offset from the name of one of a segment's files.
+    """Parse the base offset in a segment file's name.
 
     Args:
-        name: Of any file, without a directory.
-        suffix: What the file must hold.
+        name: Any file name, without a directory.
+        suffix: The expected suffix.
 
     Returns:
-        The base offset; None for a file of another kind.
+        The base offset; None if the file is of another kind.
     """
     match = _SEGMENT_FILE.fullmatch(name)
     return int(match[1]) if match and match[2] == suffix else None
 
 
 def partition_directory_name(partition: TopicPartition) -> str:
-    """Name a partition's directory."""
+    """Return the name of a partition's directory."""
     return f"{partition.topic}-{partition.partition}"
 
 
 def partition_of(name: str) -> TopicPartition | None:
-    """Read topic and index from the name of a partition's directory.
+    """Parse topic and index in the name of a partition's directory.
 
     Args:
-        name: Of any directory, without its parents.
+        name: Any directory name, without its parents.
 
     Returns:
-        The partition; None for a directory of another kind.
+        The partition; None if the directory is of another kind.
     """
     match = _PARTITION.fullmatch(name)
     if match is None or name_fault(match[1]) is not None:
@@ -80,12 +80,12 @@ def partition_of(name: str) -> TopicPartition | None:
 
 
 def retired_directory_name(name: str, suffix: str, unique: uuid.UUID) -> str:
-    """Name a directory that is no partition's any more.
+    """Return the new name of a directory that belongs to no partition any more.
 
     Args:
-        name: Its present name.
-        suffix: Says why.
-        unique: Tells it from others of the same present name.
+        name: The present name.
+        suffix: The reason, as a suffix.
+        unique: Distinguishes it from other directories of the same present name.
 
     Returns:
         A name of at most 255 characters.

@@ -1,11 +1,11 @@
-"""Open descriptors of many log files, the least recently used closed first.
+"""Keeps descriptors of many log files open, and closes the least recently used one first.
 
 A cluster of 1,000 partitions has thousands of segment files, and a process often only 1,024
 descriptors.
 
 Invariants.
-    At most `descriptors_max` descriptors are open; each belongs to the file that its path named
-    when it was opened, since removing a file closes its descriptor first (`forget`).
+    At most `descriptors_max` descriptors are open. Each refers to the file that its path named when
+    it was opened; so a descriptor must be closed (`forget`) before its file is removed.
 
 Thread-safety: the broker's thread.
 """
@@ -15,7 +15,7 @@ from collections import OrderedDict
 
 
 class FilePool:
-    """Descriptors by path."""
+    """Open descriptors by path."""
 
     __slots__ = ("_descriptors", "_descriptors_max")
 
@@ -23,7 +23,7 @@ class FilePool:
         """Make an empty pool.
 
         Args:
-            descriptors_max: At least 1.
+            descriptors_max: Upper limit, at least 1.
         """
         self._descriptors: OrderedDict[str, int] = OrderedDict()
         self._descriptors_max = descriptors_max
@@ -33,13 +33,13 @@ class FilePool:
         return len(self._descriptors)
 
     def descriptor(self, path: str) -> int:
-        """Give a descriptor for reading and writing; valid until the pool is called again.
+        """Return a descriptor for reading and writing; valid until the next call of the pool.
 
         Args:
-            path: Of a file that exists.
+            path: Path of an existing file.
 
         Returns:
-            The descriptor, which stays the pool's.
+            The descriptor; the pool closes it.
         """
         descriptor = self._descriptors.get(path)
         if descriptor is not None:
@@ -58,12 +58,12 @@ class FilePool:
             os.close(descriptor)
 
     def forget_under(self, directory: str) -> None:
-        """Close the descriptors of a directory's files."""
+        """Close the descriptors of all files in a directory."""
         for path in [it for it in self._descriptors if it.startswith(f"{directory}/")]:
             self.forget(path)
 
     def close(self) -> None:
-        """Close all descriptors; may be called again."""
+        """Close all descriptors; idempotent."""
         while self._descriptors:
             _, descriptor = self._descriptors.popitem()
             os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Whose directory it is: `meta.properties`, `partition.metadata`, and the mark of a clean close.
+"""Files that identify a directory: `meta.properties`, `partition.metadata`, the shutdown mark.
 
 Thread-safety: the broker's thread.
 Source: Kafka MetaProperties, PartitionMetadataFile and CleanShutdownFileHandler (4.3).
@@ -21,16 +21,16 @@ LOCK_FILE = ".lock"
 _CLEAN_CLOSE = b'{"version":0,"brokerEpoch":-1}'
 _SPACE = uuid.UUID("6b70726f-6400-4000-8000-646972656374")
 _ID_BYTES = 16
-_TEXT_BYTES_MAX = 64 << 10  # of files that have some lines
+_TEXT_BYTES_MAX = 64 << 10  # these files have a few lines
 
 
 class DirectoryIdentity(NamedTuple):
-    """What `meta.properties` says.
+    """The content of `meta.properties`.
 
     Attributes:
-        cluster_id: Of the cluster.
-        node_id: Of the broker; of a cluster here that of its first one.
-        directory_id: Of the directory.
+        cluster_id: The cluster's id.
+        node_id: The broker's id; in a cluster of several, that of the first broker.
+        directory_id: The directory's id.
     """
 
     cluster_id: str
@@ -39,18 +39,18 @@ class DirectoryIdentity(NamedTuple):
 
 
 def id_text(value: uuid.UUID) -> str:
-    """Write an id as Kafka does, in 22 URL-safe characters."""
+    """Format an id as Kafka does, in 22 URL-safe characters."""
     return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
 
 
 def id_value(text: str) -> uuid.UUID:
-    """Read an id that `id_text` or Kafka wrote.
+    """Parse an id that `id_text` or Kafka wrote.
 
     Returns:
         The id.
 
     Raises:
-        ValueError: The text is none.
+        ValueError: The text is not an id.
     """
     try:
         decoded = base64.b64decode(text + "==", altchars=b"-_", validate=True)
@@ -62,18 +62,18 @@ def id_value(text: str) -> uuid.UUID:
 
 
 def new_directory_id(path: str, timestamp_ms: int) -> str:
-    """Make an id for a directory that has none; the same one in a simulation's every run."""
+    """Create an id for a new directory; reproducible in a simulation."""
     return id_text(uuid.uuid5(_SPACE, f"{path}/{timestamp_ms}"))
 
 
 def read_identity(disk: Disk, directory: str) -> DirectoryIdentity | None:
-    """Read whose directory it is.
+    """Read the identity of a directory.
 
     Returns:
-        What the file says; None if there is none.
+        The content of the file; None if there is no file.
 
     Raises:
-        DirectoryRejected: It is of another version, or not readable.
+        DirectoryRejected: The file has another version or cannot be parsed.
     """
     path = f"{directory}/{IDENTITY_FILE}"
     if not disk.exists(path):
@@ -90,7 +90,7 @@ def read_identity(disk: Disk, directory: str) -> DirectoryIdentity | None:
 
 
 def write_identity(disk: Disk, directory: str, identity: DirectoryIdentity) -> None:
-    """Write whose directory it is."""
+    """Write the identity of a directory."""
     lines = [
         "version=1",
         f"cluster.id={identity.cluster_id}",
@@ -102,10 +102,10 @@ def write_identity(disk: Disk, directory: str, identity: DirectoryIdentity) -> N
 
 
 def read_topic_id(disk: Disk, directory: str) -> uuid.UUID | None:
-    """Read which topic a partition's directory is of.
+    """Read the topic id of a partition's directory.
 
     Returns:
-        The topic's id; None if the file is missing or says nothing.
+        The topic's id; None if the file is missing or has no id.
     """
     path = f"{directory}/{PARTITION_FILE}"
     if not disk.exists(path):
@@ -117,13 +117,13 @@ def read_topic_id(disk: Disk, directory: str) -> uuid.UUID | None:
 
 
 def write_topic_id(disk: Disk, directory: str, topic_id: uuid.UUID) -> None:
-    """Write which topic a partition's directory is of."""
+    """Write the topic id of a partition's directory."""
     content = f"version: 0\ntopic_id: {id_text(topic_id)}".encode()
     replace_file(disk, f"{directory}/{PARTITION_FILE}", content)
 
 
 def mark_clean_close(disk: Disk, directory: str) -> None:
-    """Say that everything was synced before the broker ended."""
+    """Mark a directory as cleanly closed: everything in it was synced."""
     path = f"{directory}/{CLEAN_CLOSE_FILE}"
     disk.create(path)
     disk.write(path, 0, _CLEAN_CLOSE)
@@ -132,10 +132,10 @@ def mark_clean_close(disk: Disk, directory: str) -> None:
 
 
 def take_clean_close(disk: Disk, directory: str) -> bool:
-    """Ask whether the last close was clean, and take the mark away before anything is written.
+    """Check whether the last close was clean, and remove the mark before anything is written.
 
     Returns:
-        Whether the mark was there.
+        True if the mark was there.
     """
     path = f"{directory}/{CLEAN_CLOSE_FILE}"
     was_clean = disk.exists(path)

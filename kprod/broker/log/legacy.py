@@ -1,17 +1,18 @@
-"""Message sets (formats V0 and V1) on their way into a V2 log, and batches on their way out.
+"""Converts message sets (formats V0 and V1) to V2 batches, and batches back for old consumers.
 
-A log here holds V2 batches only, so what an old client sends is converted when it is appended, and
-what it fetches when it is read.
+The log holds only V2 batches. Records of old producers are converted when they are appended, and
+records for old consumers when they are read.
 
 Rules.
-    Produce 0 and 1 bring magic 0, Produce 2 magic 0 or 1: else INVALID_RECORD.
-    A message cut off at the end is left out; nothing whole at all: INVALID_RECORD.
-    A message or wrapper larger than `max.message.bytes`: MESSAGE_TOO_LARGE, as in Kafka; and all
-    wrappers of a message set unpack to `UNPACKED_SHARE_MAX` times as much together, since each
-    message in them is read and written again.
-    Fetch 0 and 1 get magic 0, Fetch 2 and 3 magic 1; zstd cannot be sent to either.
+    Produce 0 and 1 accept magic 0, Produce 2 accepts 0 and 1; anything else is INVALID_RECORD.
+    A message that is cut off at the end is dropped; a set without any whole message is
+    INVALID_RECORD.
+    A message or wrapper larger than `max.message.bytes` is MESSAGE_TOO_LARGE, as in Kafka. So are
+    wrappers that together unpack to more than `UNPACKED_SHARE_MAX` times that limit, since each
+    message in them is read and written again. Fetch 0 and 1 get magic 0, Fetch 2 and 3 magic 1;
+    zstd cannot be converted to either.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: Kafka LogValidator and RecordsUtil.downConvert (3.9.1).
 """
 
@@ -29,25 +30,27 @@ FETCH_VERSION_WITH_MAGIC_1 = 2
 
 
 UNPACKED_SHARE_MAX = 8
-"""Clients fill a batch up to a size that they count unpacked, and keep that within
-`max.message.bytes`; a gzip of zeros reaches a thousand."""
+"""Producers fill a batch up to an uncompressed size.
+
+That size is below `max.message.bytes`; a gzip of zeros reaches a factor of a thousand.
+"""
 
 
 def up_convert_batches(
     records: memoryview | None, *, api_version: int, bytes_max: int
 ) -> list[memoryview]:
-    """Convert a message set to batches, each as if a new client had sent it.
+    """Convert a message set to batches such as a new producer would send.
 
     Args:
-        records: As in the request.
-        api_version: Of the Produce request, 0 to 2.
-        bytes_max: Size of the largest message or wrapper.
+        records: The records field of the request.
+        api_version: Version of the Produce request, 0 to 2.
+        bytes_max: Maximum size of a message or wrapper.
 
     Returns:
-        At least one batch, writable, with base offset 0.
+        At least one writable batch with base offset 0.
 
     Raises:
-        Refused: The bytes are no message set that this version may bring.
+        Refused: The bytes are not a message set that this version may carry.
     """
     if not records or len(records) <= BatchLayout.MAGIC_OFFSET:
         raise Refused(ErrorCode.INVALID_RECORD, "there is no message")
@@ -97,17 +100,17 @@ def _check_sizes(records: memoryview, bytes_max: int) -> None:
 
 
 def lowered(encoded: bytes, *, api_version: int) -> bytes:
-    """Convert whole batches to a message set.
+    """Convert batches to a message set.
 
     Args:
-        encoded: As the log holds them.
-        api_version: Of the Fetch request, 0 to 3.
+        encoded: Whole batches from the log.
+        api_version: Version of the Fetch request, 0 to 3.
 
     Returns:
         The message set.
 
     Raises:
-        Refused: A batch cannot be sent in the older format.
+        Refused: A batch cannot be converted to the older format.
     """
     magic = Magic.MAGIC_V1 if api_version >= FETCH_VERSION_WITH_MAGIC_1 else Magic.MAGIC_V0
     try:

@@ -1,18 +1,18 @@
-"""Makes a log from the files that an earlier one left.
+"""Loads a log from its files, and recovers it after an unclean shutdown.
 
 Rules.
-    After a clean close nothing is checked: the end is found behind the last entry of the last
-    index. Otherwise every segment from the one that holds the recovery point on is checked, batch
-    by batch; what lies before it was synced, and is trusted.
-    At the first batch that is unsound (cut off, a wrong checksum or magic, an offset that does not
-    rise) its segment is cut there, and the files of all later segments get the suffix `.deleted`:
-    nothing behind a gap may be read.
-    A segment whose index is missing is checked, too. An index without a segment is removed. Files
-    of other names are left alone.
-    Recovered bytes are synced before any client reads them: a record that lives only in the
-    operating system's memory must not be served now and be missing after the next crash
-    (KAFKA-10101). A log that ends before the start that its checkpoint says has lost all: it begins
-    there.
+    After a clean shutdown nothing is checked: the log's end is found by reading from the last index
+    entry on. Otherwise every segment from the one with the recovery point on is checked batch by
+    batch; everything before was synced and is trusted.
+    At the first unsound batch (cut off, wrong checksum or magic, an offset that does not rise) the
+    segment is truncated, and all files of later segments get the suffix `.deleted`: records after a
+    gap must not be read.
+    A segment with a missing index is checked, too. An index without a segment is removed. Files
+    with other names are ignored.
+    Recovered bytes are synced before any client reads them: a record that exists only in the page
+    cache could be served now and be gone after the next crash (KAFKA-10101).
+    A log whose end is before its checkpointed start has lost everything: it continues empty at that
+    start.
 
 Thread-safety: the broker's thread.
 Source: Kafka LogLoader, LogSegment.recover and ProducerStateManager (4.3).
@@ -52,12 +52,12 @@ _logger = guarded_logger("kprod.broker")
 
 
 class LoadOptions(NamedTuple):
-    """Facts about a log before its files are read.
+    """Facts about a log that are known before its files are read.
 
     Attributes:
-        rules: As for `PartitionLog`.
-        was_clean: Whether everything was synced and written when the log was closed.
-        recovery_point: All below it was synced.
+        rules: The segment rules, as for `PartitionLog`.
+        was_clean: Whether the last shutdown was clean.
+        recovery_point: All records below this offset were synced.
         start_offset: First offset that may be read.
     """
 
@@ -68,14 +68,14 @@ class LoadOptions(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """A log and its losses when it was loaded.
+    """A loaded log, and its losses.
 
     Attributes:
-        log: Ready for appends and reads.
-        recovered_count: Segments that were checked.
-        cut_bytes: Dropped from the end of the last sound segment.
-        cut_offset: Offset from which on batches were dropped; −1 when all were sound.
-        deleted: Names that the files of later segments have now.
+        log: The log, ready for appends and reads.
+        recovered_count: Number of segments that were checked.
+        cut_bytes: Bytes dropped from the end of the last sound segment.
+        cut_offset: Offset from which on batches were dropped; −1 if none were.
+        deleted: The new names of the files of later segments.
     """
 
     log: PartitionLog
@@ -86,17 +86,17 @@ class Loaded(NamedTuple):
 
 
 def load_log(store: Store, options: LoadOptions) -> Loaded:
-    """Load a log, and recover what may be unsound.
+    """Load a log, and recover the part that may be unsound.
 
     Args:
-        store: Holds the files of one partition, perhaps none.
+        store: The files of one partition; may be empty.
         options: Facts from the checkpoints.
 
     Returns:
-        The log, and the dropped bytes.
+        The log and its losses.
 
     Raises:
-        OSError: A file cannot be read, cut or synced.
+        OSError: A file cannot be read, truncated or synced.
     """
     loading = _Loading(store, options)
     loaded = loading.run()
@@ -122,7 +122,7 @@ def load_log(store: Store, options: LoadOptions) -> Loaded:
 
 
 class _Loading:
-    """One log on its way."""
+    """A log while it is being loaded."""
 
     def __init__(self, store: Store, options: LoadOptions) -> None:
         self._store = store
@@ -162,12 +162,12 @@ class _Loading:
         return Loaded(log, recovered_count, cut_bytes, cut_offset, deleted)
 
     def _trusted_count(self) -> int:
-        """How many segments, from the first on, need not be checked."""
+        """Return how many segments, from the first on, need no check."""
         bases = self.bases
         if self._options.was_clean:
             count = len(bases)
         else:
-            # The one that holds the recovery point may have been appended to since.
+            # The segment with the recovery point may have been appended to after the sync.
             count = sum(base <= self._options.recovery_point for base in bases) - 1
         for index in range(count):
             if segment_file_name(bases[index], OFFSET_INDEX_SUFFIX) not in self._names:
@@ -182,9 +182,9 @@ class _Loading:
         return segment
 
     def _recover(self, trusted_count: int) -> tuple[int, int]:
-        """Check the other segments; bytes that were cut off, and the offset there."""
+        """Check the remaining segments; returns the bytes that were cut off, and their offset."""
         first_checked = _at(self.bases, trusted_count)
-        if not self._epochs:  # the file is lost, or was never there
+        if not self._epochs:  # the file is lost or never existed
             self._epochs = _epochs_of(self._segments)
         ends = self._segments[-1].next_offset if self._segments else 0
         self._restore_producers(ends if first_checked is None else first_checked)
@@ -195,7 +195,7 @@ class _Loading:
                     segment.aborted.note_ended(ended)
         for base_offset in self.bases[trusted_count:]:
             if self._segments and self._segments[-1].next_offset > base_offset:
-                return 0, self._segments[-1].next_offset  # it overlaps the segment before
+                return 0, self._segments[-1].next_offset  # it overlaps the previous segment
             segment = self._opened(base_offset)
             cut_bytes = segment.recover(self._epochs, self._learn)
             segment.sync()
@@ -205,7 +205,7 @@ class _Loading:
         return 0, -1
 
     def _restore_producers(self, limit_offset: int) -> None:
-        """Start from the newest sound snapshot that lies before all that is checked."""
+        """Restore from the newest sound snapshot that is older than everything that is checked."""
         for name in sorted(_snapshots(self._store), reverse=True):
             offset = base_offset_of(name, SNAPSHOT_SUFFIX) or 0
             if offset > limit_offset:
@@ -225,7 +225,7 @@ class _Loading:
         return self._producers.remember(batch, batch.base_offset)
 
     def _settle(self, log: PartitionLog, trusted_count: int) -> None:
-        """Write and sync rebuilt files, and remove files behind the end."""
+        """Write and sync rebuilt files, and remove files beyond the log's end."""
         store = self._store
         for segment in self._segments[trusted_count:-1]:
             segment.save_indexes(store)
@@ -236,7 +236,7 @@ class _Loading:
         for name, offset in snapshots.items():
             if offset > log.log_end_offset or (offset not in bases and offset != newest):
                 store.remove(name)
-        # One that begins at the end brought no record, but clients may have been told of it.
+        # An epoch that begins at the end has no record, but clients may know it already.
         self._epochs.truncate_to(log.log_end_offset + 1)
         if self._segments:
             self._epochs.raise_start(log.log_start_offset)
@@ -255,7 +255,7 @@ def _read_epochs(store: Store) -> LeaderEpochs:
 
 
 def _finish_swaps(store: Store) -> None:
-    """Remove deleted files, and finish or undo a replacement of segments."""
+    """Remove deleted files, and complete or undo an interrupted replacement of segments."""
     names = store.names()
     doomed = [it for it in names if it.endswith(DELETED_SUFFIX) and _base_of(it) is not None]
     doomed += [it for it in names if it in _TEMPORARY]
@@ -268,7 +268,7 @@ def _finish_swaps(store: Store) -> None:
 
 
 def _complete(store: Store, swaps: Mapping[str, int]) -> None:
-    """Let complete segments take the place of those that they cover."""
+    """Let complete new segments replace the segments that they cover."""
     logs = [it for it in swaps if it.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
     if logs:
         last = max(logs, key=swaps.__getitem__)
@@ -285,7 +285,7 @@ def _complete(store: Store, swaps: Mapping[str, int]) -> None:
 
 
 def _base_of(name: str, last_suffix: str = DELETED_SUFFIX) -> int | None:
-    """The base offset in the name of a segment's file that has one suffix more."""
+    """Parse the base offset in the name of a segment file that has an additional suffix."""
     plain = name.removesuffix(last_suffix)
     if plain == name:
         return None

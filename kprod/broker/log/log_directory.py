@@ -1,7 +1,7 @@
-"""One of the broker's directories: its lock, its mark, its checkpoints, its partitions.
+"""One of the broker's data directories: its lock, shutdown mark, checkpoints and partitions.
 
 Thread-safety: the broker's thread.
-Source: Kafka LogManager (4.3), for one of its log directories.
+Source: Kafka LogManager (4.3), for a single log directory.
 """
 
 import uuid
@@ -55,12 +55,12 @@ _logger = guarded_logger("kprod.broker")
 
 
 class LogDirectory:
-    """A directory with some of the cluster's partitions.
+    """A data directory with some of the cluster's partitions.
 
     Attributes:
-        path: Its path, absolute.
-        logs: Of the partitions that were loaded or made.
-        was_clean: Whether the last broker that used it closed it.
+        path: The directory's absolute path.
+        logs: The logs of its partitions, loaded or created.
+        was_clean: Whether the last shutdown was clean.
     """
 
     __slots__ = (
@@ -78,12 +78,12 @@ class LogDirectory:
     )
 
     def __init__(self, disk: Disk, path: str, after: After) -> None:
-        """Name a directory; nothing is touched yet.
+        """Create an object for a directory, without accessing it.
 
         Args:
-            disk: Holds it.
-            path: Its path, absolute.
-            after: Runs something later.
+            disk: The disk that holds the file.
+            path: The directory's absolute path.
+            after: Schedules a call after a delay.
         """
         self._after = after
         self._delete_files = delete_later(after)
@@ -98,11 +98,11 @@ class LogDirectory:
         self.was_clean: bool = False
 
     def lock(self) -> None:
-        """Make the directory if it does not exist, and take its lock.
+        """Create the directory if it does not exist, and lock it.
 
         Raises:
-            DirectoryRejected: It is in use.
-            OSError: It cannot be made or written.
+            DirectoryRejected: Another process or cluster uses it.
+            OSError: It cannot be created or written.
         """
         if not self._disk.exists(self.path):
             self._disk.make_directory(self.path)
@@ -110,15 +110,15 @@ class LogDirectory:
         self._release = self._disk.lock(f"{self.path}/{LOCK_FILE}")
 
     def identify(self, cluster_id: str, node_id: int, timestamp_ms: int) -> None:
-        """Check whose directory it is; a new one is made the cluster's.
+        """Check that the directory belongs to the cluster; a new directory is assigned to it.
 
         Args:
-            cluster_id: Of this cluster.
-            node_id: Of its first broker.
-            timestamp_ms: Wall clock, for a new directory's id.
+            cluster_id: The cluster's id.
+            node_id: Id of the cluster's first broker.
+            timestamp_ms: Wall clock time, for a new directory's id.
 
         Raises:
-            DirectoryRejected: It is another cluster's.
+            DirectoryRejected: It belongs to another cluster.
         """
         known = read_identity(self._disk, self.path)
         if known is None:
@@ -136,7 +136,7 @@ class LogDirectory:
         return [it for it in map(partition_of, names) if it is not None]
 
     def begin(self) -> None:
-        """Take the mark away, read the checkpoints, and remove deleted directories."""
+        """Remove the shutdown mark, read the checkpoints, and remove deleted partitions."""
         self.was_clean = take_clean_close(self._disk, self.path)
         self._recovery_points = read_offsets(self._disk, f"{self.path}/{RECOVERY_POINTS}")
         self._cleaned_offsets = read_offsets(self._disk, f"{self.path}/{CLEANED_OFFSETS}")
@@ -149,11 +149,11 @@ class LogDirectory:
                 self._disk.remove(path)
 
     def topic_id_of(self, partition: TopicPartition) -> uuid.UUID | None:
-        """Read which topic a partition's directory is of; None if it does not say."""
+        """Read the topic id of a partition's directory; None if it has none."""
         return read_topic_id(self._disk, self._path_of(partition))
 
     def is_empty(self, partition: TopicPartition) -> bool:
-        """Whether a partition's directory has nothing in it."""
+        """Whether a partition's directory is empty."""
         return not self._disk.entries(self._path_of(partition))
 
     def load(self, partition: TopicPartition, rules: SegmentRules) -> Loaded:
@@ -161,10 +161,10 @@ class LogDirectory:
 
         Args:
             partition: Its name.
-            rules: When its segments end, and how dense their indexes are.
+            rules: The partition's segment rules.
 
         Returns:
-            The log, and the bytes that were cut off.
+            The log and its losses.
         """
         store = DirectoryStore(self._disk, self._path_of(partition))
         options = LoadOptions(
@@ -179,17 +179,18 @@ class LogDirectory:
         return loaded
 
     def create(self, partition: TopicPartition, topic_id: uuid.UUID) -> PartitionLog:
-        """Make a partition's directory and its empty log.
+        """Create a partition's directory and its empty log.
 
         Returns:
             The log.
 
         Raises:
-            OSError: It cannot be made, or one of that name cannot be renamed.
+            OSError: It cannot be created, or an existing directory of that name cannot be renamed.
         """
         path = self._path_of(partition)
         if self._disk.exists(path) and self._disk.entries(path):
-            # Of a deleted topic of that name, whose directory could not be renamed.
+            # The existing directory belongs to a deleted topic of that name and could not be
+            # renamed before.
             self._remove_later(self._retire(partition, DELETED_DIRECTORY_SUFFIX), delay_ms=0)
         self._disk.make_directory(path)
         write_topic_id(self._disk, path, topic_id)
@@ -200,7 +201,7 @@ class LogDirectory:
         return log
 
     def put_aside(self, partition: TopicPartition) -> str:
-        """Rename a directory that no topic of the cluster owns; it is kept.
+        """Rename a directory that belongs to no topic of the cluster; its content is kept.
 
         Returns:
             Its new name.
@@ -208,13 +209,14 @@ class LogDirectory:
         return self._retire(partition, STRAY_DIRECTORY_SUFFIX)
 
     def delete(self, partition: TopicPartition) -> None:
-        """Rename the directory of a deleted partition now, and remove it after the topic's delay.
+        """Rename the directory of a deleted partition, and remove it after the topic's delay.
 
-        One that cannot be renamed is put aside at the next start, since no topic has its id.
+        A directory that cannot be renamed now is put aside at the next start, since no topic has
+        its id.
         """
         delay_ms = self.logs.pop(partition).rules.file_delete_delay_ms
         try:
-            self.write_cleaned_offsets()  # a topic made again must not find it (KAFKA-14616)
+            self.write_cleaned_offsets()  # a new topic of that name must not find it (KAFKA-14616)
             self._remove_later(self._retire(partition, DELETED_DIRECTORY_SUFFIX), delay_ms)
         except OSError as error:
             _logger.warning("the directory of deleted %s stays: %s", partition, error)
@@ -229,14 +231,14 @@ class LogDirectory:
         self._after(delay_ms, remove)
 
     def write_recovery_points(self) -> None:
-        """Say up to where each log was synced, if that has changed."""
+        """Write up to which offset each log is synced, if that has changed."""
         points = {name: log.recovery_point for name, log in self.logs.items()}
         if points != self._recovery_points:
             write_offsets(self._disk, f"{self.path}/{RECOVERY_POINTS}", points)
             self._recovery_points = points
 
     def write_cleaned_offsets(self) -> None:
-        """Say up to where each log is compacted, if that has changed."""
+        """Write up to which offset each log is compacted, if that has changed."""
         offsets = {name: log.cleaned_offset for name, log in self.logs.items()}
         offsets = {name: offset for name, offset in offsets.items() if offset >= 0}
         if offsets != self._cleaned_offsets:
@@ -244,7 +246,7 @@ class LogDirectory:
             self._cleaned_offsets = offsets
 
     def write_start_offsets(self) -> None:
-        """Say which logs begin within a segment, if that has changed."""
+        """Write the start offsets that lie within a segment, if they have changed."""
         starts = {name: log.log_start_offset for name, log in self.logs.items()}
         starts = {name: offset for name, offset in starts.items() if offset}
         if starts != self._start_offsets:
@@ -252,17 +254,17 @@ class LogDirectory:
             self._start_offsets = starts
 
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Say how far each partition is replicated, if that has changed."""
+        """Write the high watermarks, if they have changed."""
         known = {name: high_watermarks[name] for name in self.logs if name in high_watermarks}
         if known != self._high_watermarks:
             write_offsets(self._disk, f"{self.path}/{HIGH_WATERMARKS}", known)
             self._high_watermarks = known
 
     def close(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Sync all logs, write the checkpoints, and mark the directory as closed.
+        """Sync all logs, write the checkpoints, and mark the directory as cleanly closed.
 
         Raises:
-            OSError: A log cannot be synced; without the mark the next start checks it.
+            OSError: A log cannot be synced; without the mark, the next start checks it.
         """
         for log in self.logs.values():
             log.close()
@@ -274,7 +276,7 @@ class LogDirectory:
         self.unlock()
 
     def unlock(self) -> None:
-        """Give the lock back, if it is held."""
+        """Release the lock, if it is held."""
         if self._release is not None:
             self._release()
             self._release = None

@@ -1,4 +1,4 @@
-"""A store in memory: a file is the list of its batches' own buffers, and nothing is copied.
+"""A store in memory: a file is a list of the appended buffers; nothing is copied.
 
 Thread-safety: the broker's thread.
 """
@@ -9,10 +9,10 @@ from kprod.broker.log.store import Table
 
 
 class MemoryRecordFile:
-    """Batches and their positions.
+    """The batches of a segment, with their positions.
 
     Attributes:
-        size_bytes: Sum of the batches' sizes.
+        size_bytes: Total size of the batches.
     """
 
     __slots__ = ("_batches", "_positions", "size_bytes")
@@ -24,13 +24,13 @@ class MemoryRecordFile:
         self.size_bytes: int = 0
 
     def append(self, encoded: memoryview) -> None:
-        """Keep a batch's buffer."""
+        """Append a batch's buffer, without copying it."""
         self._batches.append(encoded)
         self._positions.append(self.size_bytes)
         self.size_bytes += len(encoded)
 
     def read(self, position: int, count_bytes: int) -> list[memoryview]:
-        """Give views of the stored buffers, one for each batch; the last may be cut off."""
+        """Return views of the stored buffers, one for each batch; the last may be cut off."""
         pieces: list[memoryview] = []
         index = bisect.bisect_left(self._positions, position)
         while count_bytes > 0 and index < len(self._batches):
@@ -52,7 +52,7 @@ class MemoryRecordFile:
 
 
 class MemoryStore:
-    """Files of batches by name; tables are not kept, since their indexes are in memory anyway."""
+    """Files of batches by name; tables are not stored, since indexes are in memory anyway."""
 
     __slots__ = ("_files", "is_durable")
 
@@ -62,7 +62,7 @@ class MemoryStore:
         self._files: dict[str, MemoryRecordFile] = {}
 
     def __str__(self) -> str:
-        """Say that nothing is kept."""
+        """Describe the store as being in memory."""
         return "a log in memory"
 
     def create(self, name: str) -> MemoryRecordFile:
@@ -71,11 +71,11 @@ class MemoryStore:
         return file
 
     def open(self, name: str) -> MemoryRecordFile:
-        """Give a file that exists."""
+        """Open an existing file."""
         return self._files[name]
 
     def load(self, name: str) -> bytes:
-        """Raise FileNotFoundError: no tables are kept."""
+        """Raise FileNotFoundError: tables are not stored."""
         raise FileNotFoundError(name)
 
     def save(self, name: str, table: Table) -> None:
@@ -85,24 +85,24 @@ class MemoryStore:
         """Do nothing."""
 
     def modified_ms(self, name: str) -> int:  # noqa: ARG002 - a Store's
-        """Return 0: nothing is ever loaded."""
+        """Return 0, since nothing is ever loaded."""
         return 0
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file of that name."""
+        """Whether a file of that name exists."""
         return name in self._files
 
     def remove(self, name: str) -> None:
-        """Forget a file, if it exists."""
+        """Remove a file, if it exists."""
         self._files.pop(name, None)
 
     def rename(self, name: str, new_name: str) -> None:
-        """Give a file another name."""
+        """Rename a file."""
         self._files[new_name] = self._files.pop(name)
 
     def sync(self, name: str | None = None) -> None:
         """Do nothing: memory does not survive the process."""
 
     def names(self) -> list[str]:
-        """Names of all files, in order."""
+        """Return the names of all files, sorted."""
         return sorted(self._files)

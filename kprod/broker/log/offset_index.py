@@ -1,9 +1,10 @@
 """A segment's sparse index from offsets to positions.
 
-An entry is the offset of a batch's last record, relative to the segment's base, and the batch's
-position. A look-up gives the newest entry at or below an offset; the scan of headers begins there.
+An entry is the offset of a batch's last record, relative to the segment's base offset, and the
+batch's position. A lookup finds the newest entry at or below an offset; the scan of batch headers
+starts there.
 
-Complexity: O(log n) for a look-up, amortized O(1) for an append.
+Complexity: O(log n) for a lookup, amortized O(1) for an append.
 
 Invariants.
     Offsets and positions rise strictly.
@@ -23,22 +24,22 @@ _ENTRY = struct.Struct(">II")
 
 
 def rises(values: "array[int]") -> bool:
-    """Whether each value is above the one before it."""
+    """Whether the values rise strictly."""
     return all(map(operator.lt, values, values[1:]))
 
 
 def last_position(content: bytes, size_bytes: int) -> int:
-    """Read the position of an `.index` file's last entry.
+    """Return the position in the last entry of an `.index` file.
 
     Args:
-        content: All of it.
-        size_bytes: Of the segment.
+        content: The whole new content.
+        size_bytes: Size of the segment.
 
     Returns:
-        The position; 0 when there is no entry.
+        The position; 0 if there is no entry.
 
     Raises:
-        ValueError: The file ends within an entry, or the entry lies behind the segment's end.
+        ValueError: The file ends within an entry, or the position is beyond the segment's end.
     """
     if len(content) % ENTRY_BYTES:
         raise ValueError(f"an index of {len(content)} bytes ends within an entry")
@@ -51,7 +52,7 @@ def last_position(content: bytes, size_bytes: int) -> int:
 
 
 class OffsetIndex:
-    """Relative offsets and positions."""
+    """Pairs of relative offset and position."""
 
     __slots__ = ("_offsets", "_positions")
 
@@ -65,7 +66,7 @@ class OffsetIndex:
         return len(self._offsets)
 
     def encoded(self) -> bytes:
-        """The content of an `.index` file: pairs of relative offset and position, 8 bytes each."""
+        """Return the content of an `.index` file: pairs of relative offset and position."""
         pairs = array("I", bytes(8 * len(self._offsets)))
         pairs[0::2] = self._offsets
         pairs[1::2] = self._positions
@@ -75,18 +76,18 @@ class OffsetIndex:
 
     @classmethod
     def decoded(cls, content: bytes, size_bytes: int) -> "OffsetIndex":
-        """Read the content of an `.index` file.
+        """Parse the content of an `.index` file.
 
         Args:
-            content: All of it.
-            size_bytes: Of the segment.
+            content: The whole new content.
+            size_bytes: Size of the segment.
 
         Returns:
             The index.
 
         Raises:
-            ValueError: Its size is no whole number of entries, entries do not rise, or one lies
-                behind the segment's end.
+            ValueError: The size is not a multiple of an entry's, the entries do not rise, or one is
+                beyond the segment's end.
         """
         if len(content) % ENTRY_BYTES:
             raise ValueError(f"an index of {len(content)} bytes ends within an entry")
@@ -105,20 +106,21 @@ class OffsetIndex:
         """Add an entry.
 
         Args:
-            relative_offset: Of the batch's last record less the base offset, above the last entry.
-            position: Of the batch in the segment, in bytes.
+            relative_offset: Offset of the batch's last record minus the base offset; above the last
+                entry's.
+            position: Position of the batch in the segment, in bytes.
         """
         self._offsets.append(relative_offset)
         self._positions.append(position)
 
     def floor_position(self, relative_offset: int) -> int:
-        """Look an offset up.
+        """Find the newest entry at or below an offset.
 
         Args:
-            relative_offset: Less the base offset; a negative one is below every entry.
+            relative_offset: Offset minus the base offset; a negative one is below every entry.
 
         Returns:
-            Position of the newest entry at or below the offset, 0 when there is none.
+            The entry's position; 0 if there is none.
         """
         if relative_offset < 0:
             return 0
@@ -126,14 +128,15 @@ class OffsetIndex:
         return self._positions[index] if index >= 0 else 0
 
     def ceiling(self, relative_offset: int, size_bytes: int) -> tuple[int, int] | None:
-        """Look an offset up in an index that has an entry for each batch.
+        """Find the batch that contains or follows an offset; needs an entry for each batch.
 
         Args:
-            relative_offset: Less the base offset.
-            size_bytes: Of the segment, where the last batch ends.
+            relative_offset: Offset minus the base offset.
+            size_bytes: Size of the segment, where the last batch ends.
 
         Returns:
-            Position and size of the first batch that ends at or beyond the offset, if any.
+            Position and size of the first batch that ends at or beyond the offset; None if there is
+            none.
         """
         index = bisect.bisect_left(self._offsets, relative_offset)
         positions = self._positions
@@ -144,19 +147,19 @@ class OffsetIndex:
         return position, end - position
 
     def ceiling_offset(self, position: int) -> int | None:
-        """Look a position up.
+        """Find the first entry at or beyond a position.
 
         Args:
-            position: In bytes.
+            position: A position in bytes.
 
         Returns:
-            Relative offset of the first entry at or beyond the position, if any.
+            The entry's relative offset; None if there is none.
         """
         index = bisect.bisect_left(self._positions, position)
         return self._offsets[index] if index < len(self._offsets) else None
 
     def truncate(self, size_bytes: int) -> None:
-        """Drop the entries of batches at or beyond a position."""
+        """Remove the entries of batches at or beyond a position."""
         kept = bisect.bisect_left(self._positions, size_bytes)
         del self._offsets[kept:]
         del self._positions[kept:]

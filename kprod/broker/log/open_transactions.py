@@ -1,15 +1,15 @@
-"""Transactions of one partition that are open, and those whose end is not replicated yet.
+"""The open transactions of one partition, and the ended ones whose markers are not replicated yet.
 
-Readers of committed records see nothing at or beyond the first offset of either kind: an open
+A read_committed consumer sees nothing at or beyond the first offset of either kind: an open
 transaction may still be aborted, and a marker above the high watermark may still be lost.
 
 Invariants.
-    Open transactions are in the order of their first offsets, since offsets only rise.
+    Open transactions are ordered by their first offsets, since offsets only rise.
 
-Complexity: O(1), but for a marker that ends an old transaction among many.
+Complexity: O(1), except for a marker that ends an old transaction among many.
 
 Thread-safety: the broker's thread.
-Source: Kafka ProducerStateManager (4.3), its ongoingTxns and unreplicatedTxns.
+Source: ongoingTxns and unreplicatedTxns of Kafka ProducerStateManager (4.3).
 """
 
 from typing import NamedTuple
@@ -19,12 +19,12 @@ class EndedTransaction(NamedTuple):
     """A transaction and its marker.
 
     Attributes:
-        producer_id: Whose it was.
-        first_offset: Of its first record.
-        last_offset: Of its marker.
-        is_aborted: What the marker says.
-        last_stable_offset: First offset of the oldest transaction that was open when the marker
-            was written, or the offset behind the marker.
+        producer_id: Id of its producer.
+        first_offset: Offset of its first record.
+        last_offset: Offset of its marker.
+        is_aborted: Whether the marker aborts it.
+        last_stable_offset: First offset of the oldest transaction that was open when the marker was
+            written; without one, the offset after the marker.
     """
 
     producer_id: int
@@ -34,18 +34,19 @@ class EndedTransaction(NamedTuple):
     last_stable_offset: int
 
 
-# Of every partition without any: a cluster may have 100,000. Nothing is ever put into these.
+# Shared by all partitions without transactions, since a cluster may have 100,000 of them. Never
+# modified.
 _NONE_OPEN: dict[int, int] = {}
 _NONE_ENDED: list[EndedTransaction] = []
 
 
 class OpenTransactions:
-    """First offsets of transactions that readers of committed records must wait for."""
+    """The first offsets of transactions that limit read_committed consumers."""
 
     __slots__ = ("_first_offsets", "_unreplicated")
 
     def __init__(self) -> None:
-        """Make it without transactions."""
+        """Start with no transactions."""
         self._first_offsets = _NONE_OPEN
         self._unreplicated = _NONE_ENDED
 
@@ -59,18 +60,18 @@ class OpenTransactions:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The lowest first offset of all; None when there is no transaction."""
+        """The lowest first offset; None without transactions."""
         if not self._unreplicated:
             return next(iter(self._first_offsets.values()), None)
         ended = min(it.first_offset for it in self._unreplicated)
         return min(ended, next(iter(self._first_offsets.values()), ended))
 
     def first_offset_of(self, producer_id: int) -> int:
-        """Offset at which a producer's open transaction begins, −1 when it has none."""
+        """Return the first offset of a producer's open transaction, −1 if it has none."""
         return self._first_offsets.get(producer_id, -1)
 
     def begin(self, producer_id: int, first_offset: int) -> None:
-        """Note a transactional batch; the first of a transaction begins it."""
+        """Add a transactional batch; the first batch of a transaction opens it."""
         if not self._first_offsets:
             self._first_offsets = {}
         self._first_offsets.setdefault(producer_id, first_offset)
@@ -78,15 +79,15 @@ class OpenTransactions:
     def end(
         self, producer_id: int, marker_offset: int, *, is_aborted: bool
     ) -> EndedTransaction | None:
-        """Note a marker.
+        """Add a marker, which ends its producer's transaction.
 
         Args:
-            producer_id: Whose transaction it ends.
-            marker_offset: Above the offsets of all its records.
-            is_aborted: What the marker says.
+            producer_id: The id of the marker's producer.
+            marker_offset: Offset of the marker, above all records of the transaction.
+            is_aborted: Whether the marker aborts it.
 
         Returns:
-            The transaction; None when the producer wrote nothing to this partition.
+            The transaction; None if the producer wrote nothing to this partition.
         """
         first_offset = self._first_offsets.pop(producer_id, None)
         if first_offset is None:
@@ -101,12 +102,12 @@ class OpenTransactions:
         return ended
 
     def note_high_watermark(self, high_watermark: int) -> None:
-        """Forget the transactions whose markers every replica in the in-sync set has."""
+        """Remove the ended transactions whose markers are below the new high watermark."""
         if self._unreplicated:
             left = [it for it in self._unreplicated if it.last_offset >= high_watermark]
             self._unreplicated = left or _NONE_ENDED
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all transactions."""
         self._first_offsets = _NONE_OPEN
         self._unreplicated = _NONE_ENDED

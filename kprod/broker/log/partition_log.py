@@ -1,13 +1,13 @@
-"""One partition's log: segments in the order of their offsets.
+"""One partition's log: its segments in the order of their offsets.
 
-Batches are kept as they were sent, compressed bytes included; the log reads only headers. The last
-segment is the active one: appends go there, and it is never dropped.
+Batches are stored as they were sent, compressed or not; the log reads only their headers. The last
+segment is the active one: it gets all appends and is never dropped.
 
 Invariants.
-    Offsets never change and never repeat.
-    Segments do not overlap, and the first base <= log_start_offset. The first segment is made by
-    the first append: a cluster may have 100,000 partitions that nobody writes to.
-    log_start_offset <= log_end_offset; size_bytes is the sum of the segments' sizes.
+    Offsets never change and never repeat. Segments do not overlap, and the first base <=
+    log_start_offset <= log_end_offset. size_bytes is the sum of the segments' sizes. The first
+    append creates the first segment, since a cluster may have 100,000 partitions that are never
+    written.
 
 Thread-safety: the broker's thread.
 Source: Kafka UnifiedLog and LocalLog (4.3).
@@ -39,24 +39,25 @@ _BASE_OFFSET = attrgetter("base_offset")
 
 
 class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading may do to it, too
-    """The batches of one partition.
+    """The log of one partition.
 
     Attributes:
-        cleaned_offset: All below it was compacted; −1 when none was.
-        cut_count: How many times the log was cut.
-        delete_files: Gives up the files of a segment that was dropped.
-        epochs: Where each leader epoch begins.
+        cleaned_offset: All records below this offset were compacted; −1 if none were.
+        cut_count: How many times the log was truncated.
+        delete_files: Deletes the files of a dropped segment.
+        epochs: The leader epochs with their start offsets.
         log_start_offset: First offset that can be read.
         log_end_offset: Offset of the next record.
-        name: Its partition; the jitter of its segments comes from it.
-        producers: What the log's batches say of idempotent producers; kept by the log's owner.
-        recovery_point: All below it is synced; it moves by a sync, and down when the log is cut.
-        is_sound: Whether no sync has failed. One that failed is not tried again: the operating
-            system may have dropped the bytes and would report success.
-        rules: When the active segment ends; others hold from the next append on.
-        on_cleaned: Called when `cleaned_offset` has changed, for the checkpoint.
-        on_cut: Called when the recovery point went down; the checkpoint must say so at once.
-        size_bytes: Of all segments.
+        name: The partition's name; also the seed of the segments' jitter.
+        producers: The state of idempotent producers; the log's owner updates it.
+        recovery_point: All records below this offset are synced. A sync raises it, a truncation may
+            lower it.
+        is_sound: False after a failed sync. A sync is never retried: the operating system may have
+            dropped the bytes and would then report success.
+        rules: The segment rules; new ones apply from the next append on.
+        on_cleaned: Called when `cleaned_offset` has changed, to write the checkpoint.
+        on_cut: Called when the recovery point was lowered; the checkpoint must be written at once.
+        size_bytes: Total size of all segments.
     """
 
     __slots__ = (
@@ -89,14 +90,14 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         epochs: LeaderEpochs | None = None,
         start_offset: int = 0,
     ) -> None:
-        """Make a log.
+        """Create a log.
 
         Args:
-            store: For this log's segments alone.
-            rules: When segments end, and how dense their indexes are.
-            segments: What the store holds, oldest first, without overlap.
-            start_offset: Where a log without segments begins.
-            epochs: Those of the segments' batches; none of an empty log.
+            store: The store of this log's files.
+            rules: The segment rules.
+            segments: The loaded segments, oldest first, without overlap.
+            start_offset: Start offset of a log without segments.
+            epochs: The leader epochs of the segments' batches; None for an empty log.
         """
         self._store = store
         self.delete_files: DeleteFiles = delete_at_once
@@ -118,7 +119,7 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         self.size_bytes: int = sum(it.size_bytes for it in segments)
 
     def __str__(self) -> str:
-        """Where the log is kept."""
+        """Describe where the log is stored."""
         return str(self._store)
 
     @property
@@ -129,19 +130,19 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
     def append(
         self, batch: RecordBatch, encoded: memoryview, *, leader_epoch: int, now_ms: int = 0
     ) -> int:
-        """Give a batch its offsets and put it at the end.
+        """Assign offsets to a batch and append it.
 
         Args:
-            batch: A validated batch; its own offset and epoch do not matter.
-            encoded: The same bytes, writable; the log may keep them.
-            leader_epoch: Of the leader that appends.
-            now_ms: Wall clock, for segments whose batches have no timestamps.
+            batch: A validated batch; its own offset and epoch are ignored.
+            encoded: The same bytes, writable; the log may keep the buffer.
+            leader_epoch: Epoch of the appending leader.
+            now_ms: Wall clock time, for segments whose batches have no timestamps.
 
         Returns:
             The batch's base offset.
 
         Raises:
-            OSError: It cannot be written; the log ends where it did.
+            OSError: The batch cannot be written; the log is unchanged.
         """
         base_offset = self.log_end_offset
         last_offset = base_offset + batch.last_offset_delta
@@ -161,18 +162,18 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         return base_offset
 
     def roll(self, now_ms: int) -> None:
-        """End the active segment and begin an empty one, unless it is empty already.
+        """End the active segment and start a new one, unless the active one is empty.
 
         Args:
-            now_ms: Wall clock.
+            now_ms: Wall clock time.
 
         Raises:
-            OSError: The new segment cannot be made, or the old one cannot be synced.
+            OSError: The new segment cannot be created, or the old one cannot be synced.
         """
         base_offset = self.log_end_offset
         if self._segments:
             if not self._segments[-1].size_bytes:
-                return  # the next one would have its name (KAFKA-6388)
+                return  # the next segment would have the same name (KAFKA-6388)
             self._segments[-1].save_indexes(self._store)
             if self._store.is_durable:
                 self._take_snapshot()
@@ -186,11 +187,11 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
             self.flush()
 
     def begin_epoch(self, leader_epoch: int, *, save: bool = True) -> None:
-        """Note that a leader begins with what it will append next, even if that never comes.
+        """Start a leader epoch at the log's end, even if nothing is appended in it.
 
         Args:
-            leader_epoch: Above the newest one.
-            save: Whether a crash must not forget it; an append in it saves it anyway.
+            leader_epoch: An epoch above the newest one.
+            save: Whether to store the epoch now; otherwise an append in it stores it.
         """
         if save:
             self._assign_epoch(leader_epoch, self.log_end_offset)
@@ -200,18 +201,18 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
     def read(
         self, offset: int, *, limit_offset: int, max_bytes: int, whole_first: bool = True
     ) -> list[memoryview]:
-        """Read bytes from the batch that holds an offset, the last batch perhaps cut off.
+        """Read bytes from the batch that contains an offset; the last batch may be cut off.
 
         Args:
             offset: First offset wanted, within the log.
-            limit_offset: Nothing is given from the batch on that holds it.
-            max_bytes: Most bytes, but for the first batch.
-            whole_first: Whether the first batch comes whatever its size; otherwise nothing is
-                given when it does not fit.
+            limit_offset: The batch that contains this offset, and all later ones, are not returned.
+            max_bytes: Maximum number of bytes; the first batch may exceed it.
+            whole_first: Whether the first batch is returned whatever its size; otherwise nothing is
+                returned if it does not fit.
 
         Returns:
-            The bytes in pieces, all of one segment, each beginning at a batch; views, not copies,
-            when the log is in memory.
+            The bytes in pieces, all of one segment, each beginning with a batch; for a log in
+            memory they are views, not copies.
         """
         if offset >= limit_offset:
             return []
@@ -219,7 +220,7 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
             segment = self._segments[index]
             place = segment.place_of(offset)
             if place is None:
-                continue  # the offset lies behind the segment's last batch
+                continue  # the offset is beyond the segment's last batch
             position, first_bytes = place
             readable_bytes = _limit_position(segment, limit_offset) - position
             if first_bytes > max_bytes:
@@ -230,20 +231,19 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         return []
 
     def note_ended(self, transaction: EndedTransaction) -> None:
-        """Index a transaction in the segment that has its marker, if it was aborted."""
+        """Add an aborted transaction to the index of the segment that has its marker."""
         self._segments[self._index_of(transaction.last_offset)].aborted.note_ended(transaction)
 
     def bytes_between(self, offset: int, limit_offset: int, *, enough: int) -> int:
-        """Count the readable bytes from an offset to a limit.
+        """Count the readable bytes between two offsets.
 
         Args:
-            offset: Within the log.
-            limit_offset: Exclusive.
-            enough: Most that the caller counts; the response where the two lie in different
-                segments.
+            offset: An offset within the log.
+            limit_offset: The end, exclusive.
+            enough: Upper limit of the count; returned if the offsets are in different segments.
 
         Returns:
-            At most `enough`.
+            The count, at most `enough`.
         """
         if offset >= limit_offset or not self._segments:
             return 0
@@ -257,13 +257,13 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         return min(_limit_position(segment, limit_offset) - place[0], enough)
 
     def batches(self) -> Iterator[RecordBatch]:
-        """Read all batches, oldest first; the log must not change meanwhile."""
+        """Read all batches, oldest first; the log must not change during the iteration."""
         for segment in self._segments:
             for header in segment.headers():
                 yield segment.batch(header)
 
     def batches_at(self, timestamp_ms: int) -> Iterator[RecordBatch]:
-        """Read the batches whose largest timestamp is as late as a time, oldest first."""
+        """Read the batches whose largest timestamp is at or after a time, oldest first."""
         for segment in self._segments:
             if segment.largest.timestamp_ms < timestamp_ms:
                 continue
@@ -272,7 +272,7 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
                     yield segment.batch(header)
 
     def latest_batch(self) -> RecordBatch | None:
-        """Find the first batch with the largest timestamp."""
+        """Return the first batch with the largest timestamp."""
         filled = [it for it in self._segments if it.size_bytes]
         if not filled:
             return None
@@ -282,17 +282,17 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         return next(segment.batch(it) for it in headers if it.max_timestamp_ms >= latest_ms)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop every batch that holds an offset at or beyond this one.
+        """Drop every batch with an offset at or beyond the given one.
 
         Args:
-            offset: At least `log_start_offset`.
+            offset: The new end, at least `log_start_offset`.
         """
         if not self._segments:
             return
         self.cut_count += 1
         self.cleaned_offset = min(self.cleaned_offset, offset)
         if offset < self.recovery_point:
-            # First: after a crash in the middle, the cut records must be checked again.
+            # First, so that the truncated range is checked again after a crash in the middle.
             self.recovery_point = offset
             self.on_cut()
         for name in self._store.names():
@@ -312,16 +312,17 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
             self._save_epochs()
 
     def drop_oldest(self) -> None:
-        """Drop the oldest segment, which is not the active one; the log starts behind it."""
-        # The start moves before the file goes: no reader may be sent to a missing file.
+        """Drop the oldest segment, which must not be active; the next one becomes the first."""
+        # The start moves before the file is removed, so that no read is directed to a missing file.
         self.raise_start(self._segments[1].base_offset)
         self._drop(0, (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX))
 
     def raise_start(self, offset: int) -> bool:
-        """Let the log begin later; the files before it are left to retention.
+        """Raise the log's start offset; retention removes the files before it.
 
         Args:
-            offset: The new start, at most `log_end_offset`; a lower one than now changes nothing.
+            offset: The new start, at most `log_end_offset`; a lower one than the present is
+                ignored.
 
         Returns:
             Whether the start moved.
@@ -335,11 +336,11 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
 
     @property
     def store(self) -> Store:
-        """The log's files, for compaction."""
+        """The store of the log's files, for compaction."""
         return self._store
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
-        """Let one segment take the place of some that follow each other, none of them active."""
+        """Replace some adjacent segments, none of them active, by one."""
         first = self._segments.index(old[0])
         self.size_bytes += new.size_bytes - sum(it.size_bytes for it in old)
         self._segments[first : first + len(old)] = [new]
@@ -350,12 +351,12 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         return self._store.is_durable
 
     def flush(self) -> None:
-        """Make everything that was appended survive a crash of the operating system.
+        """Sync everything that was appended.
 
-        The active segment's indexes are left out: recovery builds them again.
+        The active segment's indexes are not written: recovery rebuilds them.
 
         Raises:
-            OSError: It cannot be synced now, or could not be before.
+            OSError: The sync fails, or an earlier one failed.
         """
         if self.recovery_point >= self.log_end_offset and not self._has_new_names:
             return
@@ -363,10 +364,10 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         self.recovery_point = self.log_end_offset
 
     def close(self) -> None:
-        """Flush, with the active segment's indexes and the producers' state at the end.
+        """Sync the log, the active segment's indexes and the producers' state.
 
         Raises:
-            OSError: It cannot be synced now, or could not be before.
+            OSError: The sync fails, or an earlier one failed.
         """
         if not self._store.is_durable or not self._segments:
             return
@@ -401,7 +402,7 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         self._store.sync(name)
 
     def save_indexes(self) -> None:
-        """Write the active segment's indexes; those of the others were written when it was made."""
+        """Write the active segment's indexes; the others were written when their segments ended."""
         if self._segments:
             self._segments[-1].save_indexes(self._store)
 
@@ -410,7 +411,7 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
             self._save_epochs()
 
     def _save_epochs(self) -> None:
-        """Write the table at once: a follower must not be told of an epoch that can vanish."""
+        """Write the epochs immediately: an epoch that a follower was told must not be lost."""
         self._store.replace(EPOCH_FILE, self.epochs)
         self._saved_epoch = self.epochs.latest_epoch
 

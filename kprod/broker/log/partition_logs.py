@@ -1,7 +1,7 @@
-"""Where a cluster's partitions get their logs from: memory, or directories.
+"""Provides the logs of a cluster's partitions, from memory or from directories.
 
 Thread-safety: the broker's thread.
-Source: kprod's own; Kafka's LogManager for the role.
+Source: kprod's own; Kafka's LogManager has this role.
 """
 
 import uuid
@@ -16,18 +16,18 @@ from kprod.model import TopicPartition
 from kprod.wording import counted
 
 MEMORY_PATH = "memory"
-"""Stands for a directory where there is none."""
+"""The path that is reported for logs in memory."""
 
 RulesOf = Callable[[TopicFacts], SegmentRules]
 
 
 class DirectorySpace(NamedTuple):
-    """A directory, and the space on its volume.
+    """A directory, and the size of its volume.
 
     Attributes:
-        path: Its path.
-        total_bytes: Of the volume.
-        usable_bytes: Free bytes of it.
+        path: The directory's path.
+        total_bytes: Size of the volume.
+        usable_bytes: Free bytes on the volume.
     """
 
     path: str
@@ -36,14 +36,14 @@ class DirectorySpace(NamedTuple):
 
 
 class LoadSummary(NamedTuple):
-    """Summary of a loading.
+    """Results of loading all partitions.
 
     Attributes:
-        partition_count: Partitions.
-        segment_count: Their segments.
-        recovered_count: Segments that were checked batch by batch.
-        size_bytes: Of all segments.
-        cut_bytes: That were unsound, and are gone.
+        partition_count: Number of partitions.
+        segment_count: Number of segments.
+        recovered_count: Number of segments that were checked batch by batch.
+        size_bytes: Total size of all segments.
+        cut_bytes: Number of unsound bytes, which were dropped.
     """
 
     partition_count: int
@@ -53,7 +53,7 @@ class LoadSummary(NamedTuple):
     cut_bytes: int
 
     def __str__(self) -> str:
-        """Say so in one line."""
+        """Format the results as one line."""
         text = (
             f"{counted(self.partition_count, 'partition')} with "
             f"{counted(self.segment_count, 'segment')} and {self.size_bytes} bytes loaded"
@@ -65,15 +65,15 @@ class LoadSummary(NamedTuple):
 
 
 OnLoad = Callable[[LoadSummary, int], object]
-"""Gets a summary of the partitions that were loaded so far, and the number of all of them."""
+"""Takes the results so far, and the number of all partitions."""
 
 
 class PartitionLogs(Protocol):
     """The logs of all partitions.
 
     Attributes:
-        is_durable: Whether they survive the process.
-        on_load: Is called after each partition that `open` loads, if it is given.
+        is_durable: Whether the logs survive the process.
+        on_load: If given, called after each partition that `open` loads.
     """
 
     is_durable: bool
@@ -81,16 +81,16 @@ class PartitionLogs(Protocol):
 
     @property
     def summary(self) -> LoadSummary | None:
-        """Summary of the loading; None where nothing can be loaded."""
+        """The results of loading; None if logs are not stored."""
 
     def open(self, rules_of: RulesOf) -> ClusterFacts | None:
-        """Load everything; the partitions are then there for `log_of`.
+        """Load all partitions; `log_of` then returns them.
 
         Args:
-            rules_of: Gives the rules of a topic's segments.
+            rules_of: Returns the segment rules of a topic.
 
         Returns:
-            Stored metadata of the cluster; None for a new one.
+            The stored metadata of the cluster; None for a new cluster.
 
         Raises:
             DirectoryRejected: A directory cannot be used.
@@ -98,46 +98,46 @@ class PartitionLogs(Protocol):
         """
 
     def log_of(self, partition: TopicPartition, topic_id: uuid.UUID) -> PartitionLog:
-        """Give a partition its log: the one that was loaded, or an empty one.
+        """Return a partition's log: the loaded one, or a new one.
 
         Raises:
-            OSError: It cannot be made.
+            OSError: The log cannot be created.
         """
 
     def path_of(self, partition: TopicPartition) -> str:
-        """The directory that a partition's log is in."""
+        """Return the directory that holds a partition's log."""
 
     def spaces(self) -> Sequence[DirectorySpace]:
-        """All directories, with the space on their volumes; none in memory."""
+        """The directories with their volumes' sizes; none for logs in memory."""
 
     def drop(self, partition: TopicPartition) -> None:
-        """Give up the log of a partition that was deleted."""
+        """Delete the log of a deleted partition."""
 
     def write_down(self, facts: ClusterFacts) -> None:
-        """Store metadata of the cluster.
+        """Store the cluster's metadata.
 
         Raises:
             OSError: It cannot be written.
         """
 
     def close(self, facts: ClusterFacts) -> None:
-        """Sync everything and say that it was; a second call does nothing.
+        """Sync everything and mark the directories as cleanly closed; idempotent.
 
         Raises:
-            OSError: Something cannot be written; the next start will then check the logs.
+            OSError: Something cannot be written; the next start will check the logs.
         """
 
     def abandon(self) -> None:
-        """Give up all files as they are, as the end of the process would."""
+        """Close all files without syncing, as the end of the process would."""
 
 
 class MemoryLogs:
-    """Logs that go with the process."""
+    """Logs in memory, which end with the process."""
 
     __slots__ = ("is_durable", "on_load")
 
     def __init__(self) -> None:
-        """Keep nothing."""
+        """Start with no logs."""
         self.is_durable: bool = False
         self.on_load: OnLoad | None = None
 
@@ -146,22 +146,22 @@ class MemoryLogs:
         """Nothing is ever loaded."""
 
     def open(self, rules_of: RulesOf) -> ClusterFacts | None:
-        """There is never anything to load."""
+        """Return None, since nothing is ever stored."""
 
     def log_of(self, partition: TopicPartition, topic_id: uuid.UUID) -> PartitionLog:  # noqa: ARG002
-        """Make an empty log."""
+        """Create an empty log."""
         return PartitionLog(MemoryStore())
 
     def path_of(self, partition: TopicPartition) -> str:  # noqa: ARG002 - of any
-        """Name the memory."""
+        """Return `MEMORY_PATH`."""
         return MEMORY_PATH
 
     def spaces(self) -> Sequence[DirectorySpace]:
-        """There is none."""
+        """Return nothing, since there is no directory."""
         return ()
 
     def drop(self, partition: TopicPartition) -> None:
-        """Do nothing: the log goes with its partition."""
+        """Do nothing: the log is freed with its partition."""
 
     def write_down(self, facts: ClusterFacts) -> None:
         """Do nothing."""

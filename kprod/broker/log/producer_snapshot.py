@@ -1,9 +1,9 @@
-"""The content of a `.snapshot` file: what a partition knew of its producers at an offset.
+"""The content of a `.snapshot` file: the state of a partition's producers at an offset.
 
-Only the last batch of each producer is in it, as in Kafka: after a restart an older one is no
-longer known as a duplicate.
+As in Kafka, it has only the last batch of each producer: after a restart, older batches are no
+longer recognized as duplicates.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: Kafka ProducerStateManager and ProducerSnapshot.json (4.3).
 """
 
@@ -17,7 +17,7 @@ import crc32c
 from kprod.errors import CorruptRecord
 
 _VERSION = 1
-_HEADER = struct.Struct(">hI")  # version, checksum of all that follows
+_HEADER = struct.Struct(">hI")  # version, checksum of the rest
 _COUNT = struct.Struct(">i")
 _ROW = struct.Struct(">qhiqiqiq")
 
@@ -28,11 +28,11 @@ class ProducerRow(NamedTuple):
     Attributes:
         producer_id: Its id.
         producer_epoch: Its epoch.
-        last_sequence: Of its last batch, −1 if it has none.
-        last_offset: Of its last batch, −1 likewise.
-        offset_delta: Between that batch's first and last offset.
-        timestamp_ms: Largest timestamp of its last batch or marker, whichever is newer.
-        coordinator_epoch: Of the last marker, −1 if there was none.
+        last_sequence: Last sequence of its last batch, −1 if it has none.
+        last_offset: Last offset of its last batch, −1 if it has none.
+        offset_delta: Last minus first offset of that batch.
+        timestamp_ms: Largest timestamp of its last batch or last marker, whichever is newer.
+        coordinator_epoch: Coordinator epoch of the last marker, −1 if there was none.
         open_offset: First offset of its open transaction, −1 if it has none.
     """
 
@@ -47,17 +47,17 @@ class ProducerRow(NamedTuple):
 
 
 def encode_snapshot(rows: Iterable[ProducerRow]) -> bytes:
-    """Write the content of a file."""
+    """Encode the content of a snapshot file."""
     packed = list(starmap(_ROW.pack, rows))
     body = b"".join([_COUNT.pack(len(packed)), *packed])
     return _HEADER.pack(_VERSION, crc32c.crc32c(body)) + body
 
 
 def decode_snapshot(content: bytes) -> list[ProducerRow]:
-    """Read the content of a file.
+    """Decode the content of a snapshot file.
 
     Returns:
-        All producers.
+        The producers.
 
     Raises:
         CorruptRecord: The version, the checksum or the length is wrong.

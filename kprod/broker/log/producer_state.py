@@ -1,16 +1,16 @@
-"""What a partition knows of each idempotent producer: its epoch, last batches, open transaction.
+"""The state of a partition's idempotent producers: epochs, last batches, open transactions.
 
-A batch equal in epoch and sequences to one of the last five is a duplicate and is answered with
-the offset it got the first time. Any other batch must follow the newest one without a gap.
+A batch with the epoch and the sequences of one of the last five is a duplicate; its response has
+the offset of the first copy. Any other batch must continue the newest one without a gap.
 
 Rules.
-    A producer id that the partition does not know may begin with any sequence.
-    An epoch below the known one is refused; one above it must begin with sequence 0.
-    In one epoch the first sequence is the last one plus 1, and 2³¹−1 is followed by 0.
-    Within a transaction every batch is transactional; a marker of the coordinator ends it.
-    A producer that wrote nothing for long, and has no open transaction, is forgotten.
+    An unknown producer id may begin with any sequence.
+    An epoch below the known one is rejected; one above it must begin with sequence 0.
+    Within an epoch the first sequence is the last one plus 1, and 2³¹−1 is followed by 0.
+    Within a transaction every batch is transactional; the coordinator's marker ends it.
+    A producer without an open transaction that has not written for a long time is forgotten.
 
-The state follows from the log alone, so a truncated log gives it again (`rebuild`).
+The state depends on the log alone, so it can be rebuilt after a truncation (`rebuild`).
 
 Thread-safety: the broker's thread.
 Source: Kafka ProducerStateManager, ProducerAppendInfo and ProducerStateEntry (4.3).
@@ -32,7 +32,7 @@ _SEQUENCE_MASK = 0x7FFF_FFFF
 
 
 class KnownBatch(NamedTuple):
-    """A batch as remembered for recognising its duplicate."""
+    """A batch that is remembered to recognize its duplicates."""
 
     base_sequence: int
     last_sequence: int
@@ -45,10 +45,10 @@ _NO_BATCH = KnownBatch(-1, -1, -1, -1, -1)
 
 
 class LastRecord(NamedTuple):
-    """What compaction must leave of a producer.
+    """The last record of a producer, which compaction must retain.
 
     Attributes:
-        offset: Of the last record of its last batch; −1 if only a marker is known.
+        offset: Offset of the last record of its last batch; −1 if only a marker is known.
         producer_epoch: Its newest epoch.
     """
 
@@ -69,7 +69,7 @@ class _Entry:
 
 
 class ProducerStates:
-    """The producers of one partition.
+    """The idempotent producers of one partition.
 
     Attributes:
         transactions: Their open transactions.
@@ -78,16 +78,16 @@ class ProducerStates:
     __slots__ = ("_entries", "transactions")
 
     def __init__(self) -> None:
-        """Know nobody."""
+        """Start with no producers."""
         self._entries: dict[int, _Entry] = {}
         self.transactions: OpenTransactions = OpenTransactions()
 
     def __len__(self) -> int:
-        """Number of producers known."""
+        """Number of known producers."""
         return len(self._entries)
 
     def last_records(self) -> dict[int, LastRecord]:
-        """The last record of each producer, by its id."""
+        """Return the last record of each producer, by producer id."""
         return {
             producer_id: LastRecord(
                 entry.batches[-1].last_offset if entry.batches else -1, entry.epoch
@@ -96,7 +96,7 @@ class ProducerStates:
         }
 
     def duplicate_of(self, batch: RecordBatch) -> KnownBatch | None:
-        """The remembered batch that this one repeats, if any."""
+        """Return the remembered batch that this one duplicates, if any."""
         entry = self._entries.get(batch.producer_id)
         if entry is None or entry.epoch != batch.producer_epoch:
             return None
@@ -109,13 +109,13 @@ class ProducerStates:
         return None
 
     def check(self, batch: RecordBatch) -> tuple[int, str]:
-        """Judge a batch that is no duplicate.
+        """Check that a batch, which is no duplicate, may be appended.
 
         Args:
-            batch: With a producer id.
+            batch: A batch with a producer id.
 
         Returns:
-            An error code, 0 when the batch may be appended, and a text of the fault.
+            An error code, 0 if the batch may be appended, and the reason as text.
         """
         entry = self._entries.get(batch.producer_id)
         if entry is None:
@@ -140,15 +140,15 @@ class ProducerStates:
     def check_marker(
         self, producer_id: int, producer_epoch: int, coordinator_epoch: int
     ) -> tuple[int, str]:
-        """Judge a marker.
+        """Check that a marker may be appended.
 
         Args:
-            producer_id: Whose transaction it ends.
-            producer_epoch: The epoch that the coordinator gave it.
-            coordinator_epoch: Of the coordinator that writes.
+            producer_id: The id of the marker's producer.
+            producer_epoch: The producer's epoch according to the coordinator.
+            coordinator_epoch: Epoch of the coordinator that writes the marker.
 
         Returns:
-            An error code, 0 when the marker may be appended, and the reason.
+            An error code, 0 if the marker may be appended, and the reason as text.
         """
         entry = self._entries.get(producer_id)
         if entry is None:
@@ -165,14 +165,14 @@ class ProducerStates:
         return ErrorCode.NONE, ""
 
     def remember(self, batch: RecordBatch, base_offset: int) -> EndedTransaction | None:
-        """Take note of a batch that was appended; one without a producer id is nothing.
+        """Update the state with an appended batch; a batch without a producer id is ignored.
 
         Args:
-            batch: Its own base offset does not matter.
-            base_offset: Its place in the log.
+            batch: The batch; its own base offset is ignored.
+            base_offset: Its base offset in the log.
 
         Returns:
-            The transaction that the batch, a marker, ends.
+            The transaction that ended, if the batch is a marker.
         """
         producer_id = batch.producer_id
         if producer_id < 0:
@@ -197,7 +197,7 @@ class ProducerStates:
         return None
 
     def encoded(self) -> bytes:
-        """The content of a `.snapshot` file: last batch and open transaction of each producer."""
+        """Return the content of a `.snapshot` file, one entry for each producer."""
         rows = []
         for producer_id, entry in self._entries.items():
             last = entry.batches[-1] if entry.batches else _NO_BATCH
@@ -216,10 +216,10 @@ class ProducerStates:
         return encode_snapshot(rows)
 
     def restore(self, rows: Iterable[ProducerRow]) -> None:
-        """Forget all and learn from a snapshot.
+        """Replace the state by that of a snapshot.
 
         Args:
-            rows: As `decode_snapshot` gives them.
+            rows: The producers, as returned by `decode_snapshot`.
         """
         self._entries.clear()
         self.transactions.clear()
@@ -242,21 +242,21 @@ class ProducerStates:
                 entry.batches.append(known)
 
     def rebuild(self, batches: Iterable[RecordBatch]) -> None:
-        """Forget all and learn from a log's batches, oldest first."""
+        """Rebuild the state from a log's batches, oldest first."""
         self._entries.clear()
         self.transactions.clear()
         for batch in batches:
             self.remember(batch, batch.base_offset)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget the producers that wrote nothing for long.
+        """Forget the producers that have not written for a long time.
 
         Args:
-            now_ms: Wall clock, as timestamps of batches.
-            expiration_ms: Milliseconds since the newest batch (`producer.id.expiration.ms`).
+            now_ms: Wall clock time, comparable to batch timestamps.
+            expiration_ms: Maximum age of the newest batch (`producer.id.expiration.ms`).
 
         Returns:
-            How many were forgotten; none with an open transaction is.
+            The number of producers that were forgotten; one with an open transaction is kept.
         """
         idle = [
             producer_id
@@ -274,7 +274,7 @@ class ProducerStates:
         record = next(iter(batch), None)
         marker = None if record is None else decode_marker(record)
         if marker is None:
-            return None  # compaction left nothing of it, or it is of another kind
+            return None  # compaction dropped its records, or it is of another kind
         entry.coordinator_epoch = marker.coordinator_epoch
         return self.transactions.end(
             batch.producer_id,

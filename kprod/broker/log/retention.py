@@ -1,11 +1,13 @@
 """Drops segments that are before the log's start, beyond its size, or too old.
 
-Rules, in this order (KAFKA-12177), whole segments from the oldest on.
-    Those that end at or before the log's start, whatever the policy (KAFKA-7400).
-    With the policy `delete`: while the log without the segment has at least `retention.bytes`;
-    then while its largest timestamp, or where there is none its last append, is more than
-    `retention.ms` ago. A timestamp in the future keeps its segment, and all behind it.
-    None that reaches beyond the high watermark. If all are due, an empty one takes their place.
+Rules, applied in this order (KAFKA-12177) to whole segments, oldest first.
+    Segments that end at or before the log's start are dropped under any policy (KAFKA-7400).
+    With the policy `delete`, the oldest segment is dropped while the log without it has at least
+    `retention.bytes`; then while its largest timestamp (without timestamps, its last append) is
+    more than `retention.ms` ago.
+    A timestamp in the future retains its segment and all later ones.
+    A segment that reaches beyond the high watermark is retained.
+    If all segments are due, a new empty one is created.
 
 Thread-safety: the broker's thread.
 Source: Kafka UnifiedLog.deleteOldSegments (4.3).
@@ -25,11 +27,11 @@ _logger = guarded_logger("kprod.broker")
 
 
 class RetentionLimits(NamedTuple):
-    """How much of a log stays.
+    """The retention limits of a log.
 
     Attributes:
-        retention_ms: Milliseconds; negative for no limit.
-        retention_bytes: Bytes that stay at least; negative for no limit.
+        retention_ms: Maximum age in milliseconds; negative means no limit.
+        retention_bytes: Retained size; negative means no limit.
     """
 
     retention_ms: int = _UNLIMITED
@@ -37,7 +39,7 @@ class RetentionLimits(NamedTuple):
 
     @classmethod
     def of_topic(cls, config: TopicConfig) -> "RetentionLimits":
-        """The limits of a topic's settings; without the policy `delete` there are none."""
+        """Take the limits from a topic's settings; without the policy `delete` there are none."""
         return cls(config.retention_ms, config.retention_bytes) if config.deletes else cls()
 
 
@@ -47,16 +49,16 @@ def apply_retention(
     """Drop the segments that are due.
 
     Args:
-        log: Whose.
-        limits: How much stays.
-        high_watermark: Records from here on are not replicated yet, and stay.
-        now_ms: Wall clock.
+        log: The log.
+        limits: Its limits.
+        high_watermark: Records at or beyond it are not replicated yet and are retained.
+        now_ms: Wall clock time.
 
     Returns:
-        How many were dropped.
+        The number of dropped segments.
 
     Raises:
-        OSError: A file cannot be renamed, or the new segment cannot be made.
+        OSError: A file cannot be renamed, or the new segment cannot be created.
     """
 
     def is_before_start(segment: Segment, next_base: int) -> bool:
@@ -79,7 +81,7 @@ def apply_retention(
 
 
 def _newest_ms(segment: Segment) -> int:
-    """The largest timestamp; where there is none, when the segment was last appended to."""
+    """Return the largest timestamp; without one, the time of the last append."""
     largest_ms = segment.largest.timestamp_ms
     return largest_ms if largest_ms >= 0 else segment.created_ms
 

@@ -1,7 +1,7 @@
-"""One segment of a log: a file of batches, and sparse indexes by offset and by time.
+"""One segment of a log: a file of batches, and its sparse indexes by offset and by time.
 
-Before a batch is appended that lies more than `index_interval_bytes` behind the last entry, both
-indexes get an entry for it; with an interval of 0 every batch has one.
+When a batch is appended more than `index_interval_bytes` after the last indexed one, both indexes
+get an entry for it; with an interval of 0 every batch gets one.
 
 Invariants.
     base_offset <= every batch's base offset < next_offset; batches follow without overlap.
@@ -44,18 +44,18 @@ _logger = guarded_logger("kprod.broker")
 
 
 def _learn_nothing(_: RecordBatch) -> None:
-    """Take no note of a batch."""
+    """Ignore a batch."""
 
 
 class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
-    """Batches from a base offset on.
+    """A segment: batches from a base offset on.
 
     Attributes:
-        aborted: Transactions whose abort markers the segment has.
+        aborted: Index of the aborted transactions whose markers are in the segment.
         base_offset: First offset that the segment may hold.
-        created_ms: Wall clock when it was made or last appended to without a timestamp; of a loaded
-            one, when its file was last changed.
-        next_offset: One above the last record's; `base_offset` while it is empty.
+        created_ms: Wall clock time of the creation or of the last append without a timestamp; for a
+            loaded segment, the time of its file's last change.
+        next_offset: Offset after the last record; `base_offset` if the segment is empty.
         largest: The largest timestamp.
     """
 
@@ -78,9 +78,9 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         """Make an empty segment.
 
         Args:
-            file: Empty, or to be read by `recover` at once.
-            base_offset: 0 or more.
-            index_interval_bytes: Bytes between two entries of an index, 0 or more.
+            file: An empty file, or one that is given to `recover` next.
+            base_offset: The base offset, 0 or more.
+            index_interval_bytes: Bytes between two index entries, 0 or more.
         """
         self._file = file
         self._index_interval_bytes = index_interval_bytes
@@ -95,7 +95,7 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         self._first_timestamp_ms: int | None = None
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of any of these attributes
-        # Of a trusted segment, whose indexes are in their files until they are needed.
+        # The indexes of a trusted segment are loaded from their files on first use.
         if name not in _INDEXED:
             raise AttributeError(name)
         self._load_indexes()
@@ -103,17 +103,17 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all batches."""
+        """Total size of the batches."""
         return self._file.size_bytes
 
     @property
     def entry_counts(self) -> tuple[int, int]:
-        """Entries of the index by offset, and of that by time."""
+        """Number of entries of the offset index and of the time index."""
         return len(self._offsets), len(self._times)
 
     @property
     def first_timestamp_ms(self) -> int:
-        """Largest timestamp of the first batch; −1 when it has none or there is no batch."""
+        """Largest timestamp of the first batch; −1 without a batch or a timestamp."""
         if self._first_timestamp_ms is None:
             first = next(self.headers(), None)
             if first is None:
@@ -122,28 +122,29 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         return self._first_timestamp_ms
 
     def append(self, encoded: memoryview, last_offset: int, max_timestamp_ms: int) -> None:
-        """Put a batch at the end.
+        """Append a batch.
 
         Args:
-            encoded: The batch, with its final offsets in it.
-            last_offset: Of its last record; at most `RELATIVE_OFFSET_MAX` above `base_offset`.
-            max_timestamp_ms: Its largest timestamp, −1 of a batch without records.
+            encoded: The batch, with its final offsets.
+            last_offset: Offset of its last record; at most `RELATIVE_OFFSET_MAX` above
+                `base_offset`.
+            max_timestamp_ms: Its largest timestamp, −1 for a batch without records.
         """
         position = self._file.size_bytes
         self._file.append(encoded)
         self._note(position, len(encoded), last_offset, max_timestamp_ms)
 
     def trust(self, store: Store, next_offset: int | None) -> bool:
-        """Take the file and its indexes for sound; offsets and times are read when needed.
+        """Accept the file and its indexes unchecked; indexes are loaded on first use.
 
         Args:
-            store: Has the indexes' files.
-            next_offset: The base of the segment behind; None for the last one, whose end is looked
-                for behind the last entry of its index.
+            store: The store with the index files.
+            next_offset: Base offset of the next segment; None for the last segment, whose end is
+                found by reading from the last index entry on.
 
         Returns:
-            Whether that end was found, and the index of transactions, if there is one, is sound;
-            if not, nothing has changed.
+            True if the end was found and the transaction index, if there is one, is sound;
+            otherwise nothing has changed.
         """
         try:
             aborted = self._read_aborted(store)
@@ -160,14 +161,14 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         return True
 
     def recover(self, epochs: LeaderEpochs, learn: Learn = _learn_nothing) -> int:
-        """Check every batch of a file that another process wrote, and index it.
+        """Check and index every batch of a file that another process wrote.
 
         Args:
-            epochs: Learns the leader epochs of the batches.
-            learn: Is told of each batch; returns the transaction that it ends, if any.
+            epochs: Gets the leader epochs of the batches.
+            learn: Called with each batch; returns the transaction that the batch ends, if any.
 
         Returns:
-            Bytes that were cut off from the first unsound batch on.
+            The number of bytes that were cut off, from the first unsound batch on.
         """
         position = 0
         for batch in sound_batches(self._file):
@@ -175,7 +176,7 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
             rises = self.next_offset <= batch.base_offset <= last_offset
             if not rises or last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
                 break
-            # Compaction may leave a header alone, with the timestamp of a record that is gone.
+            # Compaction may leave a header alone, whose timestamp is that of a dropped record.
             largest_ms = batch.max_timestamp_ms if batch.record_count else NO_TIME.timestamp_ms
             self._note(position, batch.size_bytes, last_offset, largest_ms)
             if batch.partition_leader_epoch > epochs.latest_epoch:
@@ -206,10 +207,10 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         """Find the first batch that ends at or beyond an offset.
 
         Args:
-            offset: Any.
+            offset: Any offset.
 
         Returns:
-            The batch's header; None when the segment ends before.
+            The batch's header; None if the segment ends before the offset.
         """
         position = self._offsets.floor_position(offset - self.base_offset)
         return next((it for it in self.headers(position) if it.last_offset >= offset), None)
@@ -218,10 +219,10 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         """Find the first batch that ends at or beyond an offset.
 
         Args:
-            offset: Any.
+            offset: Any offset.
 
         Returns:
-            Its position and its size in bytes; None when the segment ends before.
+            Its position and its size in bytes; None if the segment ends before the offset.
         """
         if not self._index_interval_bytes:
             return self._offsets.ceiling(offset - self.base_offset, self._file.size_bytes)
@@ -229,19 +230,20 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         return None if header is None else (header.position, header.size_bytes)
 
     def offset_behind(self, position: int) -> int:
-        """Return an offset that no batch before a position reaches.
+        """Return an upper bound for the offsets of all batches before a position.
 
         Args:
-            position: In bytes.
+            position: A position in bytes.
 
         Returns:
-            The next entry's offset, or the segment's end; it may lie well behind the position.
+            The offset of the next index entry, or the segment's end; it may be well above the tight
+            bound.
         """
         relative_offset = self._offsets.ceiling_offset(position)
         return self.next_offset if relative_offset is None else self.base_offset + relative_offset
 
     def read(self, position: int, count_bytes: int) -> list[memoryview]:
-        """Read a range of bytes, beginning with a batch."""
+        """Read a range of bytes that begins with a batch."""
         return self._file.read(position, count_bytes)
 
     def batch(self, header: BatchHeader) -> RecordBatch:
@@ -250,7 +252,7 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         return next(read_batches(encoded, check_crc=False))
 
     def batches_from(self, offset: int) -> Iterator[RecordBatch]:
-        """Read the batches from the one that holds an offset on."""
+        """Read the batches from the one that contains an offset on."""
         if offset < self.next_offset:
             first = self.locate(offset)
             for header in self.headers(self.size_bytes if first is None else first.position):
@@ -260,7 +262,7 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         """Read the batches' headers from a position on.
 
         Args:
-            position: Of a batch's first byte, or the segment's size.
+            position: Position of a batch, or the segment's size.
 
         Yields:
             One header for each batch, in order.
@@ -271,26 +273,27 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
             position += header.size_bytes
 
     def headers_at(self, timestamp_ms: int) -> Iterator[BatchHeader]:
-        """Read the headers of all batches that a look-up by time must consider.
+        """Read the headers of all batches that may contain a timestamp or a later one.
 
         Args:
             timestamp_ms: The time wanted.
 
         Returns:
-            Headers from one at or before the first batch that is as late as `timestamp_ms`.
+            Headers, starting at or before the first batch whose largest timestamp is at least
+            `timestamp_ms`.
         """
         entry = self._times.floor(timestamp_ms)
         first = None if entry is NO_TIME else self.locate(self.base_offset + entry.relative_offset)
         return self.headers(0 if first is None else first.position)
 
     def save_indexes(self, store: Store, last_suffix: str = "") -> None:
-        """Write the indexes, the largest timestamp as the last entry by time.
+        """Write the indexes; the last entry of the time index is the largest timestamp.
 
-        There is an index of transactions only if one was aborted.
+        The transaction index is written only if a transaction was aborted.
 
         Args:
-            store: Gets the files.
-            last_suffix: Put behind their names.
+            store: The store to write to.
+            last_suffix: Appended to the files' names.
         """
         self._times.maybe_append(self.largest)
         name = segment_file_name(self.base_offset, OFFSET_INDEX_SUFFIX) + last_suffix
@@ -301,17 +304,17 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         if self.aborted:
             store.save(name, self.aborted)
         elif store.exists(name):
-            store.remove(name)  # of transactions whose markers were cut off
+            store.remove(name)  # its transactions were truncated away
 
     def sync(self) -> None:
-        """Make the batches survive a crash."""
+        """Sync the batches."""
         self._file.sync()
 
     def sync_indexes(self, store: Store, last_suffix: str = "") -> None:
-        """Make the saved indexes survive a crash.
+        """Sync the saved indexes.
 
         Args:
-            store: Has the files.
+            store: The store that has the files.
             last_suffix: As for `save_indexes`.
         """
         for suffix in INDEX_SUFFIXES:
@@ -320,11 +323,11 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
                 store.sync(name)
 
     def reopen(self, store: Store) -> None:
-        """Use the file of the segment's own name, to which it was renamed."""
+        """Use the file with the segment's own name, after it was renamed to that."""
         self._file = store.open(segment_file_name(self.base_offset, LOG_SUFFIX))
 
     def truncate_to(self, offset: int) -> None:
-        """Drop every batch that holds an offset at or beyond this one."""
+        """Drop every batch with an offset at or beyond the given one."""
         header = self.locate(offset)
         if header is None:
             return
@@ -332,7 +335,8 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         self.aborted.truncate(header.base_offset)
         self._offsets.truncate(header.position)
         self._times.truncate(header.base_offset - self.base_offset)
-        # Bytes since the last entry are not known; the next batch may get one early.
+        # The number of bytes since the last entry is unknown, so the next batch may be indexed
+        # early.
         self._unindexed_bytes = self._index_interval_bytes + 1
         self.next_offset = self.base_offset
         self._first_timestamp_ms = None
@@ -341,7 +345,7 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
             self._learn(kept)
 
     def _find_end(self, store: Store) -> None:
-        """Read the headers behind the last entry of the index."""
+        """Read the headers after the last index entry."""
         name = segment_file_name(self.base_offset, OFFSET_INDEX_SUFFIX)
         position = last_position(store.load(name), self.size_bytes)
         self._unindexed_bytes = self.size_bytes - position

@@ -1,15 +1,16 @@
-"""The limits of a log's segments: when one ends, by size, by age, by its indexes, by its offsets.
+"""The rules for ending a log's active segment: by size, age, index size and offset range.
 
-Rules. An append ends the segment first, if any of these holds; time alone ends nothing.
-    The batch would take the segment past its size (`segment.bytes`).
-    The batch's largest timestamp is more than `segment.ms`, less a jitter, above the first batch's
-    one; where the first batch has no timestamp, the clock since the segment was made counts.
-    One of its indexes is full (`segment.index.bytes`); the index by time keeps an entry free for
-    the last one.
-    The batch's last offset is too far above the segment's base for 32 bits (KAFKA-6530).
-An empty segment is never ended: the next one would have its name (KAFKA-6388).
+Rules.
+    An append ends the segment first if one of these holds; time alone ends nothing.
+    The batch would make the segment larger than `segment.bytes`.
+    The batch's largest timestamp is more than `segment.ms` minus a jitter above the first batch's;
+    if the first batch has no timestamp, the time since the segment's creation counts.
+    An index is full (`segment.index.bytes`); the time index reserves one entry for the last
+    timestamp.
+    The batch's last offset minus the segment's base does not fit 32 bits (KAFKA-6530).
+An empty segment is never ended: the next one would have the same name (KAFKA-6388).
 
-Thread-safety: immutable; functions of their arguments.
+Thread-safety: immutable; pure functions.
 Source: Kafka LogSegment.shouldRoll (4.3).
 """
 
@@ -31,13 +32,13 @@ class SegmentRules(NamedTuple):
     """The limits of a log's segments.
 
     Attributes:
-        segment_bytes: Size that no append takes a segment past.
+        segment_bytes: Maximum size of a segment (`segment.bytes`).
         segment_ms: `segment.ms`.
         jitter_ms: `segment.jitter.ms`, at most `segment_ms`.
-        offset_entries_max: Of the index by offset.
-        time_entries_max: Of the index by time, one left free.
-        index_interval_bytes: Bytes between two entries of an index; 0 makes one for each batch.
-        file_delete_delay_ms: How long the files of a dropped segment stay.
+        offset_entries_max: Maximum number of entries of the offset index.
+        time_entries_max: Maximum number of entries of the time index, one of them reserved.
+        index_interval_bytes: Bytes between two index entries; 0 indexes every batch.
+        file_delete_delay_ms: How long the files of a dropped segment are kept.
     """
 
     segment_bytes: int = 1 << 30
@@ -51,13 +52,13 @@ class SegmentRules(NamedTuple):
     @classmethod
     @functools.lru_cache(maxsize=1_024)  # the partitions of a topic share them
     def of_topic(cls, config: TopicConfig, *, is_durable: bool) -> "SegmentRules":
-        """The rules of a topic's settings.
+        """Take the rules from a topic's settings.
 
         Args:
-            config: The settings.
-            is_durable: Whether the log survives the process. In memory each batch has an index
+            config: The topic's settings.
+            is_durable: Whether the log survives the process. In memory, each batch has an index
                 entry, and a segment has at most an eighth of the retained size: retention drops
-                whole ones, and memory must stay close to its limit.
+                whole segments, and memory use must stay close to the limit.
 
         Returns:
             The rules.
@@ -81,13 +82,13 @@ class SegmentRules(NamedTuple):
 
 
 class NextBatch(NamedTuple):
-    """A batch that is about to be appended.
+    """A batch that is to be appended.
 
     Attributes:
         size_bytes: Its size.
-        last_offset: Of its last record.
+        last_offset: Offset of its last record.
         max_timestamp_ms: Its largest timestamp, −1 for none.
-        now_ms: Wall clock.
+        now_ms: Wall clock time.
     """
 
     size_bytes: int
@@ -97,17 +98,17 @@ class NextBatch(NamedTuple):
 
 
 def must_roll(segment: Segment, rules: SegmentRules, batch: NextBatch, seed: object) -> bool:
-    """Judge whether a batch needs a new segment.
+    """Decide whether a batch needs a new segment.
 
     Args:
-        segment: The active one.
-        rules: Its limits.
+        segment: The active segment.
+        rules: The segment rules.
         batch: The batch.
-        seed: The partition's name; with the segment's base it gives the segment's jitter, so that
-            a simulation repeats itself.
+        seed: The partition's name; with the segment's base it determines the segment's jitter, so
+            that a simulation is reproducible.
 
     Returns:
-        Whether the segment ends before the batch.
+        True if the segment must end before the batch.
     """
     if not segment.size_bytes:
         return False

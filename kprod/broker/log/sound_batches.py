@@ -1,4 +1,4 @@
-"""Reads a file of batches that another process wrote, up to the first one that is unsound.
+"""Reads a file of batches that another process wrote, up to the first unsound batch.
 
 Thread-safety: the broker's thread.
 Source: Kafka LogSegment.recover (4.3).
@@ -15,13 +15,14 @@ _WINDOW_BYTES = 1 << 20
 
 
 def sound_batches(file: RecordFile) -> Iterator[RecordBatch]:
-    """Read batches, each with its checksum.
+    """Read batches and verify their checksums.
 
     Args:
-        file: Begins with a batch; its size must not change.
+        file: A file that begins with a batch; its size must not change.
 
     Yields:
-        Batches in order; the first one that is cut off or has a wrong checksum ends it.
+        The batches in order; iteration ends at the first one that is cut off or has a wrong
+        checksum.
     """
     position, window_bytes = 0, _WINDOW_BYTES
     while position < file.size_bytes:
@@ -43,5 +44,5 @@ def sound_batches(file: RecordFile) -> Iterator[RecordBatch]:
 
 
 def joined(pieces: list[memoryview]) -> bytes | memoryview:
-    """The bytes of a read in one piece."""
+    """Join the pieces of a read."""
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -1,10 +1,10 @@
-"""Where a log's bytes are kept: named files that grow at the end, in memory or elsewhere.
+"""The store of a log: named files that grow at their end, in memory or on disk.
 
-A `Store` belongs to one partition. Everything above it (segments, look-up, retention) works on
-these two protocols and does not know the kind of store.
+A `Store` belongs to one partition. The layers above (segments, lookup, retention) use these two
+protocols and do not know the kind of store.
 
 Thread-safety: the broker's thread.
-Source: Kafka FileRecords and LogSegment for what a log needs of a file.
+Source: Kafka FileRecords and LogSegment, for the file operations that a log needs.
 """
 
 from typing import Protocol
@@ -15,13 +15,13 @@ class RecordFile(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """Bytes in the file; the position of the next append."""
+        """Size of the file, and the position of the next append."""
 
     def append(self, encoded: memoryview) -> None:
-        """Write one whole batch at the end.
+        """Append one whole batch.
 
         Args:
-            encoded: The batch; a store in memory keeps this buffer, and nobody may change it.
+            encoded: The batch; a store in memory keeps this buffer, so it must not be modified.
         """
 
     def read(self, position: int, count_bytes: int) -> list[memoryview]:
@@ -29,15 +29,15 @@ class RecordFile(Protocol):
 
         Args:
             position: The first byte of a batch, or the end of the file.
-            count_bytes: At least 0; less is returned only at the end of the file.
+            count_bytes: At least 0; fewer bytes are returned only at the end of the file.
 
         Returns:
-            The bytes in order, in pieces of the store's choice; none of them is empty. The first
-            piece holds the first batch's header, as far as it is within `count_bytes`.
+            The bytes in order, in non-empty pieces of any size. The first piece contains the first
+            batch's header, as far as it is within `count_bytes`.
         """
 
     def truncate(self, size_bytes: int) -> None:
-        """Drop all bytes from a batch's first byte on.
+        """Truncate the file at the first byte of a batch.
 
         Args:
             size_bytes: The new size, at most the present one.
@@ -48,58 +48,58 @@ class RecordFile(Protocol):
 
 
 class Table(Protocol):
-    """What a store can save beside the batches: an index."""
+    """An index, which a store can save beside the batches."""
 
     def encoded(self) -> bytes:
-        """The content of its file."""
+        """Return the content of the table's file."""
 
 
 class Store(Protocol):
     """The files of one partition.
 
     Attributes:
-        is_durable: Whether they survive the process.
+        is_durable: Whether the logs survive the process.
     """
 
     is_durable: bool
 
     def create(self, name: str) -> RecordFile:
-        """Create an empty file, and replace any file that has this name."""
+        """Create an empty file, replacing any file of that name."""
 
     def open(self, name: str) -> RecordFile:
-        """Open a file that exists."""
+        """Open an existing file."""
 
     def load(self, name: str) -> bytes:
-        """Read a file whole.
+        """Read a whole file.
 
         Raises:
-            FileNotFoundError: There is none; a store in memory keeps no tables.
+            FileNotFoundError: The file does not exist; a store in memory has no tables.
         """
 
     def save(self, name: str, table: Table) -> None:
-        """Write a table whole; a store in memory does nothing."""
+        """Write a whole table; a store in memory does nothing."""
 
     def replace(self, name: str, table: Table) -> None:
-        """Give a table's file new content, all or nothing, that survives a crash."""
+        """Replace a table's file atomically and durably."""
 
     def modified_ms(self, name: str) -> int:
-        """When a file was last changed, in milliseconds since 1970; 0 where nobody knows."""
+        """Return when a file was last changed, in milliseconds since 1970; 0 if unknown."""
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file of that name."""
+        """Whether a file of that name exists."""
 
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""
 
     def rename(self, name: str, new_name: str) -> None:
-        """Rename a file that exists; its open `RecordFile` must not be used any more."""
+        """Rename an existing file; its open `RecordFile` must not be used any more."""
 
     def sync(self, name: str | None = None) -> None:
-        """Make something survive a crash of the operating system.
+        """Make changes survive a crash of the operating system.
 
         Args:
-            name: A file, whose bytes are synced; None for creations, renames and removals.
+            name: A file, whose bytes are synced; None for created, renamed and removed names.
         """
 
     def names(self) -> list[str]:
-        """Names of all files, in order."""
+        """Return the names of all files, sorted."""

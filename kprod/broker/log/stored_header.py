@@ -1,6 +1,6 @@
-"""A stored batch's header: what a scan of the log needs to know of a batch.
+"""Reads the header of a stored batch.
 
-Thread-safety: immutable; functions of their arguments.
+Thread-safety: immutable; pure functions.
 Source: Kafka DefaultRecordBatch for the layout.
 """
 
@@ -12,24 +12,24 @@ from kprod._core.layout import BatchLayout
 HEADER_BYTES = int(BatchLayout.BATCH_OVERHEAD_BYTES)
 """Bytes that `read_header` needs."""
 
-# Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, two timestamps, the
-# producer's id, epoch and sequence, which are passed over, and the number of records.
+# Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, two timestamps; the
+# producer's id, epoch and sequence (skipped); the number of records.
 _FIELDS = struct.Struct(">qiibIhiqq14xi")
 
 _NO_TIMESTAMP = -1
 
 
 class BatchHeader(NamedTuple):
-    """One batch in a segment.
+    """The header of one batch in a segment.
 
     Attributes:
-        position: Of its first byte in the segment.
-        size_bytes: Of the whole batch.
-        base_offset: Of its first record.
-        last_offset: Of its last record.
+        position: Position of the batch in the segment, in bytes.
+        size_bytes: Size of the whole batch.
+        base_offset: Offset of its first record.
+        last_offset: Offset of its last record.
         leader_epoch: The epoch in which it was appended.
-        max_timestamp_ms: The largest timestamp; −1 without records, since compaction may have left
-            the header alone, with the timestamp of a record that is gone.
+        max_timestamp_ms: The largest timestamp; −1 without records, because compaction may leave a
+            header alone, whose timestamp is that of a dropped record.
     """
 
     position: int
@@ -41,11 +41,11 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(encoded: memoryview, position: int) -> BatchHeader:
-    """Read the header of a batch that was validated when it was appended.
+    """Read the header of a batch that was validated on append.
 
     Args:
-        encoded: At least `HEADER_BYTES` from the batch's first byte on.
-        position: Of that byte in the segment.
+        encoded: At least `HEADER_BYTES` bytes from the batch's beginning.
+        position: Position of the batch in the segment.
 
     Returns:
         The header.

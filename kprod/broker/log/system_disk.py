@@ -1,11 +1,11 @@
-"""The operating system's own disk: plain files, read and written at a position.
+"""The `Disk` of the operating system: plain files, accessed by position.
 
-Files are never mapped: a mapped file that is cut, or that meets a full disk, ends the process with
-SIGBUS. Locks are those that Java takes (`fcntl.lockf`), so that a running Kafka and a broker here
+Files are never memory-mapped: truncating a mapped file, or a full disk, would kill the process with
+SIGBUS. Locks are those that Java uses (`fcntl.lockf`), so that a running Kafka and this broker
 exclude each other. Such a lock does not exclude its own process, and closing any descriptor of the
-file gives it up; so a table of the process is looked at before the file is opened.
+file releases it; so a process-wide table is checked before the file is opened.
 
-Thread-safety: the broker's thread; locks from any thread.
+Thread-safety: the broker's thread; `lock` from any thread.
 Source: Kafka FileRecords and FileLock (4.3).
 """
 
@@ -20,20 +20,20 @@ from kprod.broker.log.disk import Entry
 from kprod.broker.log.file_pool import FilePool
 from kprod.broker.rejection import DirectoryRejected
 
-_locked: dict[str, int] = {}  # guarded by: _lock; the process that took each lock
+_locked: dict[str, int] = {}  # guarded by: _lock; the process id that took each lock
 _lock = threading.Lock()
 
 
 class SystemDisk:
-    """Files by path, their descriptors in a pool."""
+    """Files by path, with a pool of descriptors."""
 
     __slots__ = ("_pool",)
 
     def __init__(self, pool: FilePool | None = None) -> None:
-        """Use the operating system's files.
+        """Create a disk.
 
         Args:
-            pool: Of descriptors; one of its own if not given.
+            pool: A pool of descriptors; None creates one.
         """
         self._pool = FilePool() if pool is None else pool
 
@@ -43,15 +43,15 @@ class SystemDisk:
         os.close(os.open(path, flags, 0o644))
 
     def size(self, path: str) -> int:
-        """Bytes of a file."""
+        """Return a file's size in bytes."""
         return Path(path).stat().st_size
 
     def modified_ms(self, path: str) -> int:
-        """When a file was changed, in milliseconds since 1970."""
+        """Return when a file was last changed, in milliseconds since 1970."""
         return Path(path).stat().st_mtime_ns // 1_000_000
 
     def read(self, path: str, position: int, count_bytes: int) -> bytes:
-        """Read with one call, and more where it gives less."""
+        """Read a range of bytes; repeats the call if it returns fewer."""
         descriptor = self._pool.descriptor(path)
         content = os.pread(descriptor, count_bytes, position)
         while len(content) < count_bytes:
@@ -66,7 +66,7 @@ class SystemDisk:
         """Write all bytes; restore the file's previous size if the write fails.
 
         Raises:
-            OSError: The file cannot be written, or cannot be cut back after that.
+            OSError: The file cannot be written, or cannot be truncated after a failed write.
         """
         descriptor = self._pool.descriptor(path)
         written = 0
@@ -84,7 +84,7 @@ class SystemDisk:
         os.ftruncate(self._pool.descriptor(path), size_bytes)
 
     def sync(self, path: str) -> None:
-        """Sync a file's bytes, and its size."""
+        """Sync a file's bytes and its size."""
         os.fsync(self._pool.descriptor(path))
 
     def sync_directory(self, path: str) -> None:
@@ -96,7 +96,7 @@ class SystemDisk:
             os.close(descriptor)
 
     def rename(self, path: str, new_path: str) -> None:
-        """Rename a file or a directory; a file of the new name is replaced."""
+        """Rename a file or a directory; an existing file of the new name is replaced."""
         self._pool.forget(path)
         self._pool.forget(new_path)
         if Path(path).is_dir():
@@ -110,37 +110,37 @@ class SystemDisk:
             Path(path).unlink()
 
     def make_directory(self, path: str) -> None:
-        """Make a directory, unless it exists."""
+        """Create a directory, unless it exists."""
         Path(path).mkdir(exist_ok=True)
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory and all that is in it, if it exists."""
+        """Remove a directory with its content, if it exists."""
         self._pool.forget_under(path)
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(path)
 
     def entries(self, path: str) -> list[Entry]:
-        """Everything in a directory, by name."""
+        """Return the entries of a directory, sorted by name."""
         with os.scandir(path) as found:
             return sorted(Entry(it.name, it.is_dir()) for it in found)
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a directory of that name."""
+        """Whether a file or a directory of that name exists."""
         return Path(path).exists()
 
     def space(self, path: str) -> tuple[int, int]:
-        """Bytes of the volume that a directory is on: all of them, and those that are free."""
+        """Return the total and the free bytes of the volume that holds a directory."""
         usage = shutil.disk_usage(path)
         return usage.total, usage.free
 
     def lock(self, path: str) -> Callable[[], None]:
-        """Take a file's lock; the file is made if it does not exist.
+        """Lock a file, which is created if it does not exist.
 
         Returns:
-            What gives the lock back; a second call does nothing.
+            A function that releases the lock; further calls do nothing.
 
         Raises:
-            DirectoryRejected: Another process has it, or another cluster of this one.
+            DirectoryRejected: Another process, or another cluster of this process, has the lock.
         """
         import fcntl  # noqa: PLC0415 - not there on Windows, where nothing durable is served
 
@@ -162,12 +162,12 @@ class SystemDisk:
         return _Release(name, descriptor)
 
     def close(self) -> None:
-        """Close all descriptors; may be called again."""
+        """Close all descriptors; idempotent."""
         self._pool.close()
 
 
 class _Release:
-    """Gives a lock back, once."""
+    """Releases a lock once."""
 
     __slots__ = ("_descriptor", "_name", "_owner_pid")
 

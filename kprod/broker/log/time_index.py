@@ -1,9 +1,9 @@
 """A segment's sparse index from timestamps to offsets.
 
-An entry holds the largest timestamp so far, and the relative offset of the last record of the
-first batch that contains it. Every record before that batch has a smaller timestamp.
+An entry holds the largest timestamp so far, and the relative offset of the last record of the first
+batch with that timestamp. All records before that batch have smaller timestamps.
 
-Complexity: O(log n) for a look-up, amortized O(1) for an append.
+Complexity: O(log n) for a lookup, amortized O(1) for an append.
 
 Invariants.
     Timestamps and offsets rise strictly.
@@ -24,11 +24,11 @@ ENTRY_BYTES = _ENTRY.size
 
 
 class TimeEntry(NamedTuple):
-    """A timestamp and the batch that has it first.
+    """A timestamp and the first batch that has it.
 
     Attributes:
-        timestamp_ms: The largest so far, −1 when no batch has one.
-        relative_offset: Of the batch's last record less the segment's base offset.
+        timestamp_ms: The largest timestamp so far, −1 if no batch has one.
+        relative_offset: Offset of the batch's last record minus the segment's base offset.
     """
 
     timestamp_ms: int
@@ -39,7 +39,7 @@ NO_TIME = TimeEntry(-1, 0)
 
 
 class TimeIndex:
-    """Timestamps and relative offsets."""
+    """Pairs of timestamp and relative offset."""
 
     __slots__ = ("_offsets", "_timestamps")
 
@@ -53,21 +53,21 @@ class TimeIndex:
         return len(self._timestamps)
 
     def encoded(self) -> bytes:
-        """The content of a `.timeindex` file: pairs of timestamp and offset, 12 bytes each."""
+        """Return the content of a `.timeindex` file: pairs of timestamp and offset."""
         return b"".join(map(_ENTRY.pack, self._timestamps, self._offsets))
 
     @classmethod
     def decoded(cls, content: bytes) -> "TimeIndex":
-        """Read the content of a `.timeindex` file.
+        """Parse the content of a `.timeindex` file.
 
         Args:
-            content: All of it.
+            content: The whole new content.
 
         Returns:
             The index.
 
         Raises:
-            ValueError: Its size is no whole number of entries, or entries do not rise.
+            ValueError: The size is not a multiple of an entry's, or the entries do not rise.
         """
         if len(content) % _ENTRY.size:
             raise ValueError(f"an index by time of {len(content)} bytes ends within an entry")
@@ -81,25 +81,25 @@ class TimeIndex:
 
     @property
     def last(self) -> TimeEntry:
-        """The newest entry; `NO_TIME` when there is none."""
+        """The newest entry; `NO_TIME` if there is none."""
         if not self._timestamps:
             return NO_TIME
         return TimeEntry(self._timestamps[-1], self._offsets[-1])
 
     def maybe_append(self, entry: TimeEntry) -> None:
-        """Add an entry, unless its timestamp is not above the newest one's."""
+        """Add an entry, if its timestamp is above the newest one's."""
         timestamps = self._timestamps
         if entry.timestamp_ms > (timestamps[-1] if timestamps else NO_TIME.timestamp_ms):
             timestamps.append(entry.timestamp_ms)
             self._offsets.append(entry.relative_offset)
 
     def floor(self, timestamp_ms: int) -> TimeEntry:
-        """The newest entry at or below a timestamp; `NO_TIME` when there is none."""
+        """Return the newest entry at or below a timestamp; `NO_TIME` if there is none."""
         index = bisect.bisect_right(self._timestamps, timestamp_ms) - 1
         return TimeEntry(self._timestamps[index], self._offsets[index]) if index >= 0 else NO_TIME
 
     def truncate(self, next_relative_offset: int) -> None:
-        """Drop the entries at or beyond an offset."""
+        """Remove the entries at or beyond an offset."""
         kept = bisect.bisect_left(self._offsets, next_relative_offset)
         del self._timestamps[kept:]
         del self._offsets[kept:]

@@ -1,9 +1,9 @@
 """Finds records by their timestamps.
 
-Segments whose largest timestamp is too low are passed over; in the first that is late enough the
-index by time leads close to the batch, and the batch is read record by record.
+Segments whose largest timestamp is too small are skipped. In the first remaining one, the time
+index leads close to the batch, which is then read record by record.
 
-Complexity: O(log n) for a segment and its index, then the bytes between two index entries.
+Complexity: O(log n) for a segment and its index, plus the bytes between two index entries.
 
 Thread-safety: the broker's thread.
 Source: Kafka UnifiedLog.fetchOffsetByTimestamp, FileRecords.searchForTimestamp (4.3), KIP-734.
@@ -16,12 +16,12 @@ from kprod.broker.log.partition_log import PartitionLog
 
 
 class TimedOffset(NamedTuple):
-    """A record that was found.
+    """The result of a lookup by time.
 
     Attributes:
-        offset: Its offset.
+        offset: The record's offset.
         timestamp_ms: Its timestamp.
-        leader_epoch: Of the leader that appended it.
+        leader_epoch: Epoch of the leader that appended it.
     """
 
     offset: int
@@ -30,30 +30,30 @@ class TimedOffset(NamedTuple):
 
 
 def first_record_at(log: PartitionLog, timestamp_ms: int) -> TimedOffset | None:
-    """Find the first record that is as late as a time.
+    """Find the first record whose timestamp is at or after a time.
 
     Args:
-        log: Where.
+        log: The log to search.
         timestamp_ms: Milliseconds since 1970, 0 or more.
 
     Returns:
-        The record, of those that the log's start has not passed; None when there is none.
+        The record, at or above the log's start; None if there is none.
     """
     for batch in log.batches_at(timestamp_ms):
         found = _record_at(batch, timestamp_ms, log.log_start_offset)
         if found is not None:
-            return found  # a batch may have none: the header's time may be of a record before
+            return found  # the header's timestamp may be that of a record below the log's start
     return None
 
 
 def latest_record(log: PartitionLog) -> TimedOffset | None:
-    """Find the first record with the largest timestamp of all.
+    """Find the first record with the largest timestamp.
 
     Args:
-        log: Where.
+        log: The log to search.
 
     Returns:
-        The record itself, not the last one of its batch (KAFKA-16310); None of an empty log.
+        The record itself, not the last one of its batch (KAFKA-16310); None for an empty log.
     """
     batch = log.latest_batch()
     return None if batch is None else _record_at(batch, batch.max_timestamp_ms, 0)

@@ -1,10 +1,9 @@
-"""The aborted transactions of a segment, so that readers of committed records can pass them over.
+"""The aborted transactions of a segment, which read_committed consumers skip.
 
-A transaction is in the index of the segment that has its marker, whichever segments have its
-records.
+A transaction is in the index of the segment that contains its marker, wherever its records are.
 
 Invariants.
-    Markers' offsets rise.
+    Markers' offsets rise strictly.
 
 Thread-safety: the broker's thread.
 Source: Kafka TransactionIndex and AbortedTxn (4.3).
@@ -22,14 +21,14 @@ _VERSION = 0
 
 
 class AbortedTransaction(NamedTuple):
-    """One transaction.
+    """An aborted transaction.
 
     Attributes:
-        producer_id: Whose records are to be passed over.
-        first_offset: Of the first of them.
-        last_offset: Of the marker.
-        last_stable_offset: Below it no transaction was open when the marker was written. A later
-            marker ends a transaction that began at or beyond it.
+        producer_id: Id of its producer.
+        first_offset: Offset of its first record.
+        last_offset: Offset of its marker.
+        last_stable_offset: No transaction below this offset was open when the marker was written. A
+            later marker ends a transaction that began at or beyond it.
     """
 
     producer_id: int
@@ -52,15 +51,15 @@ class TransactionIndex:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[AbortedTransaction]:
-        """All transactions, in order."""
+        """Iterate over the transactions, in order."""
         return iter(self._entries)
 
     def append(self, transaction: AbortedTransaction) -> None:
-        """Add a transaction whose marker is above those of all others."""
+        """Add a transaction, whose marker must be above all others."""
         self._entries.append(transaction)
 
     def note_ended(self, ended: EndedTransaction) -> None:
-        """Add a transaction if it was aborted, and is not here already from the index's file."""
+        """Add a transaction if it was aborted and is not in the index already."""
         newest = self._entries[-1].last_offset if self._entries else -1
         if ended.is_aborted and ended.last_offset > newest:
             entry = AbortedTransaction(
@@ -69,26 +68,26 @@ class TransactionIndex:
             self._entries.append(entry)
 
     def truncate(self, offset: int) -> None:
-        """Drop the transactions whose markers are at or beyond an offset."""
+        """Remove the transactions whose markers are at or beyond an offset."""
         while self._entries and self._entries[-1].last_offset >= offset:
             self._entries.pop()
 
     def encoded(self) -> bytes:
-        """The content of a `.txnindex` file: 34 bytes for each transaction."""
+        """Return the content of a `.txnindex` file: 34 bytes for each transaction."""
         return b"".join(_ENTRY.pack(_VERSION, *entry) for entry in self._entries)
 
     @classmethod
     def decoded(cls, content: bytes) -> "TransactionIndex":
-        """Read the content of a file.
+        """Decode the content of a snapshot file.
 
         Args:
-            content: All of it.
+            content: The whole new content.
 
         Returns:
             The index.
 
         Raises:
-            CorruptRecord: The content is of another version, cut off, or out of order.
+            CorruptRecord: The content has another version, is cut off, or is out of order.
         """
         index = cls()
         if len(content) % _ENTRY.size:

@@ -1,25 +1,30 @@
-"""What a broker checks of a batch before it appends it, in Kafka's order.
+"""Validates a batch before the broker appends it, with Kafka's checks in Kafka's order.
 
 Rules, and the error for each.
-    Exactly one batch, of magic 2: INVALID_RECORD; bytes that are no batch: CORRUPT_MESSAGE. What
-    follows the batch and is the beginning of another is left away. A whole batch whose checksum is
-    right and whose numbers make no sense (a count, a last offset delta): INVALID_RECORD, which
-    clients do not try again.
-    A codec that came with a later version of Produce (zstd, 7): UNSUPPORTED_COMPRESSION_TYPE.
-    Base offset 0: INVALID_RECORD. Size within `max.message.bytes`: MESSAGE_TOO_LARGE.
-    The checksum: CORRUPT_MESSAGE. A codec that there is: UNKNOWN_SERVER_ERROR.
+    Exactly one batch, of magic 2: INVALID_RECORD; bytes that are not a batch: CORRUPT_MESSAGE. A
+    second batch that is cut off is ignored.
+    A whole batch whose checksum is right and whose numbers are impossible (a count, a last offset
+    delta): INVALID_RECORD, which clients do not retry.
+    A codec that a later version of Produce introduced (zstd, 7): UNSUPPORTED_COMPRESSION_TYPE.
+    Base offset 0: INVALID_RECORD.
+    Size within `max.message.bytes`: MESSAGE_TOO_LARGE.
+    The checksum: CORRUPT_MESSAGE.
+    A known codec: UNKNOWN_SERVER_ERROR.
     A record count above 0 that agrees with the last offset delta; no marker; a producer id with an
-    epoch and a sequence: INVALID_RECORD. No broker's timestamps: INVALID_TIMESTAMP.
+    epoch and a sequence: INVALID_RECORD.
+    No timestamps of type LogAppendTime: INVALID_TIMESTAMP.
     Records that can be decompressed: UNKNOWN_SERVER_ERROR; each well formed, with the next offset:
-    INVALID_RECORD. Each with a key, if its topic is compacted: INVALID_RECORD. No timestamp too
-    far ahead or too long ago, whatever the header says: INVALID_TIMESTAMP. Both with the records.
+    INVALID_RECORD.
+    A key in each record, if the topic is compacted: INVALID_RECORD.
+    No timestamp too far ahead or too long ago, whatever the header says: INVALID_TIMESTAMP. The
+    last two name the records.
 
-Stricter than Kafka 4.3, since only a client that is wrong sends it. Kafka takes batches that claim
-LogAppendTime, and corrects them; uncompressed records whose offsets are out of order; bytes behind
-the last record of a compressed batch, and records of no length in it; header keys that are not
-UTF-8. It corrects a header's greatest timestamp, which is left here as it was sent.
+Stricter than Kafka 4.3, since only a faulty client sends it. Kafka accepts and corrects batches
+that claim LogAppendTime; it accepts uncompressed records whose offsets are out of order, bytes
+after the last record of a compressed batch, records of length 0 in it, and header keys that are not
+UTF-8. Kafka corrects a header's largest timestamp, which is stored here as it was sent.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: Kafka ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator.
 """
 
@@ -41,30 +46,30 @@ from kprod.record.reader import read_batches
 _FOREVER_MS = 2**63 - 1
 _NO_TIMESTAMP = -1
 _LAST_CODEC = max(Codec)
-# A batch of a megabyte has some 100,000 records, and a response names each of them.
+# A batch of a megabyte has some 100,000 records, and the response could name each of them.
 _RECORDS_NAMED_MAX = 1_000
 _INT32, _UINT32, _INT64 = struct.Struct(">i"), struct.Struct(">I"), struct.Struct(">q")
-# What Kafka answers when reading a batch fails in a way that it did not expect.
+# Kafka's error code when reading a batch fails unexpectedly.
 _UNREADABLE = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def validate_batch(
     records: memoryview | None, config: TopicConfig, *, api_version: int, timestamp_ms: int
 ) -> RecordBatch:
-    """Check what a client wants appended to one partition.
+    """Validate the records of a Produce request for one partition.
 
     Args:
-        records: As in the request; the bytes are not changed.
-        config: The topic's.
-        api_version: Of the Produce request, 3 or more.
-        timestamp_ms: Wall clock.
+        records: The records field of the request; not modified.
+        config: The topic's settings.
+        api_version: Version of the Produce request, 3 or more.
+        timestamp_ms: Wall clock time.
 
     Returns:
-        The one batch; its view is `records`, but for a cut-off batch behind it.
+        The batch; its view is `records` without a cut-off second batch.
 
     Raises:
-        Refused: With the error code of the first rule that is broken.
-        RejectedByLog: The same, where the request as such was sound.
+        Refused: A rule is broken; has the error code of the first one.
+        RejectedByLog: A rule is broken in a well-formed request; has the error code, too.
     """
     batch = _only_batch(records, api_version)
     _check_envelope(batch, config)
@@ -129,7 +134,7 @@ def _only_batch(records: memoryview | None, api_version: int) -> RecordBatch:
 
 
 def _is_whole(records: memoryview) -> bool:
-    """Whether bytes begin with a batch of magic 2 whose length makes sense, whatever is in it."""
+    """Whether the bytes begin with a batch of magic 2 with a plausible length."""
     if len(records) < BatchLayout.BATCH_OVERHEAD_BYTES:
         return False
     (length,) = _INT32.unpack_from(records, BatchLayout.BATCH_LENGTH_OFFSET)
@@ -139,7 +144,7 @@ def _is_whole(records: memoryview) -> bool:
 
 
 def _size_overflows(records: memoryview) -> bool:
-    """Whether a batch with its head would be larger than Java's integers go."""
+    """Whether the batch with its header would exceed Java's largest int."""
     if len(records) < BatchLayout.LOG_OVERHEAD_BYTES:
         return False
     (length,) = _INT32.unpack_from(records, BatchLayout.BATCH_LENGTH_OFFSET)
@@ -147,7 +152,7 @@ def _size_overflows(records: memoryview) -> bool:
 
 
 def _senseless(records: memoryview, error: CorruptRecord) -> Refused:
-    """What to say of a whole batch whose header no reader accepts, in Kafka's order."""
+    """Choose the error for a whole batch whose header is unreadable, in Kafka's order."""
     (base_offset,) = _INT64.unpack_from(records, BatchLayout.BASE_OFFSET_OFFSET)
     (length,) = _INT32.unpack_from(records, BatchLayout.BATCH_LENGTH_OFFSET)
     (crc,) = _UINT32.unpack_from(records, BatchLayout.CRC_OFFSET)
@@ -201,7 +206,7 @@ def _check_timestamp_type(batch: RecordBatch, config: TopicConfig) -> None:
 
 
 def _check_each(batch: RecordBatch, config: TopicConfig, now_ms: int | None) -> None:
-    """Check each record's key and timestamp; the latter only with a clock to compare with."""
+    """Check each record's key and timestamp; timestamps only if a time is given."""
     faults = (
         (index, fault)
         for index, record in enumerate(batch)
@@ -210,7 +215,7 @@ def _check_each(batch: RecordBatch, config: TopicConfig, now_ms: int | None) -> 
     found = list(itertools.islice(faults, _RECORDS_NAMED_MAX))
     if not found:
         return
-    # One wrong timestamp makes it a matter of timestamps, as in Kafka.
+    # As in Kafka, one wrong timestamp makes INVALID_TIMESTAMP the code of the whole batch.
     is_of_time = any(code == ErrorCode.INVALID_TIMESTAMP for _, (code, _) in found)
     texts = {index: text for index, (_, text) in found}
     raise RejectedByLog(

@@ -1,6 +1,6 @@
 """From the name of a mechanism to the server's side of it.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 """
 
 from kprod.broker.sasl.identities import Identities

@@ -1,6 +1,6 @@
 """The settings with which each kind of client connects to an embedded cluster.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: librdkafka's CONFIGURATION.md (2.16), kafka-python 3.0, aiokafka 0.14.
 """
 

@@ -19,8 +19,8 @@ class LoginSupport(NamedTuple):
     Attributes:
         jobs: Runs what may block.
         timer: The client's.
-        clock: Both instants.
-        rng: For jitter.
+        clock: Monotonic and wall clock.
+        rng: Random numbers for jitter.
         state_log: Told of tokens.
         is_connected: Whether the client has a connection.
     """

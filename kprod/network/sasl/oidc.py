@@ -42,7 +42,7 @@ class OidcClient:
 
         Args:
             config: With the URL, the client's id and its secret.
-            clock: Wall clock.
+            clock: The wall clock.
             wait_s: For the whole exchange, in seconds.
         """
         self._config = config

@@ -3,7 +3,7 @@
 A token is never verified here: that is the broker's task. kprod reads when it ends, and
 for an error's text who it is for.
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: RFC 6750 section 2.1 for a token's characters, RFC 7519 for claims, RFC 7628 for extensions;
 confluent-kafka's `oauth_cb` for tuples.
 """

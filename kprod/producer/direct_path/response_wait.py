@@ -146,7 +146,7 @@ class ResponseWait:
 
         Args:
             frame: What `peek` returned.
-            now_ms: Monotonic.
+            now_ms: Monotonic time.
         """
         connection, channel = self._connection, self._channel
         assert connection is not None and channel is not None  # noqa: S101, PT018 - it was peeked

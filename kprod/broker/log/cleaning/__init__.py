@@ -1,1 +1,1 @@
-"""Log compaction: of each key the newest record stays; offsets and order never change."""
+"""Log compaction: keeps the newest record of each key; offsets and order never change."""

@@ -1,19 +1,20 @@
-"""Compacts the logs of a cluster, one at a time, in slices between requests.
+"""Compacts the logs of a cluster, one log at a time, in slices that run between requests.
 
-A check is armed by the first segment that a compacted partition ends, and comes again as long as
-one has dirty segments. It picks the dirtiest log of all that need it and begins a round; each slice
-of that runs in a step of its own, so that a request waits for one slice at most.
+The first check is scheduled when a compacted partition ends its first segment, and checks repeat as
+long as a partition has dirty segments. A check picks the log that needs compaction most and starts
+a round. Each slice of the round runs in its own step of the broker's loop, so that a request waits
+for one slice at most.
 
 Rules.
-    A round ends without harm when its topic is deleted or is compacted no more, when its log is
-    cut, or when the cluster is closed.
-    A log whose round failed is uncleanable until the cluster is started again; others continue
+    A round is aborted without harm when its topic is deleted or loses the policy `compact`, when
+    its log is truncated, or when the cluster is closed.
+    A log whose round failed is uncleanable until the cluster restarts; other logs are not affected
     (KAFKA-7215).
-    `io_bytes_per_second` bounds the bytes read and written, by a timer.
+    `io_bytes_per_second` limits the bytes read and written, by a timer.
 
 Thread-safety: the broker's thread.
-Source: Kafka LogCleaner and LogCleanerManager (4.3). With one thread a round that is given up ends
-at once, so Kafka's states aborted and paused are not needed.
+Source: Kafka LogCleaner and LogCleanerManager (4.3). With a single thread an aborted round ends at
+    once, so Kafka's states "aborted" and "paused" are not needed.
 """
 
 from collections.abc import Generator
@@ -47,12 +48,12 @@ _MS_PER_S = 1_000
 
 
 class CleanerContext(Scheduler, Protocol):
-    """What the cleaner needs of its cluster.
+    """The parts of the cluster that the cleaner uses.
 
     Attributes:
-        clock: Wall clock.
+        clock: The wall clock.
         topics: All topics.
-        log_bytes: Size of all logs.
+        log_bytes: Total size of all logs.
     """
 
     clock: Clock
@@ -64,9 +65,10 @@ class CleanerSettings(NamedTuple):
     """Settings of the cleaner.
 
     Attributes:
-        buffer_bytes: Of the offset map (`log.cleaner.dedupe.buffer.size`).
-        io_bytes_per_second: Most that is read and written (`log.cleaner.io.max.bytes.per.second`).
-        back_off_ms: Between two checks (`log.cleaner.backoff.ms`).
+        buffer_bytes: Memory of the offset map (`log.cleaner.dedupe.buffer.size`).
+        io_bytes_per_second: Upper limit of bytes read and written
+            (`log.cleaner.io.max.bytes.per.second`).
+        back_off_ms: Interval between two checks (`log.cleaner.backoff.ms`).
     """
 
     buffer_bytes: int
@@ -75,7 +77,7 @@ class CleanerSettings(NamedTuple):
 
     @classmethod
     def of_cluster(cls, config: EmbeddedConfig) -> "CleanerSettings":
-        """The settings of a cluster."""
+        """Take the cleaner's settings from a cluster's."""
         return cls(
             config.cleaner_dedupe_buffer_size,
             config.cleaner_io_max_bytes_per_second,
@@ -84,13 +86,13 @@ class CleanerSettings(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """A round under way.
+    """A round in progress.
 
     Attributes:
-        partition: Whose log.
+        partition: The partition whose log is compacted.
         cleaning: The round.
-        slices: Its generator.
-        started_ms: When it began.
+        slices: The round's generator.
+        started_ms: Start time, in milliseconds.
     """
 
     partition: Partition
@@ -100,10 +102,10 @@ class _Work(NamedTuple):
 
 
 class LogCleaner:
-    """Picks logs and compacts them.
+    """Selects logs and compacts them.
 
     Attributes:
-        stats: Figures of all rounds.
+        stats: Statistics of all rounds.
         uncleanable: Partitions whose rounds failed, with the reasons.
     """
 
@@ -118,11 +120,11 @@ class LogCleaner:
     )
 
     def __init__(self, context: CleanerContext, settings: CleanerSettings) -> None:
-        """Make a cleaner that is not armed.
+        """Create a cleaner that has no check scheduled.
 
         Args:
             context: The cluster.
-            settings: Buffer, bounds and intervals.
+            settings: Buffer size, limits and intervals.
         """
         self._context = context
         self._settings = settings
@@ -134,35 +136,35 @@ class LogCleaner:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a round is under way."""
+        """Whether a round is in progress."""
         return self._work is not None
 
     def arm(self) -> None:
-        """See to it that a check comes; a second call changes nothing."""
+        """Schedule a check; does nothing if one is scheduled already."""
         if not self._is_armed:
             self._is_armed = True
             self._context.after(self._settings.back_off_ms, self._check)
 
     def start(self) -> None:
-        """Look at loaded logs soon, if any of them may be compacted."""
+        """Schedule a check soon, if any loaded log may be compacted."""
         partitions = self._context.topics.partitions()
         if any(_is_compacted(it) and len(it.log.segments) > 1 for it in partitions):
             self.arm()
 
     def close(self) -> None:
-        """Give up the round under way; what it wrote is removed."""
+        """Abort the round in progress and remove the files that it wrote."""
         if self._work is not None:
             work, self._work = self._work, None
             work.slices.close()
 
     def clean_now(self, partition: Partition) -> RoundSummary:
-        """Roll a partition's log and compact all of it, in this step.
+        """Roll a partition's log and compact all of it before returning.
 
         Args:
-            partition: Its policy has `compact`.
+            partition: A partition whose policy has `compact`.
 
         Returns:
-            A summary of all rounds: one that fills its map is followed by others.
+            A summary of all rounds; a round that fills its offset map is followed by another.
 
         Raises:
             Refused: The policy has no `compact`.
@@ -216,7 +218,7 @@ class LogCleaner:
     def _check(self) -> None:
         self._is_armed = False
         if self._work is not None:
-            return  # its end checks again
+            return  # the end of the round in progress checks again
         candidates = self.candidates()
         needy = [it for it in candidates if it[1].needs_cleaning(lags_of(it[0]))]
         if needy:
@@ -232,7 +234,7 @@ class LogCleaner:
         return _Work(partition, cleaning, cleaning.run(), self._context.clock.now_ms())
 
     def _go_on(self, work: _Work) -> None:
-        """Do one slice of a round, unless it was given up."""
+        """Run one slice of a round, unless the round was aborted."""
         if self._work is not work:
             return
         if not self._is_wanted(work.partition):
@@ -259,7 +261,7 @@ class LogCleaner:
         self._continue_after(work, cost_bytes or 0)
 
     def _is_wanted(self, partition: Partition) -> bool:
-        """Whether a partition was neither deleted nor given another policy."""
+        """Whether a partition still exists and still has the policy `compact`."""
         known = self._context.topics.partition(*partition.name)
         return known is partition and _is_compacted(partition)
 
@@ -292,7 +294,7 @@ class LogCleaner:
 
 
 def lags_of(partition: Partition) -> Lags:
-    """When a partition's records may be compacted, by its topic's settings."""
+    """The compaction lags of a partition, from its topic's settings."""
     config = partition.config
     return Lags(
         config.min_compaction_lag_ms,

@@ -1,10 +1,12 @@
-"""Which neighbouring segments become one: as many as fit into a segment's limits.
+"""Decides which adjacent segments are compacted into one: as many as fit a segment's limits.
 
-Rules. The bytes of all together are within `segment.bytes`, the entries of each index within
-`segment.index.bytes`, and the last offset is at most 2³¹−1 above the first base. A segment without
-batches always fits, so that none is left every 2³¹ offsets (KAFKA-12889).
+Rules.
+Together the segments have at most `segment.bytes` and, in each index, at most the entries of
+`segment.index.bytes`; the last offset is at most 2³¹−1 above the first base.
+A segment without batches always fits; otherwise an empty one would remain for every 2³¹ offsets
+(KAFKA-12889).
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: Kafka Cleaner.groupSegmentsBySize (4.3).
 """
 
@@ -15,14 +17,14 @@ from kprod.broker.log.segment_rules import SegmentRules
 
 
 def grouped(segments: Sequence[Segment], limits: SegmentRules) -> list[list[Segment]]:
-    """Put segments together.
+    """Group adjacent segments.
 
     Args:
-        segments: Oldest first.
-        limits: Of the new segments.
+        segments: Segments, oldest first.
+        limits: Limits of the new segments.
 
     Returns:
-        Groups in order, each of one segment at least.
+        The groups in order, each with at least one segment.
     """
     groups: list[list[Segment]] = []
     size_bytes = offset_entries = time_entries = 0

@@ -1,8 +1,8 @@
-"""The newest offset of each key of a log's dirty part, in a bounded amount of memory.
+"""Maps each key of a log's dirty part to its newest offset, in a bounded amount of memory.
 
-Keys are not kept, only their hashes of 128 bits, with a seed that is drawn for each round: nobody
-can choose two keys that collide. The size is Kafka's, 24 bytes a key, so that rounds end at the
-same records.
+The map stores 128-bit hashes instead of keys. Each round hashes with a new random seed, so that
+nobody can choose two keys that collide. The capacity is computed as in Kafka, 24 bytes for each
+key, so that rounds end at the same records.
 
 Complexity: O(1) for each record.
 
@@ -18,7 +18,7 @@ import xxhash
 from kprod.model import Record
 
 SLOT_BYTES = 24
-"""Memory of one key: its hash and an offset."""
+"""Accounted memory of one key: its hash and an offset."""
 
 _LOAD_FACTOR = 0.9
 _SEED_BITS = 64
@@ -27,10 +27,10 @@ _digest = xxhash.xxh3_128_digest
 
 
 class OffsetMap:
-    """Offsets by key.
+    """The newest offset of each key.
 
     Attributes:
-        latest_offset: All records up to this one were looked at; −1 at first.
+        latest_offset: All records up to this offset are in the map; −1 at first.
     """
 
     __slots__ = ("_keys_max", "_offsets", "_seed", "latest_offset")
@@ -39,7 +39,7 @@ class OffsetMap:
         """Make an empty map.
 
         Args:
-            buffer_bytes: Memory that its keys may take; there is room for one key at least.
+            buffer_bytes: Memory budget of the keys; at least one key fits.
         """
         self._keys_max = max(int(buffer_bytes // SLOT_BYTES * _LOAD_FACTOR), 1)
         self._seed = secrets.randbits(_SEED_BITS)
@@ -52,18 +52,18 @@ class OffsetMap:
 
     @property
     def utilization(self) -> float:
-        """Share of the room that is taken, 0 to 1."""
+        """Used share of the capacity, 0 to 1."""
         return len(self._offsets) / self._keys_max
 
     def learn(self, records: Iterable[Record], first_offset: int) -> bool:
-        """Note the records of a batch.
+        """Add the records of a batch.
 
         Args:
-            records: Above those that were noted before.
-            first_offset: Those below it are passed over.
+            records: Records with offsets above all that were added before.
+            first_offset: Records below this offset are skipped.
 
         Returns:
-            False when there was no room for one of them; those before it were noted.
+            False if the map was full; the records before the first that did not fit were added.
         """
         offsets, keys_max, seed = self._offsets, self._keys_max, self._seed
         latest_offset = self.latest_offset
@@ -79,7 +79,10 @@ class OffsetMap:
         return has_room
 
     def newest_offsets(self, records: Iterable[Record]) -> list[int]:
-        """Newest offset of each record's key; −1 for a key that is not in the map, or for none."""
+        """Return the newest offset of each record's key.
+
+        The offset is −1 for a record without a key and for a key that is not in the map.
+        """
         newest_of, seed = self._offsets.get, self._seed
         return [
             NO_OFFSET if key is None else newest_of(_digest(key, seed), NO_OFFSET)
@@ -87,9 +90,9 @@ class OffsetMap:
         ]
 
     def get(self, key: bytes) -> int:
-        """Newest offset of a key, −1 for one that is not in the map."""
+        """Return the newest offset of a key, −1 if the key is not in the map."""
         return self._offsets.get(_digest(key, self._seed), NO_OFFSET)
 
     def pass_over(self, last_offset: int) -> None:
-        """Note that all records up to an offset were looked at; some offsets have no record."""
+        """Advance `latest_offset` over offsets that have no record."""
         self.latest_offset = max(self.latest_offset, last_offset)

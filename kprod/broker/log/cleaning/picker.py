@@ -1,13 +1,14 @@
-"""Which part of a log may be compacted, and how much it needs it.
+"""Decides which part of a log may be compacted, and how urgently.
 
 Rules.
-    The first dirty offset is where the last round ended; the log's start, if that lies beyond the
-    log's end or before its start, which is then written down (KAFKA-6266).
-    Whole segments only, and of these none that reaches beyond the last stable offset or the high
-    watermark (KAFKA-13194), nor the active one, nor the first dirty one that has a record younger
-    than `min.compaction.lag.ms`, nor any behind it.
-    A log is compacted when more than `min.cleanable.dirty.ratio` of these bytes are dirty, or its
-    oldest dirty batch is older than `max.compaction.lag.ms` (KIP-354). An empty one never is.
+    The first dirty offset is where the last round ended. If that lies outside the log, it is set to
+    the log's start and stored (KAFKA-6266).
+    Only whole segments are compacted: none that reaches beyond the last stable offset or the high
+    watermark (KAFKA-13194), not the active one, and none from the first dirty segment on that has a
+    record younger than `min.compaction.lag.ms`.
+    A log is compacted when more than `min.cleanable.dirty.ratio` of these bytes are dirty, or when
+    its oldest dirty batch is older than `max.compaction.lag.ms` (KIP-354). An empty log is never
+    compacted.
 
 Thread-safety: the broker's thread.
 Source: Kafka LogCleanerManager.cleanableOffsets and LogToClean (4.3).
@@ -22,12 +23,12 @@ from kprod.broker.log.segment import Segment
 
 
 class Lags(NamedTuple):
-    """When records may be compacted, and when they must be.
+    """Limits for the age of dirty records, and for their share.
 
     Attributes:
-        min_ms: Younger ones are left alone.
-        max_ms: Older ones are not left dirty.
-        dirty_ratio: Share of dirty bytes from which on a log is compacted.
+        min_ms: Records younger than this are not compacted.
+        max_ms: A log with a dirty record older than this is compacted.
+        dirty_ratio: A log is compacted from this share of dirty bytes on.
     """
 
     min_ms: int = 0
@@ -36,15 +37,15 @@ class Lags(NamedTuple):
 
 
 class Cleanable(NamedTuple):
-    """Segments that may be compacted.
+    """The segments of a log that may be compacted.
 
     Attributes:
-        segments: All of them, oldest first, the clean ones too.
-        first_dirty_offset: Where the last round ended.
-        end_offset: Base of the first segment that must be left alone.
-        clean_bytes: Bytes of segments before the first dirty offset.
-        dirty_bytes: Bytes of the others.
-        is_overdue: Whether a record is older than the longest lag.
+        segments: All segments that may be compacted, oldest first, clean ones included.
+        first_dirty_offset: Offset at which the last round ended.
+        end_offset: Base offset of the first segment that may not be compacted.
+        clean_bytes: Bytes of the segments before the first dirty offset.
+        dirty_bytes: Bytes of the remaining segments.
+        is_overdue: Whether a dirty record is older than `max_ms`.
     """
 
     segments: Sequence[Segment]
@@ -56,27 +57,27 @@ class Cleanable(NamedTuple):
 
     @property
     def dirty_ratio(self) -> float:
-        """Share of dirty bytes; 0 of nothing."""
+        """Share of dirty bytes; 0 if there are no bytes."""
         return self.dirty_bytes / max(self.clean_bytes + self.dirty_bytes, 1)
 
     def needs_cleaning(self, lags: Lags) -> bool:
-        """Whether it is dirty enough."""
+        """Whether the log is due for compaction."""
         if not self.dirty_bytes:
             return False
         return self.is_overdue or self.dirty_ratio > lags.dirty_ratio
 
 
 def cleanable(log: PartitionLog, lags: Lags, *, limit_offset: int, now_ms: int) -> Cleanable:
-    """Look what may be compacted.
+    """Find the segments of a log that may be compacted.
 
     Args:
-        log: Its `cleaned_offset` is set right if it is out of bounds.
-        lags: The topic's.
-        limit_offset: Last stable offset, at most the high watermark.
-        now_ms: Wall clock.
+        log: The log; a `cleaned_offset` out of bounds is corrected.
+        lags: The topic's lags.
+        limit_offset: The last stable offset, at most the high watermark.
+        now_ms: Wall clock time.
 
     Returns:
-        The segments, perhaps none.
+        The segments; the list may be empty.
     """
     if not log.log_start_offset <= log.cleaned_offset <= log.log_end_offset:
         log.cleaned_offset = log.log_start_offset

@@ -1,10 +1,10 @@
-"""Writes a batch again with some of its records: the same header but for what must change.
+"""Rewrites a batch with some of its records; the header keeps all fields that need not change.
 
-Records are copied as they are, since they are relative to a base offset and a base timestamp that
-stay. Only where a delete horizon is set, which takes the place of the base timestamp, each record's
-timestamp is encoded again (KIP-534).
+Records are copied unchanged, since they are relative to a base offset and a base timestamp that
+stay. When a delete horizon is set, it replaces the base timestamp, and each record's timestamp
+delta is encoded again (KIP-534).
 
-Thread-safety: functions of their arguments.
+Thread-safety: pure functions.
 Source: Kafka MemoryRecords.filterTo and DefaultRecordBatch.writeEmptyHeader (clients 4.3.1).
 """
 
@@ -31,11 +31,11 @@ _KEPT_IN_EMPTY = (
 
 
 class RecordSpan(NamedTuple):
-    """Where a record's bytes are among those of its batch, decompressed.
+    """The position of a record in its decompressed batch.
 
     Attributes:
-        start: Of its length.
-        end: Behind its last byte.
+        start: Position of the record's length.
+        end: Position after the record's last byte.
         timestamp_ms: Its timestamp.
     """
 
@@ -45,11 +45,11 @@ class RecordSpan(NamedTuple):
 
 
 class PlainBatch(NamedTuple):
-    """A batch whose records are not compressed, or were decompressed.
+    """A batch and its uncompressed records.
 
     Attributes:
-        batch: With these records.
-        section: Their bytes.
+        batch: The batch.
+        section: The uncompressed bytes of its records.
     """
 
     batch: RecordBatch
@@ -57,7 +57,7 @@ class PlainBatch(NamedTuple):
 
 
 def plain(batch: RecordBatch) -> PlainBatch:
-    """Decompress a batch's records, once."""
+    """Decompress a batch's records; does nothing for an uncompressed batch."""
     if not batch.codec:
         return PlainBatch(batch, batch.records_view)
     section = decompress(Codec(batch.codec), batch.records_view)
@@ -67,11 +67,11 @@ def plain(batch: RecordBatch) -> PlainBatch:
 
 
 def record_end(section: Buffer, start: int) -> int:
-    """Find the end of a record whose length is known to be sound.
+    """Find the end of a record whose length was validated.
 
     Args:
-        section: Records of a batch.
-        start: Of the record.
+        section: The records of a batch.
+        start: Position of the record.
 
     Returns:
         Position of the next record.
@@ -81,15 +81,15 @@ def record_end(section: Buffer, start: int) -> int:
 
 
 def with_records(batch: RecordBatch, section: Buffer, spans: Sequence[RecordSpan]) -> memoryview:
-    """Keep some of a batch's records.
+    """Rewrite a batch with some of its records.
 
     Args:
-        batch: As it is stored.
-        section: Its records, decompressed.
-        spans: Those that stay, in order; at least one.
+        batch: The stored batch.
+        section: Its uncompressed records.
+        spans: The records to keep, in order; at least one.
 
     Returns:
-        The new batch; the largest timestamp is that of the records that stay.
+        The new batch; its largest timestamp is that of the kept records.
     """
     kept = b"".join(section[span.start : span.end] for span in spans)
     facts = _Facts(batch.attributes, batch.base_timestamp_ms)
@@ -99,13 +99,13 @@ def with_records(batch: RecordBatch, section: Buffer, spans: Sequence[RecordSpan
 def with_horizon(
     batch: RecordBatch, section: Buffer, spans: Sequence[RecordSpan], horizon_ms: int
 ) -> memoryview:
-    """Keep some of a batch's records, and set when its tombstones or its marker may go.
+    """Rewrite a batch with some of its records, and set its delete horizon.
 
     Args:
-        batch: As it is stored, without a horizon.
-        section: Its records, decompressed.
-        spans: Those that stay, in order; at least one.
-        horizon_ms: Milliseconds since 1970.
+        batch: The stored batch, which has no horizon.
+        section: Its uncompressed records.
+        spans: The records to keep, in order; at least one.
+        horizon_ms: The horizon, in milliseconds since 1970.
 
     Returns:
         The new batch.
@@ -116,7 +116,7 @@ def with_horizon(
 
 
 def without_records(batch: RecordBatch) -> memoryview:
-    """Keep a batch's header alone, for its offsets and its producer's sequence."""
+    """Rewrite a batch without records; the header keeps its offsets and its producer's sequence."""
     attributes = batch.attributes & _KEPT_IN_EMPTY
     facts = _Facts(attributes, _NO_TIMESTAMP, record_count=0)
     return memoryview(_with_header(batch, b"", facts))
@@ -134,7 +134,7 @@ def _encoded(
 
 
 class _Facts(NamedTuple):
-    """Fields of a header that change; None for those that do not."""
+    """Header fields that change; None leaves a field unchanged."""
 
     attributes: int
     base_timestamp_ms: int
@@ -168,7 +168,7 @@ def _with_header(batch: RecordBatch, section: Buffer, facts: _Facts) -> bytearra
 
 
 def _stamped(section: Buffer, span: RecordSpan, delta_ms: int) -> bytes:
-    """A record with another timestamp delta; it follows one byte of attributes."""
+    """Encode a record with another timestamp delta, which follows the attributes byte."""
     _, at = _varint(section, span.start)
     _, rest = _varint(section, at + 1)
     body = b"".join((section[at : at + 1], _zigzag(delta_ms), section[rest : span.end]))
@@ -176,7 +176,7 @@ def _stamped(section: Buffer, span: RecordSpan, delta_ms: int) -> bytes:
 
 
 def _varint(section: Buffer, at: int) -> tuple[int, int]:
-    """A zig-zag number, and the position behind it."""
+    """Decode a zig-zag varint; returns the value and the position after it."""
     bits = shift = 0
     while True:
         byte = section[at]

@@ -1,14 +1,16 @@
-"""One round of compaction of one log, as a generator of slices.
+"""One compaction round of one log, as a generator of slices.
 
-1. The map: the newest offset of each key of the dirty segments, until they end or the map is full.
-2. The groups: all segments up to the map's end, as many together as make one segment.
-3. The survivors of each group are written to a new segment, which takes the group's place (`swap`).
-4. The log is clean up to the map's end.
+1. Build the map: the newest offset of each key of the dirty segments, until they end or the map is
+full.
+2. Group all segments up to the map's end; each group becomes one segment.
+3. Write the retained records of each group to a new segment, which then replaces the group
+(`swap`).
+4. Set the log's cleaned offset to the map's end.
 
 Invariants.
-    Between two slices the log is whole, and either the old segments are in it or the new one.
-    However a round ends, no `.cleaned` file is left; after a crash the loader removes them.
-    A round that finds its log cut, or its segments gone, ends without a change (`RoundAborted`).
+    Between two slices the log is complete: it has either the old segments or the new one. However a
+    round ends, it leaves no `.cleaned` file; after a crash the loader removes them. A round that
+    finds its log truncated or its segments deleted ends without a change (`RoundAborted`).
 
 Thread-safety: the broker's thread.
 Source: Kafka Cleaner.doClean and cleanSegments (4.3).
@@ -29,19 +31,19 @@ from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.log.segment import Segment
 
 _SYNC_BYTES = 4 << 20
-"""A new segment is synced so often while it is written that no sync takes long."""
+"""A new segment is synced after this many bytes, so that no single sync takes long."""
 
 
 class RoundAborted(Exception):
-    """The log was cut, or lost segments, while a round was under way."""
+    """The log was truncated or lost segments while a round was in progress."""
 
 
 class RoundSettings(NamedTuple):
-    """What a round is told.
+    """Settings of a round.
 
     Attributes:
-        buffer_bytes: Of the offset map.
-        horizon: How long tombstones stay.
+        buffer_bytes: Memory of the offset map.
+        horizon: Retention of tombstones.
     """
 
     buffer_bytes: int
@@ -50,18 +52,18 @@ class RoundSettings(NamedTuple):
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class RoundSummary:
-    """What a round did.
+    """Results of one round or of several.
 
     Attributes:
-        end_offset: The log is clean up to here.
-        read_records: Records of the segments that were rewritten.
-        kept_records: Those that stayed.
-        invalid_records: Records without a key.
+        end_offset: The log is clean up to this offset.
+        read_records: Records of the old segments.
+        kept_records: Records of the new segments.
+        invalid_records: Records without a key, which were dropped.
         read_bytes: Bytes of the old segments.
-        kept_bytes: Bytes of the new ones.
-        segments_before: How many there were.
-        segments_after: How many took their place.
-        map_utilization: Share of the map that was in use, 0 to 1.
+        kept_bytes: Bytes of the new segments.
+        segments_before: Number of old segments.
+        segments_after: Number of new segments.
+        map_utilization: Used share of the offset map, 0 to 1.
     """
 
     end_offset: int = 0
@@ -75,7 +77,7 @@ class RoundSummary:
     map_utilization: float = 0.0
 
     def add(self, other: "RoundSummary") -> None:
-        """Count a later round of the same log, too."""
+        """Add the results of a later round of the same log."""
         self.end_offset = other.end_offset
         self.map_utilization = max(self.map_utilization, other.map_utilization)
         self.read_records += other.read_records
@@ -88,21 +90,21 @@ class RoundSummary:
 
 
 class CleaningRound:
-    """A round.
+    """One compaction round of one log.
 
     Attributes:
-        summary: Its figures up to now.
+        summary: The results so far.
     """
 
     __slots__ = ("_cleanable", "_cuts", "_log", "_map", "_settings", "summary")
 
     def __init__(self, log: PartitionLog, part: Cleanable, settings: RoundSettings) -> None:
-        """Prepare a round; nothing is read yet.
+        """Prepare a round without reading anything.
 
         Args:
             log: The log to compact.
-            part: The segments that may be.
-            settings: Buffer and horizon.
+            part: The segments that may be compacted.
+            settings: Map size and tombstone retention.
         """
         self._log = log
         self._cleanable = part
@@ -113,18 +115,18 @@ class CleaningRound:
 
     @property
     def offsets(self) -> OffsetMap:
-        """The map, as far as it is built."""
+        """The offset map, which `run` fills."""
         return self._map
 
     def run(self) -> Generator[int]:
-        """Do the round.
+        """Run the round.
 
         Yields:
-            Bytes that were read and written in each slice.
+            The number of bytes read and written in each slice.
 
         Raises:
-            RoundAborted: The log is not what it was.
-            CorruptRecord: A batch is unsound; the segments before it may be compacted already.
+            RoundAborted: The log was truncated or lost segments.
+            CorruptRecord: A batch is unsound; the groups before it may be compacted already.
             OSError: A file cannot be read or written.
         """
         yield from self._build_map()
@@ -153,11 +155,11 @@ class CleaningRound:
                 yield piece.size_bytes
                 if is_full:
                     return
-        # There may be holes up to there, which must not be looked at again (KAFKA-8764).
+        # Offsets without records up to there must not be read again (KAFKA-8764).
         self._map.pass_over(self._cleanable.end_offset - 1)
 
     def _learn(self, piece: Slice, fates: TransactionFates, first_dirty: int) -> bool:
-        """Put a slice's records into the map; whether it is full."""
+        """Add a slice's records to the map; returns True when the map is full."""
         for batch in piece.batches:
             if batch.is_control:
                 fates.end(batch)
@@ -223,7 +225,7 @@ class CleaningRound:
         return written_bytes
 
     def _check(self, first: Segment) -> None:
-        """See whether the log still has a segment, and those behind it, as they were."""
-        # Segments go at the log's beginning, one after another, or with a cut.
+        """Check that the log still has a segment and all later ones, unchanged."""
+        # Segments disappear from the log's beginning, one after another, or by truncation.
         if self._log.cut_count != self._cuts or first not in self._log.segments:
             raise RoundAborted

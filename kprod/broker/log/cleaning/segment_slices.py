@@ -1,4 +1,4 @@
-"""Reads a segment in slices of whole batches, so that requests are served between two slices.
+"""Reads a segment in slices of whole batches, so that requests can be served between two slices.
 
 Thread-safety: the broker's thread.
 Source: kprod's own.
@@ -13,17 +13,19 @@ from kprod.errors import CorruptRecord
 from kprod.record.reader import read_batches
 
 SLICE_BYTES = 64 << 10
-"""Some 1 ms of work for records of 100 bytes. A slice is bounded in bytes, not in time, so that a
-simulation repeats itself."""
+"""About 1 ms of work for records of 100 bytes.
+
+A slice is limited in bytes, not in time, so that a simulation is reproducible.
+"""
 
 
 class Slice(NamedTuple):
-    """Batches that are handled in one step.
+    """Batches that are processed in one step.
 
     Attributes:
-        batches: Whole ones, at least one.
-        size_bytes: Of all of them.
-        is_last: Whether the segment ends with them.
+        batches: At least one whole batch.
+        size_bytes: Total size of the batches.
+        is_last: Whether the segment ends after them.
     """
 
     batches: list[RecordBatch]
@@ -32,14 +34,14 @@ class Slice(NamedTuple):
 
 
 def slices(segment: Segment, position: int = 0) -> Iterator[Slice]:
-    """Read the batches of a segment that nobody appends to.
+    """Read the batches of a segment that is not appended to.
 
     Args:
-        segment: Not the active one.
-        position: Of the first batch, in bytes.
+        segment: A segment that is not the active one.
+        position: Position of the first batch, in bytes.
 
     Yields:
-        Batches in order, about `SLICE_BYTES` at a time; a larger batch alone.
+        Slices in order, of about `SLICE_BYTES` each; a larger batch is a slice of its own.
 
     Raises:
         CorruptRecord: A batch is unsound.

@@ -1,7 +1,7 @@
-"""What the cleaner did, under the names of Kafka's metrics.
+"""Statistics of the cleaner, under the names of Kafka's metrics.
 
 Thread-safety: the broker's thread.
-Source: Kafka LogCleaner (4.3), its metrics.
+Source: the metrics of Kafka's LogCleaner (4.3).
 """
 
 from kprod.broker.log.cleaning.round import RoundSummary
@@ -10,29 +10,30 @@ _PERCENT = 100
 
 
 class CleanerStats:
-    """Sums over all rounds, and the last one.
+    """Totals of all rounds, and the figures of the last round.
 
     Attributes:
-        round_count: Rounds that came to their end.
-        last_end_ms: When the last one did, monotonic milliseconds; None before the first.
+        round_count: Number of completed rounds.
+        last_end_ms: Monotonic time at which the last round completed, in milliseconds; None before
+            the first.
     """
 
     __slots__ = ("_last", "_longest_s", "last_end_ms", "round_count")
 
     def __init__(self) -> None:
-        """Make it for no round yet."""
+        """Start with no rounds."""
         self._last = RoundSummary()
         self._longest_s = 0.0
         self.round_count: int = 0
         self.last_end_ms: int | None = None
 
     def note(self, summary: RoundSummary, seconds: float, now_ms: int) -> None:
-        """Take note of a round.
+        """Record a completed round.
 
         Args:
-            summary: What it did.
-            seconds: How long it took.
-            now_ms: Monotonic milliseconds.
+            summary: The round's results.
+            seconds: The round's duration.
+            now_ms: Monotonic time, in milliseconds.
         """
         self._last = summary
         self._longest_s = max(self._longest_s, seconds)
@@ -43,10 +44,10 @@ class CleanerStats:
         """Values by Kafka's names.
 
         Args:
-            now_ms: Monotonic milliseconds.
+            now_ms: Monotonic time, in milliseconds.
 
         Returns:
-            `time-since-last-run-ms` is 0 before the first round.
+            Until the first round, `time-since-last-run-ms` is 0.
         """
         last = self._last
         since_ms = 0 if self.last_end_ms is None else now_ms - self.last_end_ms

@@ -1,15 +1,19 @@
-"""What stays of a batch when a log is compacted.
+"""Decides which records of a batch compaction retains.
 
-Of the records of a batch, up to the last one that the map knows of:
-    without a key: none; Produce refuses them, but older ones may be there;
-    older than the newest one of its key, or of an aborted transaction: none;
-    the newest one with a value: stays; without one, a tombstone: until the batch's horizon is over;
-    a marker: while a batch of its transaction is there; then it gets a horizon, and goes after it.
-Of a batch:
-    nothing was dropped and no horizon is to be set: the same bytes;
-    a tombstone stays, or a marker without a transaction, and there is no horizon yet: it is set;
-    nothing stays, but the batch has its producer's last sequence, or it is the last one of the new
-    segment: its header alone; otherwise it is gone.
+Records, up to the last offset of the map.
+    A record without a key is dropped (Produce rejects those; older logs may have them).
+    A record older than the newest one of its key, or of an aborted transaction, is dropped.
+    The newest record of a key with a value is retained.
+    A tombstone is retained until the batch's delete horizon has passed.
+    A marker is retained while a batch of its transaction exists; then it gets a delete horizon and
+    is dropped after it.
+Batches.
+    If nothing was dropped and no horizon is to be set, the bytes stay the same.
+    If a tombstone, or a marker without a transaction, is retained and the batch has no horizon yet,
+    a horizon is set.
+    If no record is retained but the batch has its producer's last sequence, or is the last batch of
+    the new segment, its header alone is retained.
+    Otherwise the batch is dropped.
 
 Thread-safety: the broker's thread.
 Source: Kafka Cleaner.cleanInto, shouldRetainRecord and MemoryRecords.filterTo (4.3); KIP-534.
@@ -40,10 +44,10 @@ if TYPE_CHECKING:
 
 
 class Horizon(NamedTuple):
-    """How long tombstones and markers stay.
+    """Retention of tombstones and markers.
 
     Attributes:
-        now_ms: Wall clock of the round.
+        now_ms: Wall clock time of the round.
         delete_retention_ms: `delete.retention.ms`.
     """
 
@@ -51,18 +55,19 @@ class Horizon(NamedTuple):
     delete_retention_ms: int
 
     def is_over(self, horizon_ms: int | None) -> bool:
-        """Whether a batch's horizon was set and has come."""
+        """Whether a batch has a delete horizon that has passed."""
         return horizon_ms is not None and horizon_ms <= self.now_ms
 
 
 class Kept(NamedTuple):
-    """A batch of the new segment.
+    """A retained batch.
 
     Attributes:
-        encoded: Its bytes.
-        record_count: Its records.
-        max_timestamp_ms: Their largest timestamp; −1 without records.
-        aborted: For the index, of an abort marker whose transaction has batches.
+        encoded: The batch's bytes.
+        record_count: Number of its records.
+        max_timestamp_ms: Largest timestamp of its records; −1 without records.
+        aborted: The entry for the transaction index, if the batch is an abort marker whose
+            transaction has batches.
     """
 
     encoded: memoryview
@@ -72,12 +77,12 @@ class Kept(NamedTuple):
 
 
 class _Judged(NamedTuple):
-    """Records of a batch that stay.
+    """The retained records of a batch.
 
     Attributes:
-        plain: The batch, decompressed.
-        spans: Those that stay.
-        has_tombstone: Whether one of them has no value.
+        plain: The uncompressed batch.
+        spans: The retained records.
+        has_tombstone: Whether one of them is a tombstone.
     """
 
     plain: PlainBatch
@@ -86,22 +91,22 @@ class _Judged(NamedTuple):
 
 
 class Survivors:
-    """Judges the batches of a log in order, from its beginning.
+    """Filters the batches of a log, which must come in order from its beginning.
 
     Attributes:
-        invalid_count: Records without a key, which were dropped.
-        last_records: Of each known producer; of the group of segments that is written.
+        invalid_count: Number of records without a key, which were dropped.
+        last_records: The last record of each known producer within the current group of segments.
     """
 
     __slots__ = ("_fates", "_horizon", "_map", "invalid_count", "last_records")
 
     def __init__(self, offsets: OffsetMap, fates: TransactionFates, horizon: Horizon) -> None:
-        """Make it for the first batch.
+        """Create a filter that expects the log's first batch.
 
         Args:
-            offsets: Newest offsets by key.
-            fates: Aborted transactions.
-            horizon: How long tombstones stay.
+            offsets: The newest offset of each key.
+            fates: The aborted transactions.
+            horizon: Retention of tombstones.
         """
         self._map = offsets
         self._fates = fates
@@ -110,14 +115,14 @@ class Survivors:
         self.last_records: Mapping[int, LastRecord] = {}
 
     def of(self, batch: RecordBatch, *, is_last: bool) -> Kept | None:
-        """Judge a batch.
+        """Filter one batch.
 
         Args:
             batch: The next one.
-            is_last: Whether it is the last one of its group of segments.
+            is_last: Whether this is the last batch of its group of segments.
 
         Returns:
-            What stays of it.
+            The retained part; None if the batch is dropped.
         """
         if batch.is_control:
             kept = self._of_marker(batch)

@@ -1,16 +1,16 @@
-"""Lets a compacted segment take the place of those that it was made of.
+"""Replaces segments by the compacted segment that was made of them.
 
-Steps, with what the loader does after a crash behind each of them (`log.loading`).
-    1. The new segment's files, named `.cleaned`, are synced: they are removed.
-    2. They are renamed to `.swap`, the batches first, and the directory is synced: until no
-       `.cleaned` is left, both kinds are removed; then the loader does steps 4 and 5.
-    3. The log has the new segment instead of the old ones.
-    4. The old segments' files, and the snapshots of bases that are gone, are renamed to `.deleted`,
-       the oldest first, and the directory is synced: the loader removes the others.
-    5. The `.swap` files get their plain names, and the directory is synced: all is done.
+Steps, and what the loader does after a crash in each of them (`log.loading`).
+    1. The new segment's files, named `.cleaned`, are synced. The loader removes them.
+    2. They are renamed to `.swap`, the batches first, and the directory is synced. While a
+       `.cleaned` file is left, the loader removes both kinds; afterwards it does steps 4 and 5.
+    3. In memory, the log gets the new segment in place of the old ones.
+    4. The old segments' files, and the snapshots of removed base offsets, are renamed to
+       `.deleted`, the oldest first, and the directory is synced. The loader removes the others.
+    5. The `.swap` files get their plain names, and the directory is synced. Nothing is left to do.
 Kafka syncs the directory once, after step 5, and relies on the file system's order of renames.
 
-Thread-safety: the broker's thread, in one step: nobody reads between two of these.
+Thread-safety: the broker's thread, in one step, so that nothing is read between two steps.
 Source: Kafka LocalLog.replaceSegments (4.3).
 """
 
@@ -29,22 +29,22 @@ from kprod.broker.log.store import Store
 
 
 def cleaned_names(base_offset: int) -> list[str]:
-    """Name the files of a segment that is being written."""
+    """Return the names of the files of a segment that is being written."""
     return [segment_file_name(base_offset, it) + CLEANED_SUFFIX for it in SEGMENT_SUFFIXES]
 
 
 def remove_cleaned(store: Store, base_offset: int) -> None:
-    """Remove the files of a segment that is not wanted after all."""
+    """Remove the files of a new segment that is not used."""
     for name in cleaned_names(base_offset):
         store.remove(name)
 
 
 def seal(store: Store, cleaned: Segment) -> None:
-    """Write the indexes of a new segment, and sync all of it.
+    """Write the indexes of a new segment and sync all its files.
 
     Args:
-        store: Has its files.
-        cleaned: Written as `.cleaned`.
+        store: The store with the segment's files.
+        cleaned: The new segment, written as `.cleaned`.
 
     Raises:
         OSError: It cannot be written.
@@ -58,12 +58,13 @@ def swap(log: PartitionLog, group: Sequence[Segment], cleaned: Segment) -> None:
     """Replace some segments by one.
 
     Args:
-        log: Has the segments, none of them active.
+        log: The log that has the segments; none of them is active.
         group: The segments, oldest first.
-        cleaned: Sealed, with the base of the first of them.
+        cleaned: A sealed segment with the base offset of the first old one.
 
     Raises:
-        OSError: The files are in a state that only the loader may judge: nobody may read the log.
+        OSError: The files are in a state that only the loader can repair; the log must not be read
+            any more.
     """
     store = log.store
     names = [it for it in cleaned_names(cleaned.base_offset) if store.exists(it)]

@@ -1,8 +1,8 @@
-"""Transactions met while a log is read from its beginning: which were aborted, which are gone.
+"""Follows a log's transactions: which were aborted, and which have no batches left.
 
-The index of aborted transactions says beforehand which records to drop. A marker is needed while
-any batch of its transaction is left; one that is met without a batch may go once its delete horizon
-is over.
+The index of aborted transactions tells in advance which records to drop. A marker is needed while
+any batch of its transaction is left; a marker whose transaction has no batch may be dropped once
+its delete horizon has passed.
 
 Thread-safety: the broker's thread.
 Source: Kafka CleanedTransactionMetadata (4.3).
@@ -18,11 +18,12 @@ from kprod.record.control import ControlType, decode_marker
 
 
 class MarkerFate(NamedTuple):
-    """What a round says of a marker.
+    """Compaction's decision about a marker.
 
     Attributes:
-        is_needed: Whether a batch of its transaction was met, or it ends no transaction at all.
-        aborted: Entry for the new segment's index; None of a transaction that was committed.
+        is_needed: Whether a batch of its transaction was found, or the marker ends no transaction
+            at all.
+        aborted: Entry for the new segment's index; None for a committed transaction.
     """
 
     is_needed: bool
@@ -30,24 +31,24 @@ class MarkerFate(NamedTuple):
 
 
 class TransactionFates:
-    """Transactions of a log, batch after batch."""
+    """The transactions of a log, fed batch by batch."""
 
     __slots__ = ("_aborted", "_committed", "_met", "_waiting")
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """Make it for the first batch.
+        """Create a filter that expects the log's first batch.
 
         Args:
-            aborted: Of the whole log.
+            aborted: All aborted transactions of the log.
         """
-        # The one that begins first is the last of the list.
+        # Descending, so that the transaction that begins first is popped first.
         self._waiting = sorted(aborted, key=attrgetter("first_offset"), reverse=True)
         self._aborted: dict[int, AbortedTransaction] = {}
         self._met: set[int] = set()
         self._committed: set[int] = set()
 
     def is_aborted(self, batch: RecordBatch) -> bool:
-        """Whether a batch that is no marker belongs to an aborted transaction."""
+        """Whether a data batch belongs to an aborted transaction."""
         if not batch.is_transactional:
             return False
         self._begin_up_to(batch.last_offset)
@@ -59,11 +60,11 @@ class TransactionFates:
         return False
 
     def end(self, batch: RecordBatch) -> MarkerFate:
-        """Take note of a control batch; the transaction of its producer ends."""
+        """Process a control batch, which ends its producer's transaction."""
         self._begin_up_to(batch.last_offset)
         record = next(iter(batch), None)
         if record is None:
-            return MarkerFate(is_needed=False)  # an earlier round left its header alone
+            return MarkerFate(is_needed=False)  # an earlier round left only its header
         marker = decode_marker(record)
         if marker is None:
             return MarkerFate(is_needed=True)
