@@ -6,6 +6,7 @@ finding. `replay` runs one seed or one stored plan, and prints what happened.
 """
 
 import argparse
+import gc
 import multiprocessing
 import subprocess
 import sys
@@ -26,6 +27,8 @@ from tests.sim.trace import traced
 from tests.sim.world import Verdict, simulate
 
 REPORT_S = 5.0
+YOUNG_OBJECTS_MAX = 200_000
+"""Before Python looks for cycles: what a run makes, it keeps to its end."""
 COUNTERS_FROM = 20_000  # seeds: fewer need not show every rare state
 
 
@@ -311,6 +314,8 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
 
 def main() -> int:
     """Read the command line and do what it says."""
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS_MAX)
     given = _parser().parse_args()
     return _COMMANDS[given.command](given)
 

@@ -23,12 +23,12 @@ class Draw:
     """
 
     def __init__(self, seed: int, name: str) -> None:
-        self._random = random.Random(f"{seed}/{name}")
+        self._bits = random.Random(f"{seed}/{name}").getrandbits
 
     def below(self, limit: int) -> int:
         """Draw a number from 0 to `limit` − 1; `limit` is at least 1."""
         bits = limit.bit_length()
-        while (number := self._random.getrandbits(bits)) >= limit:
+        while (number := self._bits(bits)) >= limit:
             pass
         return number
 
@@ -38,7 +38,7 @@ class Draw:
 
     def chance(self, probability: float) -> bool:
         """Return True with a probability."""
-        return self._random.getrandbits(_CHANCE_BITS) < probability * (1 << _CHANCE_BITS)
+        return self._bits(_CHANCE_BITS) < probability * (1 << _CHANCE_BITS)
 
     def one_of(self, choices: Sequence[_T]) -> _T:
         """Draw one of several."""

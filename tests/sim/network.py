@@ -66,6 +66,12 @@ class SimListener:
         self.port = port
         self.waiting: deque[SimStream] = deque()
         self.is_listening = True
+        self.is_writable = False
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether a connection waits."""
+        return bool(self.waiting)
 
     def accept(self) -> SimStream | None:
         """Return the next connection."""
@@ -111,7 +117,7 @@ class SimNetwork:
         self.listeners: dict[int, SimListener] = {}
         self.on_broker_work: Callable[[], object] = lambda: None
         self.on_link: Callable[[Link], object] = lambda _: None
-        self._watched: dict[Stream | Listener, tuple[Watcher, bool, bool]] = {}
+        self._watched: dict[SimStream | SimListener, tuple[Watcher, bool, bool]] = {}
 
     # The client's side.
 
@@ -181,6 +187,7 @@ class SimNetwork:
         self, source: Stream | Listener, watcher: Watcher, *, readable: bool, writable: bool
     ) -> None:
         """Report readiness of a source from now on."""
+        assert isinstance(source, SimStream | SimListener)
         if readable or writable:
             self._watched[source] = (watcher, readable, writable)
         else:
@@ -194,13 +201,10 @@ class SimNetwork:
         """Return what can be read or written now."""
         ready = []
         for source, (watcher, wants_read, wants_write) in self._watched.items():
-            if isinstance(source, SimListener):
-                readable, writable = bool(source.waiting), False
-            else:
-                assert isinstance(source, SimStream)
-                readable, writable = source.is_readable, source.is_writable
-            if (wants_read and readable) or (wants_write and writable):
-                ready.append(Ready(watcher, readable and wants_read, writable and wants_write))
+            readable = wants_read and source.is_readable
+            writable = wants_write and source.is_writable
+            if readable or writable:
+                ready.append(Ready(watcher, readable, writable))
         return ready
 
     def wake(self) -> None:

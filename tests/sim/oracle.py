@@ -12,6 +12,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from tests.checker import checks, history
 from tests.checker.checks import Anomaly
 from tests.checker.history import OFFSET_UNKNOWN, POSSIBLY_PERSISTED, Fate, Record
@@ -115,7 +117,7 @@ def read_logs(partitions: Mapping[int, Sequence[bytes]]) -> Mapping[int, Sequenc
         partition: [
             Stored(record.offset, record.value or b"", batch.producer_id, batch.producer_epoch)
             for encoded in found
-            for batch in record_v2.decode_batches(encoded)
+            for batch in record_v2.decode_batches(encoded, checksum=crc32c)
             for record in batch.records
         ]
         for partition, found in partitions.items()

@@ -15,7 +15,7 @@ from kprod.clock import ManualClock
 from tests.sim.draw import Draw
 
 MS = 1_000_000  # nanoseconds
-_ORDER_BITS = 1 << 30
+_ORDERS = 1 << 30
 
 
 class LivelockError(AssertionError):
@@ -40,12 +40,14 @@ class Scheduler:
 
     Attributes:
         clock: What the product reads.
+        now_ns: The present instant, which is the clock's.
         event_count: Events that have happened.
         event_limit: More events are a `LivelockError`.
     """
 
     def __init__(self, seed: int) -> None:
         self.clock = ManualClock(now_ms=1_000)
+        self.now_ns = self.clock.now_ns()
         self.event_count = 0
         self.event_limit = 20_000
         self._draw = Draw(seed, "order")
@@ -53,11 +55,6 @@ class Scheduler:
         self._made = 0
         self._hub = greenlet.getcurrent()
         self._actors: list[Actor] = []
-
-    @property
-    def now_ns(self) -> int:
-        """The present instant."""
-        return self.clock.now_ns()
 
     @property
     def current(self) -> "Actor | None":
@@ -68,7 +65,7 @@ class Scheduler:
         """Let something happen at an instant, now at the earliest."""
         event = Event(action)
         self._made += 1
-        order = self._draw.below(_ORDER_BITS)
+        order = self._draw.below(_ORDERS)
         heapq.heappush(self._heap, (max(instant_ns, self.now_ns), order, self._made, event))
         return event
 
@@ -89,12 +86,17 @@ class Scheduler:
             instant_ns, _, _, event = heapq.heappop(self._heap)
             if event.is_cancelled:
                 continue
-            self.clock.advance_ns(max(instant_ns - self.now_ns, 0))
+            self._advance_to(instant_ns)
             self.event_count += 1
             if self.event_count > self.event_limit:
                 raise LivelockError(f"{self.event_count} events: the run does not come to rest")
             event.action()
-        self.clock.advance_ns(max(horizon_ns - self.now_ns, 0))
+        self._advance_to(horizon_ns)
+
+    def _advance_to(self, instant_ns: int) -> None:
+        if instant_ns > self.now_ns:
+            self.clock.advance_ns(instant_ns - self.now_ns)
+            self.now_ns = instant_ns
 
     def new_actor(self, actor: "Actor") -> int:
         """Number an actor."""

@@ -27,6 +27,16 @@ _LARGE_BYTES = 12_000
 _CALLERS_SHORT = 7
 _ROUND = ((0, "send"), (6, "send"), (9, "flush"), (12, "send"))
 """Milliseconds from the beginning of a round, and what its callers do then."""
+_HALF_PACE_MS = 2_500
+_HALF = {
+    "request_timeout_ms": 1_000,
+    "delivery_timeout_ms": 1_050,
+    "linger_ms": 0,
+    "batch_size": 16_000,
+    "buffer_memory": 32 << 20,
+    "compression_type": "none",
+}
+"""Settings with which a request that is written late outlives its batches' deadlines."""
 _RESTS_MAX = 6
 REST_MS = 15_000
 """Longer than the time in which everything that is open must be settled, whatever the settings."""
@@ -128,6 +138,31 @@ def reject_the_oldest(plan: "Plan") -> None:
         ]
     plan.operations.sort(key=itemgetter("at_ms"))
     plan.faults.sort(key=itemgetter("at_ms"))
+
+
+def write_half(plan: "Plan") -> None:
+    """Let the deadline of a batch pass while its request is half written.
+
+    The sender is stopped for a moment, so that it writes the batch late. What it writes arrives
+    after the deadline, and the broker takes the rest before the request times out.
+    """
+    draw = Draw(plan.seed, "halves")
+    set_all(plan, **_HALF)
+    plan.load_ms = max(plan.load_ms, 2 * _HALF_PACE_MS)
+    for entry in plan.operations:
+        entry["at_ms"] = entry["at_ms"] // _HALF_PACE_MS * _HALF_PACE_MS
+        if entry["kind"] == "send":
+            entry |= {"size": draw.between(400, 2_000), "count": min(entry["count"], 5)}
+    plan.faults = []
+    place = {"broker": 0, "topic": next(iter(plan.topics))}
+    for at_ms in range(_HALF_PACE_MS, plan.load_ms, _HALF_PACE_MS):
+        window = {"kind": "window", "choice": draw.below(1 << 16), "for_ms": 1_400}
+        held = {"kind": "swizzle", "choice": draw.below(1 << 16), "for_ms": 1_070}
+        plan.faults += [{"at_ms": at_ms - 10, **fault, **place} for fault in (window, held)]
+        plan.faults += [
+            {"at_ms": at_ms - 5, "kind": "freeze", "choice": number, "for_ms": 300, **place}
+            for number in range(len(plan.producers))
+        ]
 
 
 def rest(plan: "Plan") -> None:

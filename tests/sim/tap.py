@@ -218,11 +218,11 @@ class ClientTap:
         waiting.append(request)
         if len(waiting) > self._config.max_in_flight_requests_per_connection:
             self._find("W6", f"{len(waiting)} requests in flight on link {link.number}")
-        asking = sum(
-            other.api_key == ApiKey.METADATA for many in self._waiting.values() for other in many
-        )
-        if asking > 1 and header.api_key == ApiKey.METADATA:
-            self._find("W6", f"{asking} Metadata requests in flight")
+        if header.api_key == ApiKey.METADATA:
+            others = (other for many in self._waiting.values() for other in many)
+            asking = sum(other.api_key == ApiKey.METADATA for other in others)
+            if asking > 1:
+                self._find("W6", f"{asking} Metadata requests in flight")
 
     def _check_deadline(self, attempt: Attempt) -> None:
         """W4: no byte of a batch is written after its delivery deadline."""

@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from crc32c import crc32c
+
 from kprod.protocol.error_table import error_for
 from tests.oracle import record_v2
 from tests.sim import faults
@@ -87,7 +89,7 @@ def _attempts_by_record(failed: "Sequence[Attempt]") -> Mapping[bytes, "Sequence
         if attempt.records not in names:
             names[attempt.records] = [
                 (record.value or b"").partition(b"|")[0]
-                for batch in record_v2.decode_batches(attempt.batch)
+                for batch in record_v2.decode_batches(attempt.batch, checksum=crc32c)
                 for record in batch.records
             ]
         for name in names[attempt.records]:
