@@ -135,8 +135,8 @@ def _shape(plan: Plan, draw: Draw, *, keeps_faults: bool) -> None:
         shapes.crowd(plan)
     elif draw.chance(0.1) and not keeps_faults:
         shapes.reject_the_oldest(plan)
-    elif Draw(plan.seed, "shape").chance(0.05) and not keeps_faults:
-        shapes.write_half(plan)
+    elif not keeps_faults:
+        shapes.shape_rarely(plan)
 
 
 def _settings(draw: Draw) -> dict[str, Any]:

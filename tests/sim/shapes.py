@@ -37,6 +37,9 @@ _HALF = {
     "compression_type": "none",
 }
 """Settings with which a request that is written late outlives its batches' deadlines."""
+_SLEEP_PACE_MS = 4_000
+_SLEEPERS = 4
+_RARE_PERCENT = 5
 _RESTS_MAX = 6
 REST_MS = 15_000
 """Longer than the time in which everything that is open must be settled, whatever the settings."""
@@ -138,6 +141,49 @@ def reject_the_oldest(plan: "Plan") -> None:
         ]
     plan.operations.sort(key=itemgetter("at_ms"))
     plan.faults.sort(key=itemgetter("at_ms"))
+
+
+def shape_rarely(plan: "Plan") -> None:
+    """Give one plan in twenty each of the shapes that make few other states."""
+    roll = Draw(plan.seed, "shape").below(100)
+    if roll < _RARE_PERCENT:
+        write_half(plan)
+    elif roll < 2 * _RARE_PERCENT:
+        sleep_in_a_row(plan)
+
+
+def sleep_in_a_row(plan: "Plan") -> None:
+    """Let callbacks sleep one after the other, past the deadlines of what is in flight.
+
+    The responses arrive meanwhile, and records are sent that are late when the callbacks return.
+    """
+    draw = Draw(plan.seed, "sleepers")
+    set_all(plan, request_timeout_ms=300, linger_ms=0, buffer_memory=32 << 20)
+    set_all(plan, delivery_timeout_ms=draw.one_of((350, 350, 700, 5_000)))
+    set_all(plan, batch_size=draw.one_of((1, 200, 1_000)))
+    set_all(plan, max_in_flight_requests_per_connection=5, on_buffer_full="block")
+    if plan.mode == "engine":  # it has no sender's thread, whose callbacks sleep
+        plan.mode = "threads"
+    plan.load_ms = max(plan.load_ms, 2 * _SLEEP_PACE_MS)
+    plan.operations, plan.faults = [], []
+    topic = next(iter(plan.topics))
+    late_ms = (1, 100, 450, 900, 1_600)
+    kinds = draw.one_of((("send",), ("send", "ask"), ("ask",)))
+    is_late_slow = draw.chance(0.5)
+    for round_ms in range(20, plan.load_ms, _SLEEP_PACE_MS):
+        producer = draw.below(len(plan.producers))
+        for place, delay_ms in enumerate((0,) * _SLEEPERS + late_ms):
+            is_late = place >= _SLEEPERS
+            plan.operations.append(
+                {"at_ms": round_ms + delay_ms + draw.between(0, 100 * is_late)}
+                | {"kind": draw.one_of(kinds), "producer": producer, "caller": place % _SLEEPERS}
+                | {"topic": topic, "partition": 0, "key": -1}
+                | {"count": draw.between(1, 5), "size": draw.between(8, 200)}
+                | {"observers": draw.between(1, 3)}
+                | {"habit": "sleep" if not is_late or (is_late_slow and draw.chance(0.5)) else ""}
+                | {"wait_ms": 500}
+            )
+    plan.operations.sort(key=itemgetter("at_ms"))
 
 
 def write_half(plan: "Plan") -> None:
