@@ -153,7 +153,7 @@ def shape_rarely(plan: "Plan") -> None:
 
 
 def sleep_in_a_row(plan: "Plan") -> None:
-    """Let callbacks sleep one after the other, past the deadlines of what is in flight.
+    """Let callbacks sleep one after the other, past the deadlines of batches in flight.
 
     The responses arrive meanwhile, and records are sent that are late when the callbacks return.
     """
