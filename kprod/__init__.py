@@ -1,7 +1,8 @@
 """kprod: a fast and honest Kafka client for Python.
 
-`Consumer` and `AsyncProducer` are imported when they are first asked for: a `Producer` needs
-neither decoders nor asyncio.
+The faces, `Producer`, `AsyncProducer` and `Consumer`, and what belongs to them are imported when
+they are first asked for: a program that reads needs no producer, one that sends no decoders, and
+neither needs asyncio.
 """
 
 from importlib import import_module
@@ -18,11 +19,6 @@ from kprod.interfaces import (
     Serializer,
 )
 from kprod.model import Acks, Codec, OffsetAndTimestamp, RecordMetadata, TopicPartition
-from kprod.producer.future import RecordFuture, as_completed, failures_of, wait
-from kprod.producer.health import ProducerHealth
-from kprod.producer.producer import Producer
-from kprod.producer.receipt import SendReceipt
-from kprod.producer.termination import close_on_sigterm
 from kprod.version import __version__ as __version__  # re-exported
 
 if TYPE_CHECKING:
@@ -30,6 +26,11 @@ if TYPE_CHECKING:
     from kprod.config.consumer_settings import ConsumerSettings
     from kprod.config.producer_settings import ProducerSettings
     from kprod.consumer.consumer import Consumer
+    from kprod.producer.future import RecordFuture, as_completed, failures_of, wait
+    from kprod.producer.health import ProducerHealth
+    from kprod.producer.producer import Producer
+    from kprod.producer.receipt import SendReceipt
+    from kprod.producer.termination import close_on_sigterm
     from kprod.record.blocks import ConsumerRecord
 
 __all__ = [
@@ -64,20 +65,24 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562
-    match name:
-        case "AsyncProducer":
-            module = "kprod.aio"
-        case "Consumer":
-            module = "kprod.consumer.consumer"
-        case "ConsumerRecord":
-            module = "kprod.record.blocks"
-        case "ConsumerSettings":
-            module = "kprod.config.consumer_settings"
-        case "ProducerSettings":
-            module = "kprod.config.producer_settings"
-        case _:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(module), name)
+    homes = {
+        "AsyncProducer": "kprod.aio",
+        "Consumer": "kprod.consumer.consumer",
+        "ConsumerRecord": "kprod.record.blocks",
+        "ConsumerSettings": "kprod.config.consumer_settings",
+        "Producer": "kprod.producer.producer",
+        "ProducerHealth": "kprod.producer.health",
+        "ProducerSettings": "kprod.config.producer_settings",
+        "RecordFuture": "kprod.producer.future",
+        "SendReceipt": "kprod.producer.receipt",
+        "as_completed": "kprod.producer.future",
+        "close_on_sigterm": "kprod.producer.termination",
+        "failures_of": "kprod.producer.future",
+        "wait": "kprod.producer.future",
+    }
+    if name not in homes:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(homes[name]), name)
     return found
 
 

@@ -11,12 +11,10 @@ Source: confluent-kafka 2.16 `SerializationContext`; Kafka StringSerializer, Int
 LongSerializer, DoubleSerializer (clients 4.3.1) for the plain ones' bytes.
 """
 
-import dataclasses
-import inspect
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
+from types import CoroutineType
 from typing import Any, Literal
 
 from kprod.errors import SerializationError
@@ -37,7 +35,6 @@ _FLOAT64 = struct.Struct(">d")
 _CONTEXT_NAMES = {"ctx", "context"}
 
 
-@dataclass(slots=True, kw_only=True)
 class SerializationContext:
     """Where the bytes of one call of a serializer go.
 
@@ -47,9 +44,21 @@ class SerializationContext:
         headers: Of the record; a serializer may append to them.
     """
 
-    topic: str
-    field: Literal["key", "value"]
-    headers: list[tuple[str, Any]] = dataclasses.field(default_factory=list)
+    __slots__ = ("field", "headers", "topic")
+
+    def __init__(
+        self,
+        *,
+        topic: str,
+        field: Literal["key", "value"],
+        headers: list[tuple[str, Any]] | None = None,
+    ) -> None:
+        self.topic: str = topic
+        self.field: Literal["key", "value"] = field
+        self.headers: list[tuple[str, Any]] = [] if headers is None else headers
+
+    def __repr__(self) -> str:
+        return f"SerializationContext({self.topic!r}, {self.field!r}, {self.headers!r})"
 
 
 def serialize_str(value: str | None) -> bytes | None:
@@ -173,7 +182,7 @@ class _Serializer:
             memoryview(made)
         except TypeError:
             remedy = "it must return bytes"
-            if inspect.iscoroutine(made):
+            if isinstance(made, CoroutineType):
                 made.close()
                 remedy = "use the serializer that is not asynchronous"
             raise SerializationError(
@@ -191,6 +200,8 @@ def takes_context(call: Callable[..., Any]) -> bool:
     Returns:
         True if it has a second positional argument that is required, or named as one.
     """
+    import inspect  # noqa: PLC0415 - it takes long to load, and most producers have no serializer
+
     try:
         parameters = list(inspect.signature(call).parameters.values())
     except (TypeError, ValueError):  # some built-ins do not say

@@ -11,7 +11,7 @@ import pytest
 import kprod
 from kprod.broker import EmbeddedCluster
 
-FACES = (kprod.Producer, kprod.AsyncProducer, EmbeddedCluster)
+FACES = (kprod.Producer, kprod.AsyncProducer, kprod.Consumer, EmbeddedCluster)
 ADDRESS = "localhost:9092"
 
 
@@ -30,8 +30,13 @@ def _example(face: type) -> str:
 
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.__name__)
 def test_the_example_runs(face: type, address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """As it stands, but for the address."""
-    code = _example(face).replace(ADDRESS, address)
+    """As it stands, but for the address; and a consumer finds a record, and an end."""
+    code = _example(face).replace(f'"{ADDRESS}"', f'"{address}"')
+    if face is kprod.Consumer:
+        with kprod.Producer(bootstrap_servers=address) as producer:
+            producer.send("orders", b"from orders").result(timeout=30)
+        more = 'auto_offset_reset="earliest", consumer_timeout_ms=1_000'
+        code = code.replace(f'"{address}"', f'"{address}", {more}')
     names: dict[str, object] = {face.__name__: face}
     if "await" in code:
         code = f"async def main():\n{textwrap.indent(code, '    ')}\n"

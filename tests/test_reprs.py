@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kprod import AsyncProducer, Producer
+from kprod import AsyncProducer, Consumer, Producer
 from kprod.broker import EmbeddedCluster
 from kprod.errors import ConfigError
 
@@ -19,6 +19,18 @@ def test_a_producer_names_itself_its_state_and_its_brokers() -> None:
         assert repr(producer) == f"<Producer 'till', closed, bootstrap_servers={servers!r}>"
 
 
+def test_a_consumer_names_itself_its_state_and_what_it_reads() -> None:
+    """Open, then closed; how many partitions it has, and its brokers."""
+    with EmbeddedCluster(brokers=1, topics={"orders": 2}) as cluster:
+        servers = cluster.bootstrap_servers
+        consumer = Consumer(bootstrap_servers=servers, client_id="till")
+        consumer.assign([("orders", 0), ("orders", 1)])
+        rest = f"2 partitions, bootstrap_servers={servers!r}>"
+        assert repr(consumer) == f"<Consumer 'till', open, {rest}"
+        consumer.close()
+        assert repr(consumer).startswith("<Consumer 'till', closed, ")
+
+
 def test_many_brokers_are_counted() -> None:
     """The first three, and how many more."""
     servers = ",".join(f"b{number}:9092" for number in range(5))
@@ -30,7 +42,7 @@ def test_many_brokers_are_counted() -> None:
 
 def test_an_object_whose_init_has_not_run_says_so() -> None:
     """A debugger shows it, too, while an error is looked at."""
-    for kind in (Producer, AsyncProducer, EmbeddedCluster):
+    for kind in (Producer, AsyncProducer, Consumer, EmbeddedCluster):
         assert repr(kind.__new__(kind)).startswith(f"<{kind.__name__}, not made")
 
 

@@ -1,7 +1,6 @@
 """A secret prints as stars everywhere, and leaves only by `reveal`."""
 
 import copy
-import dataclasses
 import json
 import pickle
 import traceback
@@ -11,19 +10,17 @@ import pytest
 from kprod.config import ClientConfig, Secret
 from kprod.config.kinds import SecretText
 from kprod.config.reading import read_settings
-from kprod.config.setting import Group, row
+from kprod.config.setting import Group
+from kprod.config.table import field, row
 from kprod.errors import ConfigError
 
 CANARY = "c4n4ry-9f2b"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _WithSecret(ClientConfig):
     """A table with a password in it."""
 
-    password: Secret = dataclasses.field(
-        metadata=row("pass.word", SecretText(), Group.NETWORK, "A password.")
-    )
+    password: Secret = field(metadata=row("pass.word", SecretText(), Group.NETWORK, "A password."))
 
 
 def test_a_secret_prints_as_stars() -> None:

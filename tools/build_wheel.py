@@ -125,7 +125,10 @@ def build(sources: Path, place: Path) -> Path:
     (raw,) = (place / "raw").glob("*.whl")
     if sys.platform != "linux":
         return raw
-    run("auditwheel", "repair", "--plat", "auto", "--wheel-dir", place / "tagged", raw)
+    run(
+        *("auditwheel", "repair", "--plat", "auto", "--zip-compression-level", "9"),
+        *("--wheel-dir", place / "tagged", raw),
+    )
     (tagged,) = (place / "tagged").glob("*.whl")
     return tagged
 

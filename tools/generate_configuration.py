@@ -3,7 +3,6 @@
 Run by `make docs`; a test compares the pages with what this module returns.
 """
 
-import dataclasses
 import enum
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +12,8 @@ from kprod.config.consumer_config import ConsumerConfig
 from kprod.config.consumer_kinds import ResetPolicy
 from kprod.config.foreign import renamed
 from kprod.config.foreign_consumer import renamed_of_consumer
-from kprod.config.setting import Group, Setting, rows
+from kprod.config.setting import Group, Setting
+from kprod.config.table import MISSING, rows
 
 _DOCS = Path(__file__).parent.parent / "docs"
 PAGE = _DOCS / "configuration.md"
@@ -102,7 +102,7 @@ def _line(name: str, setting: Setting, default: object) -> str:
 
 def default_text(default: object, setting: Setting) -> str:
     """Return a default as the pages show it."""
-    if default is dataclasses.MISSING:
+    if default is MISSING:
         return "required"
     match default:
         case enum.Enum():

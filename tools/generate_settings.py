@@ -11,7 +11,8 @@ from kprod.config import ProducerConfig, SecurityConfig
 from kprod.config.consumer_config import ConsumerConfig
 from kprod.config.kinds import Choice, Function, Kind
 from kprod.config.security_kinds import UpperChoice
-from kprod.config.setting import Setting, rows
+from kprod.config.setting import Setting
+from kprod.config.table import rows
 
 _CONFIG = Path(__file__).parent.parent / "kprod" / "config"
 MODULE = _CONFIG / "producer_settings.py"

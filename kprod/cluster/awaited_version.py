@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """A version that grows with each metadata response, and the threads and tasks that wait for it.
 
 There is no lock: the version is published before the waiters are woken, and a waiter looks at the

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """When to ask for metadata, about which topics, and what the response changes.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.

@@ -5,7 +5,6 @@ Source: Metadata.handleMetadataResponse (clients 4.3.1); KIP-526.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -51,8 +50,7 @@ class Question(NamedTuple):
             if topic in self.topics:
                 topics[topic] = found.after(older.topics.get(topic))
         errors.update(item for item in answer.errors.items() if item[0] in self.topics)
-        snapshot = replace(
-            older,
+        snapshot = older._replace(
             nodes=answer.nodes,
             topics=MappingProxyType(topics),
             cluster_id=answer.cluster_id,

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """When the next question about the cluster may go out, and when to give up the known brokers.
 
 Waiting between questions grows with failures and with answers that bring nothing new. Each wait is

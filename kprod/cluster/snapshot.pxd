@@ -1,1 +1,1 @@
-# The types of snapshot.py, which is compiled as it stands: none, dataclasses make its values.
+# The types of snapshot.py, which is compiled as it stands: none, its values are named tuples.

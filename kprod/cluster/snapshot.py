@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """Metadata of the cluster at one moment, as values that never change.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
@@ -21,7 +22,6 @@ topic ids.
 import operator
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -59,8 +59,7 @@ class LeaderHint(NamedTuple):
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicSnapshot:
+class TopicSnapshot(NamedTuple):
     """One topic; position in each tuple is the partition.
 
     Attributes:
@@ -150,7 +149,7 @@ class TopicSnapshot:
     def without_leaders(self) -> "TopicSnapshot":
         """Forget leaders and epochs, keep the number of partitions."""
         count = self.partition_count
-        return replace(self, leader_ids=(NO_LEADER,) * count, leader_epochs=(NO_EPOCH,) * count)
+        return self._replace(leader_ids=(NO_LEADER,) * count, leader_epochs=(NO_EPOCH,) * count)
 
     def _was_made_anew_since(self, older: "TopicSnapshot") -> bool:
         return self.topic_id != older.topic_id and NO_TOPIC_ID not in {
@@ -166,8 +165,7 @@ class TopicSnapshot:
             leader_epochs[entry.partition] = entry.leader_epoch
             replicas[entry.partition] = entry.replicas
             in_sync_replicas[entry.partition] = entry.in_sync_replicas
-        return replace(
-            self,
+        return self._replace(
             leader_ids=tuple(leader_ids),
             leader_epochs=tuple(leader_epochs),
             replicas=tuple(replicas),
@@ -175,8 +173,7 @@ class TopicSnapshot:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSnapshot:
+class ClusterSnapshot(NamedTuple):
     """The cluster: nodes by id, topics by name.
 
     Attributes:
@@ -188,8 +185,8 @@ class ClusterSnapshot:
         is_bootstrap: True while `nodes` are addresses from the configuration, not a response.
     """
 
-    nodes: Mapping[int, Node] = field(default_factory=lambda: MappingProxyType({}))
-    topics: Mapping[str, TopicSnapshot] = field(default_factory=lambda: MappingProxyType({}))
+    nodes: Mapping[int, Node] = MappingProxyType({})
+    topics: Mapping[str, TopicSnapshot] = MappingProxyType({})
     cluster_id: str | None = None
     controller_id: int = NO_LEADER
     is_bootstrap: bool = False
@@ -295,7 +292,7 @@ class ClusterSnapshot:
             topics[topic] = topics[topic].with_leaders(topic_hints)
         if all(topics[topic] is self.topics[topic] for topic in by_topic):
             return self
-        return replace(self, nodes=MappingProxyType(all_nodes), topics=MappingProxyType(topics))
+        return self._replace(nodes=MappingProxyType(all_nodes), topics=MappingProxyType(topics))
 
     def rebootstrapped(self, nodes: Iterable[Node]) -> "ClusterSnapshot":
         """Start again from configured addresses.

@@ -7,14 +7,14 @@ Thread-safety: immutable.
 Source: Kafka's CommonClientConfigs (clients 4.3.1), KIP-19, KIP-580, KIP-601.
 """
 
-from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, TypeVar
 
 from kprod.config.address import Address
 from kprod.config.kinds import AddressList, Choice, ClientId, Flag, Level, Whole
 from kprod.config.security_config import SecurityConfig
-from kprod.config.setting import Group, row
+from kprod.config.setting import Group
 from kprod.config.settings_slices import MetadataSettings, NetworkSettings
+from kprod.config.table import Table, field, row
 
 _SliceT = TypeVar("_SliceT", bound=NamedTuple)
 
@@ -23,8 +23,7 @@ TIMEOUT = Whole(minimum=1, reason="0 ms would give up before it began; the most 
 _SOCKET_BUFFER = Whole(minimum=-1, reason="−1 leaves it to the operating system")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ClientConfig:
+class ClientConfig(Table):
     """Settings of a client, whatever it does.
 
     Thread-safety: immutable.
@@ -48,7 +47,7 @@ class ClientConfig:
             ClientId(),
             Group.CLUSTER,
             "The name that brokers see in requests, logs and quotas; "
-            "empty: `producer-1`, `producer-2`, … in the order of making.",
+            "empty: `producer-1`, `producer-2`, … or `consumer-1`, … in the order of making.",
         ),
     )
     client_dns_lookup: str = field(
@@ -231,7 +230,7 @@ class ClientConfig:
         ),
     )
 
-    security: SecurityConfig = field(default_factory=SecurityConfig)
+    security: SecurityConfig = field(default=SecurityConfig())
 
     def network_settings(self) -> NetworkSettings:
         """Return what connections use."""

@@ -8,7 +8,6 @@ KIP-1106; defaults that differ from Kafka's say why in their text.
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field
 from typing import Any, Self
 
 from kprod.config.client_config import DELAY, TIMEOUT, ClientConfig
@@ -18,12 +17,12 @@ from kprod.config.kinds import Choice, ClientId, Flag, Function, Whole
 from kprod.config.reading import read_settings
 from kprod.config.rules import settle_client
 from kprod.config.security_config import SecurityConfig, is_security_name
-from kprod.config.setting import Group, row, rows
+from kprod.config.setting import Group
 from kprod.config.settings_slices import FetchSettings
+from kprod.config.table import MISSING, field, row, rows
 from kprod.interfaces import ConsumerInterceptor, Deserializer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig(ClientConfig):
     """Every setting of a consumer, checked; made by `parse`.
 

@@ -17,15 +17,12 @@ if TYPE_CHECKING:
 class ConsumerSettings(TypedDict, total=False):
     """Every setting by its Python names; `docs/consumer_configuration.md` has their bounds."""
 
-    fetch_max_bytes: int
-    """The most bytes of one response; a single batch may be larger. In bytes."""
-
     bootstrap_servers: str | Sequence[str]
     """Brokers to ask first; the cluster names the others. Required."""
 
     client_id: str
     """The name that brokers see in requests, logs and quotas; empty: `producer-1`, `producer-2`, …
-    in the order of making."""
+    or `consumer-1`, … in the order of making."""
 
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
     """Try every address of a name in turn, or first replace each bootstrap name by the canonical
@@ -134,6 +131,9 @@ class ConsumerSettings(TypedDict, total=False):
 
     fetch_max_wait_ms: int
     """The longest that a broker waits for `fetch_min_bytes`. In ms."""
+
+    fetch_max_bytes: int
+    """The most bytes of one response; a single batch may be larger. In bytes."""
 
     max_partition_fetch_bytes: int
     """The most bytes of one partition in a response; a single batch may be larger. Kafka's 1 MiB

@@ -8,18 +8,14 @@ Thread-safety: pure functions.
 
 import difflib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from kprod.config.client_config import ClientConfig
 from kprod.config.producer_config import ProducerConfig
 from kprod.config.security_config import SecurityConfig
-from kprod.config.setting import rows
+from kprod.config.table import Table, rows
 from kprod.errors import ConfigError
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-TABLES: "tuple[type[DataclassInstance], ...]" = (ProducerConfig, SecurityConfig)
+TABLES: tuple[type[Table], ...] = (ProducerConfig, SecurityConfig)
 PREFIX = "KPROD_"
 CONFIG_VARIABLE = "KPROD_CONFIG"
 _ALIKE = 0.85  # of difflib's ratio: one letter of a short name
@@ -74,7 +70,7 @@ def client_settings(settings: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in settings.items() if name.lower() not in others}
 
 
-def _spellings(table: "type[DataclassInstance]") -> frozenset[str]:
+def _spellings(table: type[Table]) -> frozenset[str]:
     return frozenset(
         spelling.lower() for name, setting, _ in rows(table) for spelling in setting.spellings(name)
     )

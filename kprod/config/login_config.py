@@ -6,13 +6,13 @@ Thread-safety: immutable.
 Source: Kafka's SaslConfigs (clients 4.3.1); librdkafka's CONFIGURATION.md (2.16).
 """
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kprod.config.kinds import Flag, SecretText
 from kprod.config.login_kinds import Extensions, HttpsUrl, PasswordKind, TokenProviderObject
 from kprod.config.security_kinds import PlainText, UpperChoice
-from kprod.config.setting import Group, row
+from kprod.config.setting import Group
+from kprod.config.table import Table, field, row
 from kprod.secret import Secret
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoginConfig:
+class LoginConfig(Table):
     """Settings of a client's logins.
 
     Thread-safety: immutable.

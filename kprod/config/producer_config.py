@@ -10,7 +10,6 @@ KIP-580, KIP-601, KIP-794; defaults that differ from Kafka's say why in their te
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field
 from typing import Any, Self
 
 from kprod.config.client_config import DELAY, TIMEOUT, ClientConfig
@@ -28,13 +27,14 @@ from kprod.config.kinds import (
 from kprod.config.reading import read_settings
 from kprod.config.rules import settle
 from kprod.config.security_config import SecurityConfig, is_security_name
-from kprod.config.setting import Group, row, rows
+from kprod.config.setting import Group
 from kprod.config.settings_slices import (
     AccumulatorSettings,
     CompressionSettings,
     PartitionerSettings,
     SenderSettings,
 )
+from kprod.config.table import MISSING, field, row, rows
 from kprod.interfaces import Interceptor, Partitioner, Serializer
 from kprod.model import CODECS, Acks, Codec
 
@@ -53,7 +53,6 @@ def _level(codec: Codec, meaning: str) -> int:
     return setting
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig(ClientConfig):
     """Every setting of a producer, checked; made by `parse`.
 

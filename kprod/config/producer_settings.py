@@ -32,7 +32,7 @@ class ProducerSettings(TypedDict, total=False):
 
     client_id: str
     """The name that brokers see in requests, logs and quotas; empty: `producer-1`, `producer-2`, …
-    in the order of making."""
+    or `consumer-1`, … in the order of making."""
 
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
     """Try every address of a name in turn, or first replace each bootstrap name by the canonical

@@ -4,15 +4,12 @@ Thread-safety: pure functions.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from kprod.config.foreign import advice_for
 from kprod.config.quoting import shown
-from kprod.config.setting import Setting, rows
+from kprod.config.setting import Setting
+from kprod.config.table import Table, rows
 from kprod.errors import ConfigError
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 NAME_LENGTH_MAX = 200  # longer ones are not compared: finding the nearest is quadratic
 
@@ -47,14 +44,14 @@ def given_settings(
 
 
 def read_settings(
-    table: "type[DataclassInstance]",
+    table: type[Table],
     settings: Mapping[str, object],
     advice: Callable[[str], str | None] = advice_for,
 ) -> dict[str, object]:
     """Read settings by the table.
 
     Args:
-        table: A dataclass whose fields carry a `Setting`.
+        table: Its fields carry a `Setting`.
         settings: Names in any spelling, and values as written.
         advice: What to do about a name that the table lacks; None where it has nothing to say.
 

@@ -8,7 +8,6 @@ CONFIGURATION.md (2.16).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from kprod.config.jaas import login_of
@@ -30,7 +29,8 @@ from kprod.config.security_rules import (
     check_module,
     check_security,
 )
-from kprod.config.setting import Group, row, rows
+from kprod.config.setting import Group
+from kprod.config.table import field, row, rows
 from kprod.secret import Secret
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityConfig(LoginConfig):
     """Settings of a client's security.
 

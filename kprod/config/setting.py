@@ -1,19 +1,12 @@
-"""The facts about one setting besides its default: carried in the table's field metadata.
+"""The facts about one setting besides its default: a row of a `Table`.
 
 Thread-safety: immutable.
 """
 
 import enum
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from kprod.config.kinds import Kind
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-_KEY = "setting"
 
 
 class Group(enum.Enum):
@@ -57,23 +50,3 @@ class Setting(NamedTuple):
         for name in self.also:
             names += [name, name.replace(".", "_")]
         return tuple(dict.fromkeys(names))
-
-
-def row(
-    kafka_name: str | None,
-    kind: Kind,
-    group: Group,
-    text: str,
-    *,
-    unit: str = "",
-    also: tuple[str, ...] = (),
-) -> Mapping[str, Setting]:
-    """Return a `Setting` as the metadata of a dataclass field."""
-    return {_KEY: Setting(kafka_name, kind, group, text, unit, also)}
-
-
-def rows(table: "type[DataclassInstance]") -> Iterator[tuple[str, Setting, Any]]:
-    """Return each field's name, setting and default (`dataclasses.MISSING` for none)."""
-    for field in fields(table):
-        if _KEY in field.metadata:
-            yield field.name, field.metadata[_KEY], field.default

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kprod.config.consumer_settings import ConsumerSettings
+    from kprod.record.blocks import ConsumerRecord
 
 __all__ = ["Consumer"]
 
-_OWN_NAME = "_kprod"  # the only private attribute of the class
 _TIME_MAX_MS = 2**63 - 1
 
 
@@ -136,7 +136,9 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
 
     # Records.
 
-    def poll(self, timeout: float | None = None, max_records: int | None = None) -> list[Any]:
+    def poll(
+        self, timeout: float | None = None, max_records: int | None = None
+    ) -> "list[ConsumerRecord]":
         """Return fetched records, as soon as there are any.
 
         Each call marks the records of the previous call as consumed: positions advance beyond them.
@@ -210,7 +212,7 @@ class Consumer:  # noqa: PLR0904 - what applications of Kafka expect of one
             timestamp_type=timestamp_type,
         )
 
-    def __iter__(self) -> Generator[Any]:
+    def __iter__(self) -> "Generator[ConsumerRecord]":
         """Iterate over records as they arrive.
 
         Asking for the next record marks the previous one as consumed. Leaving the loop loses
@@ -490,11 +492,8 @@ def engine_of(consumer: Consumer) -> ConsumerEngine:
 
 
 def _ends(
-    engine: ConsumerEngine,
-    partitions: Iterable[tuple[str, int]],
-    timestamp: int,
-    timeout: float | None,
+    engine: ConsumerEngine, partitions: Iterable[tuple[str, int]], at: int, timeout: float | None
 ) -> dict[TopicPartition, int]:
-    wanted = dict.fromkeys(as_partitions(partitions), timestamp)
+    wanted = dict.fromkeys(as_partitions(partitions), at)
     found = engine.questions.look_up(wanted, timeout)
     return {key: found[key].offset for key in wanted}

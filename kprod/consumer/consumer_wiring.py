@@ -6,7 +6,6 @@ Thread-safety: any thread.
 import itertools
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from kprod._core import checksum
 from kprod.clock import SystemClock
@@ -40,7 +39,6 @@ from kprod.timer.timer import Timer
 _numbers = itertools.count(1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConsumerEnvironment:
     """The environment of a consumer, which tests and simulations replace.
 
@@ -52,11 +50,22 @@ class ConsumerEnvironment:
         on_note: Called with each state change of the consumer and its connections.
     """
 
-    clock: SystemClock = field(default_factory=SystemClock)
-    rng: random.Random = field(default_factory=random.Random)  # noqa: S311 - jitter
-    io: Callable[[NetworkSettings], NetworkIO] = system_io
-    is_threaded: bool = True
-    on_note: OnNote | None = None
+    __slots__ = ("clock", "io", "is_threaded", "on_note", "rng")
+
+    def __init__(
+        self,
+        *,
+        clock: SystemClock | None = None,
+        rng: random.Random | None = None,
+        io: Callable[[NetworkSettings], NetworkIO] = system_io,
+        is_threaded: bool = True,
+        on_note: OnNote | None = None,
+    ) -> None:
+        self.clock: SystemClock = clock or SystemClock()
+        self.rng: random.Random = rng or random.Random()  # noqa: S311 - jitter
+        self.io: Callable[[NetworkSettings], NetworkIO] = io
+        self.is_threaded: bool = is_threaded
+        self.on_note: OnNote | None = on_note
 
 
 def wired(config: ConsumerConfig, world: ConsumerEnvironment) -> ConsumerEngine:

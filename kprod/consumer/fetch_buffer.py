@@ -19,7 +19,6 @@ Source: KAFKA-7548, librdkafka #5343 and #1384 for the failures that this preven
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kprod.consumer.position import AssignedPartition
 
@@ -49,7 +48,6 @@ class ResponseMemory:
         self.blocks: dict[int, FetchedBlock] = {}
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
 class FetchedBlock:
     """The records of one partition in one response.
 
@@ -62,17 +60,27 @@ class FetchedBlock:
         memory: The memory of the response.
     """
 
-    partition: AssignedPartition
-    number: int
-    offset: int
-    records: memoryview
-    aborted: tuple[tuple[int, int], ...]
-    memory: ResponseMemory
+    __slots__ = ("aborted", "memory", "number", "offset", "partition", "records")
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        partition: AssignedPartition,
+        number: int,
+        offset: int,
+        records: memoryview,
+        aborted: tuple[tuple[int, int], ...],
+        memory: ResponseMemory,
+    ) -> None:
         """Register the block with the response's memory."""
-        self.memory.blocks[id(self)] = self
-        self.memory.in_use_bytes += len(self.records)
+        self.partition: AssignedPartition = partition
+        self.number: int = number
+        self.offset: int = offset
+        self.records: memoryview = records
+        self.aborted: tuple[tuple[int, int], ...] = aborted
+        self.memory: ResponseMemory = memory
+        memory.blocks[id(self)] = self
+        memory.in_use_bytes += len(records)
 
     @property
     def is_current(self) -> bool:

@@ -8,8 +8,7 @@ Thread-safety: the I/O thread.
 Source: Kafka ConsumerNetworkThread.runOnce (clients 4.3.1).
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kprod.cluster.metadata import Metadata
 from kprod.consumer.assignment import Assignment
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
 POLL_MAX_MS = 60_000  # nothing depends on it; limits the cost of a lost wakeup
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LoopParts:
+class LoopParts(NamedTuple):
     """The parts that a turn uses."""
 
     client: NetworkClient

@@ -3,8 +3,7 @@
 Thread-safety: the polling thread.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kprod.consumer.deserializers import RecordDeserializers
 from kprod.consumer.fetch_buffer import FetchedBlock
@@ -13,8 +12,7 @@ from kprod.errors import DeserializationFailed
 from kprod.record.blocks import RecordBlock
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DecodingTerms:
+class DecodingTerms(NamedTuple):
     """How records are decoded.
 
     Attributes:

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """The thread of a producer or consumer: it takes turns until its end or its death.
 
 However it ends, it takes its last steps one by one, and none of them can keep the next from being

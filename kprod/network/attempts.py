@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """When an address may be connected to again, and how often the whole client may try again.
 
 A node's own back-off is not enough: a broker decides how many nodes there are, and may give a

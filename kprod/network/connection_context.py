@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """What the connections of one client share, their I/O included.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.
@@ -13,8 +14,7 @@ import functools
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kprod.clock import Clock
 from kprod.config import NetworkSettings
@@ -44,8 +44,7 @@ DEFAULT_CLIENT_ID = "kprod"
 FETCH_OVERHEAD_BYTES_MAX = 16 << 20  # of a response beside its records: names, aborted transactions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class NetworkIO:
+class NetworkIO(NamedTuple):
     """The I/O of a client; tests replace it.
 
     Attributes:

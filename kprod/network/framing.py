@@ -52,7 +52,7 @@ class FrameReader:
         self.bytes_max = bytes_max
         self._head = bytearray()  # of the length, when it arrived in pieces
         self._partial: bytearray | None = None  # a frame whose length is known
-        self.filled_bytes = 0  # of `_partial`; behind them is room for the next read
+        self.filled_bytes: int = 0  # of `_partial`; behind them is room for the next read
         self._wanted = 0  # bytes that `_partial` still lacks
         self.error: RemoteProtocolError | None = None  # set for good by a bad length
 

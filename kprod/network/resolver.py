@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """Names into addresses, off the client's thread: a slow name server must not delay a batch.
 
 The client asks, continues, and collects the responses in a later turn; `wakeup` ends its sleep

@@ -18,7 +18,7 @@ know topics by name.
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 from kprod.clock import SystemClock
@@ -388,4 +388,4 @@ def _config_of(cluster: str | Sequence[str] | ClientConfig) -> ClientConfig:
     if not isinstance(cluster, ClientConfig):
         addresses = bootstrap_addresses(cluster)
         cluster = ClientConfig(bootstrap_servers=addresses, client_id="kprod-reader")
-    return replace(cluster, allow_auto_create_topics=False)
+    return cluster.changed(allow_auto_create_topics=False)

@@ -13,8 +13,8 @@ Source: Kafka KafkaProducer.close (clients 4.3.1), KAFKA-4235; kprod's departure
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from kprod._core.memory.chunk_pool import ChunkPool
 from kprod._core.outcome.batch_result import BatchResult
@@ -37,8 +37,7 @@ _CLOSED_BEFORE = "the producer was closed before the record was acknowledged"
 _logger = guarded_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ClosingParts:
+class ClosingParts(NamedTuple):
     """What a producer is made of, as far as its end is concerned."""
 
     clock: SystemClock

@@ -9,7 +9,6 @@ Source: Kafka KafkaProducer.doSend (clients 4.3.1); kprod's departures 11, 14 an
 
 import contextlib
 from collections.abc import Callable, Generator, Hashable
-from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
 from kprod._core.memory.memory_waiter import MemoryWaiter
@@ -50,7 +49,6 @@ def stoppable(check: Callable[[], object]) -> Generator[None, None, None]:
         del _checks[ident]
 
 
-@dataclass(kw_only=True, eq=False)
 class SendSupport(SendHooks):
     """The hooks of one producer's send path.
 
@@ -67,20 +65,32 @@ class SendSupport(SendHooks):
         is_on_sender: Tells whether the calling thread is the sender's.
     """
 
-    config: ProducerConfig
-    clock: Clock
-    accumulator: RecordAccumulator
-    metadata: Metadata
-    opener: TopicOpener
-    pool: BufferPool
-    recorder: Recorder
-    serializers: RecordSerializers
-    interceptors: Interceptors
-    is_on_sender: Callable[[], bool]
-
-    def __post_init__(self) -> None:
+    def __init__(  # noqa: PLR0913 - each by its name
+        self,
+        *,
+        config: ProducerConfig,
+        clock: Clock,
+        accumulator: RecordAccumulator,
+        metadata: Metadata,
+        opener: TopicOpener,
+        pool: BufferPool,
+        recorder: Recorder,
+        serializers: RecordSerializers,
+        interceptors: Interceptors,
+        is_on_sender: Callable[[], bool],
+    ) -> None:
         """Take the accumulator's own method: no bytecode runs on a single record's way."""
-        self.make_batch = self.accumulator.make_batch  # type: ignore[method-assign]
+        self.config: ProducerConfig = config
+        self.clock: Clock = clock
+        self.accumulator: RecordAccumulator = accumulator
+        self.metadata: Metadata = metadata
+        self.opener: TopicOpener = opener
+        self.pool: BufferPool = pool
+        self.recorder: Recorder = recorder
+        self.serializers: RecordSerializers = serializers
+        self.interceptors: Interceptors = interceptors
+        self.is_on_sender: Callable[[], bool] = is_on_sender
+        self.make_batch = accumulator.make_batch  # type: ignore[method-assign]
 
     def open_topic(self, topic: str, timeout_ms: int) -> TopicRoutes:
         """Wait until the topic's partitions are known."""

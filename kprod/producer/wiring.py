@@ -9,7 +9,6 @@ Thread-safety: `wired` any thread.
 import itertools
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 
 from kprod._core import checksum
@@ -44,7 +43,6 @@ from kprod.timer.timer import Timer
 _numbers = itertools.count(1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Environment:
     """The world a producer runs in; tests and simulations bring another.
 
@@ -62,14 +60,31 @@ class Environment:
         on_note: Told of each change of state of the producer and its connections; None for nobody.
     """
 
-    clock: SystemClock = field(default_factory=SystemClock)
-    rng: random.Random = field(default_factory=random.Random)  # noqa: S311 - jitter
-    io: Callable[[NetworkSettings], NetworkIO] = system_io
-    is_threaded: bool = True
-    has_metrics: bool = True
-    admits_interpreted: bool = False
-    poisons: bool = False
-    on_note: OnNote | None = None
+    __slots__ = (
+        *("admits_interpreted", "clock", "has_metrics", "io", "is_threaded", "on_note"),
+        *("poisons", "rng"),
+    )
+
+    def __init__(  # noqa: PLR0913 - each has a default
+        self,
+        *,
+        clock: SystemClock | None = None,
+        rng: random.Random | None = None,
+        io: Callable[[NetworkSettings], NetworkIO] = system_io,
+        is_threaded: bool = True,
+        has_metrics: bool = True,
+        admits_interpreted: bool = False,
+        poisons: bool = False,
+        on_note: OnNote | None = None,
+    ) -> None:
+        self.clock: SystemClock = clock or SystemClock()
+        self.rng: random.Random = rng or random.Random()  # noqa: S311 - jitter
+        self.io: Callable[[NetworkSettings], NetworkIO] = io
+        self.is_threaded: bool = is_threaded
+        self.has_metrics: bool = has_metrics
+        self.admits_interpreted: bool = admits_interpreted
+        self.poisons: bool = poisons
+        self.on_note: OnNote | None = on_note
 
 
 def wired(config: ProducerConfig, world: Environment) -> ProducerEngine:

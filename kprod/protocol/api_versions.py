@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """Which version of a request two sides use: the newest that both have and the caller wants.
 
 No Python bytecode may run here on the direct path: see `COMPILED_MODULES`.

@@ -1,4 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
+# distutils: extra_compile_args = -Os
 """From tables to functions: one codec for each message and version, made when first asked for.
 
 A codec holds a plan that `kprod._core` reads and writes by. Values are plain:

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kprod.config import ProducerConfig
-from kprod.config.setting import Setting, rows
+from kprod.config.setting import Setting
+from kprod.config.table import rows
 from kprod.errors import ConfigError
 
 __all__ = [

@@ -1,6 +1,5 @@
 """Immutable pictures of the cluster."""
 
-import dataclasses
 import sys
 
 import pytest
@@ -130,7 +129,7 @@ def test_a_snapshot_cannot_be_changed() -> None:
     """Readers in other threads hold it without a lock."""
     snapshot = cluster(topic((1, 5)))
 
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         snapshot.controller_id = 3  # type: ignore[misc]
 
 

@@ -1,12 +1,11 @@
 """The table of settings: spellings, conversions, bounds, and the slices made of it."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 
 from kprod.config import Address, NetworkSettings, ProducerConfig
-from kprod.config.setting import rows
+from kprod.config.table import MISSING, rows
 from kprod.errors import ConfigError
 from kprod.model import Acks, Codec
 from tools import generate_configuration, generate_settings
@@ -42,7 +41,7 @@ def test_safe_defaults() -> None:
 def test_every_default_is_acceptable_to_its_own_row() -> None:
     """No default is out of its own bounds: each converts to itself."""
     for name, setting, default in rows(ProducerConfig):
-        if default is not dataclasses.MISSING:
+        if default is not MISSING:
             assert setting.kind.convert(default) == default, name
 
 
@@ -55,7 +54,7 @@ def test_both_spellings_are_one_setting() -> None:
 def test_every_kafka_name_is_accepted_as_it_is_and_underscored() -> None:
     """Each setting of Kafka's is found by its dotted name and by that with underscores."""
     for name, setting, default in rows(ProducerConfig):
-        if setting.kafka_name is None or default is dataclasses.MISSING:
+        if setting.kafka_name is None or default is MISSING:
             continue
         for spelling in (setting.kafka_name, setting.kafka_name.replace(".", "_")):
             config = ProducerConfig.parse({**SERVERS, spelling: default})

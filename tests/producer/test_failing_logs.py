@@ -8,7 +8,6 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -114,7 +113,7 @@ class _Life:
     def _io(self, settings: NetworkSettings) -> NetworkIO:
         opened = system_io(settings)
         self.selectors.append(_DyingSelector(opened.selector))
-        return replace(opened, selector=self.selectors[0])
+        return opened._replace(selector=self.selectors[0])
 
     def _tell(self, _: object, error: KprodError | None) -> None:
         self.told.append(error)

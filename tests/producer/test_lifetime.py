@@ -6,7 +6,6 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -125,7 +124,7 @@ def test_a_dead_sender_fails_everything_and_says_why(
     def io(settings: NetworkSettings) -> NetworkIO:
         opened = system_io(settings)
         selectors.append(_DyingSelector(opened.selector))
-        return replace(opened, selector=selectors[0])
+        return opened._replace(selector=selectors[0])
 
     producer = kprod.Producer(
         bootstrap_servers=cluster.bootstrap_servers,

@@ -21,15 +21,26 @@ COPIES: list[Callable[[Any], object]] = [
 ]
 
 
-@pytest.fixture(params=["Producer", "AsyncProducer", "EmbeddedCluster", "RecordFuture"])
-def refusing(request: pytest.FixtureRequest) -> object:
+OWNERS = ("Producer", "AsyncProducer", "Consumer", "EmbeddedCluster", "RecordFuture")
+
+
+@pytest.fixture(params=OWNERS)
+def refusing(request: pytest.FixtureRequest) -> Iterator[object]:
     """An object that owns what cannot be in two places."""
-    if request.param == "EmbeddedCluster":
+    if request.param == "Consumer":
+        with kprod.Consumer(bootstrap_servers="localhost:1") as consumer:
+            yield consumer
+    else:
+        yield _owner(request.param)
+
+
+def _owner(name: str) -> object:
+    if name == "EmbeddedCluster":
         return EmbeddedCluster(1)
     producer = Stage({"orders": [1]}).producer
-    if request.param == "AsyncProducer":
+    if name == "AsyncProducer":
         return AsyncProducer(engine=producer)
-    return producer if request.param == "Producer" else producer.send("orders", b"x")
+    return producer if name == "Producer" else producer.send("orders", b"x")
 
 
 @pytest.mark.parametrize("duplicate", COPIES)

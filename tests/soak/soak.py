@@ -6,7 +6,6 @@ holds, resets and rejects connections; the brokers' process is stopped for momen
 Thread-safety: one `Soak` a thread; it has a sending thread of its own.
 """
 
-import dataclasses
 import os
 import random
 import re
@@ -152,7 +151,7 @@ class Brokers:
         def connect(address: SocketAddress) -> Transport:
             return io.connect(address._replace(port=self.proxies[address.port].port))
 
-        return dataclasses.replace(io, connect=connect)
+        return io._replace(connect=connect)
 
     def pause(self, is_paused: bool) -> None:
         """Stop the process as a debugger does, or let it continue."""

@@ -3,7 +3,6 @@
 `make long` takes every byte; every run of the tests takes some of each frame.
 """
 
-import dataclasses
 import itertools
 from collections.abc import Iterator
 
@@ -81,7 +80,7 @@ class Stage:
         def connect(address: SocketAddress) -> Transport:
             return io.connect(address._replace(port=self._proxy.port))
 
-        return dataclasses.replace(io, connect=connect)
+        return io._replace(connect=connect)
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,23 @@
-"""Twenty mistakes of applications, one on each marked line. It is checked, never run."""
+"""Mistakes of applications, one on each marked line. It is checked, never run."""
 
 import kprod
-from kprod import AsyncProducer, KprodError, Producer, ProducerSettings, RecordMetadata
+from kprod import (
+    AsyncProducer,
+    Consumer,
+    ConsumerRecord,
+    ConsumerSettings,
+    KprodError,
+    Producer,
+    ProducerSettings,
+    RecordMetadata,
+    TopicPartition,
+)
 from kprod.broker import ApiKey, EmbeddedCluster, ErrorCode
 from kprod.errors import BufferTimeout
 
 SETTINGS: ProducerSettings = {"linger.msec": 5}  # wrong
 OTHERS: ProducerSettings = {"bootstrap_servers": 9092}  # wrong
+READING: ConsumerSettings = {"isolation_level": "committed"}  # wrong
 
 
 def one_argument(metadata: RecordMetadata | None) -> None:
@@ -57,6 +68,34 @@ def sends(producer: Producer) -> None:
         producer.flush()
     except BufferTimeout as error:
         error.code()  # wrong
+
+
+def readings() -> None:
+    """Settings of a consumer that are none."""
+    Consumer("orders", bootstrap_servers="a:1", fetch_min_byte=1)  # wrong
+    Consumer("orders", bootstrap_servers="a:1", max_poll_records="many")  # wrong
+    Consumer("orders", bootstrap_servers="a:1", linger_ms=5)  # wrong
+    Consumer("orders", bootstrap_servers="a:1", value_type="str")  # wrong
+    Consumer("orders", bootstrap_servers="a:1", interceptors=[Half()])  # wrong
+    Consumer(["orders"], bootstrap_servers="a:1")  # wrong
+
+
+def reads(consumer: Consumer) -> None:
+    """Calls of a consumer that cannot work."""
+    consumer.poll(timeout="1")  # wrong
+    consumer.poll(1.0).value  # wrong
+    consumer.assign(["orders"])  # wrong
+    consumer.seek(TopicPartition("orders", 0), "earliest")  # wrong
+    consumer.commit()  # wrong
+    for record in consumer:
+        print(record.values)  # wrong
+        print(record.offset + record.topic)  # wrong
+
+
+def takes(record: ConsumerRecord) -> bytes:
+    """Forget that a record has no place to write to."""
+    record.offset = 3  # wrong
+    return record.headers[0].value  # wrong
 
 
 async def awaits(producer: AsyncProducer) -> None:

@@ -8,6 +8,9 @@ from kprod import (
     Acks,
     AsyncProducer,
     Codec,
+    Consumer,
+    ConsumerRecord,
+    ConsumerSettings,
     KprodError,
     OutgoingRecord,
     Persistence,
@@ -16,11 +19,13 @@ from kprod import (
     RecordFuture,
     RecordMetadata,
     SendReceipt,
+    TopicPartition,
     errors,
 )
 from kprod.broker import ApiKey, EmbeddedCluster, EmbeddedConfig, ErrorCode
 
 SETTINGS: ProducerSettings = {"bootstrap_servers": ["a:9092", "b:9092"], "linger_ms": 5}
+READING: ConsumerSettings = {"isolation_level": "read_committed", "fetch_min_bytes": 1}
 
 
 def to_text(value: object) -> bytes:
@@ -83,6 +88,29 @@ async def send_and_wait() -> RecordMetadata:
         return await producer.send_and_wait("orders", b"value", key=b"key")
 
 
+def size_of(records: Iterable[ConsumerRecord]) -> int:
+    """Use what a record says of itself."""
+    return sum(len(record.value) + record.offset for record in records if record.topic == "orders")
+
+
+def read() -> int:
+    """Read in every way."""
+    with Consumer(
+        "orders",
+        settings=READING,
+        bootstrap_servers="localhost:9092",
+        auto_offset_reset="earliest",
+        value_deserializer=bytes.decode,
+    ) as consumer:
+        found = size_of(consumer.poll(timeout=1.5, max_records=10))
+        consumer.assign([TopicPartition("orders", 0), ("orders", 1)])
+        consumer.seek(TopicPartition("orders", 0), 3)
+        for record in consumer:
+            found += record.partition + len(record.headers)
+        ends: dict[TopicPartition, int] = consumer.end_offsets([("orders", 0)])
+        return found + sum(ends.values())
+
+
 def on_a_broker() -> None:
     """Use the embedded broker."""
     with EmbeddedCluster(
@@ -98,3 +126,4 @@ if __name__ == "__main__":
     print(send([b"a", b"b"]))
     print(asyncio.run(send_and_wait()).offset)
     on_a_broker()
+    print(read())

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
+# distutils: extra_compile_args = -Os
 """The fields that a leader rewrites in a batch of format V2: offset, leader epoch, append time.
 
 The batch is changed in place and never copied. The checksum does not cover base offset and leader

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
+# distutils: extra_compile_args = -Os
 """The builder of message sets, in the record formats V0 and V1 for brokers before 0.11.
 
 Without a codec each record is one message. With a codec, all messages are compressed together and

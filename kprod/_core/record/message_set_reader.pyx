@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
+# distutils: extra_compile_args = -Os
 """The reader of message sets, the record formats V0 and V1 of brokers before 0.11.
 
 A message set is a series of log entries: offset, size, message. A message holds one record, or it

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: nonecheck=True, auto_pickle=False
+# distutils: extra_compile_args = -Os
 """Plans: the wire layout of one message of the protocol in one version.
 
 A `StructPlan` lists the fields of one version of one structure, in order, and how each is written;

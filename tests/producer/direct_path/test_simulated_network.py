@@ -3,7 +3,6 @@
 The application acts while the sender is in its selector's sleep, as another thread would.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -114,7 +113,7 @@ class Scene(Stage):
 
         self.selector.select = select_while_others_act  # type: ignore[method-assign]
         self.socket_wait = SimulatedWait(self)
-        return dataclasses.replace(super()._make_io(), make_socket_wait=lambda: self.socket_wait)
+        return super()._make_io()._replace(make_socket_wait=lambda: self.socket_wait)
 
 
 @pytest.fixture
