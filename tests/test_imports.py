@@ -33,11 +33,12 @@ def _below(package: str, code: str) -> set[str]:
     return {name for name in _modules(code) if f"{name}.".startswith(f"{package}.")}
 
 
-@pytest.mark.parametrize("face", ["Producer", "Consumer"])
-def test_a_face_loads_what_it_needs(face: str) -> None:
+# Cython packs the texts of a large module, such as the record block's, by zlib.
+@pytest.mark.parametrize(("face", "unpacks"), [("Producer", set()), ("Consumer", {"zlib"})])
+def test_a_face_loads_what_it_needs(face: str, unpacks: set[str]) -> None:
     """No asyncio, no TLS, no JSON, no codec, no package but kprod."""
     found = {name for name in _loaded(f"from kprod import {face}") if not name.startswith("_")}
-    assert found - STANDARD - BUILT == {"kprod"}
+    assert found - STANDARD - BUILT - unpacks == {"kprod"}
 
 
 def test_the_package_alone_loads_neither_face() -> None:

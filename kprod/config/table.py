@@ -47,7 +47,7 @@ def field(*, default: Any = MISSING, metadata: Setting | None = None) -> Any:  #
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-class Table:
+class Table:  # noqa: PLW1641 - some values are lists of the application
     """The base of all tables; a subclass has the settings of its bases, too.
 
     Attributes:
@@ -91,9 +91,6 @@ class Table:
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(vars(self).values()))
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
