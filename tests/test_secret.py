@@ -11,7 +11,7 @@ from kprod.config import ClientConfig, Secret
 from kprod.config.kinds import SecretText
 from kprod.config.reading import read_settings
 from kprod.config.setting import Group
-from kprod.config.table import field, row
+from kprod.config.settings_table import field, row
 from kprod.errors import ConfigError
 
 CANARY = "c4n4ry-9f2b"

@@ -13,7 +13,7 @@ from kprod.config.consumer_kinds import ResetPolicy
 from kprod.config.foreign import renamed
 from kprod.config.foreign_consumer import renamed_of_consumer
 from kprod.config.setting import Group, Setting
-from kprod.config.table import MISSING, rows
+from kprod.config.settings_table import MISSING, rows
 
 _DOCS = Path(__file__).parent.parent / "docs"
 PAGE = _DOCS / "configuration.md"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kprod.config import ProducerConfig, SecurityConfig
 from kprod.config.foreign import advice_for, renamed
-from kprod.config.table import rows
+from kprod.config.settings_table import rows
 from tools.generate_configuration import default_text
 
 PAGES = Path(__file__).parent.parent / "docs" / "migrating"

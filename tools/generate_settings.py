@@ -12,7 +12,7 @@ from kprod.config.consumer_config import ConsumerConfig
 from kprod.config.kinds import Choice, Function, Kind
 from kprod.config.security_kinds import UpperChoice
 from kprod.config.setting import Setting
-from kprod.config.table import rows
+from kprod.config.settings_table import rows
 
 _CONFIG = Path(__file__).parent.parent / "kprod" / "config"
 MODULE = _CONFIG / "producer_settings.py"

@@ -14,7 +14,7 @@ from kprod.config.kinds import AddressList, Choice, ClientId, Flag, Level, Whole
 from kprod.config.security_config import SecurityConfig
 from kprod.config.setting import Group
 from kprod.config.settings_slices import MetadataSettings, NetworkSettings
-from kprod.config.table import Table, field, row
+from kprod.config.settings_table import Table, field, row
 
 _SliceT = TypeVar("_SliceT", bound=NamedTuple)
 

@@ -19,7 +19,7 @@ from kprod.config.rules import settle_client
 from kprod.config.security_config import SecurityConfig, is_security_name
 from kprod.config.setting import Group
 from kprod.config.settings_slices import FetchSettings
-from kprod.config.table import MISSING, field, row, rows
+from kprod.config.settings_table import MISSING, field, row, rows
 from kprod.interfaces import ConsumerInterceptor, Deserializer
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from kprod.config.client_config import ClientConfig
 from kprod.config.producer_config import ProducerConfig
 from kprod.config.security_config import SecurityConfig
-from kprod.config.table import Table, rows
+from kprod.config.settings_table import Table, rows
 from kprod.errors import ConfigError
 
 TABLES: tuple[type[Table], ...] = (ProducerConfig, SecurityConfig)

@@ -12,7 +12,7 @@ from kprod.config.kinds import Flag, SecretText
 from kprod.config.login_kinds import Extensions, HttpsUrl, PasswordKind, TokenProviderObject
 from kprod.config.security_kinds import PlainText, UpperChoice
 from kprod.config.setting import Group
-from kprod.config.table import Table, field, row
+from kprod.config.settings_table import Table, field, row
 from kprod.secret import Secret
 
 if TYPE_CHECKING:

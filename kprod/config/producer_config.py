@@ -34,7 +34,7 @@ from kprod.config.settings_slices import (
     PartitionerSettings,
     SenderSettings,
 )
-from kprod.config.table import MISSING, field, row, rows
+from kprod.config.settings_table import MISSING, field, row, rows
 from kprod.interfaces import Interceptor, Partitioner, Serializer
 from kprod.model import CODECS, Acks, Codec
 

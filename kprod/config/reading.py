@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from kprod.config.foreign import advice_for
 from kprod.config.quoting import shown
 from kprod.config.setting import Setting
-from kprod.config.table import Table, rows
+from kprod.config.settings_table import Table, rows
 from kprod.errors import ConfigError
 
 NAME_LENGTH_MAX = 200  # longer ones are not compared: finding the nearest is quadratic

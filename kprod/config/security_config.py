@@ -30,7 +30,7 @@ from kprod.config.security_rules import (
     check_security,
 )
 from kprod.config.setting import Group
-from kprod.config.table import field, row, rows
+from kprod.config.settings_table import field, row, rows
 from kprod.secret import Secret
 
 if TYPE_CHECKING:

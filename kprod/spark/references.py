@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kprod.config import ProducerConfig
 from kprod.config.setting import Setting
-from kprod.config.table import rows
+from kprod.config.settings_table import rows
 from kprod.errors import ConfigError
 
 __all__ = [

@@ -6,7 +6,7 @@ import pytest
 
 from kprod.config import ProducerConfig
 from kprod.config.foreign import advice_for, renamed
-from kprod.config.table import rows
+from kprod.config.settings_table import rows
 from kprod.errors import ConfigError
 from tests.config.other_clients import (
     aiokafka_settings,

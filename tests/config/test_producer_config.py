@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kprod.config import Address, NetworkSettings, ProducerConfig
-from kprod.config.table import MISSING, rows
+from kprod.config.settings_table import MISSING, rows
 from kprod.errors import ConfigError
 from kprod.model import Acks, Codec
 from tools import generate_configuration, generate_settings

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kprod.config import ProducerConfig, Secret, SecurityConfig
-from kprod.config.table import rows
+from kprod.config.settings_table import rows
 from kprod.errors import ConfigError
 
 SAMPLES: dict[str, Any] = {
