@@ -140,7 +140,9 @@ def _draw_clients(axes: Axes, places: dict[Bar, float], value_of: Callable[[Bar]
         axes.text(value_of(bar) + top * 0.01, place, f"{value_of(bar):.3g}", va="center", size=8)
     for broker in dict.fromkeys(bar.broker for bar in places):
         first = min(place for bar, place in places.items() if bar.broker == broker)
-        axes.text(0, first - 0.95, TITLES[broker], size=10, weight="bold", va="center")
+        axes.text(
+            top * 0.01, first - 0.95, TITLES[broker], size=10, weight="bold", va="center"
+        )  # beside the axis, which would cross it
     axes.set_xlim(0, top * 1.15 or 1)
 
 

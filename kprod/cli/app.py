@@ -50,13 +50,24 @@ def _with_hint(error: click.ClickException) -> str:
 
 
 def _fail(error: KprodError | OSError) -> int:
+    if isinstance(error, BlockingIOError):
+        _drop_output()
+        return _say(
+            "standard output is non-blocking and took a part only: the rest is missing there; give"
+            " a pipe whose writing end blocks, or a file",
+            EXIT_FAILED,
+        )
     if isinstance(error, OSError) and error.errno == errno.EPIPE:
-        # The reader has closed the pipe: discard further output, even that of the flush at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # the reader has closed the pipe
         return EXIT_FAILED
     # An invalid setting on the command line is a usage error.
     code = EXIT_USAGE if isinstance(error, ConfigError) else EXIT_FAILED
     return _say(str(error) or type(error).__name__, code)
+
+
+def _drop_output() -> None:
+    """Write nothing more to standard output, not even in the flush at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(text: str, code: int) -> int:

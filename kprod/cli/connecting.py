@@ -2,6 +2,8 @@
 
 Settings come from three places: the command line (`--bootstrap`, `--setting`) overrides the
 environment (`KPROD_LINGER_MS`), which overrides the file of `--config` or `KPROD_CONFIG`.
+Environment and file serve every command: settings that only other kinds of clients have are skipped
+there. On the command line they are an error.
 
 Thread-safety: the main thread.
 """
@@ -15,12 +17,12 @@ from typing import Any, TypedDict, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from kprod.config import ProducerConfig
+from kprod.config import ClientConfig, ProducerConfig
 from kprod.config.config_file import read_config_file, with_overrides
 from kprod.config.environment import (
     CONFIG_VARIABLE,
-    client_settings,
     setting_names,
+    settings_for,
     settings_of_environment,
 )
 from kprod.errors import ConfigError, KprodError
@@ -46,40 +48,67 @@ class Connecting(TypedDict):
 
 def connection_options(command: _COMMAND) -> _COMMAND:
     """Add the options -b, -F and -X to a command."""
+    return connection_options_named()(command)
+
+
+def connection_options_named(
+    *, bootstrap: str | None = None, config: str | None = None, setting: str | None = None
+) -> Callable[[_COMMAND], _COMMAND]:
+    """Make a decorator as `connection_options`, whose options have names of another tool, too.
+
+    Args:
+        bootstrap: A further name of `--bootstrap`.
+        config: A further name of `--config`.
+        setting: A further name of `--setting`.
+
+    Returns:
+        The decorator.
+    """
     options = (
-        click.option("--bootstrap", "-b", metavar="HOST:PORT,...", help="Brokers to ask first."),
         click.option(
-            "--config",
-            "-F",
+            *_names("bootstrap", bootstrap, "-b"),
+            metavar="HOST:PORT,...",
+            help="Brokers to ask first.",
+        ),
+        click.option(
+            *_names("config", config, "-F"),
             type=click.Path(exists=True, dir_okay=False),
             envvar=CONFIG_VARIABLE,
             help="Settings, as .properties or .toml: the place for passwords.",
         ),
         click.option(
-            "--setting",
-            "-X",
+            *_names("setting", setting, "-X"),
             multiple=True,
             metavar="NAME=VALUE",
             help="Any other setting; KPROD_NAME in the environment is one, too.",
             shell_complete=complete_setting,
         ),
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
+
+    def decorate(command: _COMMAND) -> _COMMAND:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
-def all_settings(options: Mapping[str, Any]) -> dict[str, object]:
+def _names(own: str, further: str | None, letter: str) -> list[str]:
+    return [f"--{own}", *([] if further is None else [further]), letter, own]
+
+
+def settings_of(options: Mapping[str, Any], table: type[ClientConfig]) -> dict[str, object]:
     """Merge the settings of file, environment and command line.
 
     Args:
-        options: The values of `connection_options`.
+        options: Those of `connection_options`.
+        table: Of the client that they are for; `ClientConfig` for one that neither sends nor reads.
 
     Returns:
-        Values by setting name, including the bootstrap servers.
+        Values by name.
 
     Raises:
-        UsageError: The file or a variable is invalid, or no broker is given.
+        UsageError: A file or a variable is wrong.
     """
     typed: dict[str, object] = {}
     if options["bootstrap"] is not None:
@@ -90,8 +119,33 @@ def all_settings(options: Mapping[str, Any]) -> dict[str, object]:
         settings = with_overrides(kept, settings_of_environment(os.environ))
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
-    settings = with_overrides(settings, typed)
-    if _ADDRESSES.isdisjoint(settings):
+    return with_overrides(settings_for(table, settings), typed)
+
+
+def names_brokers(settings: Mapping[str, object]) -> bool:
+    """Return whether there are addresses among settings.
+
+    Args:
+        settings: Values by name.
+    """
+    return not _ADDRESSES.isdisjoint(settings)
+
+
+def all_settings(options: Mapping[str, Any], table: type[ClientConfig]) -> dict[str, object]:
+    """Merge all settings, as `settings_of`; they must name brokers.
+
+    Args:
+        options: See there.
+        table: See there.
+
+    Returns:
+        Values by name.
+
+    Raises:
+        UsageError: A file or a variable is wrong, or no brokers are named.
+    """
+    settings = settings_of(options, table)
+    if not names_brokers(settings):
         raise click.UsageError(
             "no brokers are named: give --bootstrap localhost:9092, bootstrap.servers in a --config"
             " file, or KPROD_BOOTSTRAP_SERVERS in the environment"
@@ -100,10 +154,10 @@ def all_settings(options: Mapping[str, Any]) -> dict[str, object]:
 
 
 def client_config(options: Mapping[str, Any]) -> ProducerConfig:
-    """Return the client settings for a command that sends no records.
+    """Return the client settings for a command that neither sends nor consumes records.
 
     Args:
-        options: The values of `connection_options`; producer settings are ignored.
+        options: Those of `connection_options`.
 
     Returns:
         The checked settings.
@@ -111,7 +165,7 @@ def client_config(options: Mapping[str, Any]) -> ProducerConfig:
     Raises:
         UsageError: A setting is invalid, or no broker is given.
     """
-    settings = {"client.id": "kprod"} | client_settings(all_settings(options))
+    settings = with_overrides({"client.id": "kprod"}, all_settings(options, ClientConfig))
     try:
         return ProducerConfig.parse(settings)
     except ConfigError as error:
@@ -119,8 +173,8 @@ def client_config(options: Mapping[str, Any]) -> ProducerConfig:
 
 
 @contextlib.contextmanager
-def open_admin(config: ProducerConfig, *, timeout_ms: int = TIMEOUT_MS) -> Generator[AdminClient]:
-    """Connect to a cluster for the duration of a command.
+def open_admin(config: ClientConfig, *, timeout_ms: int = TIMEOUT_MS) -> Generator[AdminClient]:
+    """Connect to a cluster for as long as a command asks it things.
 
     Args:
         config: The client settings.

@@ -14,9 +14,17 @@ from typing import Any, BinaryIO, TypedDict, Unpack
 
 import click
 
+from kprod.cli.connecting import (
+    all_settings,
+    complete_topic,
+    connection_options,
+    open_admin,
+)
+from kprod.cli.consume_progress import ConsumeProgress
 from kprod.cli.json_lines import format_json_line
 from kprod.cli.lines import unescape
-from kprod.config.config_file import read_config_file, with_overrides
+from kprod.config.config_file import with_overrides
+from kprod.config.consumer_config import ConsumerConfig
 from kprod.consumer.consumer import Consumer
 from kprod.errors import ConfigError, KprodError
 from kprod.model import Record, TimestampType, TopicPartition
@@ -26,7 +34,6 @@ EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130  # the shells' exit code for a command ended by SIGINT
 POLL_S = 0.2
 ROWS_MAX = 1_000
-_ADDRESSES = ("bootstrap.servers", "bootstrap_servers")
 _PLACE = re.compile(r"beginning|end|-?\d{1,19}|@\d{1,19}")
 
 
@@ -46,7 +53,7 @@ class ConsumeOptions(TypedDict):
     delimiter: str
     headers: bool
     null: str
-    isolation: str
+    isolation: str | None
     setting: tuple[str, ...]
     timeout: float | None
 
@@ -62,14 +69,8 @@ def _place(_context: object, option: click.Parameter, given: str | None) -> str 
 
 
 @click.command()
-@click.option("--bootstrap", "-b", metavar="HOST:PORT,...", help="Brokers to ask.")
-@click.option(
-    "--config",
-    "-F",
-    type=click.Path(exists=True, dir_okay=False),
-    help="Settings, as .properties or .toml: the place for passwords.",
-)
-@click.option("--topic", "-t", required=True, help="What to read.")
+@connection_options
+@click.option("--topic", "-t", required=True, help="What to read.", shell_complete=complete_topic)
 @click.option(
     "--partition", "-p", type=click.IntRange(min=0), multiple=True, help="Only these; may repeat."
 )
@@ -109,11 +110,9 @@ def _place(_context: object, option: click.Parameter, given: str | None) -> str 
 @click.option(
     "--isolation",
     type=click.Choice(["read_uncommitted", "read_committed"]),
-    default="read_uncommitted",
-    show_default=True,
+    show_default="read_uncommitted",
     help="Whether to print records of open and aborted transactions.",
 )
-@click.option("--setting", "-X", multiple=True, metavar="NAME=VALUE", help="Any other setting.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0),
@@ -132,19 +131,20 @@ def consume(**options: Unpack[ConsumeOptions]) -> int:
     """  # noqa: D301 - click ends the help at \f
     stream = sys.stdout.buffer
     with _open_consumer(options) as consumer:
-        run = ConsumeRun(consumer, stream, _writer(options), options["count"])
+        progress = ConsumeProgress()
+        run = ConsumeRun(consumer, stream, _writer(options), options["count"], progress=progress)
+        code = 0
         try:
-            run.begin(options)
-            run.follow(options["timeout"])
+            with progress:
+                run.begin(options)
+                run.follow(options["timeout"])
         except KeyboardInterrupt:
-            run.report()
-            return EXIT_INTERRUPTED
+            code = EXIT_INTERRUPTED
         except KprodError as error:
-            click.echo(str(error), err=True)
-            run.report()
-            return EXIT_FAILED
+            click.echo(f"kprod: {error}", err=True)
+            code = EXIT_FAILED
         run.report()
-    return 0
+    return code
 
 
 class ConsumeRun:
@@ -155,9 +155,19 @@ class ConsumeRun:
         stream: Stream that the records are written to.
         line_of: Formats one record as bytes.
         limit: Maximum number of records; None for no limit.
+        progress: Shows the progress on a terminal.
     """
 
-    __slots__ = ("_consumer", "_count", "_flush", "_limit", "_line_of", "_open", "_write")
+    __slots__ = (
+        "_consumer",
+        "_count",
+        "_flush",
+        "_limit",
+        "_line_of",
+        "_open",
+        "_progress",
+        "_write",
+    )
 
     def __init__(
         self,
@@ -165,8 +175,11 @@ class ConsumeRun:
         stream: BinaryIO,
         line_of: Callable[[Any], bytes],
         limit: int | None,
+        *,
+        progress: ConsumeProgress,
     ) -> None:
         self._consumer = consumer
+        self._progress = progress
         self._write = stream.write
         self._flush = stream.flush
         self._line_of = line_of
@@ -191,6 +204,7 @@ class ConsumeRun:
         ends: Mapping[TopicPartition, int | None] = (
             dict.fromkeys(keys) if to is None else self._offsets(keys, to)
         )
+        self._progress.begin(starts, ends)
         consumer.assign(keys)
         for key in keys:
             consumer.seek(key, starts[key])
@@ -210,6 +224,7 @@ class ConsumeRun:
             self._print(records)
             if records:
                 self._flush()
+            self._show()
             self._leave_finished()
             silent_s = 0.0 if records else silent_s + POLL_S
             if timeout is not None and silent_s >= timeout:
@@ -231,6 +246,13 @@ class ConsumeRun:
                 line = self._line_of(record)
                 self._count += 1  # counted before the write, since Ctrl-C may come right after it
                 self._write(line)
+
+    def _show(self) -> None:
+        """Move the bar, where there is one: to ask for positions takes time."""
+        if self._progress.is_shown:
+            keys = self._consumer.assignment()
+            positions = {key: self._consumer.position(key) for key in keys}
+            self._progress.move(positions, self._count)
 
     def _leave_finished(self) -> None:
         for key, end in list(self._open.items()):
@@ -288,28 +310,16 @@ def _headers(headers: Iterable[tuple[str, bytes | None]], null: bytes) -> bytes:
 
 
 def _open_consumer(options: ConsumeOptions) -> Consumer:
-    """Create the consumer; an invalid setting is a usage error."""
-    settings: dict[str, object] = {}
-    if options["bootstrap"] is not None:
-        settings["bootstrap.servers"] = options["bootstrap"]
-    for pair in options["setting"]:
-        name, found, value = pair.partition("=")
-        if not found:
-            raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--setting")
-        settings[name] = value
+    """Create the consumer once a broker has responded; an invalid setting is a usage error."""
+    settings = with_overrides(
+        {"client.id": "kprod", "auto.offset.reset": "none"},  # an offset out of range is an error
+        all_settings(options, ConsumerConfig),
+    )
+    if options["isolation"] is not None:
+        settings = with_overrides(settings, {"isolation.level": options["isolation"]})
     try:
-        if options["config"] is not None:
-            settings = with_overrides(read_config_file(options["config"]), settings)
-        if not any(name in settings for name in _ADDRESSES):
-            raise click.UsageError(
-                "no brokers are named: give --bootstrap, or bootstrap.servers in a --config file"
-            )
-        return Consumer(
-            settings={
-                "auto.offset.reset": "none",  # an offset out of range is an error
-                "isolation.level": options["isolation"],
-                **settings,
-            }
-        )
+        with open_admin(ConsumerConfig.parse(settings)) as admin:
+            admin.connect()
+        return Consumer(settings=settings)
     except ConfigError as error:
         raise click.UsageError(str(error)) from error

@@ -9,7 +9,8 @@ Thread-safety: the main thread; deliveries are timed in the sender thread.
 import contextlib
 import functools
 import secrets
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Unpack
 
 import click
 from rich.console import Console
@@ -18,12 +19,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from kprod import Producer, RecordFuture
 from kprod.broker import EmbeddedCluster
 from kprod.cli.comparison import Comparison
+from kprod.cli.connecting import (
+    Connecting,
+    connection_options,
+    names_brokers,
+    open_admin,
+    settings_of,
+)
 from kprod.cli.flights import FLIGHT_COUNT, find_flights, read_flights
 from kprod.cli.summary import Sending, summary_lines
 from kprod.clock import SystemClock
-from kprod.errors import KprodError
+from kprod.config import ProducerConfig
+from kprod.config.config_file import with_overrides
+from kprod.errors import ConfigError, KprodError
 from kprod.model import RecordMetadata
-from kprod.network.topic_admin import create_topic
+from kprod.network.topic_admin import make_topic
 from kprod.network.topic_reader import TopicReader
 
 TOPIC = "flights"
@@ -40,56 +50,72 @@ Advance = Callable[[int], object]
 
 
 @click.command()
-@click.option(
-    "--bootstrap",
-    metavar="HOST:PORT",
-    help="A cluster, on which a topic is made; by default three brokers in this process.",
-)
-def demo(bootstrap: str | None) -> int:
-    """Send 336,776 flights, read them back and compare each one."""
-    return 0 if run_demo(bootstrap) else EXIT_FAILED
+@connection_options
+def demo(**options: Unpack[Connecting]) -> int:
+    """Send 336,776 flights, read them back and compare each one.
+
+    Where brokers are named, a topic is made there; otherwise three brokers run in this process.
+    \f
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UsageError: A setting is wrong.
+    """  # noqa: D301 - click ends the help at \f
+    settings = settings_of(options, ProducerConfig)
+    try:
+        return 0 if run_demo(settings) else EXIT_FAILED
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
 
 
-def run_demo(bootstrap: str | None) -> bool:
+def run_demo(settings: Mapping[str, object]) -> bool:
     """Run the demonstration and print its summary.
 
     Args:
-        bootstrap: A cluster, in which a topic is created; None starts three embedded brokers.
+        settings: The producer's settings. If they name brokers, a topic is created there;
+            otherwise three embedded brokers are started.
 
     Returns:
         Whether every flight was read back unchanged.
 
     Raises:
+        ConfigError: A setting is wrong.
         KprodError: The table is missing, or the cluster cannot be used.
     """
     table = find_flights()
     with contextlib.ExitStack() as stack:
-        if bootstrap is None:
-            cluster = EmbeddedCluster(BROKER_COUNT, {TOPIC: PARTITION_COUNT})
-            servers, topic = stack.enter_context(cluster).bootstrap_servers, TOPIC
+        if names_brokers(settings):
+            topic = f"kprod-demo-{secrets.token_hex(4)}"
         else:
-            servers, topic = bootstrap, f"kprod-demo-{secrets.token_hex(4)}"
-            create_topic(servers, topic, PARTITION_COUNT)
+            cluster = stack.enter_context(EmbeddedCluster(BROKER_COUNT, {TOPIC: PARTITION_COUNT}))
+            settings, topic = {**settings, "bootstrap.servers": cluster.bootstrap_servers}, TOPIC
+        settings = with_overrides({"client.id": "kprod-demo"}, settings)
+        config = ProducerConfig.parse(settings)
+        if topic != TOPIC:
+            with open_admin(config) as admin:
+                make_topic(admin, topic, PARTITION_COUNT)
         progress = stack.enter_context(_progress_bars())
         flights = list(_watched(progress, "reading the table", read_flights(table)))
         with _bar(progress, "sending") as advance:
-            sending, futures = send_all(servers, topic, flights, advance)
+            sending, futures = send_all(settings, topic, flights, advance)
         comparison = Comparison(flights)
         sending = acknowledge_all(futures, comparison, sending)
         with _bar(progress, "reading back") as advance:
-            batch_count = compare_all(servers, topic, comparison, advance)
+            batch_count = compare_all(config, topic, comparison, advance)
     for line in summary_lines(sending, comparison, batch_count=batch_count, topic=topic):
         click.echo(line)
     return comparison.is_whole
 
 
 def send_all(
-    bootstrap_servers: str, topic: str, flights: Sequence[Flight], advance: Advance
+    settings: Mapping[str, object], topic: str, flights: Sequence[Flight], advance: Advance
 ) -> tuple[Sending, list[RecordFuture]]:
     """Send every record and wait for every delivery.
 
     Args:
-        bootstrap_servers: The cluster.
+        settings: The producer's settings, including the bootstrap servers.
         topic: The topic to send to.
         flights: The keys and values to send.
         advance: Advances the progress bar by a number of records.
@@ -100,7 +126,7 @@ def send_all(
     clock = SystemClock()
     latencies_ns: list[int] = []
     futures: list[RecordFuture] = []
-    with Producer(bootstrap_servers=bootstrap_servers, client_id="kprod-demo") as producer:
+    with Producer(settings) as producer:
         began_ns = clock.now_ns()
         for index, (key, value) in enumerate(flights):
             on_delivery = None
@@ -154,12 +180,12 @@ def acknowledge_all(
 
 
 def compare_all(
-    bootstrap_servers: str, topic: str, comparison: Comparison, advance: Advance
+    config: ProducerConfig, topic: str, comparison: Comparison, advance: Advance
 ) -> int:
     """Read the topic back and compare every record.
 
     Args:
-        bootstrap_servers: The cluster.
+        config: The client's settings.
         topic: The topic to read completely.
         comparison: Gets every record.
         advance: Advances the progress bar by a number of records.
@@ -167,7 +193,7 @@ def compare_all(
     Returns:
         The number of record batches read.
     """
-    with TopicReader(bootstrap_servers, topic) as reader:
+    with TopicReader(config, topic) as reader:
         for count, (partition, record) in enumerate(reader, start=1):
             comparison.compare(partition, record)
             if count % STEP_COUNT == 0:

@@ -1,11 +1,15 @@
 """The command's entry point: names missing packages, and turns SIGTERM into an orderly end.
 
+Standard output is buffered whatever the environment says: with PYTHONUNBUFFERED its bytes would go
+to a file object of which one call may write a part only, and the rest would be missing.
+
 Nothing is imported at the top but that: the commands import what they need when they run, so that
 help and shell completion answer at once.
 
 Thread-safety: the main thread.
 """
 
+import io
 import signal
 import sys
 from types import FrameType
@@ -20,6 +24,7 @@ EXTRA_OF = {"click": "cli", "rich": "cli", "hdrh": "perf", "matplotlib": "perf"}
 def main() -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     signal.signal(signal.SIGTERM, _on_terminate)
+    _buffer_output()
     try:
         from kprod.cli.app import run
 
@@ -35,6 +40,18 @@ def main() -> None:
         sys.stderr.write(f"kprod: {package} is missing; run: pip install 'kprod[{extra}]'\n")
         sys.exit(1)
     sys.exit(code)
+
+
+def _buffer_output() -> None:
+    """Put a buffer between standard output and its file, where there is none; lines go at once."""
+    output = sys.stdout
+    if isinstance(output, io.TextIOWrapper) and isinstance(output.buffer, io.RawIOBase):
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(output.buffer),
+            encoding=output.encoding,
+            errors=output.errors,
+            line_buffering=True,
+        )
 
 
 def _on_terminate(signal_number: int, frame: FrameType | None) -> NoReturn:

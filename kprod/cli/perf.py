@@ -9,7 +9,7 @@ Source: Kafka ProducerPerformance (tools 4.3.1) for the options' names.
 import contextlib
 import signal
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -17,12 +17,17 @@ from typing import NamedTuple, TypedDict, Unpack
 
 import click
 
+from kprod.cli.connecting import (
+    all_settings,
+    complete_topic,
+    connection_options_named,
+    open_admin,
+)
 from kprod.cli.lines import unescape
 from kprod.clock import SystemClock
 from kprod.config import ProducerConfig
-from kprod.config.config_file import read_config_file, with_overrides
 from kprod.errors import ConfigError
-from kprod.network.topic_admin import create_topic
+from kprod.network.topic_admin import make_topic
 from kprod.perf.end_offsets import end_offset_sum
 from kprod.perf.perf_lines import (
     comparison_lines,
@@ -37,7 +42,7 @@ from kprod.perf.workload import CLIENTS, PayloadPlan, Workload, sample_every
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 _LIVE_PER_INTERVAL_MS = 250
-_ADDRESS = "bootstrap.servers"
+_CONNECTING = ("bootstrap", "security", "sasl", "ssl")
 
 ReportWriter = Callable[[Sequence[PerfResult], Sequence[int | None]], None]
 
@@ -69,23 +74,12 @@ class PerfOptions(TypedDict):
 
 
 @click.command()
-@click.option(
-    *("--bootstrap", "--bootstrap-server", "-b", "bootstrap"),
-    metavar="HOST:PORT,...",
-    help="Brokers to ask.",
+@connection_options_named(
+    bootstrap="--bootstrap-server", config="--command-config", setting="--command-property"
 )
 @click.option(
-    *("--config", "--command-config", "-F", "config"),
-    type=click.Path(exists=True, dir_okay=False),
-    help="Settings, as .properties or .toml: the place for passwords.",
+    "--topic", "-t", required=True, help="Where records go.", shell_complete=complete_topic
 )
-@click.option(
-    *("--setting", "--command-property", "-X", "setting"),
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A setting of the client; may be repeated.",
-)
-@click.option("--topic", "-t", required=True, help="Where records go.")
 @click.option("--partitions", type=click.IntRange(1), help="Make the topic first, with so many.")
 @click.option("--num-records", type=click.IntRange(1), required=True, help="How many, in all.")
 @click.option(
@@ -161,8 +155,10 @@ def perf(**options: Unpack[PerfOptions]) -> int:
     """  # noqa: D301 - click ends the help at \f
     load = _load_of(options)
     write_report = _report_writer(load)
-    if options["partitions"] is not None:
-        create_topic(load.config, options["topic"], options["partitions"])
+    with open_admin(load.config) as admin:
+        admin.connect()  # to say at once that the cluster is away
+        if options["partitions"] is not None:
+            make_topic(admin, options["topic"], options["partitions"])
     results: list[PerfResult] = []
     growths: list[int | None] = []
     is_interrupted = False
@@ -189,7 +185,7 @@ class Load(NamedTuple):
 
     Attributes:
         options: As typed.
-        settings: Of the clients, by dotted names.
+        settings: Of the clients, as written.
         config: How kprod connects.
         payloads: Where values come from.
     """
@@ -211,7 +207,7 @@ class Load(NamedTuple):
             Workload(
                 client=client,
                 topic=options["topic"],
-                settings=self.settings,
+                settings=self.settings if client == "kprod" else dotted(self.settings),
                 payloads=replace(self.payloads, seed=index),
                 record_count=shares[index],
                 rate=None if rate <= 0 else rate / count,
@@ -241,7 +237,7 @@ def _load_of(options: PerfOptions) -> Load:
         raise click.UsageError("--warmup-records must be less than --num-records")
     if options["producers"] > options["num_records"]:
         raise click.UsageError("--producers must not be more than --num-records")
-    settings = _settings_of(options)
+    settings = all_settings(options, ProducerConfig)
     try:
         config = ProducerConfig.parse(_own_settings(settings, options["client"]))
     except ConfigError as error:
@@ -271,35 +267,11 @@ def _payloads_of(options: PerfOptions) -> PayloadPlan:
     )
 
 
-def _settings_of(options: PerfOptions) -> dict[str, object]:
-    typed: dict[str, object] = {}
-    for pair in options["setting"]:
-        name, found, value = pair.partition("=")
-        if not found:
-            raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--setting")
-        typed[name] = value
-    if options["bootstrap"] is not None:
-        typed[_ADDRESS] = options["bootstrap"]
-    settings = typed
-    if options["config"] is not None:
-        try:
-            settings = with_overrides(read_config_file(options["config"]), typed)
-        except ConfigError as error:
-            raise click.UsageError(str(error)) from error
-    settings = {name.replace("_", "."): value for name, value in settings.items()}
-    if _ADDRESS not in settings:
-        raise click.UsageError(
-            "no brokers are named: give --bootstrap, or bootstrap.servers in a --config file"
-        )
-    return settings
-
-
 def _own_settings(settings: Mapping[str, object], clients: Sequence[str]) -> Mapping[str, object]:
     """What kprod itself is given, which also asks for end offsets when another client sends."""
     if "kprod" in clients:
         return settings
-    shared = ("bootstrap.", "security.", "sasl.", "ssl.")
-    return {name: value for name, value in settings.items() if name.startswith(shared)}
+    return {name: value for name, value in settings.items() if name.startswith(_CONNECTING)}
 
 
 def _run_round(load: Load, client: str, number: int) -> tuple[PerfResult, int | None, bool]:
@@ -366,10 +338,34 @@ def _clear_live() -> None:
         sys.stderr.flush()
 
 
+def dotted(settings: Mapping[str, object]) -> dict[str, object]:
+    """Write settings as other clients have them.
+
+    Args:
+        settings: By names of any spelling.
+
+    Returns:
+        By dotted names.
+    """
+    return {name.replace("_", "."): value for name, value in settings.items()}
+
+
 def _shares(total: int, count: int) -> list[int]:
     """Share a number evenly; the first get the remainder."""
     whole, left = divmod(total, count)
     return [whole + (index < left) for index in range(count)]
+
+
+def _asked(options: PerfOptions) -> Iterator[tuple[str, object]]:
+    """What a report says of the load; no settings, since one may be a password."""
+    passed = {"setting", "config", "report"}
+    if options["payload_file"] is None:
+        passed |= {"payload_delimiter", "payload_order"}
+    for name, value in options.items():
+        if name == "throughput" and options["throughput"] <= 0:
+            yield name, "full speed"
+        elif name not in passed and value not in {None, False, ()}:
+            yield name.replace("_", "-"), value
 
 
 def _report_writer(load: Load) -> ReportWriter | None:
@@ -379,12 +375,7 @@ def _report_writer(load: Load) -> ReportWriter | None:
         return None
     from kprod.perf.html_report import html_report
 
-    secretive = {"setting", "config", "report"}
-    asked = {
-        name.replace("_", "-"): value
-        for name, value in load.options.items()
-        if name not in secretive and value not in {None, False, ()}
-    }
+    asked = dict(_asked(load.options))
 
     def write(results: Sequence[PerfResult], growths: Sequence[int | None]) -> None:
         title = f"kprod perf: {load.options['topic']}"

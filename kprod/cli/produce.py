@@ -173,7 +173,7 @@ def _headers(pairs: Iterable[str]) -> Headers:
 
 def _open_producer(options: ProduceOptions) -> SendingProducer:
     """Make the producer, once a broker has responded; a wrong setting is the caller's mistake."""
-    settings = all_settings(options)
+    settings = all_settings(options, ProducerConfig)
     if options["codec"] is not None:
         settings = with_overrides(settings, {"compression.type": options["codec"]})
     try:

@@ -1,5 +1,8 @@
 """Settings from the environment: `KPROD_BOOTSTRAP_SERVERS` is `bootstrap_servers`, and so on.
 
+The environment, as a file, may have settings of producers and of consumers beside one another:
+`settings_for` takes out those of one kind of client.
+
 The library itself reads no environment; the command line does. Names that are no setting belong to
 someone else and are left alone, but one that nearly is a setting is refused: it was meant as one.
 
@@ -10,12 +13,15 @@ import difflib
 from collections.abc import Mapping
 
 from kprod.config.client_config import ClientConfig
+from kprod.config.consumer_config import ConsumerConfig
+from kprod.config.foreign import BELONGS_TO_CONSUMER, advice_for
+from kprod.config.foreign_consumer import BELONGS_TO_PRODUCER, consumer_advice_for
 from kprod.config.producer_config import ProducerConfig
 from kprod.config.security_config import SecurityConfig
 from kprod.config.settings_table import Table, rows
 from kprod.errors import ConfigError
 
-TABLES: tuple[type[Table], ...] = (ProducerConfig, SecurityConfig)
+TABLES: tuple[type[Table], ...] = (ProducerConfig, ConsumerConfig, SecurityConfig)
 PREFIX = "KPROD_"
 CONFIG_VARIABLE = "KPROD_CONFIG"
 _ALIKE = 0.85  # of difflib's ratio: one letter of a short name
@@ -57,17 +63,33 @@ def settings_of_environment(environment: Mapping[str, str]) -> dict[str, object]
     return settings
 
 
-def client_settings(settings: Mapping[str, object]) -> dict[str, object]:
-    """Leave out what only a producer has: one file serves every command.
+def settings_for(table: type[ClientConfig], settings: Mapping[str, object]) -> dict[str, object]:
+    """Leave out what only other kinds of clients have: one file serves every command.
 
     Args:
+        table: Of the client that the settings are for; `ClientConfig` for one that neither sends
+            nor reads.
         settings: Values by name, in any spelling.
 
     Returns:
-        The settings of any client, and names that nothing knows, which a parser refuses.
+        The settings of that client, and names that nothing knows, which a parser refuses.
     """
-    others = setting_names() - _spellings(ClientConfig) - _spellings(SecurityConfig)
-    return {name: value for name, value in settings.items() if name.lower() not in others}
+    own = _spellings(table) | _spellings(SecurityConfig)
+    return {
+        name: value
+        for name, value in settings.items()
+        if name.lower() in own or not _belongs_elsewhere(name, table)
+    }
+
+
+def _belongs_elsewhere(name: str, table: type[ClientConfig]) -> bool:
+    """Whether another kind of client has a setting of this name, here or in Kafka."""
+    if name.lower() in setting_names():
+        return True
+    if table is not ConsumerConfig and advice_for(name) == BELONGS_TO_CONSUMER:
+        return True
+    advice = consumer_advice_for(name) if table is not ProducerConfig else None
+    return advice is not None and advice.startswith(BELONGS_TO_PRODUCER)
 
 
 def _spellings(table: type[Table]) -> frozenset[str]:

@@ -136,6 +136,10 @@ _PREFIXES: tuple[tuple[str, str], ...] = (
     ("enable_auto_", BELONGS_TO_CONSUMER),
     ("fetch_", BELONGS_TO_CONSUMER),
     ("max_poll_", BELONGS_TO_CONSUMER),
+    ("session_timeout", BELONGS_TO_CONSUMER),
+    ("heartbeat_", BELONGS_TO_CONSUMER),
+    ("partition_assign", BELONGS_TO_CONSUMER),
+    ("share_", BELONGS_TO_CONSUMER),
 )
 
 

@@ -18,7 +18,7 @@ _NO_GROUPS = (
 _NO_COMMITS = (
     "this version of kprod commits no offsets: keep consumer.position(…) with your results"
 )
-_PRODUCER = "it belongs to a producer"
+BELONGS_TO_PRODUCER = "it belongs to a producer"
 _RAISED = (
     "errors are raised by poll and by the iterator, the rest is logged; see the logger 'kprod'"
 )
@@ -74,18 +74,18 @@ _PREFIXES: tuple[tuple[str, str], ...] = (
     ("enable_auto_offset_store", _NO_COMMITS),
     ("auto_offset_store", _NO_COMMITS),
     ("offset_", _NO_COMMITS),
-    ("linger_", _PRODUCER),
-    ("batch_", _PRODUCER),
-    ("acks", _PRODUCER),
-    ("compression_", _PRODUCER),
-    ("delivery_", _PRODUCER),
-    ("enable_idempotence", _PRODUCER),
-    ("transaction", _PRODUCER),
-    ("max_block_ms", _PRODUCER),
-    ("buffer_memory", _PRODUCER),
-    ("partitioner", _PRODUCER),
-    ("key_serializer", _PRODUCER + "; see key_deserializer"),
-    ("value_serializer", _PRODUCER + "; see value_deserializer"),
+    ("linger_", BELONGS_TO_PRODUCER),
+    ("batch_", BELONGS_TO_PRODUCER),
+    ("acks", BELONGS_TO_PRODUCER),
+    ("compression_", BELONGS_TO_PRODUCER),
+    ("delivery_", BELONGS_TO_PRODUCER),
+    ("enable_idempotence", BELONGS_TO_PRODUCER),
+    ("transaction", BELONGS_TO_PRODUCER),
+    ("max_block_ms", BELONGS_TO_PRODUCER),
+    ("buffer_memory", BELONGS_TO_PRODUCER),
+    ("partitioner", BELONGS_TO_PRODUCER),
+    ("key_serializer", BELONGS_TO_PRODUCER + "; see key_deserializer"),
+    ("value_serializer", BELONGS_TO_PRODUCER + "; see value_deserializer"),
     ("interceptor", "kprod's name is interceptors: a list of objects"),
 )
 

@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -95,16 +96,15 @@ def drive_kprod(run: PerfRun, target: Target) -> None:
 
 def _send_kprod(producer: Producer, topic: str, block: Block, run: PerfRun) -> list[RecordFuture]:
     futures: list[RecordFuture] = []
-    send, keep, values = producer.send, futures.append, block.values
-    at = 0
+    send, keep, values, at = producer.send, futures.append, iter(block.values), 0
     try:
         for place in block.timed:
-            for value in values[at:place]:
+            for value in islice(values, place - at):  # a slice would copy the list
                 keep(send(topic, value))
             timed = _told_by_kprod(run.timed(block.first + place))
-            keep(send(topic, values[place], on_delivery=timed))
+            keep(send(topic, next(values), on_delivery=timed))
             at = place + 1
-        for value in values[at:]:
+        for value in values:
             keep(send(topic, value))
     except KprodError as error:
         run.refuse(error, block, len(futures))
@@ -153,16 +153,16 @@ def drive_confluent(run: PerfRun, target: Target) -> None:
 
 
 def _produce_block(producer: Any, topic: str, block: Block, run: PerfRun) -> None:  # noqa: ANN401
-    values, at = block.values, 0
+    values, at = iter(block.values), 0
     for timed_count, place in enumerate(block.timed):
-        for value in values[at:place]:
+        for value in islice(values, place - at):
             produce_waiting(producer, topic, value)
         timed = _told_by_confluent(run.timed(block.first + place), run)
-        produce_waiting(producer, topic, values[place], on_delivery=timed)
+        produce_waiting(producer, topic, next(values), on_delivery=timed)
         if not timed_count % POLL_EVERY:
             producer.poll(0)
         at = place + 1
-    for value in values[at:]:
+    for value in values:
         produce_waiting(producer, topic, value)
 
 

@@ -1,17 +1,30 @@
 """The rows of the page on the command line, with what they need in a directory.
 
+Two rows run until they are ended: the broker's, and the one that follows a topic.
+
 Thread-safety: functions of their arguments.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from kprod import Producer
+from tests.cli.terminal import LIMIT_S, terminal_of
 from tests.docs.examples import ROOT
 from tests.oracle import record_v2
 
 ADDRESS = "localhost:9092"
+BROKER, FOLLOW = "run a broker for tests", "follow a topic"
+LOOKS_MAX = 1_000
+READ = {
+    "read a topic": "one\ntwo\nvalue\nNULL\nvalue\n\nv\n",
+    "read some records": "two\nvalue\n",
+    "read the last records": "v\n",
+    "read committed records only": "one\ntwo\n",
+}
+"""What the rows that print values alone print, whatever the tool."""
 _TITLE = "## Beside kcat and Kafka's own tools"
 _CODE = re.compile(r"`([^`]+)`")
 
@@ -22,11 +35,13 @@ class Row(NamedTuple):
     Attributes:
         task: What is to be done.
         own: The command of kprod.
+        kcat: kcat's; empty if there is none.
         foreign: Kafka's; empty if there is none.
     """
 
     task: str
     own: str
+    kcat: str
     foreign: str
 
 
@@ -36,8 +51,8 @@ def rows() -> Iterator[Row]:
     _, _, table = page.partition(_TITLE)
     for line in table.splitlines():
         if line.startswith("|") and "`kprod " in line:
-            task, own, _, foreign = (cell.strip() for cell in line.strip("|").split("|"))
-            yield Row(task, *("".join(_CODE.findall(cell)[:1]) for cell in (own, foreign)))
+            task, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+            yield Row(task, *("".join(_CODE.findall(cell)[:1]) for cell in cells))
 
 
 def fill(directory: Path, address: str) -> None:
@@ -53,3 +68,26 @@ def fill(directory: Path, address: str) -> None:
     )
     segment = record_v2.encode_batch([(5, b"k", b"v", [("h", b"x")])])
     (directory / "00000000000000000000.log").write_bytes(segment)
+
+
+def follow(words: Sequence[str], address: str, topic: str) -> str:
+    """Run a command that follows a topic, on a terminal, until it shows the later records.
+
+    Args:
+        words: The command.
+        address: The cluster's. Records are sent again and again, since only the command knows when
+            it has begun.
+        topic: Where to.
+
+    Returns:
+        Everything that the terminal has shown.
+    """
+    with Producer(bootstrap_servers=address) as producer, terminal_of(words) as person:
+        for _ in range(LOOKS_MAX):
+            producer.send(topic, b"later").result(LIMIT_S)
+            person.look()
+            if "later\r\n" in person.seen:
+                break
+        person.type("\x03")
+        person.await_end()
+    return person.seen

@@ -35,6 +35,11 @@ class Terminal:
             pass
         assert text in self.seen, self.seen
 
+    def look(self) -> None:
+        """Take in the output of the next moment, if there is any."""
+        if select.select([self._descriptor], [], [], LOOK_S)[0]:
+            self.seen += os.read(self._descriptor, 65_536).decode(errors="replace")
+
     def await_end(self) -> int:
         """Read to the end, and return the exit code."""
         while self._read():
@@ -53,23 +58,37 @@ class Terminal:
         raise AssertionError(f"nothing more was shown after {self.seen!r}")
 
 
-@contextlib.contextmanager
-def terminal(arguments: Sequence[str], *, more: str = "") -> Generator[Terminal]:
+def terminal(
+    arguments: Sequence[str], *, more: str = ""
+) -> contextlib.AbstractContextManager[Terminal]:
     """Run `kprod` in a terminal.
 
     Args:
         arguments: As typed behind `kprod`.
         more: Redirections of the shell, such as `2>/dev/null`.
 
+    Returns:
+        The terminal; the command is killed at the end, if it still runs.
+    """
+    return terminal_of([sys.executable, "-m", "kprod.cli", *arguments], more=more)
+
+
+@contextlib.contextmanager
+def terminal_of(words: Sequence[str], *, more: str = "") -> Generator[Terminal]:
+    """Run any command in a terminal.
+
+    Args:
+        words: The command.
+        more: Redirections of the shell.
+
     Yields:
         The terminal; the command is killed at the end, if it still runs.
     """
     ours, theirs = os.openpty()
     name = os.ttyname(theirs)
-    typed = shlex.join([sys.executable, "-m", "kprod.cli", *arguments])
     # A session's leader gets the terminal that it opens first as its own: Ctrl-C then reaches it.
     process = subprocess.Popen(
-        ["/bin/sh", "-c", f"exec {typed} <{name} >{name} 2>&1 {more}"],
+        ["/bin/sh", "-c", f"exec {shlex.join(words)} <{name} >{name} 2>&1 {more}"],
         start_new_session=True,
         env={**os.environ, "TERM": "xterm"},
     )

@@ -12,7 +12,7 @@ from kprod.broker import EmbeddedCluster
 from kprod.broker.handlers.registry import HANDLERS
 from kprod.protocol.api import ApiKey
 from tests.cli import running
-from tests.cli.table_rows import ADDRESS, Row, fill, rows
+from tests.cli.table_rows import ADDRESS, BROKER, FOLLOW, READ, Row, fill, follow, rows
 
 ROWS = list(rows())
 # What each row must print, or leave behind.
@@ -33,8 +33,13 @@ SEEN = {
     "see batches of a topic": "payload: one\n",
     "see a segment": "key: k payload: v",
     "delete a topic": "deleted topic audit",
+    "read keys and values": "NULL:two\nkey:value\nkey:NULL\nkey:value\nkey:NULL\nk:v\n",
+    "read headers": "\tNULL\n\tvalue\n\t\ntrace=1\tv\n",
+    "read from a time": "one\ntwo\n",
+    "read everything about each record": '"value": "v", "headers": [["trace", "1"]]}',
+    "measure": "1000 records delivered: they agree",
+    **READ,
 }
-BROKER = "run a broker for tests"
 # Apache Kafka is the one that these two are tried against, until the embedded broker serves them.
 ALTERING = {"change a setting", "remove a setting"}
 SERVES_ALTERING = any(it.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS for it in HANDLERS)
@@ -51,11 +56,11 @@ def test_every_row_is_run(
     cluster: EmbeddedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In their order; each prints what it is for, and the log has every record."""
-    assert {row.task for row in ROWS} == {*SEEN, BROKER}
+    assert {row.task for row in ROWS} == {*SEEN, BROKER, FOLLOW}
     fill(tmp_path, cluster.bootstrap_servers)
     monkeypatch.chdir(tmp_path)
     for row in ROWS:
-        if row.task != BROKER:
+        if row.task not in {BROKER, FOLLOW}:
             _run(row, cluster.bootstrap_servers)
     records = cluster.records("orders")[0]
     assert [record.value for record in records] == [
@@ -73,6 +78,18 @@ def _run(row: Row, address: str) -> None:
         return
     assert result.exit_code == 0, f"{row.own}: {result.output}"
     assert SEEN[row.task] in result.output, row.own
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("interruptible")
+def test_the_row_that_follows() -> None:
+    """It prints records that are sent after it has begun."""
+    (row,) = (row for row in ROWS if row.task == FOLLOW)
+    with EmbeddedCluster(1, {"orders": 1}) as cluster:
+        address = cluster.bootstrap_servers
+        words = shlex.split(row.own.replace(ADDRESS, address))
+        command = [sys.executable, "-m", "kprod.cli", *words[1:]]
+        assert "later\r\n" in follow(command, address, "orders")
 
 
 @pytest.mark.slow

@@ -5,21 +5,25 @@ Kafka's own tools are its classes, as its scripts call them.
 
 import shlex
 import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.cli import running
-from tests.cli.table_rows import ADDRESS, fill, rows
+from tests.cli.table_rows import ADDRESS, BROKER, FOLLOW, READ, fill, follow, rows
 from tests.plugins.kafka_artifacts import Artifacts
 from tests.plugins.kafka_nodes import KafkaNodes
 from tests.plugins.kafka_tools import KafkaTools
 
-ROWS = [row for row in rows() if row.task != "run a broker for tests"]
+ROWS = [row for row in rows() if row.task not in {BROKER, FOLLOW}]
 CLASSES = {
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
     "kafka-configs.sh": "kafka.admin.ConfigCommand",
     "kafka-console-producer.sh": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-producer-perf-test.sh": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-get-offsets.sh": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-dump-log.sh": "org.apache.kafka.tools.DumpLogSegments",
 }
@@ -34,7 +38,7 @@ def named(command: str, end: str, address: str) -> str:
     return command.replace(ADDRESS, address)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_every_row_is_run_by_both(
     kafka: KafkaNodes, kafka_artifacts: Artifacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,6 +66,35 @@ def test_every_row_is_run_by_both(
     )
     assert '"first_offset": 0, "end_offset": 8' in own.stdout  # two rows have no such tool
     assert "payload: v" in printed["see a segment"]
+    assert printed["measure"].startswith("1000 records sent")
+    _check_what_was_read(printed)
+
+
+def _check_what_was_read(printed: Mapping[str, str]) -> None:
+    """The six records that Kafka's own producer could send."""
+    values = ["one", "two", "value", "NULL", "value", "null"]
+    assert printed["read a topic"].splitlines()[: len(values)] == values
+    assert printed["read some records"] == READ["read some records"]
+    assert printed["read committed records only"].splitlines()[: len(values)] == values
+    keys = ["NULL:one", "NULL:two", "key:value", "key:NULL", "key:value", "key:NULL"]
+    assert printed["read keys and values"].splitlines()[: len(keys)] == keys
+    assert printed["read headers"].splitlines()[0] == "NO_HEADERS\tone"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("interruptible")
+def test_both_follow_a_topic(kafka: KafkaNodes, kafka_artifacts: Artifacts) -> None:
+    """Each prints records that are sent after it has begun."""
+    (row,) = (row for row in rows() if row.task == FOLLOW)
+    java = KafkaTools(kafka_artifacts).java(log=None)
+    for end, command in (("own", row.own), ("foreign", row.foreign)):
+        topic = f"table-orders-follow-{end}"
+        kafka.create_topic(topic, partitions=1)
+        _, *words = shlex.split(named(command, f"follow-{end}", kafka.bootstrap_servers))
+        program = [sys.executable, "-m", "kprod.cli"]
+        if end == "foreign":
+            program = [*java, CLASSES["kafka-console-consumer.sh"]]
+        assert "later\r\n" in follow([*program, *words], kafka.bootstrap_servers, topic)
 
 
 def _foreign(java: list[str], command: str) -> str:

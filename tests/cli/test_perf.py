@@ -169,8 +169,9 @@ def test_the_report_is_one_file(cluster: EmbeddedCluster, tmp_path: Path) -> Non
     assert text.count("<svg") == 3
     assert not re.search(r"<script|(?:src|href)=\"(?!#)", text)
     assert "secret-word" not in text
-    assert "they agree" in text
+    assert text.count("<td>agree</td>") == 2
     assert "<td>confluent-kafka</td><td>2,000</td>" in text
+    assert "<dt>client</dt><dd>kprod, confluent-kafka</dd>" in text
 
 
 def test_a_stalled_broker_shows_in_every_record_that_was_due(

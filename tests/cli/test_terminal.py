@@ -136,3 +136,103 @@ def test_a_pipe_without_end_is_flushed_by_a_signal(
         assert process.returncode == code
     assert b"2 records delivered, 0 failed" in errors
     assert b"Traceback" not in errors
+
+
+def test_records_on_a_terminal_have_no_bar_between_them(cluster: EmbeddedCluster) -> None:
+    """They are shown as they come, and Ctrl-C ends it with the count."""
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        producer.send("orders", b"one").result(LIMIT_S)
+        with terminal(["consume", "-b", cluster.bootstrap_servers, "-t", "orders"]) as person:
+            person.await_text("one\r\n")
+            producer.send("orders", b"two").result(LIMIT_S)
+            person.await_text("two\r\n")
+            person.type(CTRL_C)
+            assert person.await_end() == 130
+    assert person.seen.replace("^C", "") == "one\r\ntwo\r\n2 records\r\n"
+
+
+def test_progress_is_shown_beside_a_file(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    """On standard error, where that is a terminal and the records go elsewhere; not in a log."""
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        producer.send_many("orders", [b"a line"] * 20_000)
+    file = tmp_path / "records"
+    arguments = ["consume", "-b", cluster.bootstrap_servers, "-t", "orders", "--exit"]
+    with terminal(arguments, more=f">{file}") as person:
+        assert person.await_end() == 0
+    assert "read: " in person.seen
+    assert "100%" in person.seen
+    assert person.seen.endswith("20,000 records\r\n")
+    assert file.read_bytes() == b"a line\n" * 20_000
+    piped = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, timeout=LIMIT_S, check=False
+    )
+    assert (piped.returncode, piped.stderr) == (0, b"20,000 records\n")
+    assert piped.stdout == b"a line\n" * 20_000
+
+
+def test_a_reader_that_leaves_ends_consume(cluster: EmbeddedCluster) -> None:
+    """As `kprod consume | head -1`, though it would follow the topic for ever."""
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        producer.send_many("orders", [b"x" * 100] * 20_000)
+    command = [*COMMAND, "consume", "-b", cluster.bootstrap_servers, "-t", "orders"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"x" * 100 + b"\n"
+        process.stdout.close()
+        assert process.wait(LIMIT_S) == 1
+        assert process.stderr.read() == b""
+
+
+def test_what_consume_writes_produce_reads(cluster: EmbeddedCluster) -> None:
+    """Through a pipe, as a person copies a topic: every byte, header and time is the same."""
+    cluster.create_topic("copy", 1)
+    sent: list[tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]] = [
+        (b"k", b"v", 1_000, [("trace", b"1"), ("trace", None)]),
+        (None, b"\xff\x00", 2_000, []),
+        ("ключ".encode(), None, 3_000, [("", b"\xfe")]),
+        (b"", b"a\nb\x1b[0m\xe2\x80\xa8", 4_000, []),
+    ]
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for key, value, at_ms, headers in sent:
+            producer.send("orders", value, key=key, timestamp_ms=at_ms, headers=headers)
+    here = ["-b", cluster.bootstrap_servers]
+    reading = [*COMMAND, "consume", *here, "-t", "orders", "--exit", "--format", "json"]
+    writing = [*COMMAND, "produce", *here, "-t", "copy", "--json"]
+    with subprocess.Popen(reading, stdout=subprocess.PIPE) as reader:
+        done = subprocess.run(
+            writing, stdin=reader.stdout, capture_output=True, timeout=LIMIT_S, check=False
+        )
+    assert (done.returncode, done.stderr) == (0, b"4 records delivered, 0 failed\n")
+    copied = [
+        (it.key, it.value, it.timestamp_ms, list(it.headers)) for it in cluster.records("copy")[0]
+    ]
+    assert copied == sent
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["consume", "dump"])
+def test_output_that_is_cut_is_a_failure(
+    command: str, unbuffered: str, cluster: EmbeddedCluster
+) -> None:
+    """Of a pipe that takes a part only: with PYTHONUNBUFFERED, too, the loss is told."""
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        producer.send("orders", b"x" * 500_000).result(LIMIT_S)
+    more = {"consume": ["--exit"], "dump": ["--deep"]}[command]
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    done = subprocess.run(
+        [*COMMAND, command, "-b", cluster.bootstrap_servers, "-t", "orders", *more],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        timeout=LIMIT_S,
+        check=False,
+    )
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        written = len(stream.read())
+    assert 0 < written < 500_000
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith(b"kprod: standard output is non-blocking")
+    assert done.stderr.count(b"\n") == 1

@@ -2,7 +2,9 @@
 
 import pytest
 
-from kprod.config.environment import client_settings, settings_of_environment
+from kprod.config import ClientConfig, ProducerConfig
+from kprod.config.consumer_config import ConsumerConfig
+from kprod.config.environment import settings_for, settings_of_environment
 from kprod.errors import ConfigError
 
 
@@ -38,15 +40,39 @@ def test_a_variable_that_is_nearly_a_setting_is_refused(variable: str, meant: st
     assert "canary" not in str(told.value)
 
 
-def test_settings_of_a_producer_are_left_out_for_others() -> None:
-    """What nothing knows stays, and is refused where settings are checked."""
-    settings = {
-        "bootstrap.servers": "a:1",
-        "linger.ms": 5,
-        "acks": "all",
-        "request_timeout_ms": 7,
-        "ssl.ca.location": "ca.pem",
-        "lingr.ms": 5,
-    }
-    kept = client_settings(settings)
-    assert kept == {name: settings[name] for name in settings if name not in {"linger.ms", "acks"}}
+SHARED = {
+    "bootstrap.servers": "a:1",
+    "request_timeout_ms": 7,
+    "ssl.ca.location": "ca.pem",
+    "lingr.ms": 5,
+}
+OF_PRODUCER = {"linger.ms": 5, "acks": "all", "transactional.id": "t"}
+OF_CONSUMER = {
+    "fetch.min.bytes": 1,
+    "isolation_level": "read_committed",
+    "group.id": "g",
+    "enable.auto.commit": "false",
+    "session.timeout.ms": 9,
+    "heartbeat.interval.ms": 3,
+    "partition.assignment.strategy": "range",
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "own"),
+    [(ClientConfig, {}), (ProducerConfig, OF_PRODUCER), (ConsumerConfig, OF_CONSUMER)],
+)
+def test_settings_of_other_clients_are_left_out(
+    table: type[ClientConfig], own: dict[str, object]
+) -> None:
+    """One file serves all; what nothing knows stays, and is refused where settings are checked."""
+    kept = settings_for(table, SHARED | OF_PRODUCER | OF_CONSUMER)
+    assert kept == SHARED | own
+
+
+def test_a_consumer_has_variables_too() -> None:
+    """Its own settings as those that it shares with a producer."""
+    environment = {"KPROD_FETCH_MIN_BYTES": "5", "KPROD_CLIENT_RACK": "r"}
+    assert settings_of_environment(environment) == {"fetch_min_bytes": "5", "client_rack": "r"}
+    with pytest.raises(ConfigError, match="did you mean KPROD_ISOLATION_LEVEL"):
+        settings_of_environment({"KPROD_ISOLATION_LEVL": "read_committed"})

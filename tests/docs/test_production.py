@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
@@ -16,8 +17,10 @@ import pytest
 from kprod.broker import EmbeddedCluster
 from tests.docs.examples import ROOT, read
 
-FILES = read((ROOT / "docs" / "production.md").read_text("utf-8")).files
 LIMIT_S = 60
+PAGE = (ROOT / "docs" / "production.md").read_text("utf-8")
+FILES = read(PAGE).files
+MANIFEST = PAGE.partition("```yaml\n")[2].partition("```")[0]
 LOSING = """\
 import os, time
 from kprod import Producer
@@ -115,6 +118,41 @@ def test_fastapi(cluster: EmbeddedCluster, tmp_path: Path) -> None:
         server.send_signal(signal.SIGTERM)
         assert "Finished server process" in server.communicate(timeout=LIMIT_S)[0]
     assert _keys(cluster) == list(range(20))
+
+
+def test_the_probes_of_kubernetes(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    """The page's manifest asks what the service answers: both paths, while the brokers come and go.
+
+    Kubernetes itself is not run: its probe is a GET that fails from 400 on.
+    """
+    probes = dict(re.findall(r"^(\w+):\n  httpGet: \{path: (\S+),", MANIFEST, re.MULTILINE))
+    assert set(probes) == {"livenessProbe", "readinessProbe"}
+    grace = re.search(r"^terminationGracePeriodSeconds: (\d+)$", MANIFEST, re.MULTILINE)
+    assert grace is not None
+    assert int(grace[1]) > 20  # of the page's close_on_sigterm
+    command = ("-m", "uvicorn", "fastapi_app:app", "--port", "0")
+    with _running(cluster, tmp_path, *command) as server:
+        url = _await(server, r"running on (http://[\d.]+:\d+)")[1]
+        _asked(f"{url}/orders/1", "POST")
+        _await_probe(url, probes, 200)
+        cluster.stop_broker(0)
+        _await_probe(url, probes, 503)
+        cluster.start_broker(0)
+        _await_probe(url, probes, 200)
+        server.send_signal(signal.SIGTERM)
+        server.communicate(timeout=LIMIT_S)
+
+
+def _await_probe(url: str, probes: Mapping[str, str], wanted: int) -> None:
+    """Ask until the service is ready, or is not; it is alive all the time."""
+    for _ in range(LIMIT_S * 10):
+        code, body = _asked(url + probes["readinessProbe"])
+        assert _asked(url + probes["livenessProbe"])[0] == 200
+        if code == wanted:
+            assert (body["reason"] is None) == (code == 200)
+            return
+        threading.Event().wait(0.1)
+    pytest.fail(f"it never answers {wanted}: {body}")
 
 
 def test_gunicorn_with_workers_that_were_forked(cluster: EmbeddedCluster, tmp_path: Path) -> None:

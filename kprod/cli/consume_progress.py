@@ -1,0 +1,71 @@
+"""How far `kprod consume` has come, on standard error.
+
+It is shown where standard error is a terminal and standard output is none: records that are printed
+on the same terminal show by themselves how far it is.
+
+Thread-safety: the main thread.
+"""
+
+import sys
+from collections.abc import Mapping
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from kprod.model import TopicPartition
+
+Positions = Mapping[TopicPartition, int]
+
+
+class ConsumeProgress:
+    """A bar to the end that was asked for, or a count where there is none."""
+
+    __slots__ = ("_bar", "_starts", "_task", "is_shown")
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self.is_shown: bool = console.is_terminal and not sys.stdout.isatty()
+        self._starts: Positions = {}
+        self._bar = Progress(
+            TextColumn("read: {task.fields[records]:,}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not self.is_shown,
+        )
+        self._task = self._bar.add_task("", total=None, records=0)
+
+    def __enter__(self) -> Self:
+        """Show it."""
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Take it away."""
+        self._bar.stop()
+
+    def begin(self, starts: Positions, ends: Mapping[TopicPartition, int | None]) -> None:
+        """Set the way to go.
+
+        Args:
+            starts: The first offset of each partition.
+            ends: The offset behind the last one of each; None for a partition without an end.
+        """
+        self._starts = starts
+        known = {key: end for key, end in ends.items() if end is not None}
+        if len(known) == len(starts):
+            total = sum(max(end - starts[key], 0) for key, end in known.items())
+            self._bar.update(self._task, total=total)
+
+    def move(self, positions: Positions, record_count: int) -> None:
+        """Move the bar.
+
+        Args:
+            positions: Where reading is, for each partition of `begin`.
+            record_count: How many records were printed.
+        """
+        done = sum(max(position - self._starts[key], 0) for key, position in positions.items())
+        self._bar.update(self._task, completed=done, records=record_count)
