@@ -1,33 +1,41 @@
 """The embedded broker's log: appends, clean start, recovery, look-ups, each beside a bare peer.
 
 No sockets: batches go through validation and the partition, as the Produce handler has it. The
-peers do the same work without a log: validate and `os.write`, or read a file and checksum it.
+peers do the same work without a log: validate and `os.write`, or read a file and checksum it. P1
+has an older tree of this project beside it, in processes of their own (`log_memory.py`).
 
-    python benchmarks/log.py [--quick] [--json FILE] [--plot FILE]
+    python benchmarks/log.py [--part P1 …] [--old COMMIT] [--quick] [--json FILE] [--plot FILE]
 
 Thread-safety: one thread.
 """
 
+import argparse
 import gc
+import json
 import os
 import random
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from crc32c import crc32c
 from report import Contestant, Report, main
 from report_values import Metric
+from source_trees import ROOT, source_tree
 
 from kprod.broker.cluster_state import CLUSTER_ID, ClusterState
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.log.directory_store import DirectoryStore
 from kprod.broker.log.durable_logs import DurableLogs, Storage
 from kprod.broker.log.file_pool import FilePool
+from kprod.broker.log.identity import mark_clean_close
 from kprod.broker.log.loading import LoadOptions, load_log
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.log.segment_rules import SegmentRules
@@ -42,6 +50,7 @@ from kprod.record.writer import write_batch
 
 NOW_MS = 1_700_000_000_000
 MEGABYTE = 1 << 20
+OLD = "250df23"  # its broker had its logs in memory alone
 DISK_RULES = SegmentRules(index_interval_bytes=4_096)
 
 
@@ -55,14 +64,20 @@ def batch_of(size_bytes: int, record_bytes: int, *, timestamp_ms: int = NOW_MS) 
 class Cluster:
     """One broker's state without sockets, in memory or in a directory."""
 
-    def __init__(self, directory: Path | None = None, *, partitions: int = 1) -> None:
+    def __init__(
+        self,
+        directory: Path | None = None,
+        *,
+        partitions: int = 1,
+        disk: SystemDisk | None = None,
+    ) -> None:
         """Open it, with one topic unless the directory has it."""
         clock = SystemClock()
         self.state = ClusterState(EmbeddedConfig(), clock, [0])
         self.state.nodes[0] = Node(0, "127.0.0.1", 9_092)
         if directory is not None:
             self.state.logs = DurableLogs(
-                Storage(SystemDisk(), (str(directory),)),
+                Storage(disk or SystemDisk(), (str(directory),)),
                 cluster_id=CLUSTER_ID,
                 node_id=0,
                 clock=clock,
@@ -93,6 +108,41 @@ def timed(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
+
+
+class UnsyncedDisk(SystemDisk):
+    """Files that are never synced: what is prepared here is read, and no crash is expected."""
+
+    def sync(self, path: str) -> None:
+        """Do nothing."""
+
+    def sync_directory(self, path: str) -> None:
+        """Do nothing."""
+
+
+def memory(report: Report, _: Path) -> None:
+    """P1: append, fetch and start in memory, beside the broker of an older commit."""
+    trees = {OLD: source_tree(report.options.extra.old), "this tree": ROOT}
+    count = report.pick(50_000, 5_000)
+    for what, unit, its_count in (
+        ("append", "us", count),
+        ("fetch", "us", count),
+        ("start", "ms", count // 500),
+    ):
+
+        def measured(tree: Path, what: str = what, its_count: int = its_count) -> float:
+            script = Path(__file__).with_name("log_memory.py")
+            options = ["--tree", str(tree), "--what", what, "--count", str(its_count)]
+            run = subprocess.run(
+                [sys.executable, script, *options], capture_output=True, text=True, check=True
+            )
+            return float(json.loads(run.stdout))
+
+        report.compare(
+            [Contestant(name, partial(measured, tree)) for name, tree in trees.items()],
+            metric=Metric(f"P1 {what} in memory", unit, more_is_better=False),
+            baseline=OLD,
+        )
 
 
 def appends(report: Report, directory: Path) -> None:
@@ -146,7 +196,7 @@ def clean_start(report: Report, directory: Path) -> None:
     """P3: load partitions of three segments each after a clean close."""
     count = report.pick(1_000, 100)
     where = directory / "partitions"
-    cluster = Cluster(where, partitions=count)
+    cluster = Cluster(where, partitions=count, disk=UnsyncedDisk())
     content = batch_of(2_000, 100)
     for index in range(count):
         log = cluster.partition(index).log
@@ -161,7 +211,9 @@ def clean_start(report: Report, directory: Path) -> None:
         elapsed_s = timed(lambda: started.__init__(where, partitions=count))  # type: ignore[misc]
         assert started.state.logs.summary is not None
         assert started.state.logs.summary.recovered_count == 0
-        started.state.close()
+        # Closed as it was, without the syncs of a thousand partitions in each round.
+        started.state.logs.abandon()
+        mark_clean_close(SystemDisk(), str(where))
         return elapsed_s
 
     report.compare(
@@ -245,13 +297,28 @@ def look_ups(report: Report, directory: Path) -> None:
     )
 
 
+PARTS: Mapping[str, Callable[[Report, Path], None]] = {
+    "P1": memory,
+    "P2": appends,
+    "P3": clean_start,
+    "P4": recovery,
+    "P5": look_ups,
+}
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the benchmark's own options."""
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=[*PARTS], help="run these only")
+    parser.add_argument("--old", default=OLD, help="commit or built tree beside which P1 runs")
+
+
 def benchmark(report: Report) -> None:
-    """Run all parts in a directory of their own."""
-    with tempfile.TemporaryDirectory(prefix=f"kprod-log-{uuid.uuid4().hex[:6]}-") as name:
-        directory = Path(name)
-        for part in (appends, clean_start, recovery, look_ups):
-            part(report, directory)
+    """Run the parts in a directory of their own."""
+    with tempfile.TemporaryDirectory(prefix=f"kprod-log-{uuid.uuid4().hex[:6]}-") as temporary:
+        directory = Path(temporary)
+        for name in report.options.extra.part:
+            PARTS[name](report, directory)
 
 
 if __name__ == "__main__":
-    main("The embedded broker's log", benchmark)
+    main("The embedded broker's log", benchmark, arguments=options)

@@ -96,6 +96,7 @@ class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
             TypeError: An argument is of another type; the text has the call that was meant.
         """
         check_types(brokers, topics, config)
+        has_own_time = clock is None
         clock = clock or SystemClock()
         config = EmbeddedConfig.of(config, settings)
         ids = node_ids(brokers)
@@ -105,7 +106,13 @@ class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
             clock,
             ids,
             security=security,
-            storage=storage_of(data_dir, data_dirs, disk),
+            storage=storage_of(
+                # A test that moves the time itself must see the same each time.
+                data_dir,
+                data_dirs,
+                disk,
+                is_repeatable=not has_own_time,
+            ),
         )
         self._kprod = ClusterRunner(engine, topics=dict(topics or {}), clock=clock, network=network)
         self.faults: FaultControl = FaultControl(engine, call=self._kprod.call)

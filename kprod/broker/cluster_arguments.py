@@ -10,6 +10,7 @@ from pathlib import Path
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.log.disk import Disk
 from kprod.broker.log.durable_logs import Storage
+from kprod.broker.log.syncer import InlineSyncer, ThreadSyncer
 from kprod.broker.log.system_disk import SystemDisk
 from kprod.errors import ConfigError
 from kprod.model import PORT_MAX
@@ -85,6 +86,8 @@ def storage_of(
     one: str | os.PathLike[str] | None,
     several: Sequence[str | os.PathLike[str]],
     disk: Disk | None,
+    *,
+    is_repeatable: bool,
 ) -> Storage | None:
     """Choose where the logs are stored.
 
@@ -92,6 +95,7 @@ def storage_of(
         one: The argument `data_dir`.
         several: The argument `data_dirs`.
         disk: Holds the directories; the operating system's by default.
+        is_repeatable: Whether all must happen in the caller's thread.
 
     Returns:
         The disk and the directories; None to keep the logs in memory.
@@ -107,4 +111,9 @@ def storage_of(
     paths = tuple(str(Path(it).absolute()) for it in ((one,) if one is not None else several))
     if len(set(paths)) != len(paths):
         raise ConfigError(f"data_dirs={list(paths)} has a directory twice")
-    return Storage(disk or SystemDisk(), paths) if paths else None
+    if not paths:
+        return None
+    happens_at_once = disk is not None or is_repeatable
+    return Storage(
+        disk or SystemDisk(), paths, InlineSyncer() if happens_at_once else ThreadSyncer()
+    )

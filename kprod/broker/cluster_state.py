@@ -29,7 +29,7 @@ from kprod.broker.topic_checks import check_assignment
 from kprod.broker.topic_config import TopicConfig
 from kprod.broker.topic_settings import IdleSettings
 from kprod.broker.topics import TopicRegistry
-from kprod.broker.upkeep import Upkeep
+from kprod.broker.upkeep import OFF_MS, Upkeep
 from kprod.clock import Clock
 from kprod.model import Node, TopicPartition
 from kprod.protocol.error_table import ErrorCode
@@ -120,7 +120,9 @@ class ClusterState:
         self.soon_actions: deque[Callable[[], object]] = deque()
         self.producer_ids: ProducerIds = ProducerIds(self.write_down)
         self.upkeep: Upkeep = Upkeep(self)
-        self._idle_settings = IdleSettings()
+        self._idle_settings = IdleSettings(
+            {"flush.ms"} if config.flush_scheduler_interval_ms == OFF_MS else ()
+        )
         self.cleaner: LogCleaner = LogCleaner(self, CleanerSettings.of_cluster(config))
         self.groups: GroupCoordinator = GroupCoordinator(self)
 

@@ -72,6 +72,10 @@ class EmbeddedConfig:
         index_interval_bytes: Bytes between two entries of an index (`log.index.interval.bytes`); in
             memory each batch has one.
         flush_messages: Records after which an append syncs (`log.flush.interval.messages`).
+        flush_ms: Age of the last sync at which a log on disk is synced in the background
+            (`log.flush.interval.ms`), looked at every `flush_scheduler_interval_ms`.
+        flush_scheduler_interval_ms: How often that is looked at
+            (`log.flush.scheduler.interval.ms`); the default never does, as Kafka's.
         file_delete_delay_ms: How long files of deleted segments and topics stay
             (`log.segment.delete.delay.ms`).
         producer_id_expiration_ms: How long a silent producer is known
@@ -139,6 +143,8 @@ class EmbeddedConfig:
     segment_index_bytes: int = _setting(10 << 20, 4, _INT32_MAX)
     index_interval_bytes: int = _setting(4_096, 0, _INT32_MAX)
     flush_messages: int = _setting(_INT64_MAX, 1, _INT64_MAX)
+    flush_ms: int = _setting(_INT64_MAX, 0, _INT64_MAX)
+    flush_scheduler_interval_ms: int = _setting(_INT64_MAX, 1, _INT64_MAX)
     file_delete_delay_ms: int = _setting(60_000, 0, _INT32_MAX)
     producer_id_expiration_ms: int = _setting(86_400_000, 1, _INT32_MAX)
     message_timestamp_type: str = "CreateTime"

@@ -96,6 +96,14 @@ class EmbeddedSettings(TypedDict, total=False):
     flush_messages: int
     """Records after which an append syncs (`log.flush.interval.messages`)."""
 
+    flush_ms: int
+    """Age of the last sync at which a log on disk is synced in the background
+    (`log.flush.interval.ms`), looked at every `flush_scheduler_interval_ms`."""
+
+    flush_scheduler_interval_ms: int
+    """How often that is looked at (`log.flush.scheduler.interval.ms`); the default never does, as
+    Kafka's."""
+
     file_delete_delay_ms: int
     """How long files of deleted segments and topics stay (`log.segment.delete.delay.ms`)."""
 

@@ -106,6 +106,7 @@ class Engine:
                 after=self.state.after,
                 high_watermarks=self.state.high_watermarks,
             )
+            storage.syncer.start(self.wake)
         self.identities: Identities = Identities(self.security, clock)
         self.state.identities = self.identities
         self.faults: FaultBook = FaultBook()
@@ -170,6 +171,7 @@ class Engine:
             now_ms: Monotonic milliseconds, not below those of the last step.
         """
         self.now_ms = now_ms
+        self.state.logs.deliver_syncs()
         self.state.timer.advance(now_ms)
         waiting = self.state.soon_actions
         # Actions that these put off, and all that are put off from here on, run in the next step.
@@ -191,8 +193,9 @@ class Engine:
 
     def wake(self) -> None:
         """End a `wait`, from any thread."""
-        if self._network is not None:
-            self._network.wake()
+        network = self._network  # another thread may close it meanwhile
+        if network is not None:
+            network.wake()
 
     def close(self) -> None:
         """Close every connection, give up the ports, and sync the logs.

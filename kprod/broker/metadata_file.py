@@ -8,14 +8,17 @@ Source: kprod's own; Kafka's metadata log (KRaft) for the content.
 """
 
 import dataclasses
+import itertools
 import json
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 from kprod.broker.log.checkpoint import replace_file
 from kprod.broker.log.disk import Disk
 from kprod.broker.log.identity import id_text, id_value
 from kprod.broker.rejection import DirectoryRejected
+from kprod.topic_name import name_fault
 
 METADATA_FILE = "kprod-metadata.json"
 _VERSION = 1
@@ -90,12 +93,24 @@ def read_facts(disk: Disk, directory: str) -> ClusterFacts | None:
         if version != _VERSION:
             raise DirectoryRejected(f"{path} has version {version!r}; {_VERSION} is known")
         return ClusterFacts(
-            topics=[_topic(it) for it in content["topics"]],
+            topics=_topics(content["topics"]),
             created_count=int(content["created_count"]),
             next_producer_id=int(content["next_producer_id"]),
         )
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise DirectoryRejected(f"{path} cannot be read: {error!r}") from None
+
+
+def _topics(entries: Sequence[dict[str, Any]]) -> list[TopicFacts]:
+    topics = [_topic(it) for it in entries]
+    for topic in topics:  # a name becomes that of a directory, and must not lead out of it
+        fault = name_fault(topic.name)
+        if fault is not None:
+            raise ValueError(fault)
+    for one, two in itertools.pairwise(sorted(it.name for it in topics)):
+        if one == two:
+            raise ValueError(f"topic {one!r} is there twice")
+    return topics
 
 
 def _topic(entry: dict[str, Any]) -> TopicFacts:

@@ -73,6 +73,7 @@ class Partition:
     """A partition's state as its leader and the controller see it."""
 
     __slots__ = (
+        "_batch_bytes_max",
         "_context",
         "_lag_checks",
         "config",
@@ -145,7 +146,8 @@ class Partition:
         Raises:
             RejectedByLog: Too few in-sync replicas, or a wrong epoch or sequence.
         """
-        self._check_log(len(encoded))
+        if len(encoded) > self._batch_bytes_max or self.log.syncs is not None:
+            self._check_log(len(encoded))
         if acks == -1 and not self.has_enough_in_sync:
             raise RejectedByLog(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -170,6 +172,7 @@ class Partition:
     def configure(self, config: TopicConfig) -> None:
         """Take other settings, for all that happens from now on."""
         self.config: TopicConfig = config
+        self._batch_bytes_max = config.segment_bytes_max
         self.log.rules = SegmentRules.of_topic(config, is_durable=self.log.is_durable)
 
     def raise_start(self, offset: int) -> None:
@@ -207,11 +210,15 @@ class Partition:
         ended = self.producers.remember(batch, base_offset)
         if ended is not None:
             self.log.note_ended(ended)
-        if self.log.log_end_offset - self.log.recovery_point >= self.config.flush_messages:
+        if (
+            self.log.syncs is not None
+            and self.log.log_end_offset - self.log.recovery_point >= self.config.flush_messages
+        ):
             self.log.flush()
         self.replicas[self.leader_id].log_end_offset = self.log.log_end_offset
-        for follower in self._followers():
-            self._copy_later(follower)
+        if len(self.replicas) > 1:
+            for follower in self._followers():
+                self._copy_later(follower)
         self._move_high_watermark()
         if len(self.log.segments) != segment_count:
             self._note_roll(now_ms)
@@ -306,14 +313,14 @@ class Partition:
             self.lead(node_id)
 
     def _check_log(self, size_bytes: int) -> None:
-        limit_bytes = self.config.segment_bytes_max
+        limit_bytes = self._batch_bytes_max
         if size_bytes > limit_bytes:
             raise RejectedByLog(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
                 f"the batch has {size_bytes} bytes; a segment of {self.name} may have "
                 f"{limit_bytes} (segment.bytes)",
             )
-        if not self.log.is_sound:
+        if self.log.syncs is not None and not self.log.syncs.is_sound:
             raise RejectedByLog(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"a sync of {self.name} failed: nothing is appended until the broker is restarted",

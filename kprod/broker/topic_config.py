@@ -26,6 +26,7 @@ class TopicConfig:
         delete_retention_ms: `delete.retention.ms`.
         file_delete_delay_ms: `file.delete.delay.ms`.
         flush_messages: `flush.messages`.
+        flush_ms: `flush.ms`.
         index_interval_bytes: `index.interval.bytes`.
         internal_segment_bytes: `internal.segment.bytes`; 0 for none.
         max_compaction_lag_ms: `max.compaction.lag.ms`.
@@ -48,6 +49,7 @@ class TopicConfig:
     delete_retention_ms: int
     file_delete_delay_ms: int
     flush_messages: int
+    flush_ms: int
     index_interval_bytes: int
     internal_segment_bytes: int = 0
     max_compaction_lag_ms: int = 2**63 - 1
@@ -88,6 +90,7 @@ class TopicConfig:
             delete_retention_ms=config.delete_retention_ms,
             file_delete_delay_ms=config.file_delete_delay_ms,
             flush_messages=config.flush_messages,
+            flush_ms=config.flush_ms,
             index_interval_bytes=config.index_interval_bytes,
             max_message_bytes=config.message_max_bytes,
             message_timestamp_after_max_ms=config.message_timestamp_after_max_ms,

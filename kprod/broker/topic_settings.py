@@ -8,7 +8,7 @@ Source: Kafka LogConfig (4.3.1), whose responses to DescribeConfigs these are.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from kprod.errors import ConfigError
@@ -80,7 +80,7 @@ TOPIC_SETTINGS: Mapping[str, TopicSetting] = {
     "delete.retention.ms": _long(86_400_000, 0, "log.cleaner.delete.retention.ms"),
     "file.delete.delay.ms": _long(60_000, 0, "log.segment.delete.delay.ms"),
     "flush.messages": _long(_LONG_MAX, 1, "log.flush.interval.messages"),
-    "flush.ms": _long(_LONG_MAX, 0, "log.flush.interval.ms", effect=False),
+    "flush.ms": _long(_LONG_MAX, 0, "log.flush.interval.ms"),
     "follower.replication.throttled.replicas": _idle(LIST, ""),
     "index.interval.bytes": _int(4_096, 0, "log.index.interval.bytes"),
     "leader.replication.throttled.replicas": _idle(LIST, ""),
@@ -125,10 +125,15 @@ def settings_without_effect() -> list[str]:
 class IdleSettings:
     """Warns of settings that change nothing here, of each once."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_idle_here", "_known")
 
-    def __init__(self) -> None:
-        """Make a set without a warned setting."""
+    def __init__(self, idle_here: Collection[str] = ()) -> None:
+        """Make a set without a warned setting.
+
+        Args:
+            idle_here: Settings that this cluster's own settings leave without effect.
+        """
+        self._idle_here = idle_here
         self._known: set[str] = set()
 
     def warn_of(self, overrides: Mapping[str, str | None]) -> None:
@@ -139,7 +144,9 @@ class IdleSettings:
         """
         for name, text in overrides.items():
             setting = TOPIC_SETTINGS.get(name)
-            if setting is None or setting.has_effect or text in {None, setting.default}:
+            if setting is None or text in {None, setting.default}:
+                continue
+            if setting.has_effect and name not in self._idle_here:
                 continue
             if name not in self._known:
                 self._known.add(name)

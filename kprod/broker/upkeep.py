@@ -1,11 +1,12 @@
-"""Periodic work on a cluster's partitions: retention, and the expiry of producers.
+"""Periodic work on a cluster's partitions: retention, flushes, and the expiry of producers.
 
 A task is armed by the first append that gives it something to do, and runs again as long as there
 is something left: an idle cluster says that its next step is due when something arrives. A run
 looks at a bounded number of partitions in one step.
 
 Thread-safety: the broker's thread.
-Source: Kafka LogManager's log-retention task and ProducerStateManager's expiry (4.3).
+Source: Kafka LogManager's log-retention and log-flusher tasks, and ProducerStateManager's expiry
+    (4.3).
 """
 
 import itertools
@@ -23,6 +24,8 @@ from kprod.model import TopicPartition
 
 INITIAL_DELAY_MS = 30_000
 PRODUCER_EXPIRY_INTERVAL_MS = 600_000
+OFF_MS = 2**63 - 1
+"""An interval that never comes."""
 _PARTITIONS_PER_STEP = 64
 _logger = guarded_logger("kprod.broker")
 
@@ -58,7 +61,7 @@ class Upkeep:
             context: The cluster's state.
         """
         self._context = context
-        self._sweeps = (
+        self._sweeps = [
             PartitionSweep(
                 context,
                 context.topics.partitions,
@@ -73,7 +76,16 @@ class Upkeep:
                 action=self._expire_producers,
                 is_needed=lambda partition: bool(len(partition.producers)),
             ),
-        )
+        ]
+        if context.config.flush_scheduler_interval_ms != OFF_MS:
+            flushes = PartitionSweep(
+                context,
+                context.topics.partitions,
+                interval_ms=context.config.flush_scheduler_interval_ms,
+                action=self._flush_old,
+                is_needed=lambda partition: partition.log.is_durable,
+            )
+            self._sweeps.append(flushes)
 
     def start(self) -> None:
         """Let all tasks run soon, as Kafka does after a start, if there is anything to look at."""
@@ -99,6 +111,20 @@ class Upkeep:
         if log.size_bytes != before_bytes:
             context.log_bytes -= before_bytes - log.size_bytes
             context.announce(partition.name)
+
+    def _flush_old(self, partition: Partition) -> None:
+        syncs, now_ms = partition.log.syncs, self._context.clock.now_ms()
+        if syncs is None:
+            return
+        if syncs.flushed_ms < 0:
+            syncs.flushed_ms = now_ms
+        if now_ms - syncs.flushed_ms < partition.config.flush_ms:
+            return
+        syncs.flushed_ms = now_ms
+        try:
+            partition.log.flush_later()
+        except OSError as error:
+            _logger.warning("%s is not synced: %s", partition.name, error)
 
     def _expire_producers(self, partition: Partition) -> None:
         expiration_ms = self._context.config.producer_id_expiration_ms

@@ -143,3 +143,32 @@ def test_a_batch_larger_than_a_segment_is_rejected() -> None:
 
     assert answer["error_code"] == ErrorCode.RECORD_LIST_TOO_LARGE
     assert "segment.bytes" in answer["error_message"]
+
+
+@pytest.mark.parametrize("topic_ms", [None, "3000"])
+def test_logs_are_synced_when_their_last_sync_is_old_enough(
+    tmp_path: Path, topic_ms: str | None
+) -> None:
+    """Looked at every `log.flush.scheduler.interval.ms`; the topic's own `flush.ms` holds."""
+    world = World(
+        data_dir=tmp_path,
+        config=EmbeddedConfig(flush_ms=1_000_000, flush_scheduler_interval_ms=1_000),
+    )
+    world.cluster.create_topic("small", 1, settings={"flush.ms": topic_ms} if topic_ms else {})
+    log = world.cluster._kprod.engine.partition("small", 0).log
+    world.client().produced(batch(2), topic="small")
+    assert log.recovery_point == 0
+    for _ in range(3):
+        world.advance(1_000)
+        assert log.recovery_point == 0
+    world.advance(1_000)  # the first look was after one second
+    assert log.recovery_point == (2 if topic_ms else 0)
+    world.cluster.close()
+
+
+def test_flush_ms_without_the_task_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    """As in Kafka nobody looks at it then."""
+    world = World()
+    world.cluster.create_topic("small", 1, settings={"flush.ms": "10"})
+    assert "the setting flush.ms of topics has no effect in this broker" in caplog.text
+    world.cluster.close()

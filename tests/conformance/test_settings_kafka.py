@@ -270,3 +270,26 @@ def test_records_that_a_setting_rejects(
         return answer["error_code"], [it["batch_index"] for it in answer["record_errors"]]
 
     assert sides.agreed(case)
+
+
+@pytest.mark.parametrize("includes", [False, True])
+def test_synonyms(sides: Sides, includes: bool) -> None:
+    """Where a value comes from, and what would hold without it; only if they are asked for."""
+
+    def case(side: Side) -> Any:
+        target = side.create("synonyms", 1, **BEFORE)
+        side.create("later", 1)
+        resource = {
+            "resource_type": TOPIC,
+            "resource_name": target.topic,
+            "configuration_keys": None,
+        }
+        body = {"resources": [resource], "include_synonyms": includes}
+        (result,) = side.ask(ApiKey.DESCRIBE_CONFIGS, 4, body)["results"]
+        return {
+            it["name"]: [(syn["name"], syn["value"], syn["source"]) for syn in it["synonyms"]]
+            for it in result["configs"]
+            if it["name"] not in OF_THE_CLUSTER
+        }
+
+    assert any(sides.agreed(case).values()) == includes

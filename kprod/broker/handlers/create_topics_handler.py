@@ -114,7 +114,7 @@ class CreateTopicsHandler(Handler):
         if request.api_version >= _FIRST_VERSION_WITH_NUMBERS:
             answer["num_partitions"] = topic.partition_count
             answer["replication_factor"] = topic.replication_factor
-            answer["configs"] = list(map(created_fields, topic_settings(topic)))
+            answer["configs"] = list(map(created_fields, topic_settings(topic, self._state.config)))
         return answer
 
 

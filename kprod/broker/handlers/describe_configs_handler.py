@@ -10,7 +10,8 @@ Behaviour.
     E. A resource that is in the request twice is described once.
 Rights: DESCRIBE_CONFIGS on the topic, or on the cluster for a broker.
 Versions: 1 to 4.
-Left out: synonyms, documentation, and those settings of a broker that Kafka has and this has not.
+Left out: documentation, a broker's defaults among its synonyms, and those settings of a broker that
+    Kafka has and this has not.
 Source: Kafka ConfigHelper.describeConfigs.
 """
 
@@ -56,16 +57,23 @@ class DescribeConfigsHandler(Handler):
     def reject(self, request: Request, code: int) -> Body:
         """The code for every resource."""
         rejected = Refused(code)
-        return {"results": [_answer(entry, rejected, []) for entry in request.body["resources"]]}
+        resources = request.body["resources"]
+        return {"results": [_answer(entry, rejected, ()) for entry in resources]}
 
     def _one(self, request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
         try:
             told = self._told(request, entry)
         except Refused as rejected:
-            return _answer(entry, rejected, [])
+            return _answer(entry, rejected, ())
         keys = entry["configuration_keys"]
         wanted = None if keys is None else set(keys)
-        return _answer(entry, None, [it for it in told if wanted is None or it.name in wanted])
+        has_synonyms = request.body["include_synonyms"]
+        configs = [
+            described_fields(it, has_synonyms=has_synonyms)
+            for it in told
+            if wanted is None or it.name in wanted
+        ]
+        return _answer(entry, None, configs)
 
     def _told(self, request: Request, entry: Mapping[str, Any]) -> Sequence[Told]:
         name = entry["resource_name"]
@@ -88,16 +96,16 @@ class DescribeConfigsHandler(Handler):
         topic = self._state.topics.get(name)
         if topic is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # case B
-        return topic_settings(topic)
+        return topic_settings(topic, self._state.config)
 
 
 def _answer(
-    entry: Mapping[str, Any], rejected: Refused | None, told: Sequence[Told]
+    entry: Mapping[str, Any], rejected: Refused | None, configs: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     return {
         "error_code": ErrorCode.NONE if rejected is None else rejected.code,
         "error_message": None if rejected is None else rejected.text or None,
         "resource_type": entry["resource_type"],
         "resource_name": entry["resource_name"],
-        "configs": list(map(described_fields, told)),
+        "configs": list(configs),
     }

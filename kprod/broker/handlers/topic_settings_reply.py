@@ -5,10 +5,12 @@ Source: Kafka ConfigHelper, ReplicationControlManager; types and defaults from K
 """
 
 import functools
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kprod.broker.config import EmbeddedConfig
 from kprod.broker.topic import Topic
+from kprod.broker.topic_config import TopicConfig
 from kprod.broker.topic_settings import (
     BOOLEAN,
     INT,
@@ -16,12 +18,27 @@ from kprod.broker.topic_settings import (
     LONG,
     STRING,
     TOPIC_SETTINGS,
+    TopicSetting,
     parse_setting,
     value_text,
 )
 from kprod.model import Node
 
 OF_TOPIC, OF_BROKER, DEFAULT = 1, 4, 5
+
+
+class Synonym(NamedTuple):
+    """A value that a setting has, or would have if the one before it were deleted.
+
+    Attributes:
+        name: Of the setting; the broker's names differ from the topics'.
+        value: As text.
+        source: One of the numbers above.
+    """
+
+    name: str
+    value: str
+    source: int
 
 
 class Told(NamedTuple):
@@ -33,6 +50,7 @@ class Told(NamedTuple):
         source: One of the numbers above.
         kind: As `topic_settings` numbers them.
         read_only: Whether no request could change it in Kafka.
+        synonyms: The one that holds first.
     """
 
     name: str
@@ -40,18 +58,21 @@ class Told(NamedTuple):
     source: int
     kind: int
     read_only: bool
+    synonyms: tuple[Synonym, ...] = ()
 
 
-def topic_settings(topic: Topic) -> list[Told]:
+def topic_settings(topic: Topic, config: EmbeddedConfig) -> list[Told]:
     """All settings that Kafka has for a topic, sorted by name.
 
     Args:
         topic: Made or only checked.
+        config: The cluster's.
 
     Returns:
         Its own, the cluster's, and Kafka's defaults for the others.
     """
     effective = topic.config.described()
+    cluster = TopicConfig.of_cluster(config).described()
     told = []
     for name, setting in TOPIC_SETTINGS.items():
         kind, default = setting.kind, setting.default
@@ -62,8 +83,21 @@ def topic_settings(topic: Topic) -> list[Told]:
         source = OF_TOPIC if own is not None else DEFAULT
         if source == DEFAULT and value != default:
             source = OF_BROKER
-        told.append(Told(name, value, source, kind, read_only=False))
+        synonyms = [Synonym(name, value, OF_TOPIC)] if own is not None else []
+        synonyms += _cluster_synonyms(setting, name, cluster)
+        told.append(Told(name, value, source, kind, read_only=False, synonyms=tuple(synonyms)))
     return told
+
+
+def _cluster_synonyms(
+    setting: TopicSetting, name: str, cluster: Mapping[str, str]
+) -> Iterator[Synonym]:
+    """What holds without a topic's own value."""
+    broker_name, value = setting.broker_name, cluster.get(name, setting.default)
+    if broker_name and value != setting.default:
+        yield Synonym(broker_name, value, OF_BROKER)
+    if broker_name and broker_name not in _WITHOUT_DEFAULT:
+        yield Synonym(broker_name, setting.default, DEFAULT)
 
 
 def broker_settings(config: EmbeddedConfig, node: Node) -> list[Told]:
@@ -87,14 +121,19 @@ def broker_settings(config: EmbeddedConfig, node: Node) -> list[Told]:
         name: (kind, getattr(config, field)) for name, (kind, field) in _FIELD_OF_SETTING.items()
     }
     told = [
-        Told(name, _text(value), OF_BROKER, kind, read_only=True)
+        _told_of_broker(name, _text(value), OF_BROKER, kind)
         for name, (kind, value) in {**own, **here}.items()
     ]
     told += [
-        Told(name, value, DEFAULT, kind, read_only=True)
+        _told_of_broker(name, value, DEFAULT, kind)
         for name, (kind, value) in _FIXED_SETTINGS.items()
     ]
     return sorted(told)
+
+
+def _told_of_broker(name: str, value: str, source: int, kind: int) -> Told:
+    synonym = Synonym(name, value, source)
+    return Told(name, value, source, kind, read_only=True, synonyms=(synonym,))
 
 
 @functools.lru_cache(maxsize=4_096)
@@ -110,11 +149,11 @@ def created_fields(told: Told) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=4_096)
-def described_fields(told: Told) -> dict[str, Any]:
+def described_fields(told: Told, *, has_synonyms: bool) -> dict[str, Any]:
     """A setting as DescribeConfigs answers it; shared likewise."""
     return {
         **created_fields(told),
-        "synonyms": [],
+        "synonyms": [it._asdict() for it in told.synonyms] if has_synonyms else [],
         "config_type": told.kind,
         "documentation": None,
     }
@@ -123,6 +162,11 @@ def described_fields(told: Told) -> dict[str, Any]:
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
+
+# The default of another unit (hours, minutes) holds in Kafka, or that of the task.
+_WITHOUT_DEFAULT = frozenset(
+    {"log.flush.interval.ms", "log.retention.ms", "log.roll.jitter.ms", "log.roll.ms"}
+)
 
 _FIELD_OF_SETTING = {
     "auto.create.topics.enable": (BOOLEAN, "auto_create_topics"),
@@ -133,6 +177,8 @@ _FIELD_OF_SETTING = {
     "log.message.timestamp.type": (STRING, "message_timestamp_type"),
     "log.cleanup.policy": (LIST, "cleanup_policy"),
     "log.flush.interval.messages": (LONG, "flush_messages"),
+    "log.flush.interval.ms": (LONG, "flush_ms"),
+    "log.flush.scheduler.interval.ms": (LONG, "flush_scheduler_interval_ms"),
     "log.index.interval.bytes": (INT, "index_interval_bytes"),
     "log.index.size.max.bytes": (INT, "segment_index_bytes"),
     "log.message.timestamp.before.max.ms": (LONG, "message_timestamp_before_max_ms"),

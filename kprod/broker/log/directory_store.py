@@ -4,9 +4,14 @@ Thread-safety: the broker's thread.
 Source: Kafka FileRecords (4.3) for the files' contents.
 """
 
+from collections.abc import Sequence
+
 from kprod.broker.log.checkpoint import replace_file
 from kprod.broker.log.disk import Disk
 from kprod.broker.log.store import Table
+from kprod.broker.log.syncer import Done, InlineSyncer, Sync, Syncer
+
+_INLINE = InlineSyncer()
 
 
 class DirectoryRecordFile:
@@ -62,17 +67,19 @@ class DirectoryRecordFile:
 class DirectoryStore:
     """The files of one partition, in a directory of their own."""
 
-    __slots__ = ("_directory", "_disk", "is_durable")
+    __slots__ = ("_directory", "_disk", "_syncer", "is_durable")
 
-    def __init__(self, disk: Disk, directory: str) -> None:
+    def __init__(self, disk: Disk, directory: str, syncer: Syncer = _INLINE) -> None:
         """Use an existing directory.
 
         Args:
-            disk: The disk that holds the file.
+            disk: The disk that holds the files.
             directory: The directory's path; no other partition uses it.
+            syncer: Runs the syncs of `sync_later`; by default at once.
         """
         self._disk = disk
         self._directory = directory
+        self._syncer = syncer
         self.is_durable: bool = True
 
     def __str__(self) -> str:
@@ -133,6 +140,34 @@ class DirectoryStore:
             self._disk.sync_directory(self._directory)
         else:
             self._disk.sync(self._path(name))
+
+    def sync_later(self, names: Sequence[str | None], done: Done) -> None:
+        """Hand files, or the directory, to the syncer.
+
+        Args:
+            names: Of files; None for the directory.
+            done: Called once on the broker's thread, with the error or None.
+
+        Raises:
+            OSError: A file cannot be opened; `done` is not called.
+        """
+        held: list[Sync] = []
+        try:
+            held.extend(map(self._prepared_sync, names))
+        except OSError:
+            for sync in held:
+                sync.discard()
+            raise
+        self._syncer.submit(held, done)
+
+    def wait_for_syncs(self) -> None:
+        """Block until the syncer has nothing left, of any partition."""
+        self._syncer.wait()
+
+    def _prepared_sync(self, name: str | None) -> Sync:
+        if name is None:
+            return self._disk.prepare_sync(self._directory, is_directory=True)
+        return self._disk.prepare_sync(self._path(name))
 
     def names(self) -> list[str]:
         """Return the names of all files, sorted."""

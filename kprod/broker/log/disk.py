@@ -15,6 +15,8 @@ Source: kprod's own.
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from kprod.broker.log.syncer import Sync
+
 
 class Entry(NamedTuple):
     """A name in a directory.
@@ -54,6 +56,9 @@ class Disk(Protocol):
 
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory durable."""
+
+    def prepare_sync(self, path: str, *, is_directory: bool = False) -> Sync:
+        """Take hold of a file or a directory, to sync it later, whatever its name is then."""
 
     def rename(self, path: str, new_path: str) -> None:
         """Rename a file or a directory; an existing file of the new name is replaced."""

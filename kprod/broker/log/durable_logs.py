@@ -24,6 +24,7 @@ from kprod.broker.log.log_directory import LogDirectory
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.log.partition_logs import DirectorySpace, LoadSummary, OnLoad, RulesOf
 from kprod.broker.log.segment_rules import SegmentRules
+from kprod.broker.log.syncer import InlineSyncer, Syncer
 from kprod.broker.metadata_file import METADATA_FILE, ClusterFacts, read_facts, write_facts
 from kprod.broker.rejection import DirectoryRejected
 from kprod.broker.scheduler import After
@@ -32,6 +33,7 @@ from kprod.guarded_log import guarded_logger
 from kprod.model import TopicPartition
 
 _logger = guarded_logger("kprod.broker")
+_AT_ONCE = InlineSyncer()
 _KAFKAS_RULES = SegmentRules(index_interval_bytes=4_096)
 
 
@@ -41,10 +43,12 @@ class Storage(NamedTuple):
     Attributes:
         disk: The disk that holds the directories.
         directories: Absolute paths, at least one.
+        syncer: Syncs closed segments; the default does so at once.
     """
 
     disk: Disk
     directories: tuple[str, ...]
+    syncer: Syncer = _AT_ONCE
 
 
 class DurableLogs:
@@ -67,6 +71,7 @@ class DurableLogs:
         "_is_open",
         "_node_id",
         "_summary",
+        "_syncer",
         "is_durable",
         "on_load",
     )
@@ -91,6 +96,7 @@ class DurableLogs:
             after: Schedules a call after a delay.
             high_watermarks: Returns the high watermarks of all partitions, for their checkpoint.
         """
+        self._syncer = storage.syncer
         self._high_watermarks = high_watermarks
         self.is_durable: bool = True
         self.on_load: OnLoad | None = None
@@ -99,7 +105,7 @@ class DurableLogs:
         self._node_id = node_id
         self._clock = clock
         self._directories = [
-            LogDirectory(storage.disk, path, after) for path in storage.directories
+            LogDirectory(storage.disk, path, after, self._syncer) for path in storage.directories
         ]
         self._checkpoints = CheckpointTasks(after, self._directories, high_watermarks)
         self._facts_directory = self._directories[0]
@@ -149,12 +155,17 @@ class DurableLogs:
         """Replace the file with the cluster's metadata."""
         write_facts(self._disk, self._facts_directory.path, facts)
 
+    def deliver_syncs(self) -> None:
+        """Let the logs know what was synced in the background."""
+        self._syncer.deliver()
+
     def close(self, facts: ClusterFacts) -> None:
         """Sync everything, mark each directory as cleanly closed, and release all locks."""
         if not self._is_open:
             return
         self._is_open = False
         try:
+            self._syncer.wait()
             self.write_down(facts)
             for directory in self._directories:
                 directory.close(self._high_watermarks())
@@ -164,6 +175,7 @@ class DurableLogs:
     def abandon(self) -> None:
         """Close descriptors and release locks without writing anything."""
         self._is_open = False
+        self._syncer.close()
         self._disk.close()
         for directory in self._directories:
             directory.unlock()

@@ -23,6 +23,7 @@ from kprod.errors import CorruptRecord
 
 EPOCH_FILE = "leader-epoch-checkpoint"
 _VERSION = "0"
+_EPOCH_MAX, _OFFSET_MAX = 2**31 - 1, 2**63 - 1
 _EPOCH = attrgetter("epoch")
 
 
@@ -192,6 +193,9 @@ class LeaderEpochs:
             is_whole, starts = False, []
         pairs = itertools.pairwise(starts)
         rises = all(one.epoch < two.epoch and one[1] < two[1] for one, two in pairs)
-        if not is_whole or not rises or any(min(it) < 0 for it in starts):
+        fits = all(
+            0 <= it.epoch <= _EPOCH_MAX and 0 <= it.start_offset <= _OFFSET_MAX for it in starts
+        )
+        if not is_whole or not rises or not fits:
             raise CorruptRecord(f"{EPOCH_FILE} of {len(content)} bytes is no table of epochs")
         return cls(starts)

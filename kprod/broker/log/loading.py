@@ -6,7 +6,8 @@ Rules.
     batch; everything before was synced and is trusted.
     At the first unsound batch (cut off, wrong checksum or magic, an offset that does not rise) the
     segment is truncated, and all files of later segments get the suffix `.deleted`: records after a
-    gap must not be read.
+    gap must not be read. The same holds if a segment ends before the next one's base offset: it
+    lost whole batches before the background sync.
     A segment with a missing index is checked, too. An index without a segment is removed. Files
     with other names are ignored.
     Recovered bytes are synced before any client reads them: a record that exists only in the page
@@ -59,12 +60,15 @@ class LoadOptions(NamedTuple):
         was_clean: Whether the last shutdown was clean.
         recovery_point: All records below this offset were synced.
         start_offset: First offset that may be read.
+        cleaned_offset: All records below this offset were compacted; Kafka's compaction leaves gaps
+            at the ends of segments.
     """
 
     rules: SegmentRules = DEFAULT_RULES
     was_clean: bool = False
     recovery_point: int = 0
     start_offset: int = 0
+    cleaned_offset: int = -1
 
 
 class Loaded(NamedTuple):
@@ -193,16 +197,21 @@ class _Loading:
                 ended = self._learn(batch)
                 if ended is not None:
                     segment.aborted.note_ended(ended)
-        for base_offset in self.bases[trusted_count:]:
+        for index, base_offset in enumerate(self.bases[trusted_count:], trusted_count + 1):
             if self._segments and self._segments[-1].next_offset > base_offset:
                 return 0, self._segments[-1].next_offset  # it overlaps the previous segment
             segment = self._opened(base_offset)
             cut_bytes = segment.recover(self._epochs, self._learn)
             segment.sync()
             self._segments.append(segment)
-            if cut_bytes:
+            next_base = _at(self.bases, index)
+            if cut_bytes or (next_base is not None and self._is_gap(segment, next_base)):
                 return cut_bytes, segment.next_offset
         return 0, -1
+
+    def _is_gap(self, segment: Segment, next_base: int) -> bool:
+        """Return whether a segment lost whole batches at its end before it was synced."""
+        return segment.next_offset < next_base and next_base > self._options.cleaned_offset
 
     def _restore_producers(self, limit_offset: int) -> None:
         """Restore from the newest sound snapshot that is older than everything that is checked."""

@@ -43,6 +43,7 @@ from kprod.broker.log.identity import (
 from kprod.broker.log.loading import Loaded, LoadOptions, load_log
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.log.segment_rules import SegmentRules
+from kprod.broker.log.syncer import Syncer
 from kprod.broker.metadata_file import METADATA_FILE
 from kprod.broker.rejection import DirectoryRejected
 from kprod.broker.scheduler import After
@@ -72,19 +73,22 @@ class LogDirectory:
         "_recovery_points",
         "_release",
         "_start_offsets",
+        "_syncer",
         "logs",
         "path",
         "was_clean",
     )
 
-    def __init__(self, disk: Disk, path: str, after: After) -> None:
+    def __init__(self, disk: Disk, path: str, after: After, syncer: Syncer) -> None:
         """Create an object for a directory, without accessing it.
 
         Args:
             disk: The disk that holds the file.
             path: The directory's absolute path.
             after: Schedules a call after a delay.
+            syncer: Syncs closed segments.
         """
+        self._syncer = syncer
         self._after = after
         self._delete_files = delete_later(after)
         self._disk = disk
@@ -166,12 +170,13 @@ class LogDirectory:
         Returns:
             The log and its losses.
         """
-        store = DirectoryStore(self._disk, self._path_of(partition))
+        store = DirectoryStore(self._disk, self._path_of(partition), self._syncer)
         options = LoadOptions(
             rules=rules,
             was_clean=self.was_clean,
             recovery_point=self._recovery_points.get(partition, 0),
             start_offset=self._start_offsets.get(partition, 0),
+            cleaned_offset=self._cleaned_offsets.get(partition, -1),
         )
         loaded = load_log(store, options)
         loaded.log.cleaned_offset = self._cleaned_offsets.get(partition, -1)
@@ -195,7 +200,7 @@ class LogDirectory:
         self._disk.make_directory(path)
         write_topic_id(self._disk, path, topic_id)
         self._disk.sync_directory(self.path)
-        store = DirectoryStore(self._disk, path)
+        store = DirectoryStore(self._disk, path, self._syncer)
         log = PartitionLog(store)
         self._add(partition, log)
         return log

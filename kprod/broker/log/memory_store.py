@@ -4,8 +4,10 @@ Thread-safety: the broker's thread.
 """
 
 import bisect
+from collections.abc import Sequence
 
 from kprod.broker.log.store import Table
+from kprod.broker.log.syncer import Done
 
 
 class MemoryRecordFile:
@@ -102,6 +104,13 @@ class MemoryStore:
 
     def sync(self, name: str | None = None) -> None:
         """Do nothing: memory does not survive the process."""
+
+    def sync_later(self, names: Sequence[str | None], done: Done) -> None:  # noqa: ARG002 - a Store's
+        """Call `done`: nothing is to be synced."""
+        done(None)
+
+    def wait_for_syncs(self) -> None:
+        """Do nothing: nothing waits."""
 
     def names(self) -> list[str]:
         """Return the names of all files, sorted."""

@@ -28,10 +28,18 @@ from kprod.broker.log.file_names import (
     base_offset_of,
     segment_file_name,
 )
+from kprod.broker.log.log_syncs import LogSyncs
 from kprod.broker.log.open_transactions import EndedTransaction
 from kprod.broker.log.producer_state import ProducerStates
 from kprod.broker.log.segment import Segment
-from kprod.broker.log.segment_rules import NextBatch, SegmentRules, must_roll
+from kprod.broker.log.segment_rules import (
+    UNKNOWN_LIMITS,
+    NextBatch,
+    RollLimits,
+    SegmentRules,
+    must_roll,
+    roll_limits,
+)
 from kprod.broker.log.store import Store
 
 DEFAULT_RULES = SegmentRules()
@@ -50,18 +58,15 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         log_end_offset: Offset of the next record.
         name: The partition's name; also the seed of the segments' jitter.
         producers: The state of idempotent producers; the log's owner updates it.
-        recovery_point: All records below this offset are synced. A sync raises it, a truncation may
-            lower it.
-        is_sound: False after a failed sync. A sync is never retried: the operating system may have
-            dropped the bytes and would then report success.
-        rules: The segment rules; new ones apply from the next append on.
         on_cleaned: Called when `cleaned_offset` has changed, to write the checkpoint.
         on_cut: Called when the recovery point was lowered; the checkpoint must be written at once.
         size_bytes: Total size of all segments.
+        syncs: The recovery point and the syncs of a durable log; None in memory.
     """
 
     __slots__ = (
-        "_has_new_names",
+        "_limits",
+        "_rules",
         "_saved_epoch",
         "_segments",
         "_store",
@@ -69,16 +74,14 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         "cut_count",
         "delete_files",
         "epochs",
-        "is_sound",
         "log_end_offset",
         "log_start_offset",
         "name",
         "on_cleaned",
         "on_cut",
         "producers",
-        "recovery_point",
-        "rules",
         "size_bytes",
+        "syncs",
     )
 
     def __init__(
@@ -102,25 +105,36 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         self._store = store
         self.delete_files: DeleteFiles = delete_at_once
         self.name: object = None
-        self.rules: SegmentRules = rules
+        self._rules = rules
+        self._limits: RollLimits = UNKNOWN_LIMITS
         self._segments = list(segments)
         self.epochs: LeaderEpochs = LeaderEpochs() if epochs is None else epochs
         self._saved_epoch = self.epochs.latest_epoch
         self.producers: ProducerStates = ProducerStates()
-        self._has_new_names = False
         self.cleaned_offset: int = -1
         self.cut_count: int = 0
-        self.is_sound: bool = True
         self.on_cleaned: Callable[[], None] = _nothing
         self.on_cut: Callable[[], None] = _nothing
         self.log_start_offset: int = segments[0].base_offset if segments else start_offset
         self.log_end_offset: int = segments[-1].next_offset if segments else start_offset
-        self.recovery_point: int = self.log_end_offset
+        self.syncs: LogSyncs | None = (
+            LogSyncs(store, self.log_end_offset) if store.is_durable else None
+        )
         self.size_bytes: int = sum(it.size_bytes for it in segments)
 
     def __str__(self) -> str:
         """Describe where the log is stored."""
         return str(self._store)
+
+    @property
+    def rules(self) -> SegmentRules:
+        """The segment rules; new ones apply from the next append on."""
+        return self._rules
+
+    @rules.setter
+    def rules(self, rules: SegmentRules) -> None:
+        self._rules = rules
+        self._limits = UNKNOWN_LIMITS
 
     @property
     def segments(self) -> Sequence[Segment]:
@@ -145,11 +159,17 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
             OSError: The batch cannot be written; the log is unchanged.
         """
         base_offset = self.log_end_offset
+        size_bytes = len(encoded)
         last_offset = base_offset + batch.last_offset_delta
         timestamp_ms = batch.max_timestamp_ms
-        following = NextBatch(len(encoded), last_offset, timestamp_ms, now_ms)
-        if not self._segments or must_roll(self._segments[-1], self.rules, following, self.name):
-            self.roll(now_ms)
+        end_bytes_max, last_offset_max, timestamp_max_ms = self._limits
+        if (
+            not self._segments
+            or self._segments[-1].size_bytes + size_bytes > end_bytes_max
+            or last_offset > last_offset_max
+            or timestamp_ms > timestamp_max_ms
+        ):
+            self._maybe_roll(NextBatch(size_bytes, last_offset, timestamp_ms, now_ms))
         if leader_epoch != self._saved_epoch:
             self._assign_epoch(leader_epoch, base_offset)
         rewrite_offsets(encoded, base_offset, leader_epoch)
@@ -158,7 +178,7 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         if timestamp_ms < 0:
             active.created_ms = now_ms
         self.log_end_offset = last_offset + 1
-        self.size_bytes += len(encoded)
+        self.size_bytes += size_bytes
         return base_offset
 
     def roll(self, now_ms: int) -> None:
@@ -167,24 +187,27 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         Args:
             now_ms: Wall clock time.
 
+        The old segment is synced in the background; its end is then the recovery point.
+
         Raises:
-            OSError: The new segment cannot be created, or the old one cannot be synced.
+            OSError: The new segment cannot be made.
         """
         base_offset = self.log_end_offset
         if self._segments:
             if not self._segments[-1].size_bytes:
                 return  # the next segment would have the same name (KAFKA-6388)
             self._segments[-1].save_indexes(self._store)
-            if self._store.is_durable:
+            if self.syncs is not None:
                 self._take_snapshot()
         file = self._store.create(segment_file_name(base_offset, LOG_SUFFIX))
-        self._has_new_names = True
-        interval_bytes = self.rules.index_interval_bytes
+        interval_bytes = self._rules.index_interval_bytes
         segment = Segment(file, base_offset, index_interval_bytes=interval_bytes)
         segment.created_ms = now_ms
         self._segments.append(segment)
-        if self._store.is_durable:
-            self.flush()
+        self._limits = UNKNOWN_LIMITS
+        if self.syncs is not None:
+            self.syncs.note_new_name()
+            self.flush_later()
 
     def begin_epoch(self, leader_epoch: int, *, save: bool = True) -> None:
         """Start a leader epoch at the log's end, even if nothing is appended in it.
@@ -290,10 +313,10 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         if not self._segments:
             return
         self.cut_count += 1
+        self._limits = UNKNOWN_LIMITS
         self.cleaned_offset = min(self.cleaned_offset, offset)
-        if offset < self.recovery_point:
+        if self.syncs is not None and self.syncs.note_cut(offset):
             # First, so that the truncated range is checked again after a crash in the middle.
-            self.recovery_point = offset
             self.on_cut()
         for name in self._store.names():
             snapshot = base_offset_of(name, SNAPSHOT_SUFFIX)
@@ -306,8 +329,8 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         active.truncate_to(offset)
         self.size_bytes -= before - active.size_bytes
         self.log_end_offset = active.next_offset
-        self.recovery_point = min(self.recovery_point, self.log_end_offset)
-        self._has_new_names = True
+        if self.syncs is not None:
+            self.syncs.note_cut(self.log_end_offset)
         if self.epochs.truncate_to(self.log_end_offset):
             self._save_epochs()
 
@@ -348,7 +371,12 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
     @property
     def is_durable(self) -> bool:
         """Whether the log survives the process."""
-        return self._store.is_durable
+        return self.syncs is not None
+
+    @property
+    def recovery_point(self) -> int:
+        """All records below this offset are synced; in memory the log's end."""
+        return self.log_end_offset if self.syncs is None else self.syncs.recovery_point
 
     def flush(self) -> None:
         """Sync everything that was appended.
@@ -358,10 +386,17 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         Raises:
             OSError: The sync fails, or an earlier one failed.
         """
-        if self.recovery_point >= self.log_end_offset and not self._has_new_names:
-            return
-        self._sync_from(self.recovery_point)
-        self.recovery_point = self.log_end_offset
+        if self.syncs is not None:
+            self.syncs.flush(self._unsynced(), self.log_end_offset)
+
+    def flush_later(self) -> None:
+        """Start the same in the background; if it fails, later appends are rejected.
+
+        Raises:
+            OSError: A file cannot be opened.
+        """
+        if self.syncs is not None:
+            self.syncs.flush_later(self._unsynced(), self.log_end_offset)
 
     def close(self) -> None:
         """Sync the log, the active segment's indexes and the producers' state.
@@ -369,42 +404,35 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         Raises:
             OSError: The sync fails, or an earlier one failed.
         """
-        if not self._store.is_durable or not self._segments:
+        if self.syncs is None or not self._segments:
             return
-        active = self._segments[-1]
-        active.save_indexes(self._store)
-        self._take_snapshot()
+        self._segments[-1].save_indexes(self._store)
+        snapshot = self._take_snapshot()
         self._save_epochs()
-        self._has_new_names = True
-        self._sync_from(min(self.recovery_point, active.base_offset))
-        active.sync_indexes(self._store)
-        self.recovery_point = self.log_end_offset
+        self.syncs.note_new_name()
+        self.syncs.flush(self._unsynced(), self.log_end_offset)
+        self._segments[-1].sync_indexes(self._store)
+        self._store.sync(snapshot)
 
-    def _sync_from(self, offset: int) -> None:
-        if not self.is_sound:
-            raise OSError(f"{self._store}: an earlier sync failed, and is not tried again")
-        self.is_sound = False
-        for segment in self._segments[self._index_of(offset) :]:
-            segment.sync()
-            if segment is not self._segments[-1]:
-                segment.sync_indexes(self._store)
-            snapshot = segment_file_name(segment.base_offset, SNAPSHOT_SUFFIX)
-            if self._store.exists(snapshot):
-                self._store.sync(snapshot)
-        if self._has_new_names:
-            self._store.sync()
-            self._has_new_names = False
-        self.is_sound = True
+    def _unsynced(self) -> Sequence[Segment]:
+        return self._segments[self._index_of(self.recovery_point) :]
 
-    def _take_snapshot(self) -> None:
+    def _take_snapshot(self) -> str:
         name = segment_file_name(self.log_end_offset, SNAPSHOT_SUFFIX)
         self._store.save(name, self.producers)
-        self._store.sync(name)
+        return name
 
     def save_indexes(self) -> None:
         """Write the active segment's indexes; the others were written when their segments ended."""
         if self._segments:
             self._segments[-1].save_indexes(self._store)
+
+    def _maybe_roll(self, batch: NextBatch) -> None:
+        """Apply all rules, and remember the limits within which they need no second look."""
+        if not self._segments or must_roll(self._segments[-1], self._rules, batch, self.name):
+            self.roll(batch.now_ms)
+        else:
+            self._limits = roll_limits(self._segments[-1], self._rules, self.name)
 
     def _assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
         if self.epochs.assign(leader_epoch, start_offset) or self._saved_epoch != leader_epoch:
@@ -419,7 +447,7 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
         segment = self._segments.pop(index)
         self.size_bytes -= segment.size_bytes
         names = [segment_file_name(segment.base_offset, suffix) for suffix in suffixes]
-        self.delete_files(self._store, names, self.rules.file_delete_delay_ms)
+        self.delete_files(self._store, names, self._rules.file_delete_delay_ms)
 
     def _index_of(self, offset: int) -> int:
         if len(self._segments) < 2:  # noqa: PLR2004 - nothing to choose from

@@ -120,6 +120,9 @@ class PartitionLogs(Protocol):
             OSError: It cannot be written.
         """
 
+    def deliver_syncs(self) -> None:
+        """Let the logs know what was synced in the background; in each step."""
+
     def close(self, facts: ClusterFacts) -> None:
         """Sync everything and mark the directories as cleanly closed; idempotent.
 
@@ -164,6 +167,9 @@ class MemoryLogs:
         """Do nothing: the log is freed with its partition."""
 
     def write_down(self, facts: ClusterFacts) -> None:
+        """Do nothing."""
+
+    def deliver_syncs(self) -> None:
         """Do nothing."""
 
     def close(self, facts: ClusterFacts) -> None:

@@ -6,6 +6,7 @@ get an entry for it; with an interval of 0 every batch gets one.
 Invariants.
     base_offset <= every batch's base offset < next_offset; batches follow without overlap.
     `largest` is the largest timestamp of the segment and the first batch that has it.
+    `size_bytes` is the file's size; it is kept here because each append needs it.
 
 Thread-safety: the broker's thread.
 Source: Kafka LogSegment (4.3).
@@ -38,7 +39,7 @@ from kprod.record.reader import read_batches
 RELATIVE_OFFSET_MAX = 2**31 - 1
 """Both indexes hold offsets relative to the segment's base as signed 32-bit integers."""
 
-_INDEXED = ("_offsets", "_times", "largest")
+_INDEXED = ("_offsets", "_times", "_largest_ms", "_largest_offset")
 Learn = Callable[[RecordBatch], EndedTransaction | None]
 _logger = guarded_logger("kprod.broker")
 
@@ -56,13 +57,15 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         created_ms: Wall clock time of the creation or of the last append without a timestamp; for a
             loaded segment, the time of its file's last change.
         next_offset: Offset after the last record; `base_offset` if the segment is empty.
-        largest: The largest timestamp.
+        size_bytes: Total size of the batches.
     """
 
     __slots__ = (
         "_file",
         "_first_timestamp_ms",
         "_index_interval_bytes",
+        "_largest_ms",
+        "_largest_offset",
         "_offsets",
         "_store",
         "_times",
@@ -70,8 +73,8 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         "aborted",
         "base_offset",
         "created_ms",
-        "largest",
         "next_offset",
+        "size_bytes",
     )
 
     def __init__(self, file: RecordFile, base_offset: int, *, index_interval_bytes: int) -> None:
@@ -91,7 +94,8 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         self.base_offset: int = base_offset
         self.created_ms: int = 0
         self.next_offset: int = base_offset
-        self.largest: TimeEntry = NO_TIME
+        self.size_bytes: int = file.size_bytes
+        self._largest_ms, self._largest_offset = NO_TIME
         self._first_timestamp_ms: int | None = None
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of any of these attributes
@@ -102,9 +106,9 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         return getattr(self, name)
 
     @property
-    def size_bytes(self) -> int:
-        """Total size of the batches."""
-        return self._file.size_bytes
+    def largest(self) -> TimeEntry:
+        """The largest timestamp, and the first batch that has it."""
+        return TimeEntry(self._largest_ms, self._largest_offset)
 
     @property
     def entry_counts(self) -> tuple[int, int]:
@@ -130,8 +134,9 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
                 `base_offset`.
             max_timestamp_ms: Its largest timestamp, −1 for a batch without records.
         """
-        position = self._file.size_bytes
+        position = self.size_bytes
         self._file.append(encoded)
+        self.size_bytes = position + len(encoded)
         self._note(position, len(encoded), last_offset, max_timestamp_ms)
 
     def trust(self, store: Store, next_offset: int | None) -> bool:
@@ -185,20 +190,20 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
             if ended is not None:
                 self.aborted.note_ended(ended)
             position += batch.size_bytes
-        cut_bytes = self._file.size_bytes - position
+        cut_bytes = self.size_bytes - position
         if cut_bytes:
-            self._file.truncate(position)
+            self._cut(position)
         return cut_bytes
 
     def _note(
         self, position: int, size_bytes: int, last_offset: int, max_timestamp_ms: int
     ) -> None:
         relative_offset = last_offset - self.base_offset
-        if max_timestamp_ms > self.largest.timestamp_ms:
-            self.largest = TimeEntry(max_timestamp_ms, relative_offset)
+        if max_timestamp_ms > self._largest_ms:
+            self._largest_ms, self._largest_offset = max_timestamp_ms, relative_offset
         if self._unindexed_bytes > self._index_interval_bytes or not self._index_interval_bytes:
             self._offsets.append(relative_offset, position)
-            self._times.maybe_append(self.largest)
+            self._times.maybe_append(self._largest_ms, self._largest_offset)
             self._unindexed_bytes = 0
         self._unindexed_bytes += size_bytes
         self.next_offset = last_offset + 1
@@ -225,7 +230,7 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
             Its position and its size in bytes; None if the segment ends before the offset.
         """
         if not self._index_interval_bytes:
-            return self._offsets.ceiling(offset - self.base_offset, self._file.size_bytes)
+            return self._offsets.ceiling(offset - self.base_offset, self.size_bytes)
         header = self.locate(offset)
         return None if header is None else (header.position, header.size_bytes)
 
@@ -267,7 +272,7 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         Yields:
             One header for each batch, in order.
         """
-        while position < self._file.size_bytes:
+        while position < self.size_bytes:
             header = read_header(self._file.read(position, HEADER_BYTES)[0], position)
             yield header
             position += header.size_bytes
@@ -295,7 +300,7 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
             store: The store to write to.
             last_suffix: Appended to the files' names.
         """
-        self._times.maybe_append(self.largest)
+        self._times.maybe_append(self._largest_ms, self._largest_offset)
         name = segment_file_name(self.base_offset, OFFSET_INDEX_SUFFIX) + last_suffix
         store.save(name, self._offsets)
         name = segment_file_name(self.base_offset, TIME_INDEX_SUFFIX) + last_suffix
@@ -331,7 +336,7 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         header = self.locate(offset)
         if header is None:
             return
-        self._file.truncate(header.position)
+        self._cut(header.position)
         self.aborted.truncate(header.base_offset)
         self._offsets.truncate(header.position)
         self._times.truncate(header.base_offset - self.base_offset)
@@ -340,7 +345,7 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
         self._unindexed_bytes = self._index_interval_bytes + 1
         self.next_offset = self.base_offset
         self._first_timestamp_ms = None
-        self.largest = NO_TIME
+        self._largest_ms, self._largest_offset = NO_TIME
         for kept in self.headers():
             self._learn(kept)
 
@@ -375,11 +380,13 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
             _logger.warning("the indexes of %s are built again: %s", self._store, error)
             self._index_again()
             return
-        self._offsets, self._times, self.largest = offsets, times, times.last
+        self._offsets, self._times = offsets, times
+        self._largest_ms, self._largest_offset = times.last
 
     def _index_again(self) -> None:
         next_offset = self.next_offset
-        self._offsets, self._times, self.largest = OffsetIndex(), TimeIndex(), NO_TIME
+        self._offsets, self._times = OffsetIndex(), TimeIndex()
+        self._largest_ms, self._largest_offset = NO_TIME
         self._unindexed_bytes = 0
         for it in self.headers():
             self._note(it.position, it.size_bytes, it.last_offset, it.max_timestamp_ms)
@@ -387,6 +394,10 @@ class Segment:  # noqa: PLR0904 - recovery and compaction use it, too
 
     def _learn(self, header: BatchHeader) -> None:
         self.next_offset = header.last_offset + 1
-        if header.max_timestamp_ms > self.largest.timestamp_ms:
-            relative_offset = header.last_offset - self.base_offset
-            self.largest = TimeEntry(header.max_timestamp_ms, relative_offset)
+        if header.max_timestamp_ms > self._largest_ms:
+            self._largest_ms = header.max_timestamp_ms
+            self._largest_offset = header.last_offset - self.base_offset
+
+    def _cut(self, size_bytes: int) -> None:
+        self._file.truncate(size_bytes)
+        self.size_bytes = size_bytes

@@ -9,6 +9,8 @@ Rules.
     timestamp.
     The batch's last offset minus the segment's base does not fit 32 bits (KAFKA-6530).
 An empty segment is never ended: the next one would have the same name (KAFKA-6388).
+Most appends need none of these rules: `roll_limits` gives size, offset and timestamp up to which
+no rule can end the segment.
 
 Thread-safety: immutable; pure functions.
 Source: Kafka LogSegment.shouldRoll (4.3).
@@ -20,6 +22,7 @@ from typing import NamedTuple
 
 from kprod.broker.log.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from kprod.broker.log.segment import RELATIVE_OFFSET_MAX, Segment
+from kprod.broker.log.stored_header import HEADER_BYTES
 from kprod.broker.log.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from kprod.broker.topic_config import TopicConfig
 
@@ -124,6 +127,50 @@ def must_roll(segment: Segment, rules: SegmentRules, batch: NextBatch, seed: obj
         batch.max_timestamp_ms - first_ms if first_ms >= 0 else batch.now_ms - segment.created_ms
     )
     return waited_ms > rules.segment_ms - _jitter_ms(segment, rules, seed)
+
+
+class RollLimits(NamedTuple):
+    """Limits within which no rule ends a segment; beyond one of them the rules are applied.
+
+    Attributes:
+        end_bytes_max: Largest size of the segment, the batch included.
+        last_offset_max: Largest offset of the batch's last record.
+        timestamp_max_ms: Largest timestamp of the batch.
+    """
+
+    end_bytes_max: int
+    last_offset_max: int
+    timestamp_max_ms: int
+
+
+UNKNOWN_LIMITS = RollLimits(-1, -1, -1)
+"""The rules are applied to every batch."""
+
+_NEVER_MS = -2  # below the timestamp of a batch that has none
+
+
+def roll_limits(segment: Segment, rules: SegmentRules, seed: object) -> RollLimits:
+    """Compute the limits within which batches need no check by `must_roll`.
+
+    Args:
+        segment: The active segment, not empty.
+        rules: The segment rules.
+        seed: As for `must_roll`.
+
+    Returns:
+        The limits; they hold until the segment is truncated or the rules change.
+    """
+    offset_entries, time_entries = segment.entry_counts
+    free_entries = min(
+        rules.offset_entries_max - offset_entries, rules.time_entries_max - time_entries
+    )
+    # A batch adds at most one entry and is at least as large as its header.
+    end_bytes_max = min(rules.segment_bytes, segment.size_bytes + free_entries * HEADER_BYTES)
+    first_ms = segment.first_timestamp_ms
+    # If the first batch has no timestamp, the clock counts: then each batch is checked.
+    age_ms = rules.segment_ms - _jitter_ms(segment, rules, seed)
+    timestamp_max_ms = first_ms + age_ms if first_ms >= 0 else _NEVER_MS
+    return RollLimits(end_bytes_max, segment.base_offset + RELATIVE_OFFSET_MAX, timestamp_max_ms)
 
 
 def _jitter_ms(segment: Segment, rules: SegmentRules, seed: object) -> int:

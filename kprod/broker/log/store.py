@@ -7,7 +7,10 @@ Thread-safety: the broker's thread.
 Source: Kafka FileRecords and LogSegment, for the file operations that a log needs.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
+
+from kprod.broker.log.syncer import Done
 
 
 class RecordFile(Protocol):
@@ -100,6 +103,20 @@ class Store(Protocol):
         Args:
             name: A file, whose bytes are synced; None for created, renamed and removed names.
         """
+
+    def sync_later(self, names: Sequence[str | None], done: Done) -> None:
+        """Have something made to survive a crash in the background; see `syncer`.
+
+        Args:
+            names: As for `sync`, in this order.
+            done: Called once on the broker's thread, with the error or None.
+
+        Raises:
+            OSError: A file cannot be opened; `done` is not called.
+        """
+
+    def wait_for_syncs(self) -> None:
+        """Block until all that was handed over has ended, and `done` was called."""
 
     def names(self) -> list[str]:
         """Return the names of all files, sorted."""

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from kprod.broker.log.disk import Entry
 from kprod.broker.log.file_pool import FilePool
+from kprod.broker.log.syncer import Sync
 from kprod.broker.rejection import DirectoryRejected
 
 _locked: dict[str, int] = {}  # guarded by: _lock; the process id that took each lock
@@ -95,6 +96,12 @@ class SystemDisk:
         finally:
             os.close(descriptor)
 
+    def prepare_sync(self, path: str, *, is_directory: bool = False) -> Sync:
+        """Take hold of a file or a directory by a descriptor of its own."""
+        if is_directory:
+            return _HeldDescriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        return _HeldDescriptor(os.dup(self._pool.descriptor(path)))
+
     def rename(self, path: str, new_path: str) -> None:
         """Rename a file or a directory; an existing file of the new name is replaced."""
         self._pool.forget(path)
@@ -164,6 +171,24 @@ class SystemDisk:
     def close(self) -> None:
         """Close all descriptors; idempotent."""
         self._pool.close()
+
+
+class _HeldDescriptor:
+    """A descriptor that is synced once, and closed."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def run(self) -> None:
+        try:
+            os.fsync(self._descriptor)
+        finally:
+            os.close(self._descriptor)
+
+    def discard(self) -> None:
+        os.close(self._descriptor)
 
 
 class _Release:

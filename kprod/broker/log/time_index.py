@@ -35,7 +35,8 @@ class TimeEntry(NamedTuple):
     relative_offset: int
 
 
-NO_TIME = TimeEntry(-1, 0)
+_NO_TIMESTAMP = -1
+NO_TIME = TimeEntry(_NO_TIMESTAMP, 0)
 
 
 class TimeIndex:
@@ -86,12 +87,17 @@ class TimeIndex:
             return NO_TIME
         return TimeEntry(self._timestamps[-1], self._offsets[-1])
 
-    def maybe_append(self, entry: TimeEntry) -> None:
-        """Add an entry, if its timestamp is above the newest one's."""
+    def maybe_append(self, timestamp_ms: int, relative_offset: int) -> None:
+        """Add an entry, if its timestamp is above the newest one's.
+
+        Args:
+            timestamp_ms: The largest timestamp so far; −1 for none adds nothing.
+            relative_offset: As in `TimeEntry`.
+        """
         timestamps = self._timestamps
-        if entry.timestamp_ms > (timestamps[-1] if timestamps else NO_TIME.timestamp_ms):
-            timestamps.append(entry.timestamp_ms)
-            self._offsets.append(entry.relative_offset)
+        if timestamp_ms > (timestamps[-1] if timestamps else _NO_TIMESTAMP):
+            timestamps.append(timestamp_ms)
+            self._offsets.append(relative_offset)
 
     def floor(self, timestamp_ms: int) -> TimeEntry:
         """Return the newest entry at or below a timestamp; `NO_TIME` if there is none."""

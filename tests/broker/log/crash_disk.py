@@ -6,9 +6,10 @@ a crash. `crash` keeps a prefix of a file's unsynced writes, torn at any byte, o
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kprod.broker.log.disk import Entry
+from kprod.broker.log.syncer import Done, Sync
 
 SECTOR_BYTES = 512
 
@@ -158,11 +159,20 @@ class CrashDisk:
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory survive."""
         self._call()
+        self._sync_names(path)
+
+    def _sync_names(self, path: str) -> None:
         path = path.rstrip("/")
         for directory, change in self.changes:
             if directory == path:
                 change(self.synced_names)
         self.changes = [it for it in self.changes if it[0] != path]
+
+    def prepare_sync(self, path: str, *, is_directory: bool = False) -> "HeldFile":
+        """Take hold of a file or a directory."""
+        if is_directory:
+            return HeldFile(self, lambda: self._sync_names(path))
+        return HeldFile(self, self._file(path).sync)
 
     def rename(self, path: str, new_path: str) -> None:
         """Rename, a directory with all that is in it."""
@@ -214,6 +224,62 @@ class CrashDisk:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+class HeldFile:
+    """Something that is to be synced later."""
+
+    def __init__(self, disk: CrashDisk, sync: Callable[[], object]) -> None:
+        """Hold it."""
+        self._disk = disk
+        self._sync = sync
+
+    def run(self) -> None:
+        """Sync it; a call of the disk as any other."""
+        self._disk._call()
+        self._sync()
+
+    def discard(self) -> None:
+        """Do nothing."""
+
+
+class LateSyncer:
+    """Runs jobs some while after they were handed over, at calls of `run_some`."""
+
+    def __init__(self, rng: random.Random) -> None:
+        """Make it without a job."""
+        self._rng = rng
+        self._jobs: list[tuple[Sequence[Sync], Done]] = []
+
+    def submit(self, syncs: Sequence[Sync], done: Done) -> None:
+        """Keep a job."""
+        self._jobs.append((syncs, done))
+
+    def run_some(self) -> None:
+        """Run the oldest job, one time in three."""
+        if self._jobs and self._rng.random() < 1 / 3:
+            self._run_oldest()
+
+    def start(self, wake: Callable[[], None]) -> None:
+        """Do nothing: there is no thread."""
+
+    def deliver(self) -> None:
+        """Do nothing: `done` is called when a job runs."""
+
+    def wait(self) -> None:
+        """Run all jobs."""
+        while self._jobs:
+            self._run_oldest()
+
+    def close(self) -> None:
+        """Give up all jobs."""
+        self._jobs.clear()
+
+    def _run_oldest(self) -> None:
+        syncs, done = self._jobs.pop(0)
+        for sync in syncs:
+            sync.run()
+        done(None)
 
 
 def _has_parents(path: str, directories: set[str]) -> bool:

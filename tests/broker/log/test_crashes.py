@@ -15,7 +15,7 @@ from kprod.clock import ManualClock
 from kprod.errors import CorruptRecord
 from kprod.model import TopicPartition
 from kprod.record.reader import read_batches
-from tests.broker.log.crash_disk import CrashDisk, Stopped
+from tests.broker.log.crash_disk import CrashDisk, LateSyncer, Stopped
 from tests.oracle.record_v2 import encode_batch
 
 PARTITION = TopicPartition("orders", 0)
@@ -52,6 +52,7 @@ class Machine:
     def __init__(self, seed: int) -> None:
         """Make an empty machine."""
         self.disk = CrashDisk(seed)
+        self.syncer = LateSyncer(self.disk.rng)
         self.histories: list[list[bytes]] = [[]]
         self.flushed_count = self.dropped_count = 0
         self.later: list[Callable[[], object]] = []
@@ -60,7 +61,7 @@ class Machine:
     def open(self) -> DurableLogs:
         """Start the broker's logs."""
         logs = DurableLogs(
-            Storage(self.disk, ("/kept",)),
+            Storage(self.disk, ("/kept",), self.syncer),
             cluster_id="test",
             node_id=0,
             clock=ManualClock(timestamp_ms=1_700_000_000_000),
@@ -79,6 +80,7 @@ class Machine:
         log.rules = other.rules = RULES
         for number in range(110):
             self._append(log, number)
+            self.syncer.run_some()
             if number % 11 == 5:
                 self._flush(log)
             if number == 40:
@@ -103,6 +105,7 @@ class Machine:
 
     def check(self) -> None:
         """Start again after a crash; then crash once more."""
+        self.syncer.close()
         self.disk.crash()
         first = list(self._visible())
         self.disk.crash()
@@ -224,7 +227,7 @@ def test_every_stop_loses_nothing_that_was_flushed(seed: int) -> None:
 
 def test_a_sync_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the checks say something: a flush that syncs no file loses batches."""
-    monkeypatch.setattr("kprod.broker.log.segment.Segment.sync", lambda _: None)
+    monkeypatch.setattr("kprod.broker.log.log_syncs.LogSyncs._names_of", lambda *_: ())
     lost = 0
     for stop_at in range(100, call_count(), SAMPLE_STEP):
         try:

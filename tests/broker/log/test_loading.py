@@ -180,6 +180,30 @@ def test_recovered_bytes_are_synced(place: Place, monkeypatch: pytest.MonkeyPatc
     assert synced[-1] == place.directory.stat().st_ino
 
 
+@pytest.mark.parametrize("was_cleaned", [False, True])
+def test_a_segment_that_lost_whole_batches_at_its_end_ends_the_log(
+    place: Place, was_cleaned: bool
+) -> None:
+    """It was not synced yet when the next one was in use; a hole of compaction is none."""
+    contents = place.contents()
+    first, second, third = sorted(name for name in contents if name.endswith(".log"))
+    ends = _ends(contents[second])
+    contents[second] = contents[second][: ends[-3]]
+    place.put(contents)
+
+    base_of_third = int(third.removesuffix(".log"))
+    cleaned_offset = base_of_third if was_cleaned else base_of_third - 1
+    loaded = load_log(place.store, LoadOptions(RULES, cleaned_offset=cleaned_offset))
+
+    if was_cleaned:
+        assert loaded.log.log_end_offset == 2 * BATCHES
+        assert not loaded.deleted
+    else:
+        assert loaded.cut_offset == loaded.log.log_end_offset == base_of_third - 4
+        assert f"{third}.deleted" in loaded.deleted
+        assert loaded.log.segments[0].base_offset == int(first.removesuffix(".log"))
+
+
 def test_other_files_are_left_alone(place: Place) -> None:
     """An index without a segment goes; files of other names are not ours."""
     before = place.contents()

@@ -1,0 +1,156 @@
+"""What of a log on disk survives a crash of the operating system, and how it is made to.
+
+Invariants.
+    All below the recovery point is synced. It moves up only by a sync that has ended well, and down
+    when the log is cut: the batches that come then must be checked after a crash.
+    A sync that failed is not tried again: the operating system may have dropped the bytes and would
+    report success.
+
+Thread-safety: the broker's thread.
+Source: Kafka UnifiedLog.flush and LocalLog.flush (4.3).
+"""
+
+import functools
+from collections.abc import Iterator, Sequence
+
+from kprod.broker.log.file_names import (
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    segment_file_name,
+)
+from kprod.broker.log.segment import Segment
+from kprod.broker.log.store import Store
+from kprod.guarded_log import guarded_logger
+
+_logger = guarded_logger("kprod.broker")
+
+
+class LogSyncs:
+    """The recovery point of one log, and its syncs.
+
+    Attributes:
+        is_sound: Whether no sync has failed; nothing may be appended otherwise.
+        flushed_ms: When the task for `flush.ms` last had it synced, by the monotonic clock; −1
+            before its first look.
+        recovery_point: All below it is synced.
+    """
+
+    __slots__ = (
+        "_cut_count",
+        "_has_new_names",
+        "_pending_count",
+        "_store",
+        "flushed_ms",
+        "is_sound",
+        "recovery_point",
+    )
+
+    def __init__(self, store: Store, recovery_point: int) -> None:
+        """Begin with a log whose files are synced up to an offset.
+
+        Args:
+            store: Has the files.
+            recovery_point: The offset.
+        """
+        self._store = store
+        self._cut_count = 0
+        self._has_new_names = False
+        self._pending_count = 0
+        self.flushed_ms: int = -1
+        self.is_sound: bool = True
+        self.recovery_point: int = recovery_point
+
+    def note_new_name(self) -> None:
+        """Take note that a file was made or renamed: the directory is to be synced, too."""
+        self._has_new_names = True
+
+    def note_cut(self, end_offset: int) -> bool:
+        """Take note that the log is about to be cut.
+
+        Args:
+            end_offset: Where the log will end.
+
+        Returns:
+            Whether the recovery point went down; it must be written down before the cut.
+        """
+        self._cut_count += 1
+        self._has_new_names = True
+        if end_offset >= self.recovery_point:
+            return False
+        self.recovery_point = end_offset
+        return True
+
+    def flush(self, segments: Sequence[Segment], end_offset: int) -> None:
+        """Sync everything now.
+
+        Args:
+            segments: Those from the recovery point on, the active one last.
+            end_offset: Of the log.
+
+        Raises:
+            OSError: It cannot be synced now, or could not be before.
+        """
+        if self._pending_count:
+            # It would not be told of an error that one of these is told of.
+            self._store.wait_for_syncs()
+        if self._is_flushed(end_offset):
+            return
+        if not self.is_sound:
+            raise OSError(f"{self._store}: an earlier sync failed, and is not tried again")
+        self.is_sound = False
+        for name in self._names_of(segments):
+            self._store.sync(name)
+        if self._has_new_names:
+            self._store.sync()
+            self._has_new_names = False
+        self.is_sound = True
+        self.recovery_point = end_offset
+
+    def flush_later(self, segments: Sequence[Segment], end_offset: int) -> None:
+        """Have everything synced in the background; then the recovery point moves.
+
+        Args:
+            segments: Those from the recovery point on, the active one last.
+            end_offset: Of the log.
+
+        Raises:
+            OSError: A file cannot be opened.
+        """
+        if self._is_flushed(end_offset) or not self.is_sound:
+            return
+        names = [*self._names_of(segments), None]
+        on_done = functools.partial(self._note_synced, end_offset, self._cut_count)
+        self._pending_count += 1
+        self._has_new_names = False
+        try:
+            self._store.sync_later(names, on_done)
+        except OSError:
+            self._pending_count -= 1
+            self._has_new_names = True
+            raise
+
+    def _is_flushed(self, end_offset: int) -> bool:
+        return self.recovery_point >= end_offset and not self._has_new_names
+
+    def _names_of(self, segments: Sequence[Segment]) -> Iterator[str]:
+        """The segments' files; the active one's indexes are not written yet."""
+        for segment in segments:
+            is_active = segment is segments[-1]
+            yield segment_file_name(segment.base_offset, LOG_SUFFIX)
+            for suffix in (SNAPSHOT_SUFFIX,) if is_active else (*INDEX_SUFFIXES, SNAPSHOT_SUFFIX):
+                name = segment_file_name(segment.base_offset, suffix)
+                if self._store.exists(name):
+                    yield name
+
+    def _note_synced(self, offset: int, cut_count: int, error: OSError | None) -> None:
+        self._pending_count -= 1
+        if error is not None:
+            self.is_sound = False
+            _logger.error(
+                "%s: nothing is appended until the next start, since a sync failed: %s",
+                self._store,
+                error,
+            )
+        elif cut_count == self._cut_count:  # else there may be other batches below the offset
+            self.recovery_point = max(self.recovery_point, offset)
