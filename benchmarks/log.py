@@ -111,7 +111,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 class UnsyncedDisk(SystemDisk):
-    """Files that are never synced: what is prepared here is read, and no crash is expected."""
+    """Files that are never synced: the benchmark prepares them to be read, and nothing crashes."""
 
     def sync(self, path: str) -> None:
         """Do nothing."""

@@ -47,7 +47,7 @@ class LogSyncs:
     )
 
     def __init__(self, store: Store, recovery_point: int) -> None:
-        """Begin with a log whose files are synced up to an offset.
+        """Take a log whose files are synced up to an offset.
 
         Args:
             store: Has the files.

@@ -12,13 +12,13 @@ until all that was handed over has ended and its `done` was called.
 
 Rules.
     The thread sees descriptors of its own and no object of the broker.
-    What is handed over is synced in that order; the first failure ends the rest of that job. No
+    The files of a job are synced in order; the first failure ends the rest of that job. No
     failed sync is tried again: the operating system may have dropped the bytes.
     A sync that must not overtake a failure in the background waits for it first: the error of a
-    file is told once, to whoever asks first.
+    file is reported once, to the first sync that asks.
 
 Thread-safety: the broker's thread; `ThreadSyncer` has one of its own.
-Source: kprod's own; Kafka's `flush-log` task of a roll for what is put off.
+Source: kprod's own; Kafka's `flush-log` task of a roll for the background flush.
 """
 
 import threading
