@@ -47,6 +47,7 @@ OWNERS: dict[str, tuple[set[str], str]] = {
     "kprod/broker/sockets.py": ({"selectors", "socket"}, "a `Network` of the broker"),
     # The broker's thread: a simulation calls `step` instead.
     "kprod/broker/cluster_runner.py": ({"threading"}, "the thread that calls `step`"),
+    "kprod/broker/log/syncer.py": ({"threading"}, "a `Syncer`; a simulation has an `InlineSyncer`"),
     "kprod/broker/log/system_disk.py": ({"threading"}, "locks of directories, of all clusters"),
     "kprod/broker/control/record_waits.py": ({"threading"}, "a test waits in real time"),
     "kprod/broker/inbox.py": ({"threading"}, "waits for that thread, if there is one"),

@@ -35,6 +35,8 @@ GENERATED = {"kprod/protocol/messages.py", "kprod/protocol/error_table.py"}
 # Modules between the two limits, each with what holds it together. One that shrinks leaves.
 KEPT_TOGETHER: dict[str, str] = {
     "kprod/broker/log/partition_log.py": "one log: what is appended, read, cut and synced",
+    "kprod/broker/log/segment.py": "one segment: its batches, and the indexes that follow them",
+    "kprod/broker/replication.py": "one partition: leader, followers and high watermark",
     "kprod/consumer/consumer.py": "the public class: a line of code and ten of its meaning each",
     "kprod/network/connection.py": "one connection's life from address to answer",
 }

@@ -184,10 +184,10 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
     def roll(self, now_ms: int) -> None:
         """End the active segment and start a new one, unless the active one is empty.
 
+        The old segment is synced in the background; its end is then the recovery point.
+
         Args:
             now_ms: Wall clock time.
-
-        The old segment is synced in the background; its end is then the recovery point.
 
         Raises:
             OSError: The new segment cannot be made.
@@ -293,16 +293,6 @@ class PartitionLog:  # noqa: PLR0904 - what retention, compaction and loading ma
             for header in segment.headers_at(timestamp_ms):
                 if header.max_timestamp_ms >= timestamp_ms:
                     yield segment.batch(header)
-
-    def latest_batch(self) -> RecordBatch | None:
-        """Return the first batch with the largest timestamp."""
-        filled = [it for it in self._segments if it.size_bytes]
-        if not filled:
-            return None
-        segment = max(filled, key=lambda it: it.largest.timestamp_ms)
-        latest_ms = segment.largest.timestamp_ms
-        headers = segment.headers_at(latest_ms)
-        return next(segment.batch(it) for it in headers if it.max_timestamp_ms >= latest_ms)
 
     def truncate_to(self, offset: int) -> None:
         """Drop every batch with an offset at or beyond the given one.

@@ -11,8 +11,7 @@ from kprod.broker.log.store import RecordFile
 from kprod.errors import CorruptRecord
 from kprod.record.reader import read_batches
 
-# Small enough that the checksum finds the bytes in the processor's cache: an eighth faster than
-# with a megabyte.
+# Bounds the memory of a recovery; a larger batch gets a larger window.
 _WINDOW_BYTES = 1 << 17
 
 

@@ -55,8 +55,19 @@ def latest_record(log: PartitionLog) -> TimedOffset | None:
     Returns:
         The record itself, not the last one of its batch (KAFKA-16310); None for an empty log.
     """
-    batch = log.latest_batch()
+    batch = _latest_batch(log)
     return None if batch is None else _record_at(batch, batch.max_timestamp_ms, 0)
+
+
+def _latest_batch(log: PartitionLog) -> RecordBatch | None:
+    """Return the first batch with the largest timestamp."""
+    filled = [it for it in log.segments if it.size_bytes]
+    if not filled:
+        return None
+    segment = max(filled, key=lambda it: it.largest.timestamp_ms)
+    latest_ms = segment.largest.timestamp_ms
+    headers = segment.headers_at(latest_ms)
+    return next(segment.batch(it) for it in headers if it.max_timestamp_ms >= latest_ms)
 
 
 def _record_at(batch: RecordBatch, timestamp_ms: int, start_offset: int) -> TimedOffset | None:

@@ -1,4 +1,4 @@
-"""What is synced in the background: order, failures, waiting, giving up; and a log over it."""
+"""Background syncs: order, failures, waiting, giving up; and a log over them."""
 
 import os
 import threading
@@ -90,7 +90,7 @@ def test_done_is_called_on_the_callers_thread_in_a_later_step(
 
 
 def test_the_first_failure_ends_its_job_and_no_other(syncer: ThreadSyncer) -> None:
-    """What is behind it in the job is let go without a sync."""
+    """The files behind it in the job are let go without a sync."""
     notes: list[str] = []
     ended: list[OSError | None] = []
     failure = OSError(5, "input/output error")
