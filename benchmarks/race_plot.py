@@ -13,7 +13,7 @@ Thread-safety: one thread, the caller's.
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,7 +38,7 @@ class Bar(NamedTuple):
     """A client before a broker, or the broker's limit.
 
     Attributes:
-        broker: A key of `race_table.TITLES`.
+        broker: A key of the titles of `draw_bars`.
         client: Its name; `LIMIT` for the limit.
         rate: Records per second.
         cpu_us: Of a record.
@@ -88,13 +88,16 @@ def bars_of_page(text: str) -> Iterator[Bar]:
             yield Bar(broker, cells[0], float(rate[1]) * _SUFFIXES[rate[2]], float(cells[3]))
 
 
-def draw_bars(title: str, bars: Sequence[Bar], path: Path) -> None:
+def draw_bars(
+    title: str, bars: Sequence[Bar], path: Path, *, titles: Mapping[str, str] = TITLES
+) -> None:
     """Draw two charts side by side, brokers below one another.
 
     Args:
         title: Of the whole.
         bars: At least one client's.
         path: Ends in png, svg or pdf; its directory is made if need be.
+        titles: Of the bars' brokers.
     """
     clients = [bar for bar in bars if bar.client != LIMIT]
     limits = {bar.broker: bar.rate for bar in bars if bar.client == LIMIT}
@@ -104,8 +107,8 @@ def draw_bars(title: str, bars: Sequence[Bar], path: Path) -> None:
         figure = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
         figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
         rate_axes, cpu_axes = figure.subplots(1, 2, sharey=True)
-        _draw_clients(rate_axes, places, lambda bar: bar.rate / 1e6)
-        _draw_clients(cpu_axes, places, lambda bar: bar.cpu_us)
+        _draw_clients(rate_axes, places, titles, lambda bar: bar.rate / 1e6)
+        _draw_clients(cpu_axes, places, titles, lambda bar: bar.cpu_us)
         rate_axes.set_title("Million records a second: more is better")
         cpu_axes.set_title("CPU of the client, us a record: less is better")
         _draw_limits(rate_axes, places, limits)
@@ -132,7 +135,12 @@ def _places(clients: Sequence[Bar]) -> dict[Bar, float]:
     return places
 
 
-def _draw_clients(axes: Axes, places: dict[Bar, float], value_of: Callable[[Bar], float]) -> None:
+def _draw_clients(
+    axes: Axes,
+    places: dict[Bar, float],
+    titles: Mapping[str, str],
+    value_of: Callable[[Bar], float],
+) -> None:
     top = max(map(value_of, places))
     for bar, place in places.items():
         is_ours = bar.client.startswith("kprod")
@@ -141,7 +149,7 @@ def _draw_clients(axes: Axes, places: dict[Bar, float], value_of: Callable[[Bar]
     for broker in dict.fromkeys(bar.broker for bar in places):
         first = min(place for bar, place in places.items() if bar.broker == broker)
         axes.text(
-            top * 0.01, first - 0.95, TITLES[broker], size=10, weight="bold", va="center"
+            top * 0.01, first - 0.95, titles[broker], size=10, weight="bold", va="center"
         )  # beside the axis, which would cross it
     axes.set_xlim(0, top * 1.15 or 1)
 

@@ -1,0 +1,373 @@
+"""One reader's sustained run: read a topic round and round, touch every value, count the cost.
+
+Every reader is set up for throughput: answers of 4 MiB a partition where it takes one that large,
+and confluent-kafka with `fetch.queue.backoff.ms=1`, without which it idles for a second whenever
+its queue is full. Which of `QUEUES` is best for it is tried on the spot, by `read.py`.
+
+A run begins with a check that is not timed: the offsets of the first half million records follow
+one another without a gap. Then it goes back to the beginning and the clocks start. At the end of
+each round every record of the topic must have come once; the timed loop itself takes nothing of a
+record but the length of its value.
+
+Thread-safety: one reader a process, on the main thread.
+"""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from measure import own_process_figures
+
+CHECKED_COUNT = 500_000
+CHUNK = 10_000
+FETCH_BYTES = 4 << 20
+IDLE_MAX_S = 20.0  # a reader to which nothing comes for so long has failed
+QUEUES: Mapping[str, Mapping[str, int]] = {
+    "as it comes": {},
+    "1 GiB": {"queued.min.messages": 1_000_000, "queued.max.messages.kbytes": 1 << 20},
+    "1 GiB, fetches of 4 MiB": {
+        "queued.min.messages": 1_000_000,
+        "queued.max.messages.kbytes": 1 << 20,
+        "max.partition.fetch.bytes": FETCH_BYTES,
+    },
+}
+
+Place = tuple[int, int]  # partition, offset
+
+
+@dataclass(slots=True)
+class ReadLoad:
+    """What to read, and what it has taken so far.
+
+    Attributes:
+        address: `host:port`.
+        topic: Filled; read from its beginning.
+        partitions: How many it has.
+        record_count: How many records it has.
+        seconds: Least time of reading; the round under way is not finished.
+        queue: A key of `QUEUES`.
+        value_bytes: Lengths of the values that were read in the timed part.
+    """
+
+    address: str
+    topic: str
+    partitions: int
+    record_count: int
+    seconds: float
+    queue: str
+    value_bytes: int = field(default=0)
+    _seen: int = field(default=0)
+    _in_round: int = field(default=0)
+    _began_s: float = field(default=0.0)
+    _cpu_s: float = field(default=0.0)
+    _elapsed_s: float = field(default=0.0)
+    _idle_since_s: float = field(default=0.0)
+    _next: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def check_count(self) -> int:
+        """How many records the check reads at least."""
+        return min(CHECKED_COUNT, self.record_count)
+
+    def check(self, places: Sequence[Place]) -> bool:
+        """Check that offsets follow one another, from 0.
+
+        Args:
+            places: Partition and offset of records as they came.
+
+        Returns:
+            Whether more are wanted.
+
+        Raises:
+            RuntimeError: They do not.
+        """
+        for partition, offset in places:
+            if offset != self._next.get(partition, 0):
+                wanted = self._next.get(partition, 0)
+                raise RuntimeError(f"partition {partition}: offset {offset}, not {wanted}")
+            self._next[partition] = offset + 1
+            self._seen += 1
+        return self._seen < self.check_count
+
+    def begin(self) -> None:
+        """Start the clocks; the reader has gone back to the beginning."""
+        self._seen = 0
+        self._cpu_s = time.process_time()
+        self._began_s = self._idle_since_s = time.perf_counter()
+
+    def take(self, count: int, value_bytes: int) -> bool:
+        """Count records.
+
+        Args:
+            count: So many have come.
+            value_bytes: The lengths of their values.
+
+        Returns:
+            Whether this is the end of a round: the reader must go back to the beginning.
+
+        Raises:
+            RuntimeError: Nothing came for long, or more than there is.
+        """
+        now_s = time.perf_counter()
+        if count:
+            self._idle_since_s = now_s
+        elif now_s - self._idle_since_s > IDLE_MAX_S:
+            raise RuntimeError(f"nothing came for {IDLE_MAX_S:g} s after {self._in_round} records")
+        self._seen += count
+        self._in_round += count
+        self.value_bytes += value_bytes
+        if self._in_round > self.record_count:
+            raise RuntimeError(f"{self._in_round} records of {self.record_count}")
+        if self._in_round < self.record_count:
+            return False
+        self._in_round = 0
+        return True
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the time is not over; stops the clocks if it is."""
+        elapsed_s = time.perf_counter() - self._began_s
+        if elapsed_s < self.seconds:
+            return True
+        self._elapsed_s = elapsed_s
+        self._cpu_s = time.process_time() - self._cpu_s
+        return False
+
+    def figures(self) -> Mapping[str, float]:
+        """What the run gave."""
+        return {
+            "count": self._seen,
+            "elapsed_s": self._elapsed_s,
+            "cpu_s": self._cpu_s,
+            "value_bytes": self.value_bytes,
+            "peak_bytes": own_process_figures()["peak_bytes"],
+        }
+
+
+def _kprod(load: ReadLoad) -> Any:  # noqa: ANN401 - each process imports one client only
+    import kprod  # noqa: PLC0415 - as above
+
+    consumer = kprod.Consumer(bootstrap_servers=load.address, auto_offset_reset="earliest")
+    consumer.assign([(load.topic, number) for number in range(load.partitions)])
+    while load.check([(it.partition, it.offset) for it in consumer.poll(1.0, CHUNK)]):
+        pass
+    consumer.seek_to_beginning()
+    return consumer
+
+
+def kprod_iterate(load: ReadLoad) -> None:
+    """As it comes: no setting but the address; `for record in consumer`."""
+    with _kprod(load) as consumer:
+        load.begin()
+        while load.goes_on:
+            # Not one clock and no call of ours a record: the loop looks up once in so many.
+            size = min(CHUNK * 10, load.record_count - load._in_round)  # noqa: SLF001
+            total = 0
+            for record in itertools.islice(consumer, size):
+                total += len(record.value)
+            if load.take(size, total):
+                consumer.seek_to_beginning()
+
+
+def kprod_poll(load: ReadLoad) -> None:
+    """As it comes, `poll` with ten thousand records a call."""
+    with _kprod(load) as consumer:
+        load.begin()
+        while load.goes_on:
+            records = consumer.poll(1.0, CHUNK)
+            total = 0
+            for record in records:
+                total += len(record.value)
+            if load.take(len(records), total):
+                consumer.seek_to_beginning()
+
+
+def kprod_arrow(load: ReadLoad) -> None:
+    """As it comes, `poll_arrow`; a kernel of pyarrow sums the lengths."""
+    from pyarrow import compute  # noqa: PLC0415 - as above
+
+    with _kprod(load) as consumer:
+        load.begin()
+        while load.goes_on:
+            rows = consumer.poll_arrow(1.0)
+            lengths = compute.sum(compute.binary_length(rows["value"])).as_py() or 0
+            if load.take(rows.num_rows, lengths):
+                consumer.seek_to_beginning()
+
+
+def _confluent(load: ReadLoad) -> tuple[Any, Callable[[], None]]:
+    """Make a reader that has passed the check, and the function that takes it to the beginning."""
+    import confluent_kafka  # noqa: PLC0415 - as above
+
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": load.address,
+            "group.id": "race",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            "fetch.queue.backoff.ms": 1,
+            **QUEUES[load.queue],
+        }
+    )
+    beginning = [
+        confluent_kafka.TopicPartition(load.topic, number, 0) for number in range(load.partitions)
+    ]
+
+    def go_back() -> None:
+        for each in beginning:
+            consumer.seek(each)
+
+    consumer.assign(beginning)
+    while load.check([(it.partition(), it.offset()) for it in consumer.consume(CHUNK, 1.0)]):
+        pass
+    go_back()
+    return consumer, go_back
+
+
+def confluent_consume(load: ReadLoad) -> None:
+    """confluent-kafka, `consume` with ten thousand messages a call."""
+    consumer, go_back = _confluent(load)
+    load.begin()
+    while load.goes_on:
+        messages = consumer.consume(CHUNK, 1.0)
+        total = 0
+        for message in messages:
+            total += len(message.value())
+        if load.take(len(messages), total):
+            go_back()
+    consumer.close()
+
+
+def confluent_poll(load: ReadLoad) -> None:
+    """confluent-kafka, `poll` message by message."""
+    consumer, go_back = _confluent(load)
+    poll = consumer.poll
+    load.begin()
+    while load.goes_on:
+        count = total = 0
+        for _ in range(min(CHUNK * 10, load.record_count - load._in_round)):  # noqa: SLF001
+            message = poll(1.0)
+            if message is None:
+                break
+            total += len(message.value())
+            count += 1
+        if load.take(count, total):
+            go_back()
+    consumer.close()
+
+
+def confluent_arrow(load: ReadLoad) -> None:
+    """confluent-kafka, `consume`, and the columns that `poll_arrow` gives built from messages."""
+    import pyarrow as pa  # noqa: PLC0415 - as above
+    from pyarrow import compute  # noqa: PLC0415 - as above
+
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    consumer, go_back = _confluent(load)
+    load.begin()
+    while load.goes_on:
+        messages = consumer.consume(CHUNK, 1.0)
+        rows = pa.record_batch(
+            {
+                "topic": pa.array([it.topic() for it in messages]).dictionary_encode(),
+                "partition": pa.array([it.partition() for it in messages], pa.int32()),
+                "offset": pa.array([it.offset() for it in messages], pa.int64()),
+                "timestamp": pa.array(
+                    [it.timestamp()[1] for it in messages], pa.timestamp("ms", "UTC")
+                ),
+                "key": pa.array([it.key() for it in messages], pa.binary()),
+                "value": pa.array([it.value() for it in messages], pa.binary()),
+                "headers": pa.array([it.headers() for it in messages], pa.list_(header)),
+            }
+        )
+        lengths = compute.sum(compute.binary_length(rows["value"])).as_py() or 0
+        if load.take(rows.num_rows, lengths):
+            go_back()
+    consumer.close()
+
+
+def aiokafka_getmany(load: ReadLoad) -> None:
+    """aiokafka, `getmany` with ten thousand records a call."""
+    asyncio.run(_aiokafka(load))
+
+
+async def _aiokafka(load: ReadLoad) -> None:
+    import aiokafka  # noqa: PLC0415 - as above
+
+    partitions = [aiokafka.TopicPartition(load.topic, each) for each in range(load.partitions)]
+    consumer = aiokafka.AIOKafkaConsumer(
+        bootstrap_servers=load.address,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        max_partition_fetch_bytes=FETCH_BYTES,
+    )
+
+    def go_back() -> None:
+        for each in partitions:
+            consumer.seek(each, 0)
+
+    async with consumer:
+        consumer.assign(partitions)
+        is_checking = True
+        while is_checking:
+            found = await consumer.getmany(timeout_ms=1_000, max_records=CHUNK)
+            is_checking = load.check(
+                [(it.partition, it.offset) for records in found.values() for it in records]
+            )
+        go_back()
+        load.begin()
+        while load.goes_on:
+            if load.take(*_counted(await consumer.getmany(timeout_ms=1_000, max_records=CHUNK))):
+                go_back()
+
+
+def _counted(found: Mapping[Any, Sequence[Any]]) -> tuple[int, int]:
+    """Touch every value: returns how many there are, and their lengths together."""
+    count = total = 0
+    for records in found.values():
+        count += len(records)
+        for record in records:
+            total += len(record.value)
+    return count, total
+
+
+def kafka_python_poll(load: ReadLoad) -> None:
+    """kafka-python, `poll` with ten thousand records a call."""
+    import kafka  # noqa: PLC0415 - as above
+
+    partitions = [kafka.TopicPartition(load.topic, number) for number in range(load.partitions)]
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=load.address,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        max_partition_fetch_bytes=FETCH_BYTES,
+        max_poll_records=CHUNK,
+    )
+    consumer.assign(partitions)
+    is_checking = True
+    while is_checking:
+        found = consumer.poll(1_000)
+        is_checking = load.check(
+            [(it.partition, it.offset) for records in found.values() for it in records]
+        )
+    consumer.seek_to_beginning()
+    load.begin()
+    while load.goes_on:
+        if load.take(*_counted(consumer.poll(1_000))):
+            consumer.seek_to_beginning()
+    consumer.close()
+
+
+READERS: Mapping[str, Callable[[ReadLoad], None]] = {
+    "kprod, iterate": kprod_iterate,
+    "kprod, poll": kprod_poll,
+    "kprod, poll_arrow": kprod_arrow,
+    "confluent-kafka, consume": confluent_consume,
+    "confluent-kafka, poll": confluent_poll,
+    "confluent-kafka, consume + Arrow": confluent_arrow,
+    "aiokafka, getmany": aiokafka_getmany,
+    "kafka-python, poll": kafka_python_poll,
+}
