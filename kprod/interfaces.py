@@ -111,7 +111,11 @@ class ConsumerInterceptor(Protocol):
     """Sees the records that a consumer hands out; an exception is logged and goes no further."""
 
     def on_consume(self, records: Sequence[Any]) -> Sequence[Any]:
-        """Return the records to hand out, in the same order; in the thread that polls."""
+        """Return the records to hand out, in the same order; in the thread that polls.
+
+        Records that a loop was left before come again, as they were read. A record of another
+        class needs `offset`; what has none counts as a failure.
+        """
 
     def close(self) -> None:
         """Release what it holds; called once, at the end."""

@@ -4,7 +4,7 @@ Thread-safety: the polling thread; `close` the thread that closes.
 Source: KIP-42; Kafka ConsumerInterceptors (clients 4.3.1) for the handling of exceptions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kprod.guarded_log import guarded_logger
@@ -37,7 +37,7 @@ class ConsumerInterceptors:
         """
         for interceptor in self._chain:
             try:
-                records = list(interceptor.on_consume(records))
+                records = _records_of(interceptor.on_consume(records))
             except Exception:
                 _logger.exception("%r failed in on_consume; the records continue", interceptor)
         return records
@@ -49,3 +49,12 @@ class ConsumerInterceptors:
                 interceptor.close()
             except Exception:
                 _logger.exception("%r failed to close", interceptor)
+
+
+def _records_of(given: Iterable[Any]) -> list[Any]:
+    """Make a list of what an interceptor returned; positions are kept by offsets."""
+    records = list(given)
+    for record in records:
+        if not isinstance(record.offset, int):
+            raise TypeError(f"a record with the offset {record.offset!r:.40}")
+    return records

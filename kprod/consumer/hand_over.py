@@ -151,10 +151,11 @@ class HandOver:
         self.record_count += count
         self._is_complete = True
 
-    def begin_chunk(self, records: list[Any], ident: Hashable) -> Chunk:
+    def begin_chunk(self, taken: list[Any], records: list[Any], ident: Hashable) -> Chunk:
         """Start to return records of one block one by one.
 
         Args:
+            taken: The records that the newest `take` returned.
             records: The records to return; at least one.
             ident: Identity of the calling thread.
 
@@ -162,7 +163,7 @@ class HandOver:
             A chunk, for which `end_chunk` must be called.
         """
         self.complete(len(records))
-        chunk = self._chunk = Chunk(self._touched[-1], records, ident)
+        chunk = self._chunk = Chunk(self._touched[-1], taken, records, ident)
         return chunk
 
     def records_of(self, chunk: Chunk) -> Generator[Any]:
@@ -192,11 +193,12 @@ class HandOver:
         chunk.is_interrupted = True
         if self._chunk is not chunk:
             return
-        rest = chunk.rest
+        left_count = chunk.left_count
+        self.record_count -= left_count
+        rest = chunk.rest if left_count else []
         if rest:
             offset = rest[0].offset if chunk.in_hand is None else chunk.in_hand.offset + 1
             chunk.block.give_back(rest, offset)
-            self.record_count -= len(rest)
             if chunk.block not in self._ready:
                 self._ready.appendleft(chunk.block)
         self._chunk = None

@@ -14,17 +14,21 @@ class Chunk:
 
     Attributes:
         block: The block.
-        records: All records of the chunk.
+        records: All records of the chunk, after the interceptors.
+        taken: The same records before the interceptors; all are of `block`.
         in_hand: The last record that was returned; None before the first.
         ident: Identity of the iterating thread.
         is_interrupted: Whether the remaining records must go back to the block.
     """
 
-    __slots__ = ("block", "ident", "in_hand", "is_interrupted", "records")
+    __slots__ = ("block", "ident", "in_hand", "is_interrupted", "records", "taken")
 
-    def __init__(self, block: OpenBlock, records: list[Any], ident: Hashable) -> None:
+    def __init__(
+        self, block: OpenBlock, taken: list[Any], records: list[Any], ident: Hashable
+    ) -> None:
         """Create a chunk of which no record was returned."""
         self.block: OpenBlock = block
+        self.taken: list[Any] = taken
         self.records: list[Any] = records
         self.ident: Hashable = ident
         self.in_hand: Any = None
@@ -32,10 +36,21 @@ class Chunk:
 
     @property
     def rest(self) -> list[Any]:
-        """The records that were not returned yet."""
+        """The taken records that lie behind the one in hand; all if there is none.
+
+        Interceptors have not changed them, and will be called with them again.
+        """
         if self.in_hand is None:
-            return list(self.records)
+            return list(self.taken)
+        offset = self.in_hand.offset
+        return [record for record in self.taken if record.offset > offset]
+
+    @property
+    def left_count(self) -> int:
+        """How many of `records` were not returned yet."""
+        if self.in_hand is None:
+            return len(self.records)
         for index, record in enumerate(self.records):
             if record is self.in_hand:
-                return self.records[index + 1 :]
-        return []
+                return len(self.records) - index - 1
+        return 0

@@ -91,7 +91,7 @@ class Reading:
                     return None
                 shown = self._parts.interceptors.on_consume(records)
                 if shown:
-                    return self._parts.hand_over.begin_chunk(shown, current_ident())
+                    return self._parts.hand_over.begin_chunk(records, shown, current_ident())
                 self._parts.hand_over.complete(0)
 
     def skip(self, record: Any) -> None:  # noqa: ANN401 - of any class with these attributes

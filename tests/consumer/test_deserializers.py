@@ -1,5 +1,6 @@
 """Deserializers and interceptors: the application's code while records are handed out."""
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from kprod import Producer
 from kprod.broker import EmbeddedCluster
+from kprod.consumer.consumer import Consumer
 from kprod.errors import DeserializationFailed
 from kprod.model import TopicPartition
 from kprod.record.blocks import ConsumerRecord
@@ -127,6 +129,82 @@ def test_interceptors_see_what_is_handed_out(cluster: EmbeddedCluster) -> None:
         consumer.seek(T0, 0)
         assert [record.offset for record in poll_count(consumer, 5)] == [0, 2, 4, 6, 8]
     assert (even.closed, broken.closed) == (1, 1)
+
+
+class Marked:
+    """A record of an interceptor's own class, which knows how often it was made."""
+
+    def __init__(self, record: Any) -> None:
+        self.offset: int = record.offset
+        self.depth: int = getattr(record, "depth", 0) + 1
+
+
+class Making:
+    """An interceptor that makes records by a function."""
+
+    def __init__(self, make: Callable[[list[Any]], list[Any]]) -> None:
+        self.on_consume = make
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def left_again_and_again(consumer: Consumer) -> Iterator[Any]:
+    """Yield records of a loop that is left after every seventh."""
+    found = [None]
+    while found:
+        found = list(itertools.islice(consumer, 7))
+        yield from found
+
+
+def test_interceptors_see_records_as_they_were_read_after_a_loop_was_left(
+    cluster: EmbeddedCluster,
+) -> None:
+    """The rest of a list goes back without what interceptors made of it."""
+    fill(cluster, "t", 60)
+    marking = Making(lambda records: [Marked(record) for record in records])
+    with consumer_of(cluster, interceptors=[marking], consumer_timeout_ms=1_000) as consumer:
+        consumer.assign([T0])
+        found = list(left_again_and_again(consumer))
+        assert consumer.position(T0) == 60
+    assert [record.offset for record in found] == list(range(60))
+    assert {record.depth for record in found} == {1}
+
+
+def test_a_filter_meets_no_record_twice_after_a_loop_was_left(cluster: EmbeddedCluster) -> None:
+    """One that keeps a part of each list must not be asked about the part that it kept."""
+    fill(cluster, "t", 60)
+    seen: list[int] = []
+
+    def every_other_one(records: list[Any]) -> list[Any]:
+        seen.append(len(records))
+        return [record for number, record in enumerate(records) if number % 2 == 0]
+
+    with consumer_of(
+        cluster, interceptors=[Making(every_other_one)], consumer_timeout_ms=1_000
+    ) as consumer:
+        consumer.assign([T0])
+        offsets = [record.offset for record in left_again_and_again(consumer)]
+        assert consumer.position(T0) == 60
+    # Each list begins behind the record that was in hand, so it is the seventh of every other one.
+    assert offsets == [
+        offset for begin in range(0, 60, 13) for offset in range(begin, min(begin + 13, 60), 2)
+    ]
+    assert seen == [60 - begin for begin in range(0, 60, 13)]
+
+
+def test_what_is_no_record_is_an_interceptor_s_failure(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The records continue as they were, also through a loop that is left."""
+    fill(cluster, "t", 10)
+    values = Making(lambda records: [record.value for record in records])
+    with consumer_of(cluster, interceptors=[values], consumer_timeout_ms=1_000) as consumer:
+        consumer.assign([T0])
+        assert [record.offset for record, _ in zip(consumer, range(3), strict=False)] == [0, 1, 2]
+        consumer.seek(T0, 0)
+        assert [record.offset for record in consumer] == list(range(10))
+    assert "failed in on_consume" in caplog.text
 
 
 def test_an_interceptor_s_close_may_do_anything(cluster: EmbeddedCluster) -> None:
