@@ -20,6 +20,7 @@ Generated from `EmbeddedConfig` by `make docs`; do not edit. A program never rea
 `EmbeddedConfig` checks settings.
 """
 
+from collections.abc import Sequence
 from typing import Literal, TypedDict
 
 
@@ -27,9 +28,10 @@ class EmbeddedSettings(TypedDict, total=False):
     """Every setting of `EmbeddedConfig`, none of them required."""
 '''
 
-_CHOICES = {
+_KINDS = {
     "cleanup_policy": 'Literal["delete", "compact", "compact,delete", "delete,compact", ""]',
     "message_timestamp_type": 'Literal["CreateTime", "LogAppendTime"]',
+    "racks": "Sequence[str]",
 }
 _WIDTH = 96  # within the indentation
 
@@ -39,7 +41,7 @@ def module() -> str:
     texts = attribute_texts(inspect.getdoc(EmbeddedConfig) or "")
     parts = [_HEAD]
     for field in dataclasses.fields(EmbeddedConfig):
-        kind = _CHOICES.get(field.name) or inspect.formatannotation(field.type)
+        kind = _KINDS.get(field.name) or inspect.formatannotation(field.type)
         text = f'"""{texts[field.name]}"""'
         lines = textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
         parts.append(f"\n    {field.name}: {kind}\n" + "".join(f"    {it}\n" for it in lines))

@@ -73,6 +73,10 @@ def check_ports(config: EmbeddedConfig, broker_count: int) -> None:
     Raises:
         ConfigError: The last port would be past 65,535.
     """
+    if config.racks and len(config.racks) != broker_count:
+        raise ConfigError(
+            f"racks has {len(config.racks)} names for {broker_count} brokers; give one for each"
+        )
     for name in ("port", "advertised_port"):
         first = getattr(config, name)
         if first and first + broker_count - 1 > PORT_MAX:

@@ -8,7 +8,7 @@ Source: Kafka broker and topic configuration reference (4.3).
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kprod.errors import ConfigError
@@ -24,6 +24,11 @@ def _setting(default: int, lowest: int, highest: int) -> int:
     bounds = {"bounds": (lowest, highest)}
     value: int = dataclasses.field(default=default, metadata=bounds)
     return value
+
+
+def _check_racks(racks: Sequence[object]) -> None:
+    if isinstance(racks, str) or not all(isinstance(rack, str) for rack in racks):
+        raise ConfigError(f"racks={racks!r:.80} is not a sequence of texts")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +115,8 @@ class EmbeddedConfig:
         offsets_retention_minutes: How long offsets are kept that nobody uses.
         offsets_retention_check_interval_ms: How often they are looked for.
         offsets_commit_timeout_ms: How long a write to `__consumer_offsets` may wait for followers.
+        racks: One for each broker, in the order of their ids as given (`broker.rack`); empty for
+            none. A consumer that tells its rack is sent to an in-sync replica there (KIP-392).
         coordinator_loading_ms: How long a broker that has become a coordinator answers
             COORDINATOR_LOAD_IN_PROGRESS; Kafka's depends on what there is to load.
     """
@@ -175,6 +182,7 @@ class EmbeddedConfig:
     offsets_retention_minutes: int = _setting(10_080, 1, _INT32_MAX)
     offsets_retention_check_interval_ms: int = _setting(600_000, 1, _INT64_MAX)
     offsets_commit_timeout_ms: int = _setting(5_000, 1, _INT32_MAX)
+    racks: Sequence[str] = ()
     coordinator_loading_ms: int = _setting(0, 0, _INT32_MAX)
 
     def __post_init__(self) -> None:
@@ -193,6 +201,7 @@ class EmbeddedConfig:
                     raise ConfigError(
                         f"{field.name}={value!r} is not within {lowest} and {highest}"
                     )
+        _check_racks(self.racks)
         if self.queued_max_request_bytes < self.frame_bytes_max:
             raise ConfigError(
                 f"queued_max_request_bytes={self.queued_max_request_bytes} is below "

@@ -4,6 +4,7 @@ Generated from `EmbeddedConfig` by `make docs`; do not edit. A program never rea
 `EmbeddedConfig` checks settings.
 """
 
+from collections.abc import Sequence
 from typing import Literal, TypedDict
 
 
@@ -184,6 +185,10 @@ class EmbeddedSettings(TypedDict, total=False):
 
     offsets_commit_timeout_ms: int
     """How long a write to `__consumer_offsets` may wait for followers."""
+
+    racks: Sequence[str]
+    """One for each broker, in the order of their ids as given (`broker.rack`); empty for none. A
+    consumer that tells its rack is sent to an in-sync replica there (KIP-392)."""
 
     coordinator_loading_ms: int
     """How long a broker that has become a coordinator answers COORDINATOR_LOAD_IN_PROGRESS; Kafka's

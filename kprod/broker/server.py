@@ -42,6 +42,7 @@ class EmbeddedBroker:
         "_is_accepting",
         "_is_idle_watched",
         "_listener",
+        "_rack",
         "_scratch",
         "host",
         "is_running",
@@ -83,6 +84,7 @@ class EmbeddedBroker:
         self._connections: OrderedDict[Connection, int] = OrderedDict()
         self._is_accepting = True
         self._is_idle_watched = False
+        self._rack: str | None = config.racks[index] if config.racks else None
         self._advertised_port = config.advertised_port and config.advertised_port + index
         self._listener: Listener = network.listen(config.host, config.port and config.port + index)
         self._watch()
@@ -96,6 +98,7 @@ class EmbeddedBroker:
             self.node_id,
             self._config.advertised_host or host,
             self._advertised_port or self._listener.port,
+            self._rack,
         )
 
     @property

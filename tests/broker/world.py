@@ -97,6 +97,7 @@ class Client:
         max_wait_ms: int = 0,
         max_bytes: int = 1 << 20,
         leader_epoch: int = -1,
+        rack: str = "",
         version: int = 12,
     ) -> int:
         """Ask for partition 0; returns the correlation id."""
@@ -108,6 +109,7 @@ class Client:
                 "min_bytes": min_bytes,
                 "max_bytes": max_bytes,
                 "session_epoch": 0,
+                "rack_id": rack,
                 "topics": [
                     {
                         "topic": topic,

@@ -16,7 +16,7 @@ Source: Kafka DelayedFetch.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kprod.broker.partition_transactions import readable_end
+from kprod.broker.replica_choice import replica_end
 from kprod.broker.replication import Partition
 from kprod.timer.purgatory import DelayedOperation
 
@@ -30,6 +30,7 @@ class WaitingRead(NamedTuple):
         offset: First offset wanted.
         max_bytes: Most bytes wanted of this partition.
         isolation_level: 0 for all records, else only committed ones.
+        is_follower: Whether the broker serves as a follower (KIP-392).
     """
 
     partition: Partition
@@ -37,6 +38,7 @@ class WaitingRead(NamedTuple):
     offset: int
     max_bytes: int
     isolation_level: int = 0
+    is_follower: bool = False
 
 
 class DelayedFetch(DelayedOperation):
@@ -70,11 +72,13 @@ class DelayedFetch(DelayedOperation):
         available = 0
         for read in self._reads:
             partition = read.partition
-            moved = partition.leader_id != read.node_id
+            moved = (partition.leader_id != read.node_id) != read.is_follower
             if moved or not is_readable(partition, read.offset):
                 return self.force_complete()  # case A
             available += partition.log.bytes_between(
-                read.offset, readable_end(partition, read.isolation_level), enough=read.max_bytes
+                read.offset,
+                replica_end(partition, read.node_id, read.isolation_level),
+                enough=read.max_bytes,
             )
         return available >= self._min_bytes and self.force_complete()  # case B
 

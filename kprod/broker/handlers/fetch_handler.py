@@ -22,6 +22,11 @@ Behaviour.
        fetch waited: INVALID_FETCH_SESSION_EPOCH.
     J. `isolation_level` 1 reads up to the last stable offset, and is told of the aborted
        transactions that have records in the response, or soon behind it.
+    K. Where brokers have racks, a reader that tells its own (from version 11 on) is sent from the
+       leader to the in-sync replica of that rack which is furthest ahead, and gets no records from
+       the leader. Followers serve these versions up to the high watermark and to what they have
+       copied; behind that OFFSET_NOT_AVAILABLE, as KIP-392 has it (Kafka's followers answer
+       OFFSET_OUT_OF_RANGE behind their log's end).
 Rights: READ on the topic.
 Versions: 0 to 18; 0 to 3 as Kafka 3.9 served them.
 Left out: followers of other processes, tiered storage.
@@ -46,8 +51,9 @@ from kprod.broker.handlers.request_handler import Handler
 from kprod.broker.log.aborted_lookup import aborted_in
 from kprod.broker.log.epochs import EpochEnd
 from kprod.broker.log.legacy import lowered
-from kprod.broker.partition_transactions import last_stable_offset, readable_end
+from kprod.broker.partition_transactions import last_stable_offset
 from kprod.broker.rejection import Refused
+from kprod.broker.replica_choice import nearest_follower, replica_end, serves_as_follower
 from kprod.broker.replication import Partition
 from kprod.broker.request import Body, Request
 from kprod.model import CODECS
@@ -57,10 +63,12 @@ from kprod.record.reader import read_batches
 
 _FIRST_VERSION_WITH_BATCHES = 4
 _FIRST_VERSION_WITH_ALL_CODECS = max(it.first_fetch_version for it in CODECS.values())
+_FIRST_VERSION_WITH_RACKS = 11
 _FIRST_VERSION_WITH_LEADERS = 12
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _FIRST_VERSION_WITH_ENDPOINTS = 16
 _NO_EPOCH = -1
+_ALL_RECORDS = 0  # an isolation level
 _MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -71,6 +79,8 @@ class _Wanted(NamedTuple):
     partition: Partition | None
     code: int
     diverging: EpochEnd | None = None
+    preferred: int | None = None  # case K
+    is_follower: bool = False
 
 
 class _Topic(NamedTuple):
@@ -114,8 +124,10 @@ class FetchHandler(Handler):
             return
         topics = [self._looked_up(request, topic) for topic in asked.topics]
         wanted = [it for topic in topics for it in topic.wanted]
-        failed = not wanted or any(it.code or it.diverging for it in wanted)
-        if failed or request.body["max_wait_ms"] <= 0:
+        is_settled = not wanted or any(
+            it.code or it.diverging or it.preferred is not None for it in wanted
+        )
+        if is_settled or request.body["max_wait_ms"] <= 0:
             request.answer(self._response(request, asked, topics))
             return
         reads = [
@@ -125,6 +137,7 @@ class FetchHandler(Handler):
                 it.entry["fetch_offset"],
                 it.entry["partition_max_bytes"],
                 request.body["isolation_level"],
+                it.is_follower,
             )
             for it in wanted
             if it.partition is not None
@@ -205,7 +218,7 @@ class FetchHandler(Handler):
             if partition is None:
                 wanted.append(_Wanted(entry, None, int(unknown)))  # case A
             else:
-                wanted.append(_judged(request, partition, entry))
+                wanted.append(_judged(self._state, request, partition, entry))
         return _Topic(name, topic_id, wanted)
 
     def _read(self, request: Request, topics: list[_Topic]) -> dict[str, Any]:
@@ -219,6 +232,8 @@ class FetchHandler(Handler):
                 answer = _partition_response(wanted)
                 if wanted.diverging is not None:
                     answer["diverging_epoch"] = wanted.diverging._asdict()  # case D
+                elif wanted.preferred is not None:
+                    answer["preferred_read_replica"] = wanted.preferred  # case K
                 elif not wanted.code and wanted.partition is not None:
                     pieces = _pieces(request, wanted, left, is_first=is_first)
                     _give(request, answer, pieces)
@@ -271,8 +286,12 @@ def check_leader_epoch(partition: Partition, epoch: int) -> None:
     raise Refused(ErrorCode.UNKNOWN_LEADER_EPOCH, message)
 
 
-def _judged(request: Request, partition: Partition, entry: Mapping[str, Any]) -> _Wanted:
-    if partition.leader_id != request.node_id:
+def _judged(
+    state: ClusterState, request: Request, partition: Partition, entry: Mapping[str, Any]
+) -> _Wanted:
+    knows_racks = request.api_version >= _FIRST_VERSION_WITH_RACKS
+    is_follower = knows_racks and serves_as_follower(state, partition, request.node_id)
+    if partition.leader_id != request.node_id and not is_follower:
         return _Wanted(entry, partition, int(ErrorCode.NOT_LEADER_OR_FOLLOWER))  # case B
     try:
         check_leader_epoch(partition, entry["current_leader_epoch"])
@@ -281,7 +300,14 @@ def _judged(request: Request, partition: Partition, entry: Mapping[str, Any]) ->
         return _Wanted(entry, partition, rejected.code)  # cases C and D
     if diverging is None and not is_readable(partition, entry["fetch_offset"]):
         return _Wanted(entry, partition, int(ErrorCode.OFFSET_OUT_OF_RANGE))  # case D
-    return _Wanted(entry, partition, int(ErrorCode.NONE), diverging)
+    offset = entry["fetch_offset"]
+    if is_follower:
+        if diverging is None and offset > replica_end(partition, request.node_id, _ALL_RECORDS):
+            return _Wanted(entry, partition, int(ErrorCode.OFFSET_NOT_AVAILABLE))  # case K
+        return _Wanted(entry, partition, int(ErrorCode.NONE), diverging, is_follower=True)
+    rack = request.body["rack_id"] if knows_racks else ""
+    nearest = nearest_follower(state, partition, rack, offset)
+    return _Wanted(entry, partition, int(ErrorCode.NONE), diverging, nearest)
 
 
 def _diverging(partition: Partition, last_fetched_epoch: int, offset: int) -> EpochEnd | None:
@@ -299,7 +325,9 @@ def _pieces(request: Request, wanted: _Wanted, left: int, *, is_first: bool) -> 
         return []
     return wanted.partition.log.read(
         wanted.entry["fetch_offset"],
-        limit_offset=readable_end(wanted.partition, request.body["isolation_level"]),
+        limit_offset=replica_end(
+            wanted.partition, request.node_id, request.body["isolation_level"]
+        ),
         max_bytes=min(left, wanted.entry["partition_max_bytes"]),
         whole_first=is_first,  # case E
     )
@@ -312,7 +340,8 @@ def _tell_aborted(
     level, partition = request.body["isolation_level"], wanted.partition
     if not level or partition is None:
         return
-    offset, limit_offset = wanted.entry["fetch_offset"], readable_end(partition, level)
+    offset = wanted.entry["fetch_offset"]
+    limit_offset = replica_end(partition, request.node_id, level)
     aborted = aborted_in(partition.log, offset, count_bytes, limit_offset) if count_bytes else []
     answer["aborted_transactions"] = [
         {"producer_id": it.producer_id, "first_offset": it.first_offset} for it in aborted

@@ -18,7 +18,7 @@ Behaviour.
        and may not. By its id the response has no name.
 Rights: DESCRIBE on the topic; CREATE on it or on the cluster to have it made.
 Versions: 0 to 13.
-Left out: authorized operations, racks.
+Left out: authorized operations.
 Source: Kafka KafkaApis.handleTopicMetadataRequest, KIP-516.
 """
 
@@ -74,7 +74,12 @@ class MetadataHandler(Handler):
     def _answer(self, topics: list[dict[str, Any]]) -> dict[str, Any]:
         return {
             "brokers": [
-                {"node_id": node.node_id, "host": node.host, "port": node.port}
+                {
+                    "node_id": node.node_id,
+                    "host": node.host,
+                    "port": node.port,
+                    "rack": node.rack,
+                }
                 for node in self._state.alive_nodes
             ],
             "cluster_id": CLUSTER_ID,
