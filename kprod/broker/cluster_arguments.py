@@ -75,7 +75,8 @@ def check_ports(config: EmbeddedConfig, broker_count: int) -> None:
     """
     if config.racks and len(config.racks) != broker_count:
         raise ConfigError(
-            f"racks has {len(config.racks)} names for {broker_count} brokers; give one for each"
+            f"racks names {len(config.racks)}, and the number of brokers is {broker_count}; give"
+            " one for each"
         )
     for name in ("port", "advertised_port"):
         first = getattr(config, name)

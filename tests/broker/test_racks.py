@@ -119,7 +119,11 @@ def test_metadata_tells_the_racks() -> None:
 
 @pytest.mark.parametrize(
     ("racks", "text"),
-    [(["a"], "racks has 1 names for 3 brokers"), ("abc", "sequence"), ([1, 2, 3], "sequence")],
+    [
+        (["a"], "racks names 1, and the number of brokers is 3"),
+        ("abc", "sequence"),
+        ([1, 2, 3], "sequence"),
+    ],
 )
 def test_wrong_racks_are_refused(racks: Any, text: str) -> None:
     """Before anything is bound."""
