@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kprod.clock import ManualClock
+from kprod.cluster.snapshot import NO_TOPIC_ID
 from kprod.network.address_cursor import SocketAddress
 from kprod.network.connection_context import NetworkIO
 from kprod.protocol.api import ApiKey
@@ -20,6 +21,7 @@ from tests.network.scripted import (
 )
 from tests.oracle.record_v2 import encode_batch
 
+UNKNOWN_TOPIC_ID = 100
 Rule = Callable[["LogCluster", int, PeerRequest], "dict[str, Any] | str | None"]
 """Given node and request: a body, "close", "silence", or None for the usual answer."""
 
@@ -155,6 +157,8 @@ class LogCluster:
             error_code = 0 if log.leader_id == node_id else 6
             if not error_code and not log.start_offset <= entry["fetch_offset"] <= log.end_offset:
                 error_code = 1
+            if topic.get("topic_id", NO_TOPIC_ID) != NO_TOPIC_ID:
+                error_code = UNKNOWN_TOPIC_ID  # metadata gives none
             records = log.read(entry["fetch_offset"], entry["partition_max_bytes"])
             partitions.append(
                 {
@@ -163,4 +167,5 @@ class LogCluster:
                     "records": None if error_code else records,
                 }
             )
-        return {"responses": [{"topic": topic["topic"], "partitions": partitions}]}
+        named = {"topic": topic["topic"], "topic_id": topic.get("topic_id", NO_TOPIC_ID)}
+        return {"responses": [{**named, "partitions": partitions}]}
