@@ -114,7 +114,7 @@ class ConsumerInterceptor(Protocol):
         """Return the records to hand out, in the same order; in the thread that polls.
 
         Records that a loop was left before come again, as they were read. A record of another
-        class needs `offset`; what has none counts as a failure.
+        class needs `offset`; an object without it counts as a failure.
         """
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """A consumer's responses are cut at every byte, and every byte of them is spoilt.
 
 A cut costs nothing but time: every record is handed out once and in order. A spoilt byte may be an
-error, which names topic, partition and offset where it is about records; what is handed out all the
-same is what was written, in order, and nothing is left out without an error. What cannot be known
+error, which names topic, partition and offset where it is about records; the records handed out all
+the same are those written, in order, and nothing is left out without an error. What cannot be known
 to be wrong is believed, as by Kafka's clients: the first offset of a batch, which no checksum
 covers, an offset that was asked for, a broker's address, and how long a broker asks to be spared.
 
@@ -120,7 +120,7 @@ def test_a_cut_at_any_byte_costs_no_record(api_key: ApiKey) -> None:
 @pytest.mark.parametrize("mask", [0xFF, 0x80, 0x01])
 @pytest.mark.parametrize("api_key", KINDS)
 def test_a_spoilt_byte_leaves_no_record_out_silently(api_key: ApiKey, mask: int) -> None:
-    """Whatever is handed out is what was written."""
+    """The records that are handed out are those that were written."""
     frame = read(api_key, bytes)[0]
     for at in sorted(set(range(len(frame))) - believed_bytes(api_key, frame)):
 
