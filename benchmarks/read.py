@@ -64,14 +64,14 @@ class Filling(NamedTuple):
     Attributes:
         topic: Its name.
         partitions: How many.
-        count: Records in all, spread evenly.
+        size: Records in all, spread evenly.
         codec: Of their batches.
         value_bytes: Of each.
     """
 
     topic: str
     partitions: int
-    count: int = 0
+    size: int = 0
     codec: str = "none"
     value_bytes: int = 100
 
@@ -228,7 +228,10 @@ def _fill(address: str, filling: Filling) -> None:
         for number in range(POOL)
     ]
     with kprod.Producer(
-        bootstrap_servers=address, compression_type=codec, batch_size=MIB // 2, linger_ms=20
+        compression_type=kprod.Codec[codec.upper()],
+        bootstrap_servers=address,
+        batch_size=MIB // 2,
+        linger_ms=20,
     ) as producer:
         for partition in range(partitions):
             left = count // partitions + (partition < count % partitions)

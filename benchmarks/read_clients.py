@@ -222,7 +222,9 @@ def _confluent(load: ReadLoad) -> tuple[Any, Callable[[], None]]:
             consumer.seek(each)
 
     consumer.assign(beginning)
-    while load.check([(it.partition(), it.offset()) for it in consumer.consume(CHUNK, 1.0)]):
+    while load.check(
+        [(it.partition() or 0, it.offset() or 0) for it in consumer.consume(CHUNK, 1.0)]
+    ):
         pass
     go_back()
     return consumer, go_back

@@ -151,7 +151,7 @@ class Making:
 
 def left_again_and_again(consumer: Consumer) -> Iterator[Any]:
     """Yield records of a loop that is left after every seventh."""
-    found = [None]
+    found: list[Any] = [None]
     while found:
         found = list(itertools.islice(consumer, 7))
         yield from found
