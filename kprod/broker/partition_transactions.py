@@ -42,6 +42,21 @@ def readable_end(partition: Partition, isolation_level: int) -> int:
     return last_stable_offset(partition) if isolation_level else partition.high_watermark
 
 
+def replica_end(partition: Partition, node_id: int, isolation_level: int) -> int:
+    """Return the offset at which a consumer's reading ends at one replica.
+
+    Args:
+        partition: That is read.
+        node_id: Has a replica.
+        isolation_level: 0 for all records, else only committed ones.
+
+    Returns:
+        For the leader the same as `readable_end`.
+    """
+    copied = partition.replicas[node_id].log_end_offset
+    return min(readable_end(partition, isolation_level), copied)
+
+
 def append_marker(
     partition: Partition,
     marker: EndMarker,

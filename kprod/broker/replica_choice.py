@@ -8,7 +8,6 @@ Source: KIP-392; Kafka RackAwareReplicaSelector and ReplicaManager.findPreferred
 """
 
 from kprod.broker.cluster_state import ClusterState
-from kprod.broker.partition_transactions import readable_end
 from kprod.broker.replication import Partition
 
 
@@ -54,18 +53,3 @@ def serves_as_follower(state: ClusterState, partition: Partition, node_id: int) 
     """
     is_follower = node_id in partition.replicas and node_id != partition.leader_id
     return is_follower and state.nodes[node_id].rack is not None
-
-
-def replica_end(partition: Partition, node_id: int, isolation_level: int) -> int:
-    """Return the offset at which a consumer's reading ends at one replica.
-
-    Args:
-        partition: That is read.
-        node_id: Has a replica.
-        isolation_level: 0 for all records, else only committed ones.
-
-    Returns:
-        For the leader the same as `readable_end`.
-    """
-    copied = partition.replicas[node_id].log_end_offset
-    return min(readable_end(partition, isolation_level), copied)

@@ -16,7 +16,7 @@ Source: Kafka DelayedFetch.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kprod.broker.replica_choice import replica_end
+from kprod.broker.partition_transactions import replica_end
 from kprod.broker.replication import Partition
 from kprod.timer.purgatory import DelayedOperation
 

@@ -51,9 +51,9 @@ from kprod.broker.handlers.request_handler import Handler
 from kprod.broker.log.aborted_lookup import aborted_in
 from kprod.broker.log.epochs import EpochEnd
 from kprod.broker.log.legacy import lowered
-from kprod.broker.partition_transactions import last_stable_offset
+from kprod.broker.partition_transactions import last_stable_offset, replica_end
 from kprod.broker.rejection import Refused
-from kprod.broker.replica_choice import nearest_follower, replica_end, serves_as_follower
+from kprod.broker.replica_choice import nearest_follower, serves_as_follower
 from kprod.broker.replication import Partition
 from kprod.broker.request import Body, Request
 from kprod.model import CODECS
