@@ -1,7 +1,7 @@
 """The broker's limit in reading: the same Fetch requests on one connection, answers thrown away.
 
 The requests of one way through the topic are made first, untimed, by following the offsets of the
-answers. Then they are sent again and again, two of them out at a time, and what is answered is
+answers. Then they are sent again and again, two of them out at a time, and their responses are
 received into one buffer and not looked at. A reader that asks for as much at a time, on as many
 connections, cannot be faster.
 
@@ -67,7 +67,7 @@ def _request(topic: str, offsets: dict[int, int]) -> bytes:
 
 
 def _follow(answer: memoryview, topic: str, offsets: dict[int, int]) -> None:
-    """Note where the records of an answer end."""
+    """Note where the records of a response end."""
     at = 4 + 4 + 4 + 2 + len(topic)  # correlation id, throttle time, one topic, its name
     (count,) = struct.unpack_from(">i", answer, at)
     at += 4
