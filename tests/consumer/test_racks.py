@@ -92,7 +92,7 @@ def test_the_leader_is_asked_when_a_follower_fails(code: int) -> None:
 
 
 def test_records_come_from_the_rack_while_the_leader_stalls() -> None:
-    """Only the first answer needs the leader."""
+    """Only the first response needs the leader."""
     with EmbeddedCluster(brokers=3, topics={"t": 1}, racks=["a", "b", "c"]) as cluster:
         fill(cluster, "t", 500, batch_size=1_000)
         leader = cluster.describe("t", 0).leader_id
