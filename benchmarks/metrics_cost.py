@@ -45,7 +45,7 @@ def instructions(servers: str, *, has_metrics: bool, batches: int, records: int)
     """Count one run.
 
     Args:
-        servers: Of the broker.
+        servers: Address of the broker.
         has_metrics: Whether the producer counts.
         batches: Counted, after some to warm up.
         records: In a batch.

@@ -20,10 +20,10 @@ def work(servers: str, *, has_metrics: bool, batches: int, records: int) -> None
     """Send `batches` times `records` records, each time as one batch that is waited for.
 
     Args:
-        servers: Of a broker in another process, with the topic `bench` of one partition.
+        servers: Address of a broker in another process, with the topic `bench` of one partition.
         has_metrics: Whether the producer counts.
         batches: Counted, after some to warm up.
-        records: Of 100 bytes, in a batch.
+        records: Number of records of 100 bytes in a batch.
     """
     clock = SystemClock()
     producer = kprod.Producer(

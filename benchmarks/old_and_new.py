@@ -68,10 +68,10 @@ class Plan:
     """What to run.
 
     Attributes:
-        trees: Of the sides that have one.
+        trees: Source trees of the sides that have one.
         cases: Some of `CASES`.
         pairs: At least 1.
-        seconds: Of each run, above 0.
+        seconds: Duration of each run, above 0.
         seed: Draws the orders.
     """
 
@@ -148,7 +148,7 @@ def slower_cases(rows: Sequence[Row]) -> list[str]:
     """Find what fails: cases whose rate is lower, beyond doubt.
 
     Args:
-        rows: Of all cases.
+        rows: Results of all cases.
 
     Returns:
         The cases' names.
@@ -259,7 +259,7 @@ def table_of(rows: Sequence[Row]) -> Table:
     """Draw the result.
 
     Args:
-        rows: Of all cases.
+        rows: Results of all cases.
 
     Returns:
         A table for a console.
@@ -342,7 +342,7 @@ def main(arguments: Sequence[str]) -> int:
     """Compare, print, and judge.
 
     Args:
-        arguments: Of the command line.
+        arguments: Arguments of the command line.
 
     Returns:
         The exit code.

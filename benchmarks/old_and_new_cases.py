@@ -135,7 +135,7 @@ def run_append(seconds: float, value: bytes, side: str) -> Mapping[str, float]:
 
     Args:
         seconds: Least CPU time of appending.
-        value: Of every record.
+        value: The value of every record.
         side: One of `SIDES`.
 
     Returns:

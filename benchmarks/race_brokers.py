@@ -100,7 +100,7 @@ def running(name: str, address: str | None = None) -> Generator[RaceBroker]:
 
     Args:
         name: One of `NAMES`.
-        address: Of an Apache Kafka that runs already; None starts one.
+        address: Address of a running Apache Kafka; None starts one.
 
     Yields:
         The broker, ready.

@@ -42,7 +42,7 @@ class Load:
         topic: Exists, with one partition.
         seconds: Least time of sending.
         bytes_min: Least bytes of values.
-        value: Of every record.
+        value: The value of every record.
         count: Records sent since the clocks began.
         warm_up_count: Records sent before.
         foreign_bytes: Memory of the process that is not the client's.

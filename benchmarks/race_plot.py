@@ -41,7 +41,7 @@ class Bar(NamedTuple):
         broker: A key of the titles of `draw_bars`.
         client: Its name; `LIMIT` for the limit.
         rate: Records per second.
-        cpu_us: Of a record.
+        cpu_us: CPU time of a record.
     """
 
     broker: str
@@ -54,7 +54,7 @@ def bars_of_rows(rows: Sequence[Row]) -> Iterator[Bar]:
     """Find what a report says of rate and CPU.
 
     Args:
-        rows: Of a race.
+        rows: Results of a race.
 
     Yields:
         A bar for each client and broker, in the order of the rows.
@@ -94,7 +94,7 @@ def draw_bars(
     """Draw two charts side by side, brokers below one another.
 
     Args:
-        title: Of the whole.
+        title: Title of the figure.
         bars: At least one client's.
         path: Ends in png, svg or pdf; its directory is made if need be.
         titles: Of the bars' brokers.

@@ -30,7 +30,7 @@ def write_table(report: Report, page: Path) -> None:
     """Replace the text between the marks.
 
     Args:
-        report: Of a race, whole or merged.
+        report: Report of a race, whole or merged.
         page: Has both marks.
     """
     head, _, rest = page.read_text("utf-8").partition(BEGIN)

@@ -63,8 +63,8 @@ class Comparison:
 
     Attributes:
         ratios: One for each pair.
-        median: Of them.
-        interval: Of the median; None if there are too few pairs.
+        median: Their median.
+        interval: Interval of the median; None if there are too few pairs.
     """
 
     ratios: tuple[float, ...]
@@ -106,7 +106,7 @@ def orders(sides: Sequence[str], pairs: int, seed: int) -> list[list[str]]:
     Args:
         sides: Their names.
         pairs: How many orders are needed.
-        seed: Of the draw.
+        seed: Seed of the draw.
 
     Returns:
         An order of all sides for each pair.

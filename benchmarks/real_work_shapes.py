@@ -31,7 +31,7 @@ class Shape:
     Attributes:
         value_bytes: About the size of a value; 100 is one constant value, as in the headline.
         keys: How many different keys come in turn; 0 for records without key.
-        partitions: Of the topic.
+        partitions: Partitions of the topic.
         codec: Kafka's name of it.
     """
 

@@ -299,7 +299,7 @@ def main(
     """Run a benchmark from the command line.
 
     Args:
-        title: Of the table and the plot.
+        title: Title of the table and the plot.
         benchmark: Fills the report.
         arguments: Adds the benchmark's own options, found again in `report.options.extra`.
         plot: Draws the report into a file; None draws a panel for each metric.

@@ -43,7 +43,7 @@ def draw(title: str, metrics: Sequence[Metric], rows: Sequence[Row], path: Path)
     """Write the plot in the format that the path's suffix names.
 
     Args:
-        title: Of the whole.
+        title: Title of the figure.
         metrics: In the order of the panels.
         rows: At least one.
         path: Ends in png, svg or pdf; its directory is made if need be.

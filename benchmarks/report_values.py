@@ -42,7 +42,7 @@ class Metric:
 
     Attributes:
         name: As in the table, and as key where a contestant gives several figures.
-        unit: Of the samples.
+        unit: Unit of the samples.
         more_is_better: Says so in the plot; the ratio is a plain quotient either way.
         against: What the points of a curve count: the label of its x axis.
     """

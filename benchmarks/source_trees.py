@@ -64,7 +64,7 @@ def commit_of(name: str, root: Path) -> str:
 
     Args:
         name: A branch, a tag, the beginning of a commit's name, and so on.
-        root: Of the repository.
+        root: Root of the repository.
 
     Returns:
         Forty hexadecimal digits.
@@ -83,7 +83,7 @@ def checked_out(commit: str, root: Path) -> Path:
 
     Args:
         commit: Its full name.
-        root: Of the repository.
+        root: Root of the repository.
 
     Returns:
         Where it is.

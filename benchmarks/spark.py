@@ -77,8 +77,8 @@ class Shape(NamedTuple):
     """Rows of one kind, and kprod's options for them.
 
     Attributes:
-        columns: Of the Parquet file, as expressions of `id`.
-        share: Of the rows that the race has; larger rows are fewer.
+        columns: Columns of the Parquet file, as expressions of `id`.
+        share: Share of the race's rows; larger rows are fewer.
         least_rate: Least ratio of rates; None where it follows from `PRECOMPUTED`.
         most_cost: Greatest ratio of machine CPU.
     """

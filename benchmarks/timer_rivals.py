@@ -37,7 +37,7 @@ class Rival(Protocol):
         """Move the time, fire due timers, do the housekeeping that a loop's turn does."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close everything."""
 
 
 class Wheel:

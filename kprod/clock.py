@@ -1,4 +1,4 @@
-"""What time it is: the protocol, and the two clocks there are. Nothing else in kprod asks the time.
+"""The clocks of kprod: the protocol, and its two implementations. No other module reads the time.
 
 Thread-safety: see `kprod._core.clock`.
 """

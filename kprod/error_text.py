@@ -8,10 +8,10 @@ from kprod.peer_text import peer_text
 
 
 def error_text(error: BaseException) -> str:
-    """Put an error into words, whatever its class does when it is asked for a text.
+    """Return an error's text, whatever its class does in `__str__`.
 
     Args:
-        error: Of the application, a library or kprod.
+        error: The exception.
 
     Returns:
         Its kind and text; the text is bounded and printable.

@@ -25,7 +25,7 @@ def without_frames(error: _AnyError) -> _AnyError:
     Frames hold whatever their functions had at hand: records, whole batches, their memory.
 
     Args:
-        error: Of any kind.
+        error: Any exception.
 
     Returns:
         The same one; its causes and contexts are there still.
@@ -121,9 +121,9 @@ class LogTruncated(KprodError):
     """Records that were read are no longer in the log, after an unclean election.
 
     Attributes:
-        topic: Of the partition.
+        topic: Topic of the partition.
         partition: Partition number, from 0.
-        offset: Where the reader was.
+        offset: The reader's position.
         end_offset: Up to which the log is as it was read; −1 if the broker does not know.
     """
 
@@ -134,7 +134,7 @@ class LogTruncated(KprodError):
 
 
 class RecordError(KprodError):
-    """A record was refused before it was appended; nothing of it was sent."""
+    """A record was rejected before it was appended; nothing was sent."""
 
 
 class SerializationError(RecordError):
@@ -196,7 +196,7 @@ class DeliveryTimeout(KprodTimeout):
 
 
 class RequestTimeout(KprodTimeout):
-    """A broker did not answer within `request_timeout_ms`."""
+    """A broker did not respond within `request_timeout_ms`."""
 
     retriable = True
 
@@ -213,14 +213,14 @@ class Disconnected(ConnectionFailed):
 
 
 class AuthenticationFailed(ConnectionFailed):
-    """The broker refused the credentials, or could not prove who it is."""
+    """The broker rejected the credentials, or could not prove its identity."""
 
 
 class TlsFailed(ConnectionFailed):
     """The TLS handshake failed.
 
     Attributes:
-        is_identity: A certificate was refused, the broker's or the client's.
+        is_identity: Whether a certificate was rejected, the broker's or the client's.
     """
 
     is_identity: bool = False
@@ -238,7 +238,7 @@ class CorruptRecord(RemoteProtocolError):
     """Bytes that should be records are not: wrong checksum, length, magic or structure.
 
     Attributes:
-        topic: Where they were read from; None where the reader knows no topic.
+        topic: The topic they were read from; None if the reader knows no topic.
         partition: 0-based; −1 where the reader knows no topic.
         offset: The first one that cannot be read; −1 where the reader knows no topic.
     """
@@ -257,7 +257,7 @@ class UnsupportedCodec(KprodError):
 
 
 class BrokerError(KprodError):
-    """A broker answered with an error code; `kprod.protocol.error_table` has a class for each.
+    """A broker responded with an error code; `kprod.protocol.error_table` has a class for each.
 
     Attributes:
         code: The number on the wire; −1 is the server's "unknown error".

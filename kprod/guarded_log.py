@@ -9,10 +9,11 @@ leave a call on a thread of kprod's own. On the main thread they do, because sig
 there and nowhere else, and what they raise must not be lost. So code that may run on the main
 thread writes its line where an exception leaves nothing half done.
 
-A line waits `LINE_WAIT_S` for a handler that is at work, and is then given up. A signal handler may
-close a producer while its thread is inside a handler's `emit`, which holds that handler's lock: the
-sender, for whose end it waits, must not wait for that lock. (A handler that another thread enters
-after it was found free is waited for as long as it takes: there is no way to write with a limit.)
+A line waits up to `LINE_WAIT_S` for a busy handler, and is then dropped. A signal handler may close
+a producer while its thread is inside a handler's `emit`, which holds that handler's lock: the
+sender, whose end the close waits for, must not wait for that lock. (If another thread enters a
+handler after it was found free, the line waits as long as it takes: `logging` has no write with a
+timeout.)
 
 Thread-safety: any thread; no lock of kprod's may be held.
 Source: CPython's logging, whose own handlers treat an error in the same way.
@@ -25,12 +26,12 @@ from collections.abc import Mapping
 
 __all__ = ["GuardedLogger", "guarded_logger"]
 
-LINE_WAIT_S = 0.5  # far longer than handlers take; each line of a thread may cost so much
+LINE_WAIT_S = 0.5  # far longer than handlers take; a line may cost its thread this long
 _CALLER = 3  # frames from the library's to that of the code that writes the line
 
 
 class GuardedLogger:
-    """A logger of the standard library behind a guard.
+    """Guards a logger of the standard library.
 
     Attributes:
         target: The logger, unguarded, for its settings.
@@ -47,10 +48,10 @@ class GuardedLogger:
         """Whether a line of this level would be written.
 
         Args:
-            level: As in `logging`.
+            level: The level, as in `logging`.
 
         Returns:
-            False too if the application's logging raised when it was asked.
+            False also if the application's logging raised.
         """
         try:
             return self.target.isEnabledFor(level)
@@ -67,7 +68,7 @@ class GuardedLogger:
         self._write(logging.INFO, text, args)
 
     def warning(self, text: str, *args: object) -> None:
-        """Write a line about what somebody should look at."""
+        """Write a line about a condition that needs attention."""
         self._write(logging.WARNING, text, args)
 
     def error(self, text: str, *args: object, exc_info: BaseException | None = None) -> None:
@@ -86,8 +87,8 @@ class GuardedLogger:
         """Write a line of any level.
 
         Args:
-            level: As in `logging`.
-            text: With places for `args`.
+            level: The level, as in `logging`.
+            text: Format string with placeholders for `args`.
             *args: For the places.
             extra: Attributes for the log record.
         """
@@ -116,10 +117,10 @@ def guarded_logger(name: str) -> GuardedLogger:
     """Make a logger that cannot fail its caller.
 
     Args:
-        name: As for `logging.getLogger`.
+        name: The name, as for `logging.getLogger`.
 
     Returns:
-        A guard of its own around the logger of that name.
+        A new guard of the logger with that name.
     """
     return GuardedLogger(name)
 
@@ -151,7 +152,7 @@ def _pass_on_a_signal(error: BaseException) -> None:
 
 
 def _tell(logger: logging.Logger, text: str, error: BaseException) -> None:
-    """Say on stderr that a line is lost, as the library does for its own handlers."""
+    """Report on stderr that a line is lost, as `logging` does for its handlers."""
     try:
         if logging.raiseExceptions and sys.stderr:
             sys.stderr.write(

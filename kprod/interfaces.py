@@ -1,4 +1,4 @@
-"""What an application may bring of its own: the shapes that kprod calls.
+"""The protocols for objects that an application provides, and that kprod calls.
 
 All are Protocols: nothing needs to be inherited or registered. Serializers and partitioners run in
 the thread that calls `send`, interceptors' acknowledgements in the sender thread, token providers
@@ -21,9 +21,9 @@ class OutgoingRecord(NamedTuple):
     """A record on its way into `send`, before it is serialized.
 
     Attributes:
-        topic: Where it goes.
-        value: As the application gave it.
-        key: As the application gave it.
+        topic: The record's topic.
+        value: The value, as given to `send`.
+        key: The key, as given to `send`.
         headers: Headers in order; keys may repeat.
         partition: 0-based; None lets the partitioner choose.
         timestamp_ms: Milliseconds since 1970; None takes the time of the send.
@@ -66,7 +66,7 @@ class Partitioner(Protocol):
         Args:
             key: The serialized key.
             all_partitions: Every partition of the topic, ascending.
-            available: Those that have a leader now; may be empty.
+            available: Partitions that have a leader now; may be empty.
 
         Returns:
             A member of `all_partitions`.
@@ -76,14 +76,14 @@ class Partitioner(Protocol):
 class Interceptor(Protocol):
     """Sees every record on its way in and every outcome on its way out.
 
-    An exception raised here is logged and goes no further.
+    An exception raised here is logged and ignored.
     """
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord:
         """Return the record to send, the same or another; in the caller's thread."""
 
     def on_acknowledgement(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
-        """Take note of an accepted record's outcome; exactly one is None; in the sender thread."""
+        """Process an accepted record's outcome, in the sender's thread; one argument is None."""
 
     def close(self) -> None:
         """Release what it holds; called once, after the last acknowledgement."""
@@ -108,7 +108,7 @@ class Deserializer(Protocol):
 
 
 class ConsumerInterceptor(Protocol):
-    """Sees the records that a consumer hands out; an exception is logged and goes no further."""
+    """Sees the records that a consumer returns; an exception is logged and ignored."""
 
     def on_consume(self, records: Sequence[Any]) -> Sequence[Any]:
         """Return the records to hand out, in the same order; in the thread that polls.
@@ -134,7 +134,7 @@ class Token(_TokenFields):
     Attributes:
         value: The token itself.
         expires_at: Seconds since 1970; None if that is not known.
-        principal: Its user, for texts; the broker reads it from the token.
+        principal: The token's user, for texts; the broker reads it from the token.
         extensions: Further fields of the login (RFC 7628), such as Confluent Cloud's
             `logicalCluster`.
     """
@@ -153,7 +153,7 @@ class Token(_TokenFields):
         Args:
             value: The token itself.
             expires_at: Seconds since 1970.
-            principal: Its user.
+            principal: The user.
             extensions: Further fields of the login.
 
         Returns:
@@ -166,17 +166,17 @@ class Token(_TokenFields):
 class TokenProvider(Protocol):
     """Gives bearer tokens; a function of no arguments that returns the same is as good.
 
-    kprod calls it in a thread of its own, never two at a time: before the first login, again from
-    80 % of a token's life on, and at once when a broker has refused a token. What it raises ends
-    the login that needs it.
+    kprod calls it in a separate thread, never two calls at a time: before the first login, again
+    from 80 % of a token's lifetime on, and immediately after a broker has rejected a token. An
+    exception fails the login that needs the token.
     """
 
     def token(self) -> "TokenResult | Awaitable[TokenResult]":
         """Return a token that is valid now.
 
         Returns:
-            A `Token`; or its text, of which a JWT says itself when it ends; or text and seconds
-            since 1970, maybe with principal and extensions behind them.
+            A `Token`; or its text, if it is a JWT with an expiry; or a tuple of text and expiry in
+            seconds since 1970, optionally with principal and extensions.
         """
 
 

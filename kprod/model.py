@@ -45,7 +45,7 @@ class RecordMetadata(NamedTuple):
     """Where an acknowledged record is.
 
     Attributes:
-        topic: As given to `send`.
+        topic: The topic, as given to `send`.
         partition: Partition number, from 0.
         offset: −1 when the broker did not say (acks=0, or a duplicate whose offset it forgot).
         timestamp_ms: Milliseconds since 1970, the broker's if the topic stamps on append; −1 when
@@ -66,9 +66,9 @@ class OffsetAndTimestamp(NamedTuple):
     """An offset that was found by a time.
 
     Attributes:
-        offset: Of the first record stamped then or later.
-        timestamp_ms: That record's, milliseconds since 1970.
-        leader_epoch: That record's; −1 where the broker does not say.
+        offset: Offset of the first record at or after the time.
+        timestamp_ms: Timestamp of that record, in milliseconds since 1970.
+        leader_epoch: Leader epoch of that record; −1 if the broker does not return it.
     """
 
     offset: int
@@ -94,7 +94,7 @@ class Record(NamedTuple):
 
 
 class Acks(enum.IntEnum):
-    """How many replicas must have a batch before the broker answers."""
+    """The acknowledgements that a broker waits for before it responds."""
 
     NONE = 0
     LEADER = 1
@@ -118,7 +118,7 @@ class LevelRange(NamedTuple):
         minimum: Lowest level of the range.
         maximum: Highest level of the range; below `minimum` where the codec has no levels.
         default: Used when none is given; it may lie outside the range (gzip's −1).
-        reason: Where the bounds come from, for error texts.
+        reason: The reason for the bounds, for error texts.
     """
 
     minimum: int

@@ -1,8 +1,8 @@
 """Texts that brokers send, made fit for an error or a log line.
 
-A host name, a topic name or an error message of a peer may have any length and any characters: line
-breaks that forge a line of a log, sequences that a terminal obeys. Every text of a peer goes
-through here before anybody reads it.
+A host name, a topic name or an error message of a peer may have any length and contain any
+characters: line breaks that forge log lines, sequences that control a terminal. Every text of a
+peer is escaped here before it is shown.
 
 Thread-safety: pure functions.
 """
@@ -15,11 +15,11 @@ def peer_text(text: str) -> str:
     """Make a peer's text safe to print.
 
     Args:
-        text: Of any length.
+        text: A text of any length.
 
     Returns:
-        At most 256 characters. Control characters, line breaks and whatever else has no shape of
-        its own are escaped as in a string literal; a text that was cut ends in an ellipsis.
+        At most 256 characters. Control characters, line breaks and other invisible characters are
+        escaped as in a string literal; a truncated text ends in an ellipsis.
     """
     if len(text) <= PEER_TEXT_LENGTH_MAX and text.isprintable():
         return text

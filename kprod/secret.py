@@ -1,7 +1,7 @@
 """A password, kept from logs, errors, pickles and dumps.
 
 Nothing prints a secret by accident: `repr`, `str`, f-strings and `dataclasses.asdict` show `***`,
-pickling is refused. The one way to the text is `reveal`, which is easy to search for.
+and pickling raises. Only `reveal` returns the text, which is easy to search for.
 
 Thread-safety: immutable.
 """
@@ -46,7 +46,7 @@ class Secret:
         return compare_digest(self._text.encode(), other._text.encode())
 
     def __hash__(self) -> int:
-        """Hash by the text, as equality asks for."""
+        """Hash the text, consistent with equality."""
         return hash((Secret, self._text))
 
     def __copy__(self) -> Self:

@@ -1,8 +1,8 @@
 """Serializers: what turns an application's keys and values into bytes.
 
-Any callable will do. One that takes a second argument named `ctx` or `context`, or that needs a
-second one, is told where its bytes go, in the shape that confluent-kafka's Schema Registry
-serializers ask for; so these are used as they are, and nothing of that package is imported here.
+Any callable is possible. One with a second parameter named `ctx` or `context`, or with a second
+required parameter, gets a context of the form that confluent-kafka's Schema Registry serializers
+use; so these can be used unchanged, and nothing of that package is imported here.
 
 A serializer that raises, or returns anything but bytes, ends `send` before anything is sent.
 
@@ -39,9 +39,9 @@ class SerializationContext:
     """Where the bytes of one call of a serializer go.
 
     Attributes:
-        topic: Of the record.
+        topic: The record's topic.
         field: "key" or "value".
-        headers: Of the record; a serializer may append to them.
+        headers: The record's headers; a serializer may append to them.
     """
 
     __slots__ = ("field", "headers", "topic")
@@ -84,10 +84,10 @@ def serialize_float(value: float | None) -> bytes | None:
 def serialize_json(value: Any) -> bytes | None:  # noqa: ANN401 - whatever JSON can say
     """JSON in UTF-8 without spaces, by orjson where it is installed; None is null, no "null".
 
-    orjson also takes dataclasses, dates and UUIDs, and refuses integers beyond 64 bits.
+    orjson also supports dataclasses, dates and UUIDs, and rejects integers beyond 64 bits.
 
     Args:
-        value: Of str, int, float, bool, None, lists and mappings.
+        value: A value of str, int, float, bool, None, lists and mappings.
 
     Returns:
         The text's bytes; None for None.
@@ -132,10 +132,10 @@ class RecordSerializers:
         """Serialize the key, then the value.
 
         Args:
-            topic: Of the record.
-            key: As the application gave it.
+            topic: The record's topic.
+            key: The key, as given to `send`.
             value: The deserialized value.
-            headers: Likewise.
+            headers: The record's headers.
 
         Returns:
             Key and value as bytes or None, and the headers with what serializers appended.
@@ -192,7 +192,7 @@ class _Serializer:
 
 
 def takes_context(call: Callable[..., Any]) -> bool:
-    """Whether a serializer or deserializer wants a `SerializationContext`.
+    """Whether a serializer or deserializer takes a `SerializationContext`.
 
     Args:
         call: Any callable.

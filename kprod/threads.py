@@ -5,9 +5,9 @@ time and which wait in virtual time: it calls `use` before it makes its first pr
 may differ, so the locks of production are the system's own objects, and what makes them is a
 built-in function.
 
-Not by this way: the locks of purgatories (`kprod._core.timer.watch_lists`), which nobody holds
-while anything waits, and what belongs to I/O, such as the resolver's threads, which a simulation
-replaces as a whole. Nothing here needs a thread-local variable.
+Exceptions: the locks of purgatories (`kprod._core.timer.watch_lists`), which are never held during
+a wait, and parts of the I/O, such as the resolver's threads, which a simulation replaces as a
+whole. Nothing here needs a thread-local variable.
 
 Thread-safety: any thread; `use` before and after everything else.
 """
@@ -28,7 +28,7 @@ class Lock(Protocol):
         """Wait at most `timeout` seconds, or without end if that is −1; whether it is held now."""
 
     def release(self) -> None:
-        """Let it go.
+        """Release the lock.
 
         Raises:
             RuntimeError: Nobody holds it.
@@ -61,7 +61,7 @@ class Threads(Protocol):
         """Start a thread that keeps no process from ending.
 
         Args:
-            name: For people.
+            name: The thread's name, for people.
             run: What it does.
 
         Returns:
@@ -75,7 +75,7 @@ class Threads(Protocol):
         """Return what the calling thread has and no other that runs; reused when it has ended."""
 
     def make_lock(self) -> Lock:
-        """Make a lock that nobody holds."""
+        """Create a lock that is not held."""
 
 
 class SystemThreads:
@@ -100,7 +100,7 @@ def use(threads: Threads) -> None:
     """Have another kind of threads, in the whole process.
 
     Args:
-        threads: Of everything that is made from now on. `SYSTEM` is production's.
+        threads: Threads of everything created from now on. `SYSTEM` is production's.
     """
     global _used  # noqa: PLW0603 - futures know no producer that could tell them
     _used = threads

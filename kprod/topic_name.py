@@ -12,7 +12,7 @@ _SHOWN_MAX = 40  # characters; a name may be of any length
 
 
 def name_fault(name: str) -> str | None:
-    """Say why no topic can have a name.
+    """Say why a topic name is invalid.
 
     Args:
         name: Any text.

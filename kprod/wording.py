@@ -8,7 +8,7 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     """Choose the words that go with a count.
 
     Args:
-        count: Of whatever is counted.
+        count: The number.
         one: The words for exactly 1, such as "record" or "record was".
         many: The words for any other count; None adds an "s" to `one`.
 
@@ -24,7 +24,7 @@ def counted(count: int, one: str, many: str | None = None) -> str:
     """Write a count with its words.
 
     Args:
-        count: Of whatever is counted.
+        count: The number.
         one: As for `plural`.
         many: As for `plural`.
 

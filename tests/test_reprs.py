@@ -47,7 +47,7 @@ def test_an_object_whose_init_has_not_run_says_so() -> None:
 
 
 def test_a_producer_that_was_refused_says_so() -> None:
-    """Its settings were wrong; what is left of it is looked at in a traceback."""
+    """Its settings were wrong; a traceback shows the incomplete object."""
     producer = Producer.__new__(Producer)
     with pytest.raises(ConfigError):
         producer.__init__(bootstrap_servers="nowhere")  # type: ignore[misc]

@@ -75,7 +75,7 @@ def test_json_is_the_same_without_orjson(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_key_and_value_have_their_own() -> None:
-    """Run in this order; what has none passes."""
+    """Serializers run in this order; fields without one are unchanged."""
     bench = Bench((0,), key_serializer=serialize_int, value_serializer=serialize_json, linger_ms=0)
     future = bench.producer.send(TOPIC, {"a": 1}, key=7)
     tombstone = bench.producer.send(TOPIC, None, key=7)

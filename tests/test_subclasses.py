@@ -139,7 +139,7 @@ def _work(producer: Any) -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"linger_ms": 0}])
 def test_methods_of_a_subclass_are_its_own(servers: str, settings: dict[str, Any]) -> None:
-    """Each name of the engine's as a method that answers nonsense; none is ever called."""
+    """Each name of the engine's as a method that returns nonsense; none is ever called."""
     calls: dict[str, list[str]] = {"own": [], "api": []}
     kind = _subclass(kprod.Producer, API, _names(servers), calls)
     _work(kind(bootstrap_servers=servers, **settings))

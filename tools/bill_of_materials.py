@@ -23,7 +23,7 @@ def bill_of_materials(tree: Path, version: str) -> str:
 
     Args:
         tree: Holds `pyproject.toml`, which pins the tools of the build.
-        version: Of kprod.
+        version: Version of kprod.
 
     Returns:
         CycloneDX 1.6 as JSON.

@@ -27,7 +27,7 @@ class Client(NamedTuple):
     Attributes:
         name: As people say.
         page: In `PAGES`.
-        defaults: Of each setting of a producer; empty for none.
+        defaults: Default of each producer setting; empty for none.
         kinds: Patterns of names that one response covers.
     """
 

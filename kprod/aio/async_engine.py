@@ -33,8 +33,8 @@ class AsyncEngine(AsyncSendPath):
     """One asynchronous producer without its public face.
 
     Attributes:
-        engine: Takes the records; None before the start. It stays when this is closed, to tell
-            what it has counted.
+        engine: The producer's engine; None before the start. It is kept after the close, for its
+            metrics.
     """
 
     def __init__(self, given: Mapping[str, object], shared: Producer | None) -> None:
@@ -42,7 +42,7 @@ class AsyncEngine(AsyncSendPath):
 
         Args:
             given: Settings by any of their names.
-            shared: Its engine is used; then there are no settings.
+            shared: A producer whose engine is used; then there must be no settings.
 
         Raises:
             TypeError: Settings beside an engine that has its own, or `shared` is no Producer.
@@ -121,7 +121,7 @@ class AsyncEngine(AsyncSendPath):
         return await in_own_thread(producer.purge, f"kprod-purge-{self.client_id}")
 
     async def in_bulk(self, call: Callable[[Producer], SendReceipt]) -> SendReceipt:
-        """Make a bulk call in a thread of its own; cancelled, it ends soon.
+        """Run a bulk call in a separate thread; a cancellation ends it soon.
 
         Args:
             call: Given the producer that takes the records.
@@ -149,7 +149,7 @@ class AsyncEngine(AsyncSendPath):
             is_wanted = False
 
     def described_as(self, name: str) -> str:
-        """Say for people which producer it is, and what it does.
+        """Describe the producer and its state for people.
 
         Args:
             name: Name of the public class.

@@ -39,8 +39,8 @@ class AsyncProducer(AsyncSendMethod):
 
     Args:
         settings: Settings by their Kafka names, such as `{"linger.ms": 5}`.
-        engine: A producer to share instead of having one of its own; then there are no settings,
-            and closing flushes it and leaves it open.
+        engine: A producer to share instead of creating one; then there must be no settings, and
+            closing only flushes it.
         more_settings: Settings by their Python names, such as `linger_ms=5`.
 
     Raises:
@@ -79,12 +79,12 @@ class AsyncProducer(AsyncSendMethod):
     def metrics(self) -> Metrics:
         """What the producer has counted of itself, as `Producer.metrics`.
 
-        An engine that is shared counts for all who share it.
+        A shared engine counts for all producers that share it.
 
         Returns:
             Values by name, by group; nothing before `start`, when there is nothing to count.
 
-        Thread-safety: any thread; after `close`, too.
+        Thread-safety: any thread, also after `close`.
         """
         return _engine_of(self).metrics()
 
@@ -92,7 +92,7 @@ class AsyncProducer(AsyncSendMethod):
         """Whether records are taken, and whether a broker is connected, as `Producer.health`.
 
         Returns:
-            The state as it is now.
+            The current state.
 
         Thread-safety: any thread; before `start` and after `close`, too.
         """
@@ -125,8 +125,8 @@ class AsyncProducer(AsyncSendMethod):
             Where the record is.
 
         Raises:
-            KprodError: As `send` raises, or as ended the send; its `persistence` says whether the
-                record may be in the log.
+            KprodError: The send failed, as for `send`; its `persistence` says whether the record
+                may be in the log.
         """
         return await (await self.send(topic, value, key, **more))
 
@@ -141,25 +141,25 @@ class AsyncProducer(AsyncSendMethod):
         timestamps_ms: Iterable[int | None] | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> SendReceipt:
-        """Hand over many records, as `Producer.send_many`, in a thread of its own.
+        """Send many records, as `Producer.send_many`, in a thread of its own.
 
         Iterables are read, and serializers called, in that thread. Cancelled, the call stops soon,
         at the latest when it has room for its next record; records accepted until then are sent.
 
         Args:
             topic: Name of the topic.
-            values: One for each record.
-            keys: As many, or None.
-            headers: As many, or None.
-            partitions: As many, or None.
-            timestamps_ms: As many, or None.
+            values: The records' values.
+            keys: The same number, or None.
+            headers: The same number, or None.
+            partitions: The same number, or None.
+            timestamps_ms: The same number, or None.
             on_delivery: Called for each record, on the sender's thread.
 
         Returns:
             One receipt for all, when all are accepted; await it for their fates.
 
         Raises:
-            Exception: As `Producer.send_many`; the attribute `receipt` has the receipt of the
+            Exception: As for `Producer.send_many`; the attribute `receipt` has the receipt of the
                 accepted records.
             ClosedError: It is not open.
         """
@@ -185,14 +185,14 @@ class AsyncProducer(AsyncSendMethod):
         partition: str | None = None,
         timestamp: str | None = None,
     ) -> SendReceipt:
-        """Hand over the rows of a table, as `Producer.send_arrow`, in a thread of its own.
+        """Send the rows of a table, as `Producer.send_arrow`, in a thread of its own.
 
         Cancelled, the call stops soon, at the latest when it has room for its next rows; the rows
         accepted until then are sent.
 
         Args:
             topic: Name of the topic.
-            data: Has `__arrow_c_stream__` or `__arrow_c_array__`.
+            data: An object with `__arrow_c_stream__` or `__arrow_c_array__`.
             value: Name of the column of values, or None, which makes every row a tombstone.
             key: Name of the column of keys, or None.
             headers: Name of the column of headers, or None.
@@ -203,7 +203,7 @@ class AsyncProducer(AsyncSendMethod):
             One receipt for all rows, when all are accepted; await it for their fates.
 
         Raises:
-            Exception: As `Producer.send_arrow`; the attribute `receipt` has the receipt of the
+            Exception: As for `Producer.send_arrow`; the attribute `receipt` has the receipt of the
                 accepted records.
             ClosedError: It is not open.
         """
@@ -246,7 +246,7 @@ class AsyncProducer(AsyncSendMethod):
         return await _engine_of(self).close(timeout)
 
     async def purge(self) -> int:
-        """Drop every record that is certainly not in the log and not on its way there.
+        """Drop all records that are certainly not in the log and not in flight.
 
         Returns:
             How many records were dropped; their futures fail with `Purged`.

@@ -6,12 +6,11 @@ leaves; then the next few try, which often find room in the memory of the first.
 its own task and nowhere else, so that it can be cancelled until the very moment when its record is
 appended.
 
-The place in the pool's line is the loop's, not the first one's: if he gives up, his successor has
-it, and loses nothing to threads and to other loops that wait.
+The position in the pool's queue belongs to the loop, not to its first task: if that task gives up,
+the next one takes over, and threads and other loops do not overtake it.
 
-A loop may stop between any two of its turns, and never run again. What it was granted stays in the
-pool until the step that makes a record of it, so whoever waits elsewhere can have it
-(`ChunkPool.pass_on`).
+A loop may stop between any two iterations and never run again. Memory granted to it stays in the
+pool until a record is appended with it, so other waiters can take it (`ChunkPool.pass_on`).
 
 Invariants.
     While a task waits, either the queue's own waiter is in the pool's queue, or one of the tasks
@@ -48,7 +47,8 @@ class MemoryWaitQueue:
         """
         self._pool = pool
         self._loop = asyncio.get_running_loop()
-        self._places: OrderedDict[_Place, None] = OrderedDict()  # for leaving at once, anywhere
+        # ordered, with O(1) removal anywhere
+        self._places: OrderedDict[_Place, None] = OrderedDict()
         self._waiter: LoopMemoryWaiter | None = None  # in the pool's line
         self._granted: LoopMemoryWaiter | None = None  # satisfied; what it has is not claimed
         self._woken_count = 0
@@ -57,7 +57,7 @@ class MemoryWaitQueue:
         """Append a record as soon as there is room for it.
 
         Args:
-            sending: Has found none.
+            sending: A send that found no memory.
             timeout_s: Longest wait.
 
         Returns:
@@ -95,7 +95,7 @@ class MemoryWaitQueue:
     def _attempt_with_grant(
         self, sending: Sending, reserved: ReservedChunks
     ) -> RecordFuture | None:
-        """Try with the memory that the pool has granted; unused memory goes back."""
+        """Try the append with the memory that the pool has granted; unused memory returns."""
         granted, self._granted = self._granted, None
         if granted is None:
             return None
@@ -129,7 +129,7 @@ class MemoryWaitQueue:
                 self._woken_count += 1
 
     def _stand(self, reserved: ReservedChunks) -> None:
-        """Ask the pool for what the first one misses, unless it has been asked already."""
+        """Request the missing memory of the first send from the pool, unless done already."""
         if self._waiter is not None:
             return
         size_bytes = self._size_bytes(reserved) // reserved.missing_count
@@ -141,7 +141,7 @@ class MemoryWaitQueue:
         self._loop.call_later(LOOK_S, self._look, waiter)
 
     def _look(self, waiter: LoopMemoryWaiter) -> None:
-        """While it is waited for, see that no loop that stands still keeps memory from this one."""
+        """While waiting, make sure that no blocked loop keeps granted memory from this one."""
         if waiter is self._waiter:
             self._pool.pass_on()
             self._loop.call_later(LOOK_S, self._look, waiter)
@@ -188,7 +188,7 @@ class _Place:
         await self._turn
 
     def wake(self) -> bool:
-        """Let it try; False if it is going to anyway."""
+        """Let it try again; False if it is about to anyway."""
         if self._turn is None or self._turn.done():
             return False
         self.is_woken = True
@@ -196,11 +196,11 @@ class _Place:
         return True
 
     def expire_in(self, timeout_s: float) -> None:
-        """Let it try for the last time after a while, unless it is cancelled before."""
+        """Let it try for the last time after a while, unless that is cancelled."""
         self._timer = self._loop.call_later(timeout_s, self.expire)
 
     def cancel(self) -> None:
-        """Let it not expire any more."""
+        """Cancel the expiry."""
         if self._timer is not None:
             self._timer.cancel()
 

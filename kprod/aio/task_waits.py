@@ -1,4 +1,4 @@
-"""How a task waits: for a future with a limit, for a thread of its own, for metadata.
+"""Waits of asyncio tasks: for a future with a timeout, for a separate thread, for metadata.
 
 Thread-safety: the event loop's.
 """
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 async def settled_within(future: asyncio.Future[bool], timeout_s: float) -> bool:
-    """Wait for a future that nobody else waits for.
+    """Wait for a future without other waiters.
 
     Args:
         future: Cancelled with the task that waits.
@@ -44,7 +44,7 @@ async def until_finished(results: Iterable[BatchResult]) -> None:
     """Wait until batches, or all parts of each, are done and their callbacks have run.
 
     Args:
-        results: Any number.
+        results: Any number of batch results.
     """
     for result in results:
         while (part := result.unfinished_part()) is not None:
@@ -62,13 +62,15 @@ async def _until_changed(result: BatchResult) -> None:
 
 
 async def in_own_thread(call: Callable[[], T], name: str) -> T:
-    """Let a thread make a call that blocks. Cancelled, the call continues and nobody hears of it.
+    """Run a blocking call in a separate thread.
 
-    A thread of its own, for one of the loop's pool would keep others waiting, and the loop's end.
+    After a cancellation the call continues, and its result is ignored.
+
+    A separate thread, since a thread of the loop's pool would delay other calls and the loop's end.
 
     Args:
-        call: Any.
-        name: Of the thread.
+        call: Any function.
+        name: Name of the thread.
 
     Returns:
         What the call returned; what it raised is raised.
@@ -98,11 +100,11 @@ async def in_own_thread(call: Callable[[], T], name: str) -> T:
 
 
 async def wait_through(steps: TopicSteps[T], metadata: Metadata) -> T:
-    """Take steps that wait for newer pictures of the cluster.
+    """Run steps that wait for newer metadata.
 
     Args:
-        steps: Of a `TopicOpener`.
-        metadata: Of the same producer.
+        steps: Steps of a `TopicOpener`.
+        metadata: Metadata of the same producer.
 
     Returns:
         What the steps return; what they raise is raised.

@@ -1,7 +1,7 @@
-"""A real Kafka broker in miniature, in this process: for tests, demonstrations and a first try.
+"""An embedded Kafka broker in this process, for tests, demonstrations and first experiments.
 
-`EmbeddedCluster` runs any number of brokers over TCP on loopback; any Kafka client can talk to
-them. It is strict, and it misbehaves on demand. It is no production broker.
+`EmbeddedCluster` runs any number of brokers over TCP on loopback, for any Kafka client. They
+validate requests strictly and can inject faults. It is not a production broker.
 """
 
 from kprod.broker.cluster import EmbeddedCluster

@@ -1,15 +1,13 @@
-"""One total for the memory that all connections of a cluster hold of one kind.
+"""One limit for the memory of one kind (requests or responses) that all connections use.
 
-A broker cannot know which of its clients is hostile. It knows which of them moves: a connection
-whose bytes come or go has just made progress, and one that holds memory and does not move is the
-one to lose. So when the total is passed, the connections without progress for longest are closed
-until the rest fits, and clients that keep moving are served. A connection that is the only one to
-hold anything stays: one response may be larger than all of them together should be.
+A broker cannot know which client is hostile, but it knows which connections make progress. When the
+total exceeds the limit, the connections without progress for the longest time are closed until the
+rest fits; clients that keep reading and writing are served. The only connection that holds memory
+is never closed, since a single response may exceed the limit.
 
 Invariants.
-    held_bytes is the sum of what the holders hold, and after each change at most limit_bytes, or
-    one holder's.
-    The holders are in the order of their last progress.
+    held_bytes is the sum over all holders; after each change it is at most limit_bytes, or belongs
+    to one holder. Holders are ordered by their last progress.
 
 Thread-safety: the broker's thread.
 Source: kprod's own; Kafka's queued.max.request.bytes bounds requests by muting all connections,
@@ -21,28 +19,28 @@ from typing import Protocol
 
 
 class Holder(Protocol):
-    """A connection, as the budget sees it."""
+    """A connection, as the budget uses it."""
 
     def abort(self, reason: str) -> None:
-        """Close at once, and hold nothing any more."""
+        """Close immediately and free all memory."""
 
 
 class MemoryBudget:
-    """How much of one kind of memory is held, by whom, and how much may be.
+    """The used and the available memory of one kind, with its users.
 
     Attributes:
-        held_bytes: By all holders together.
+        held_bytes: Memory of all holders.
     """
 
     __slots__ = ("_holders", "_limit_bytes", "_what", "held_bytes")
 
     def __init__(self, limit_bytes: int, what: str) -> None:
-        """Make an empty budget.
+        """Start with no holders.
 
         Args:
-            limit_bytes: Most bytes in total, at least 1.
-            what: The held thing, and the setting's name, for the reason that a closed holder is
-                told.
+            limit_bytes: Limit for all holders, at least 1.
+            what: The kind of memory and the setting's name, for the reason text when a holder is
+                closed.
         """
         self._limit_bytes = limit_bytes
         self._what = what
@@ -51,16 +49,16 @@ class MemoryBudget:
 
     @property
     def is_tight(self) -> bool:
-        """Whether more than half of the limit is held: time to take no more than must be."""
+        """Whether more than half of the limit is used, so that no requests should be taken."""
         return self.held_bytes * 2 > self._limit_bytes
 
     def hold(self, holder: Holder, held_bytes: int, *, has_progressed: bool) -> None:
-        """Note how much a connection holds now; may close it, or others.
+        """Update the memory of a connection; may close it, or others.
 
         Args:
             holder: The connection.
-            held_bytes: All that it holds of this kind, not the change; 0 takes it out.
-            has_progressed: Whether its bytes came or went just now.
+            held_bytes: All memory of this kind that it uses now; 0 removes it.
+            has_progressed: Whether it has just received or sent bytes.
         """
         before = self._holders.get(holder, 0)
         self.held_bytes += held_bytes - before

@@ -1,18 +1,17 @@
-"""One client's connection: frames in, requests taken one at a time, answers out in order.
+"""One client's connection: reads frames, processes one request at a time, writes responses.
 
-Reading continues while a request is in hand, up to a bound, so that the end of the stream is seen
-early and the next requests are there when it is their turn.
+Reading continues up to a bound while a request is being processed, so that the end of the stream is
+seen early and further requests are ready.
 
-No client can hold up the others: a turn ends after `REQUESTS_PER_TURN` requests or
-`RESPONSE_BYTES_PER_TURN` bytes of responses, and the rest is taken in the next step.
+No client can delay the others: a turn ends after `REQUESTS_PER_TURN` requests or
+`RESPONSE_BYTES_PER_TURN` bytes of responses; the remaining requests wait for the next step.
 
 Invariants.
-    At most one request of a connection is in hand.
-    Requests that wait hold at most `WAITING_FRAMES_MAX` frames and `WAITING_BYTES_MAX` bytes
-    beyond the one that is being read; unsent answers above `UNSENT_BYTES_MAX` stop the taking of
-    requests.
-    After each turn the cluster's budgets know what this connection holds. When a budget is tight,
-    a connection takes nothing more while it holds some of it.
+    At most one request of a connection is being processed. Waiting requests have at most
+    `WAITING_FRAMES_MAX` frames and `WAITING_BYTES_MAX` bytes, without the one that is being read.
+    While more than `UNSENT_BYTES_MAX` bytes of responses are unsent, no request is taken. After
+    each turn the cluster's budgets are updated. While a budget is tight, a connection that uses
+    some of it takes no further request.
 
 Thread-safety: the broker's thread.
 """
@@ -37,23 +36,23 @@ if TYPE_CHECKING:
 WAITING_FRAMES_MAX = 64
 WAITING_BYTES_MAX = 16 << 20
 UNSENT_BYTES_MAX = 1 << 20
-UNAUTHENTICATED_FRAME_BYTES_MAX = 512 << 10  # Kafka's: of a client that has not logged in
+UNAUTHENTICATED_FRAME_BYTES_MAX = 512 << 10  # Kafka's limit for a client that has not logged in
 REQUESTS_PER_TURN = 16
 RESPONSE_BYTES_PER_TURN = 256 << 10
-# How much one connection may read in a turn before others come by.
+# How many times one connection may read before others get their turn.
 _READS_PER_TURN = 8
 _SIZE = struct.Struct(">i")
 
 
 class Host(Scheduler, LoginHost, Protocol):
-    """What a broker and its connections need of the cluster that they run in.
+    """The parts of the cluster that brokers and connections use.
 
     Attributes:
-        connection_count: Open connections of all brokers.
-        requests: Memory that requests hold.
-        responses: Memory that responses hold until they are written.
-        notices: Writes warnings about misbehaving clients.
-        tls_context: What connections are encrypted with; None for nothing.
+        connection_count: Number of open connections of all brokers.
+        requests: Budget for the memory of requests.
+        responses: Budget for the memory of unwritten responses.
+        notices: Logs warnings about misbehaving clients, at a limited rate.
+        tls_context: TLS configuration; None for plain connections.
     """
 
     connection_count: int
@@ -63,20 +62,20 @@ class Host(Scheduler, LoginHost, Protocol):
     tls_context: "SSLContext | None"
 
     def take_request(self, frame: bytearray, connection: "Connection", node_id: int) -> None:
-        """Handle one request; the connection is told when it is done."""
+        """Process one request; the connection is notified at its end."""
 
     def report(self, error: Exception) -> None:
-        """Note a failure of the broker itself."""
+        """Record a failure of the broker itself."""
 
 
 class ConnectionOwner(Protocol):
-    """The broker that a connection belongs to.
+    """The broker that a connection belongs to, as the connection uses it.
 
     Attributes:
-        node_id: Its id.
-        host: The cluster it runs in.
+        node_id: The broker's id.
+        host: The broker's cluster.
         network: The socket layer.
-        is_stalled: It stands still.
+        is_stalled: Whether an injected fault has stalled the broker.
     """
 
     node_id: int
@@ -85,14 +84,14 @@ class ConnectionOwner(Protocol):
     is_stalled: bool
 
     def touch(self, connection: "Connection") -> None:
-        """Take note that a connection carried something."""
+        """Record activity of a connection."""
 
     def forget(self, connection: "Connection", reason: str) -> None:
-        """Take note that a connection is closed."""
+        """Remove a closed connection."""
 
 
 class Connection:
-    """A stream and the requests on it; a `Reply` to the one in hand."""
+    """A client connection; also the `Reply` of the request that is being processed."""
 
     __slots__ = (
         "_busy",
@@ -124,7 +123,7 @@ class Connection:
     ) -> None:
         """Serve an accepted stream."""
         context = owner.host.tls_context
-        self._carrier = stream  # what the network watches
+        self._carrier = stream  # the object that the network watches
         self._tls = None if context is None else _encrypted(stream, context, owner.host)
         self._stream: Stream = self._tls or stream
         self._owner = owner
@@ -150,11 +149,11 @@ class Connection:
 
     @property
     def peer(self) -> str:
-        """The client's address, for messages."""
+        """The client's address, for texts."""
         return self._stream.peer
 
     def on_ready(self, *, readable: bool, writable: bool) -> None:
-        """Read, write, and take requests."""
+        """Read, write, and process requests."""
         if self.is_closed:
             return
         if writable:
@@ -164,47 +163,47 @@ class Connection:
         self._pump()
 
     def send(self, frame: bytes) -> None:
-        """Queue a response and take the next request."""
+        """Queue a response and continue with the next request."""
         self._queue(frame)
         self._next()
 
     def skip(self) -> None:
-        """Take the next request."""
+        """Continue with the next request."""
         self._next()
 
     def hang(self) -> None:
-        """Take no request any more; incoming bytes are read and dropped."""
+        """Process no further request; incoming bytes are read and discarded."""
         self._hung = True
         self._frames.clear()
         self._waiting_bytes = 0
         self._hold_requests(has_progressed=False)
 
     def mute(self, delay_ms: int) -> None:
-        """Take no request for `delay_ms`."""
+        """Process no request for `delay_ms`."""
         self._muted = True
         self._host.after(delay_ms, self._unmute)
 
     def send_raw(self, piece: bytes) -> None:
-        """Queue bytes that are no frame: the beginning of a response that is cut."""
+        """Queue bytes that are not a whole frame: the beginning of a response that is cut off."""
         self._enqueue(memoryview(piece))
 
     def close(self) -> None:
-        """Close once everything queued has left."""
+        """Close after all queued bytes are written."""
         self._closing = True
         self._write()
         self.watch()
 
     def report(self, error: Exception) -> None:
-        """Report a failure of the broker's own."""
+        """Report a failure of the broker itself."""
         self._host.report(error)
 
     def fail(self, error: Exception) -> None:
-        """Report a failure of the broker's own, and close."""
+        """Report a failure of the broker itself, and close."""
         self._host.report(error)
         self.abort(f"the broker failed: {error!r}")
 
     def abort(self, reason: str) -> None:
-        """Close now.
+        """Close immediately.
 
         Args:
             reason: The reason for a log line.
@@ -221,7 +220,7 @@ class Connection:
         self._owner.forget(self, reason)
 
     def watch(self) -> None:
-        """Tell the network what this connection waits for."""
+        """Update which socket events the network watches."""
         if self.is_closed:
             return
         awake = not self._owner.is_stalled

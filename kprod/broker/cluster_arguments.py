@@ -1,4 +1,4 @@
-"""What an `EmbeddedCluster` may be made with.
+"""Checks the arguments of `EmbeddedCluster`.
 
 Thread-safety: pure functions.
 """
@@ -22,13 +22,13 @@ def node_ids(brokers: int | Sequence[int]) -> list[int]:
     """Return the brokers' ids.
 
     Args:
-        brokers: How many, or their ids.
+        brokers: Number of brokers, or their ids.
 
     Returns:
-        Different ids.
+        Distinct ids.
 
     Raises:
-        ConfigError: The number or an id is out of bounds, or an id is there twice.
+        ConfigError: The number or an id is out of bounds, or an id is repeated.
     """
     ids = range(brokers) if isinstance(brokers, int) else brokers
     if not 1 <= len(ids) <= BROKERS_MAX:
@@ -39,15 +39,15 @@ def node_ids(brokers: int | Sequence[int]) -> list[int]:
 
 
 def check_types(brokers: object, topics: object, config: object) -> None:
-    """Refuse what other libraries take, with the call that is meant.
+    """Reject arguments as other libraries take them; the error shows the intended call.
 
     Args:
-        brokers: As `EmbeddedCluster` was given it, and so the others.
-        topics: As given.
-        config: As given.
+        brokers: The argument of `EmbeddedCluster`.
+        topics: The argument of `EmbeddedCluster`.
+        config: The argument of `EmbeddedCluster`.
 
     Raises:
-        TypeError: One is of another type.
+        TypeError: An argument has the wrong type.
     """
     if isinstance(brokers, str) or not isinstance(brokers, int | Sequence):
         raise TypeError(f"brokers must be int or a sequence of ids, got {type(brokers).__name__}")
@@ -64,14 +64,14 @@ def check_types(brokers: object, topics: object, config: object) -> None:
 
 
 def check_ports(config: EmbeddedConfig, broker_count: int) -> None:
-    """Refuse a first port that leaves none for the last broker.
+    """Check that each broker gets a valid port number.
 
     Args:
-        config: Has the first ports.
-        broker_count: How many need one.
+        config: Settings with the first ports.
+        broker_count: Number of brokers.
 
     Raises:
-        ConfigError: The last port would be past 65,535.
+        ConfigError: The last port would be above 65,535.
     """
     if config.racks and len(config.racks) != broker_count:
         raise ConfigError(

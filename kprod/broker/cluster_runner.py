@@ -1,10 +1,10 @@
-"""Runs the brokers of a cluster: in a thread of its own, or step by step.
+"""Runs the brokers of a cluster, in a thread or step by step.
 
 Invariants.
-    All state of the engine is touched by the one thread that steps.
-    After `close` no thread, socket or port is left.
+    Only the stepping thread accesses the engine's state. After `close` no thread, socket or port is
+    left.
 
-Thread-safety: any thread after `start`; before it and without a thread, one thread.
+Thread-safety: any thread after `start`; otherwise one thread at a time.
 """
 
 import threading
@@ -21,11 +21,11 @@ T = TypeVar("T")
 
 
 class ClusterRunner:
-    """What an `EmbeddedCluster` has behind its public methods.
+    """The implementation of `EmbeddedCluster`.
 
     Attributes:
         engine: The brokers and their state.
-        is_open: Whether the ports were bound; it stays True.
+        is_open: Whether the ports were bound; stays True after `close`.
         is_closed: Whether `close` was called.
     """
 
@@ -50,13 +50,13 @@ class ClusterRunner:
         clock: Clock,
         network: Network | None,
     ) -> None:
-        """Take an engine; nothing is bound yet.
+        """Create a runner without binding ports.
 
         Args:
-            engine: The brokers; not open.
-            topics: Partitions by topic, made when it is opened.
+            engine: The brokers, not opened.
+            topics: Number of partitions by topic; created on `open`.
             clock: Monotonic and wall clock.
-            network: TCP if not given.
+            network: The network layer; TCP by default.
         """
         self._clock = clock
         self._network = network
@@ -70,7 +70,7 @@ class ClusterRunner:
         self.is_closed: bool = False
 
     def open(self) -> None:
-        """See `EmbeddedCluster.open`."""
+        """Implement `EmbeddedCluster.open`."""
         if self.is_closed:
             raise ClosedError("the embedded cluster is closed")
         if self.is_open:
@@ -79,7 +79,7 @@ class ClusterRunner:
         self.engine.open(self._network or SocketNetwork(), self._topics)
 
     def start(self) -> None:
-        """Run in a thread of its own, unless it does."""
+        """Start the thread, unless it runs."""
         if self._thread is None:
             started = threading.Event()
             self._thread = threading.Thread(
@@ -89,23 +89,23 @@ class ClusterRunner:
             started.wait()
 
     def step(self, now_ms: int) -> int | None:
-        """See `EmbeddedCluster.step`."""
+        """Implement `EmbeddedCluster.step`."""
         self.engine.step(now_ms)
-        # After the network's wake-up was taken note of, else a call could sleep through it.
+        # After the network's wakeup was consumed; a call could miss its wakeup otherwise.
         self._inbox.run_waiting()
         return self.engine.next_step_ms(now_ms)
 
     def call(self, function: Callable[[], T]) -> T:
-        """See `EmbeddedCluster.call`."""
+        """Implement `EmbeddedCluster.call`."""
         return self._inbox.call(function)
 
     def close(self) -> None:
-        """See `EmbeddedCluster.close`."""
+        """Implement `EmbeddedCluster.close`."""
         if self.is_closed:
             return
         self._end_thread()
         if self._has_failed:
-            # What the failure left half done must be checked before it is served again.
+            # After a failure, the next start must check the logs.
             self.engine.abandon()
         elif self.is_open:
             self.engine.close()
@@ -113,7 +113,7 @@ class ClusterRunner:
             raise self.engine.failures[0]
 
     def kill(self) -> None:
-        """See `EmbeddedCluster.kill`."""
+        """Implement `EmbeddedCluster.kill`."""
         if not self.is_closed:
             self._end_thread()
             self.engine.abandon()
@@ -131,7 +131,7 @@ class ClusterRunner:
         started.set()
         try:
             self.step(self._clock.now_ms())
-            # Asked after the step: it may have taken the wake-up of `close` off the network.
+            # Checked after the step, which may have consumed the wakeup of `close`.
             while not self._stopping:
                 self.engine.wait(self._clock.now_ms())
                 self.step(self._clock.now_ms())

@@ -1,7 +1,7 @@
-"""What all brokers of a cluster know: each other, the topics, producer ids, time, waiting requests.
+"""State shared by all brokers of a cluster: brokers, topics, producer ids, clock, waiting requests.
 
-The brokers of an embedded cluster live in one process and share this one object, as Kafka's
-brokers share what their controller tells them. There is no lag between them.
+The brokers run in one process and share this object, where Kafka's brokers get the same from their
+controller. There is no lag between them.
 
 Thread-safety: the broker's thread.
 Source: kprod's own; Kafka's KRaft controller for the roles.
@@ -46,28 +46,28 @@ _UNBOUNDED = 2**63 - 1
 
 
 class ClusterState:
-    """Brokers, topics, waiting requests.
+    """The shared state of a cluster's brokers.
 
     Attributes:
         config: The cluster's settings.
-        clock: Wall clock for timestamps.
-        timer: Drives every delay; advanced by `EmbeddedCluster.step`.
-        nodes: Where each broker listens, by id.
+        clock: The wall clock for timestamps.
+        timer: Timer for all delays; `EmbeddedCluster.step` advances it.
+        nodes: Address of each broker, by id.
         topics: All topics.
-        cleaner: Compacts logs.
-        upkeep: Retention, and the expiry of producers.
-        waiting_produces: acks=all requests that wait for followers.
+        cleaner: Compacts the logs.
+        upkeep: Applies retention, and expires producers.
+        waiting_produces: Produce requests with acks=all that wait for followers.
         waiting_fetches: Fetches that wait for bytes.
         waiting_deletes: DeleteRecords requests that wait for followers.
-        fetch_sessions: Of each broker, by its id.
-        forgotten_topics: Names that Metadata denies.
+        fetch_sessions: Fetch sessions of each broker, by its id.
+        forgotten_topics: Topics that Metadata responses omit.
         log_bytes: Total size of all logs.
-        logs: Gives partitions their logs.
-        groups: Coordinates groups.
-        producer_ids: Gives ids to producers.
-        soon_actions: Actions to run in the next step.
-        security: The demands on clients.
-        identities: Users and tokens that may log in.
+        logs: Provides the partitions' logs.
+        groups: The group coordinator.
+        producer_ids: Assigns producer ids.
+        soon_actions: Functions to call in the next step.
+        security: Required TLS, logins and rights.
+        identities: The users and tokens that may log in.
     """
 
     __slots__ = (
@@ -95,7 +95,7 @@ class ClusterState:
     )
 
     def __init__(self, config: EmbeddedConfig, clock: Clock, node_ids: list[int]) -> None:
-        """Make a cluster without topics, all brokers alive."""
+        """Create a cluster without topics, with all brokers running."""
         self.config: EmbeddedConfig = config
         self.security: BrokerSecurity = BrokerSecurity()
         self.identities: Identities = Identities(self.security, clock)
@@ -128,12 +128,12 @@ class ClusterState:
 
     @property
     def controller_id(self) -> int:
-        """The alive broker with the smallest id, −1 when none lives."""
+        """The running broker with the smallest id, −1 if none runs."""
         return min(self._alive, default=-1)
 
     @property
     def alive_nodes(self) -> list[Node]:
-        """Brokers that run, by id."""
+        """The running brokers, by id."""
         return [self.nodes[node_id] for node_id in sorted(self._alive)]
 
     def is_alive(self, node_id: int) -> bool:
@@ -141,16 +141,16 @@ class ClusterState:
         return node_id in self._alive
 
     def after(self, delay_ms: int, action: Callable[[], object]) -> None:
-        """Run something once, `delay_ms` from now."""
-        # Not from the timer's time: that is of the latest step, and this may be called later.
+        """Call a function once, `delay_ms` from now."""
+        # Relative to the clock, not to the timer, which has the time of the last step.
         self.timer.add_at(self.clock.now_ms() + delay_ms, TimerTask(action))
 
     def soon(self, action: Callable[[], object]) -> None:
-        """Run something once, in the next step."""
+        """Call a function once, in the next step."""
         self.soon_actions.append(action)
 
     def announce(self, partition: TopicPartition) -> None:
-        """Let requests that wait for a partition look again."""
+        """Check all requests that wait for a partition again."""
         key: Hashable = partition
         self.waiting_produces.check_and_complete(key)
         self.waiting_fetches.check_and_complete(key)
@@ -161,7 +161,7 @@ class ClusterState:
                 self.groups.on_partition_changed(changed)
 
     def note_growth(self, *, compacts: bool) -> None:
-        """See to it that retention, compaction and the expiry of producers look at a grown log.
+        """Schedule retention, compaction and producer expiry for a log that has grown.
 
         Args:
             compacts: Whether the log is compacted.
@@ -172,19 +172,19 @@ class ClusterState:
 
     @property
     def replica_lag_time_max_ms(self) -> int:
-        """Milliseconds behind before a follower leaves the in-sync set."""
+        """Time after which a lagging follower leaves the in-sync set, in milliseconds."""
         return self.config.replica_lag_time_max_ms
 
     @property
     def log_bytes_max(self) -> int:
-        """Size of all logs past which nothing is appended; logs on disk have no such bound."""
+        """Size limit of all logs; logs on disk have none."""
         return _UNBOUNDED if self.logs.is_durable else self.config.log_bytes_max
 
     def load(self) -> None:
-        """Take in what the logs' directories hold.
+        """Load the partitions in the logs' directories.
 
         Raises:
-            DirectoryRejected: A directory cannot be used by this cluster.
+            DirectoryRejected: A directory belongs to another cluster or cannot be used.
             OSError: A file cannot be read or written.
         """
         facts = self.logs.open(self._rules_of)
@@ -220,22 +220,23 @@ class ClusterState:
         assignment: list[list[int]] | None = None,
         dry_run: bool = False,
     ) -> Topic:
-        """Make a topic with the cluster's defaults for settings that are not given.
+        """Create a topic; the cluster's defaults apply to settings that are not given.
 
         Args:
-            name: Legal and free.
+            name: A valid, unused name.
             partition_count: −1 takes `default_partitions`.
-            replication_factor: −1 takes `default_replication_factor`, at most all brokers.
-            overrides: Kafka's dotted settings.
-            assignment: Brokers per partition, instead of the two numbers.
-            dry_run: Only check.
+            replication_factor: −1 takes `default_replication_factor`; at most the number of
+                brokers.
+            overrides: Settings by Kafka's dotted names.
+            assignment: Brokers of each partition, instead of the two numbers.
+            dry_run: Only validate.
 
         Returns:
-            The topic; from a dry run without partitions, and known to nobody.
+            The topic; a dry run returns it without partitions and does not register it.
 
         Raises:
-            Refused: It cannot be made.
-            ConfigError: A setting's value cannot be read.
+            Refused: The topic cannot be created.
+            ConfigError: A setting's value is invalid.
         """
         config = TopicConfig.of_cluster(self.config).with_overrides(overrides or {})
         if assignment is not None:
@@ -261,16 +262,17 @@ class ClusterState:
     def alter_topic(
         self, name: str, overrides: dict[str, str | None], *, dry_run: bool = False
     ) -> None:
-        """Replace a topic's own settings; what they do changes at once.
+        """Replace a topic's settings; they take effect immediately.
 
         Args:
-            name: Of the topic.
-            overrides: Kafka's dotted settings; all others are the cluster's again.
-            dry_run: Only check.
+            name: Name of the topic.
+            overrides: Settings by Kafka's dotted names; all others return to the cluster's.
+            dry_run: Only validate.
 
         Raises:
-            Refused: The topic is unknown, there is too much text, or it cannot be written down.
-            ConfigError: A setting is unknown or its value cannot be read.
+            Refused: The topic is unknown, the settings have too much text, or they cannot be
+                stored.
+            ConfigError: A setting is unknown or its value is invalid.
         """
         topic = self.topics.get(name)
         if topic is None:
@@ -281,10 +283,10 @@ class ClusterState:
             self._idle_settings.warn_of(overrides)
 
     def delete_topic(self, name: str) -> None:
-        """Take a topic out and answer the requests that wait for it.
+        """Delete a topic, and complete the requests that wait for it.
 
         Raises:
-            Refused: It is unknown.
+            Refused: The topic is unknown.
         """
         topic = self.topics.delete(name)
         for partition in topic.partitions:
@@ -296,20 +298,20 @@ class ClusterState:
         self.groups.on_topic_deleted(topic)
 
     def broker_stopped(self, node_id: int) -> None:
-        """Take a broker out of every in-sync set and move its leaderships."""
+        """Remove a broker from all in-sync sets and move its leaderships."""
         self._alive.discard(node_id)
         self.fetch_sessions[node_id].clear()
         for partition in self.topics.partitions():
             partition.broker_stopped(node_id)
 
     def broker_started(self, node_id: int) -> None:
-        """Let a broker catch up, and lead what nobody else may."""
+        """Let a broker catch up, and lead the partitions that only it may lead."""
         self._alive.add(node_id)
         for partition in self.topics.partitions():
             partition.broker_started(node_id)
 
     def recount(self) -> None:
-        """Sum the logs again, after something was cut out."""
+        """Recalculate the size of all logs, after truncations."""
         self.log_bytes = sum(partition.log.size_bytes for partition in self.topics.partitions())
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
@@ -317,10 +319,10 @@ class ClusterState:
         return {it.name: it.high_watermark for it in self.topics.partitions()}
 
     def write_down(self) -> None:
-        """Keep topics, settings and producer ids, if the logs are kept; before a change is told.
+        """Store topics, settings and producer ids, if logs are on disk; called before the response.
 
         Raises:
-            OSError: They cannot be written.
+            OSError: A file cannot be written.
         """
         if self.logs.is_durable:
             self.logs.write_down(self._facts())

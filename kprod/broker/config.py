@@ -1,6 +1,6 @@
-"""What an embedded cluster can be told: one frozen table with Kafka's names and defaults.
+"""The settings of an embedded cluster, with Kafka's names and defaults.
 
-Where a value differs from Kafka's own default the field's comment says why.
+If a default differs from Kafka's, the field's comment says why.
 
 Thread-safety: immutable.
 Source: Kafka broker and topic configuration reference (4.3).
@@ -33,7 +33,7 @@ def _check_racks(racks: Sequence[object]) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedConfig:
-    """Settings of an embedded cluster, all brokers alike.
+    """The settings of an embedded cluster; the same for all brokers.
 
     Attributes:
         host: Address to bind. Anything but loopback needs `unsafe`.

@@ -1,4 +1,4 @@
-"""From a frame to its handler.
+"""Decodes a request frame and calls the handler of its API.
 
 Behaviour.
     A. ApiVersions in a version that is not served is answered in version 0 (KIP-511).
@@ -45,10 +45,10 @@ _API_KEY = struct.Struct(">h")
 
 
 class Dispatcher:
-    """Finds the handler of each request.
+    """Calls the handler of each request.
 
     Attributes:
-        throttles: Milliseconds that clients are told to wait, by API key.
+        throttles: Throttle time in milliseconds, by API key.
     """
 
     __slots__ = (
@@ -62,12 +62,12 @@ class Dispatcher:
     )
 
     def __init__(self, state: ClusterState, faults: FaultBook, notices: Notices) -> None:
-        """Serve a cluster with every handler there is.
+        """Create the handlers for a cluster.
 
         Args:
             state: The cluster.
             faults: The injected faults.
-            notices: Where clients that are wrong are noted.
+            notices: Logs warnings about faulty clients.
         """
         self._state = state
         self._faults = faults
@@ -78,12 +78,12 @@ class Dispatcher:
         self.throttles: dict[int, int] = {}
 
     def take_request(self, frame: bytearray, connection: Connection, node_id: int) -> None:
-        """Handle one frame.
+        """Process one frame.
 
         Args:
-            frame: Header and body; becomes the log's if it brings records.
-            connection: Where it came from, busy until it is told otherwise.
-            node_id: The broker that was asked.
+            frame: Header and body; the log may keep the buffer if it contains records.
+            connection: The connection that the frame came from.
+            node_id: The broker that got the request.
         """
         self._guard(connection, lambda: self._dispatch(frame, connection, node_id))
 

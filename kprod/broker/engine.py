@@ -1,8 +1,8 @@
-"""What runs the brokers of a cluster: their state, their network, one step after another.
+"""Runs the brokers of a cluster: their state and their network, step by step.
 
-The engine knows nothing of threads. `EmbeddedCluster` puts one around it, or lets its user step.
+The engine has no thread. `EmbeddedCluster` runs it in one, or its user calls `step`.
 
-Thread-safety: the thread that steps.
+Thread-safety: the stepping thread.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,23 +40,23 @@ _FAILURES_MAX = 10
 
 
 class Engine:
-    """Brokers and what they share.
+    """The brokers of a cluster, and their shared state.
 
     Attributes:
-        state: What all brokers know.
-        faults: The armed ones.
-        throttles: Milliseconds that clients are told to wait, by API key.
-        brokers: By id; none before `open`.
-        connection_count: Open connections of all brokers.
-        requests: What all connections hold of requests.
-        responses: What they hold of responses that are not written yet.
-        notices: Where clients that are wrong are noted.
-        security_faults: Those of TLS and of logins.
-        security: The demands on clients.
+        state: The state that all brokers share.
+        faults: The injected faults of requests.
+        throttles: Throttle time in milliseconds, by API key.
+        brokers: The brokers by id; empty before `open`.
+        connection_count: Number of open connections of all brokers.
+        requests: Budget for the memory of requests.
+        responses: Budget for the memory of unwritten responses.
+        notices: Logs warnings about faulty clients.
+        security_faults: The injected faults of TLS and logins.
+        security: Required TLS, logins and rights.
         identities: Users, passwords and tokens.
-        tls_context: What connections are encrypted with; None for nothing.
-        now_ms: Of the step under way.
-        failures: What went wrong inside, at most ten.
+        tls_context: TLS configuration; None for plain connections.
+        now_ms: Time of the current step.
+        failures: Failures inside the brokers, at most ten.
     """
 
     __slots__ = (
@@ -90,7 +90,7 @@ class Engine:
         security: BrokerSecurity | None = None,
         storage: Storage | None = None,
     ) -> None:
-        """Describe the brokers; nothing is bound yet, and no directory touched."""
+        """Create the brokers, without binding ports or accessing directories."""
         self.security: BrokerSecurity = security or BrokerSecurity()
         self.tls_context: SSLContext | None = None
         self._config = config
@@ -130,17 +130,17 @@ class Engine:
         self.failures: list[Exception] = []
 
     def open(self, network: Network, topics: Mapping[str, int]) -> None:
-        """Load the logs, bind every broker's port, then make the topics.
+        """Load the logs, bind all ports, then create the topics.
 
         Args:
             network: The socket layer.
-            topics: Partitions by topic; one that was loaded must have as many.
+            topics: Number of partitions by topic; a loaded topic must have the same number.
 
         Raises:
-            OSError: A port cannot be had, or a file; the ports that were bound are given up.
-            Refused: A topic cannot be made.
+            OSError: A port or a file is not available; ports bound so far are released.
+            Refused: A topic cannot be created.
             DirectoryRejected: A directory cannot be used.
-            ConfigError: A topic has another number of partitions.
+            ConfigError: A loaded topic has a different number of partitions.
         """
         self._network = network
         scratch = memoryview(bytearray(SCRATCH_BYTES))
@@ -165,16 +165,16 @@ class Engine:
             raise
 
     def step(self, now_ms: int) -> None:
-        """Fire due timers, then read, handle and write whatever is ready; never waits.
+        """Run due timers, then read, process and write whatever is ready; never waits.
 
         Args:
-            now_ms: Monotonic milliseconds, not below those of the last step.
+            now_ms: Monotonic milliseconds, not below those of the previous step.
         """
         self.now_ms = now_ms
         self.state.logs.deliver_syncs()
         self.state.timer.advance(now_ms)
         waiting = self.state.soon_actions
-        # Actions that these put off, and all that are put off from here on, run in the next step.
+        # Actions that these schedule run in the next step.
         for _ in range(len(waiting)):
             waiting.popleft()()
         if self._network is not None:
@@ -182,11 +182,11 @@ class Engine:
                 watcher.on_ready(readable=readable, writable=writable)
 
     def next_step_ms(self, now_ms: int) -> int | None:
-        """When to step again at the latest; None: when something arrives."""
+        """Latest time of the next step; None to wait for network events."""
         return now_ms if self.state.soon_actions else self.state.timer.next_expiry_ms
 
     def wait(self, now_ms: int) -> None:
-        """Block until something arrives, something is due, or `wake` is called."""
+        """Block until a network event, a due timer, or a call of `wake`."""
         due_ms = self.next_step_ms(now_ms)
         if self._network is not None:
             self._network.wait(None if due_ms is None else max(due_ms - now_ms, 0))
@@ -198,7 +198,7 @@ class Engine:
             network.wake()
 
     def close(self) -> None:
-        """Close every connection, give up the ports, and sync the logs.
+        """Close all connections, release the ports and sync the logs.
 
         Raises:
             OSError: A log cannot be synced.
@@ -207,18 +207,18 @@ class Engine:
         self.state.close()
 
     def abandon(self) -> None:
-        """Close every connection and give up the ports and all files, as they are."""
+        """Close all connections, and release ports and files without syncing."""
         self._close_network()
         self.state.logs.abandon()
 
     def topic(self, name: str) -> Topic:
-        """Look a topic up.
+        """Return a topic.
 
         Returns:
             The topic.
 
         Raises:
-            Refused: There is none.
+            Refused: The topic or partition does not exist.
         """
         topic = self.state.topics.get(name)
         if topic is None:
@@ -226,13 +226,13 @@ class Engine:
         return topic
 
     def partition(self, topic: str, index: int) -> Partition:
-        """Look a partition up.
+        """Return a partition.
 
         Returns:
             The partition.
 
         Raises:
-            Refused: There is none.
+            Refused: The topic or partition does not exist.
         """
         partition = self.state.topics.partition(topic, index)
         if partition is None:
@@ -242,19 +242,19 @@ class Engine:
         return partition
 
     def stall(self, node_id: int, stalled: bool) -> None:  # noqa: FBT001 - a callback's argument
-        """Let a broker stand still, or continue."""
+        """Stall a broker, or let it continue."""
         if stalled:
             self.brokers[node_id].stall()
         else:
             self.brokers[node_id].resume()
 
     def expire_sessions(self) -> None:
-        """Let the session of every client that has logged in be over."""
+        """Expire the sessions of all logged-in clients."""
         for broker in self.brokers.values():
             broker.expire_sessions()
 
     def report(self, error: Exception) -> None:
-        """Keep a failure of the brokers' own; brokers call it."""
+        """Record a failure inside a broker."""
         _logger.error("the embedded broker failed", exc_info=error)
         if len(self.failures) < _FAILURES_MAX:
             self.failures.append(error)

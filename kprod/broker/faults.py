@@ -1,15 +1,15 @@
-"""Faults on demand: what a broker does wrong, to which request, how often.
+"""Fault injection: which fault, for which requests, how often.
 
-A fault is armed for an API and waits for a request of it. `skip` lets that many pass first, so
-the n-th request is hit; `times` is how many are hit; `broker` limits it to one. Several faults
-may hit one request: a delayed failure is a delay and a failure.
+A fault is armed for an API and applies to its next requests. `skip` lets a number of requests pass
+first, so that the n-th is hit; `times` is the number of requests to hit; `broker` restricts it to
+one broker. Several faults can hit one request: a delayed failure is a delay and a failure.
 
-Two moments matter to a client and look alike to it: before the request was handled and after.
-Every fault that spoils a response takes `handled`: True lets the broker do the work first (the
-batch is in the log) and then spoils the response.
+A client cannot distinguish a fault before its request was processed from one after. Faults of the
+response take `handled`: with True the broker processes the request first (the batch is in the log)
+and then spoils the response.
 
 Thread-safety: `FaultControl` from any thread; `FaultBook` the broker's thread.
-Source: kprod's own; franz-go's kfake and librdkafka's mock cluster for what users of them miss.
+Source: kprod's own; requests of users of franz-go's kfake and librdkafka's mock cluster.
 """
 
 import dataclasses
@@ -39,20 +39,21 @@ class FaultKind(enum.Enum):
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Fault:
-    """One armed fault; `skip` and `times` count down.
+    """An armed fault; `skip` and `times` count down.
 
     Attributes:
         kind: The kind of fault.
-        api_key: The requests it is for.
+        api_key: The API whose requests it hits.
         skip: Requests to let pass first.
         times: Requests to hit.
-        broker: Only this broker; None for all.
-        handled: The request is handled before its response is spoiled.
-        error_code: For FAIL.
-        delay_ms: For DELAY.
-        at_byte: For CUT: bytes of the response that leave, its size field included.
-        function: For REWRITE and REWRITE_REQUEST: a frame without its size to another.
-        hit_count: Requests that it has hit.
+        broker: Id of the only broker concerned; None for all.
+        handled: Whether the request is processed before its response is spoiled.
+        error_code: The error code, for FAIL.
+        delay_ms: The delay, for DELAY.
+        at_byte: For CUT: the number of bytes of the response that are sent, including its size
+            field.
+        function: For REWRITE and REWRITE_REQUEST: maps a frame without its size field to another.
+        hit_count: Number of requests hit.
     """
 
     kind: FaultKind
@@ -69,7 +70,7 @@ class Fault:
 
     @property
     def text(self) -> str:
-        """The fault in words, such as "PRODUCE never answered, times=1"."""
+        """Describe the fault, for example "PRODUCE never answered, times=1"."""
         words = f"{ApiKey(self.api_key).name} {self.kind.value}"
         if self.kind is FaultKind.FAIL:
             words += f" {error_for(self.error_code).name}"
@@ -84,7 +85,7 @@ class FaultBook:
     __slots__ = ("_armed",)
 
     def __init__(self) -> None:
-        """Make an empty book."""
+        """Start with no faults."""
         self._armed: list[Fault] = []
 
     def arm(self, fault: Fault) -> None:
@@ -92,16 +93,16 @@ class FaultBook:
         self._armed.append(fault)
 
     def clear(self) -> None:
-        """Forget every fault."""
+        """Remove all faults."""
         self._armed.clear()
 
     @property
     def armed(self) -> Sequence[Fault]:
-        """Faults that still wait for a request."""
+        """The faults that have requests left to hit."""
         return tuple(self._armed)
 
     def take(self, api_key: int, node_id: int) -> list[Fault]:
-        """The faults that hit this request, at most one of each kind; counts them down."""
+        """Return the faults for a request, at most one of each kind, and count them down."""
         if not self._armed:
             return []
         hit: dict[FaultKind, Fault] = {}
@@ -121,11 +122,11 @@ class FaultBook:
 
 
 class Where(TypedDict, total=False):
-    """Which requests of an API a fault hits.
+    """Selects the requests of an API that a fault hits.
 
     Attributes:
         skip: Requests to let pass first; 0 if not given.
-        broker: Only this broker's; all if not given.
+        broker: Id of the only broker concerned; all if not given.
     """
 
     skip: int
@@ -133,7 +134,7 @@ class Where(TypedDict, total=False):
 
 
 class _How(TypedDict, total=False):
-    """What a fault does to its requests; as in `Fault`."""
+    """The parameters of a fault, as in `Fault`."""
 
     handled: bool
     error_code: int
@@ -143,11 +144,11 @@ class _How(TypedDict, total=False):
 
 
 class FaultHost(Protocol):
-    """What the faults of a cluster act upon.
+    """The parts of the cluster that faults act upon.
 
     Attributes:
-        faults: Those of requests.
-        security_faults: Those of TLS and of logins.
+        faults: The faults of requests.
+        security_faults: The injected faults of TLS and logins.
     """
 
     faults: FaultBook
@@ -157,13 +158,13 @@ class FaultHost(Protocol):
         """Stall (True) or resume a broker."""
 
     def expire_sessions(self) -> None:
-        """Let every session be over."""
+        """Expire all sessions."""
 
 
 class FaultControl:
-    """The face of the faults that a test sees: `cluster.faults`.
+    """The public methods for fault injection: `cluster.faults`.
 
-    In every method `api` says which requests, `times` how many of them, at least 1.
+    In every method `api` is the API key, and `times` the number of requests to hit, at least 1.
 
     Thread-safety: any thread.
     """
@@ -171,7 +172,7 @@ class FaultControl:
     __slots__ = ("_book", "_call", "_host")
 
     def __init__(self, host: FaultHost, *, call: Callable[[Callable[[], object]], object]) -> None:
-        """Wrap a cluster's books.
+        """Create the public object of a cluster's faults.
 
         Args:
             host: The cluster.
@@ -190,17 +191,17 @@ class FaultControl:
         handled: bool = False,
         **where: Unpack[Where],
     ) -> None:
-        """Answer with an error code in every place of the response that has one.
+        """Respond with an error code, set wherever the response has one.
 
-        A Produce request with acks=0, which gets no response, has its connection closed.
+        A Produce request with acks=0, which gets no response, has its connection closed instead.
 
         Args:
-            api: Which requests.
-            error_code: The protocol's number.
-            times: How many, at least 1.
-            handled: Do the request first; the client only believes that it failed. A partition
-                that the broker itself refuses keeps the broker's error.
-            **where: Which of them.
+            api: The API key.
+            error_code: The error code of the protocol.
+            times: Number of requests, at least 1.
+            handled: Process the request first, so that the client only believes that it failed. A
+                partition that the broker itself rejects keeps the broker's error.
+            **where: Restricts the requests.
         """
         self._arm(FaultKind.FAIL, api, times, where, error_code=int(error_code), handled=handled)
 
@@ -213,39 +214,39 @@ class FaultControl:
         handled: bool = False,
         **where: Unpack[Where],
     ) -> None:
-        """Hold requests back `delay_ms`; with `handled`, handle at once and delay the response."""
+        """Delay requests by `delay_ms`; with `handled`, delay the response instead."""
         self._arm(FaultKind.DELAY, api, times, where, delay_ms=delay_ms, handled=handled)
 
     def drop(
         self, api: int, times: int = 1, *, handled: bool = False, **where: Unpack[Where]
     ) -> None:
-        """Never answer, nor what follows on that connection: a stream cannot lose its middle."""
+        """Never respond, neither to these requests nor to later ones on the same connection."""
         self._arm(FaultKind.DROP, api, times, where, handled=handled)
 
     def disconnect(
         self, api: int, times: int = 1, *, handled: bool = False, **where: Unpack[Where]
     ) -> None:
-        """Close the connection instead of answering."""
+        """Close the connection instead of responding."""
         self._arm(FaultKind.DISCONNECT, api, times, where, handled=handled)
 
     def duplicate(self, api: int, times: int = 1, **where: Unpack[Where]) -> None:
-        """Handle requests twice, as if the network had repeated them; one response, the first."""
+        """Process requests twice, as if the network had repeated them; one response is sent."""
         self._arm(FaultKind.DUPLICATE, api, times, where)
 
     def omit(
         self, api: int, times: int = 1, *, handled: bool = False, **where: Unpack[Where]
     ) -> None:
-        """Leave the first partition out: of the request, or with `handled` of the response."""
+        """Omit the first partition from the request, or with `handled` from the response."""
         self._arm(FaultKind.OMIT, api, times, where, handled=handled)
 
     def empty(
         self, api: int, times: int = 1, *, handled: bool = False, **where: Unpack[Where]
     ) -> None:
-        """Leave every partition out: of the request, or with `handled` of the response."""
+        """Omit all partitions from the request, or with `handled` from the response."""
         self._arm(FaultKind.EMPTY, api, times, where, handled=handled)
 
     def cut(self, api: int, at_byte: int, times: int = 1, **where: Unpack[Where]) -> None:
-        """Handle requests, send the first `at_byte` bytes of the response, close the connection."""
+        """Process requests, send `at_byte` bytes of the response, and close the connection."""
         self._arm(FaultKind.CUT, api, times, where, at_byte=at_byte)
 
     def rewrite(
@@ -255,7 +256,7 @@ class FaultControl:
         times: int = 1,
         **where: Unpack[Where],
     ) -> None:
-        """Change answers' bytes: `function` gets the frame from its correlation id on."""
+        """Change the bytes of responses; `function` gets the frame from the correlation id on."""
         self._arm(FaultKind.REWRITE, api, times, where, function=function)
 
     def rewrite_request(
@@ -265,11 +266,11 @@ class FaultControl:
         times: int = 1,
         **where: Unpack[Where],
     ) -> None:
-        """Change requests' bytes before they are read; `function` gets the frame and its header."""
+        """Change the bytes of requests before they are decoded; `function` gets header and body."""
         self._arm(FaultKind.REWRITE_REQUEST, api, times, where, function=function)
 
     def stall(self, broker: int) -> None:
-        """Let a broker stand still: its connections stay open and nothing moves on them."""
+        """Stall a broker: its connections stay open, but it neither reads nor writes."""
         self._call(lambda: self._host.stall(broker, True))  # noqa: FBT003 - stalled or not
 
     def resume(self, broker: int) -> None:
@@ -277,32 +278,31 @@ class FaultControl:
         self._call(lambda: self._host.stall(broker, False))  # noqa: FBT003 - stalled or not
 
     def refuse_logins(self, times: int = 1, message: str = "Authentication failed") -> None:
-        """Refuse the next logins, right or wrong, with SASL_AUTHENTICATION_FAILED and a text.
+        """Fail the next logins, valid or not, with SASL_AUTHENTICATION_FAILED and a text.
 
-        A login that is slow is a `delay` of `ApiKey.SASL_AUTHENTICATE`, one that is never answered
-        a `drop`.
+        For a slow login use `delay` with `ApiKey.SASL_AUTHENTICATE`, for one that never ends
+        `drop`.
 
         Args:
-            times: How many.
-            message: The text.
+            times: Number of logins.
+            message: The error text.
         """
         self._call(lambda: self._host.security_faults.refusals.extend([message] * times))
 
     def break_handshakes(self, at_byte: int, times: int = 1) -> None:
-        """Close the next connections with TLS in the middle of their handshake.
+        """Close the next TLS connections in the middle of their handshake.
 
         Args:
-            at_byte: How many bytes of the broker's leave before; the whole handshake has some
-                2,000.
-            times: How many connections.
+            at_byte: Number of the broker's bytes sent before; a whole handshake has about 2,000.
+            times: Number of connections.
         """
         self._call(lambda: self._host.security_faults.handshake_cuts.extend([at_byte] * times))
 
     def tamper(self, times: int = 1) -> None:
-        """Change a bit of the next ciphertext that leaves, so that the client must refuse it.
+        """Flip a bit of the next TLS records sent, so that the client must reject them.
 
         Args:
-            times: How many times.
+            times: Number of records.
         """
 
         def arm() -> None:
@@ -311,22 +311,22 @@ class FaultControl:
         self._call(arm)
 
     def expire_sessions(self) -> None:
-        """Let the session of every client that has logged in be over now."""
+        """Expire the sessions of all logged-in clients now."""
         self._call(self._host.expire_sessions)
 
     def clear(self) -> None:
-        """Disarm every fault; a stalled broker stays so."""
+        """Remove all faults; a stalled broker stays stalled."""
         self._call(self._book.clear)
         self._call(self._host.security_faults.clear)
 
     def pending(self) -> tuple[Fault, ...]:
-        """Copies of the faults that still wait for a request."""
+        """Return copies of the faults that have requests left to hit."""
         copies: list[Fault] = []
         self._call(lambda: copies.extend(dataclasses.replace(it) for it in self._book.armed))
         return tuple(copies)
 
     def untriggered(self) -> tuple[Fault, ...]:
-        """Copies of the faults that wait for a request and have hit none; also after `close`."""
+        """Return copies of the faults that have hit no request yet; callable after `close`, too."""
         return tuple(dataclasses.replace(it) for it in self._book.armed if it.hit_count == 0)
 
     def _arm(

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): a reader names its partitions once, and afterwards only the changes.
+"""Fetch sessions (KIP-227): a consumer names its partitions once, and afterwards only changes.
 
 Behaviour.
     A. Epoch 0 begins a session, and ends the one whose id is given. If no place is free the
@@ -17,7 +17,7 @@ Behaviour.
        FETCH_SESSION_TOPIC_ID_ERROR; all with id 0.
     G. A broker keeps `SLOTS` sessions. A new one takes the place of one that was not used for
        `EVICTION_MS`, else of the smallest one that is older than that and not larger than itself.
-Left out: the privilege of followers of other processes, which do not exist here.
+Left out: privileged sessions of followers, since there are no followers in other processes.
 
 Thread-safety: the broker's thread.
 Source: Kafka FetchSession.scala and FetchManager (4.3.1); KIP-227, KIP-516 for topic ids.
@@ -46,12 +46,12 @@ _Key: TypeAlias = tuple[str | uuid.UUID, int]
 
 
 def next_epoch(epoch: int) -> int:
-    """Number the fetch that follows; 0 is for the first one alone."""
+    """Return the epoch of the next fetch; 0 is for the first one only."""
     return 1 if epoch == _EPOCH_MAX else epoch + 1
 
 
 class _CachedPartition:
-    """What a reader asked for, and what it was told last."""
+    """A partition's requested fields, and the values last sent to the consumer."""
 
     __slots__ = ("entry", "high_watermark", "log_start_offset", "topic")
 
@@ -62,7 +62,7 @@ class _CachedPartition:
         self.log_start_offset = _UNKNOWN_OFFSET
 
     def take_news(self, answer: Mapping[str, Any]) -> bool:
-        """Remember what the reader is about to be told; return whether it is news (case D)."""
+        """Record the values to send; returns whether they differ from the last ones (case D)."""
         is_news = bool(
             answer["records"]
             or answer["high_watermark"] != self.high_watermark
@@ -79,12 +79,12 @@ class _CachedPartition:
 
 
 class FetchSession:
-    """One reader's partitions.
+    """One fetch session.
 
     Attributes:
         session_id: At least 1.
-        epoch: The next fetch must have it.
-        uses_topic_ids: Whether topics are known by their ids.
+        epoch: The epoch that the next fetch must have.
+        uses_topic_ids: Whether topics are identified by id.
         created_ms: Monotonic time.
         last_used_ms: Monotonic time.
     """
@@ -101,7 +101,7 @@ class FetchSession:
     def __init__(
         self, session_id: int, topics: Sequence[_Topic], *, by_id: bool, now_ms: int
     ) -> None:
-        """Take over the partitions of a full fetch."""
+        """Create a session from a full fetch."""
         self.session_id: int = session_id
         self.epoch: int = next_epoch(INITIAL_EPOCH)
         self.uses_topic_ids: bool = by_id
@@ -112,15 +112,15 @@ class FetchSession:
 
     @property
     def size(self) -> int:
-        """How many partitions there are."""
+        """Number of partitions."""
         return len(self._partitions)
 
     def update(self, topics: Sequence[_Topic], forgotten: Sequence[_Topic]) -> None:
-        """Add or change partitions, then forget some.
+        """Add or change partitions, then remove some.
 
         Args:
-            topics: As in a request.
-            forgotten: `forgotten_topics_data` of a request.
+            topics: The topics of a request.
+            forgotten: The `forgotten_topics_data` of a request.
         """
         for topic in topics:
             name = self._name_of(topic)
@@ -136,18 +136,18 @@ class FetchSession:
                 self._partitions.pop((self._name_of(topic), partition), None)
 
     def topics(self) -> list[_Topic]:
-        """All partitions, as a full request would name them."""
+        """All partitions, in the form of a full request."""
         return list(self._grouped())
 
     def keep_news(self, body: dict[str, Any], *, is_full: bool = False) -> Body:
-        """Take out of a response what the reader knows.
+        """Remove from a response the partitions that have not changed.
 
         Args:
-            body: Of all partitions of the session; changed.
-            is_full: Whether the reader is told everything all the same.
+            body: A response with all partitions of the session; modified.
+            is_full: Whether to keep everything.
 
         Returns:
-            The same body.
+            The modified body.
         """
         kept = []
         for topic in body["responses"]:
@@ -163,7 +163,7 @@ class FetchSession:
     def _is_news(self, topic: _Topic, answer: Mapping[str, Any]) -> bool:
         key = (self._name_of(topic), answer["partition_index"])
         cached = self._partitions.get(key)
-        if cached is None:  # forgotten while the fetch waited
+        if cached is None:  # removed while the fetch waited
             return True
         return cached.take_news(answer)
 
@@ -196,31 +196,31 @@ class FetchSessions:
     """The sessions of one broker."""
 
     def __init__(self, *, slots: int = SLOTS) -> None:
-        """Make room for so many sessions."""
+        """Create an empty set of sessions with a maximum number."""
         self._slots = slots
-        self._sessions: dict[int, FetchSession] = {}  # the one unused for longest comes first
+        self._sessions: dict[int, FetchSession] = {}  # ordered by last use, the oldest first
         self._last_id = NO_SESSION_ID
 
     def __len__(self) -> int:
-        """How many sessions there are."""
+        """Number of sessions."""
         return len(self._sessions)
 
     def clear(self) -> None:
-        """Forget all, as a broker does that restarts; their ids are not given again."""
+        """Remove all sessions, as after a restart; their ids are not reused."""
         self._sessions.clear()
 
     def begin(
         self, topics: Sequence[_Topic], *, api_version: int, now_ms: int
     ) -> FetchSession | None:
-        """Make a session (case A).
+        """Create a session (case A).
 
         Args:
-            topics: All partitions, as in a request.
-            api_version: Of Fetch.
+            topics: All partitions of the request.
+            api_version: Version of the Fetch request.
             now_ms: Monotonic time.
 
         Returns:
-            None if there is no place.
+            The session; None if no slot is free.
         """
         size = sum(len(topic["partitions"]) for topic in topics)
         if len(self._sessions) >= self._slots and not self._evict(size, now_ms):
@@ -232,20 +232,20 @@ class FetchSessions:
         return session
 
     def end(self, session_id: int) -> None:
-        """Forget a session, if there is one of this id."""
+        """Remove a session, if it exists."""
         self._sessions.pop(session_id, None)
 
     def go_on(self, body: Body, *, api_version: int, now_ms: int) -> FetchSession | ErrorCode:
         """Continue a session (cases C and F).
 
         Args:
-            body: Of the request.
-            api_version: Of Fetch.
+            body: The body of the request.
+            api_version: Version of the Fetch request.
             now_ms: Monotonic time.
 
         Returns:
-            The session, with the request's changes; it may be empty, and has ended then. Otherwise
-            an error.
+            The session, with the request's changes; if it is empty, it has ended. Otherwise an
+            error code.
         """
         session = self._sessions.get(body["session_id"])
         if session is None:
@@ -263,7 +263,7 @@ class FetchSessions:
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:
-        """Make a place for a session of so many partitions (case G)."""
+        """Free a slot for a session with a number of partitions (case G)."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False

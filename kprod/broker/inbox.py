@@ -1,11 +1,11 @@
-"""Calls from other threads, run on the broker's thread one by one, with their result brought back.
+"""Runs calls of other threads on the broker's thread, one by one, and passes back their results.
 
-The broker has no locks because one thread owns all of its state. What a test or an application
-asks of it from outside waits here until that thread comes by.
+The broker has no locks, because one thread owns all its state. Calls from other threads wait in
+this inbox for that thread.
 
 Invariants.
-    Every call ends: with its result, with what it raised, or with ClosedError once the inbox is
-    closed. A call is run at most once.
+    Every call ends: with its result, its exception, or ClosedError once the inbox is closed. A call
+    runs at most once.
 
 Thread-safety: `call` from any thread; `run_waiting` and `close` from the owner.
 """
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class _Call(Generic[T]):
-    """One call on its way; `done` is held until it ended."""
+    """A waiting call; `done` is held until it has ended."""
 
     __slots__ = ("done", "error", "function", "result")
 
@@ -45,10 +45,10 @@ class Inbox:
     __slots__ = ("_calls", "_closed", "_lock", "_owner_ident", "_wake")
 
     def __init__(self, wake: Callable[[], None]) -> None:
-        """Make an inbox without an owner: calls run at once, where they are made.
+        """Create an inbox without an owner: calls run immediately, in the calling thread.
 
         Args:
-            wake: Makes the owner come by; called from any thread.
+            wake: Wakes the owner; called from any thread.
         """
         self._lock = threading.Lock()  # guards: _calls, _closed, _owner_ident
         self._calls: deque[_Call[object]] = deque()
@@ -65,10 +65,10 @@ class Inbox:
         """Run a function on the owner's thread and wait for it.
 
         Args:
-            function: Takes nothing; must not block.
+            function: A function without arguments that must not block.
 
         Returns:
-            What it returned.
+            The function's result.
 
         Raises:
             ClosedError: The inbox is closed; the function did not run.
@@ -89,12 +89,12 @@ class Inbox:
         return waiting.result  # type: ignore[return-value]  # None only where T allows it
 
     def run_waiting(self) -> None:
-        """Run every call that waits."""
+        """Run all waiting calls."""
         while self._calls:
             self._calls.popleft().run()
 
     def close(self) -> None:
-        """Refuse new calls, end those that wait with ClosedError, and leave the owner free."""
+        """Reject new calls, end the waiting ones with ClosedError, and remove the owner."""
         with self._lock:
             self._closed = True
             left, self._calls = self._calls, deque()

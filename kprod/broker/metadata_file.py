@@ -1,7 +1,7 @@
-"""What Kafka keeps in its metadata log: topics, ids, settings, assignments, producer ids.
+"""Stores the content of Kafka's metadata log: topics, ids, settings, assignments, producer ids.
 
-One JSON file in the first of the cluster's directories, replaced as a whole before a change is
-answered: a topic that a client was told of is there after a crash.
+It is one JSON file in the first directory, replaced as a whole before a change is confirmed: a
+topic that a client has seen exists after a crash.
 
 Thread-safety: the broker's thread.
 Source: kprod's own; Kafka's metadata log (KRaft) for the content.
@@ -26,14 +26,14 @@ _VERSION = 1
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """A topic as it is written down.
+    """The stored data of a topic.
 
     Attributes:
         name: Its name.
         topic_id: Its id.
         settings: Its own settings, as text.
         assignment: Brokers of each partition, the preferred leader first.
-        leader_epochs: Of each partition, as of the last time that this was written.
+        leader_epochs: Leader epoch of each partition, as of the last write.
     """
 
     name: str
@@ -45,12 +45,12 @@ class TopicFacts:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """All that is written down of a cluster.
+    """The stored data of a cluster.
 
     Attributes:
-        topics: Oldest first.
-        created_count: Topics that were ever made; the next id comes from it.
-        next_producer_id: No id at or above it was given to a producer.
+        topics: The topics, oldest first.
+        created_count: Number of topics ever created; the next topic id is derived from it.
+        next_producer_id: No producer id at or above it was assigned.
     """
 
     topics: list[TopicFacts] = dataclasses.field(default_factory=list)
@@ -62,7 +62,7 @@ def write_facts(disk: Disk, directory: str, facts: ClusterFacts) -> None:
     """Replace the file.
 
     Raises:
-        OSError: It cannot be written; the old one is still there.
+        OSError: The file cannot be written; the old one still exists.
     """
     content = {
         "version": _VERSION,
@@ -79,10 +79,10 @@ def read_facts(disk: Disk, directory: str) -> ClusterFacts | None:
     """Read the file.
 
     Returns:
-        What it says; None if there is none.
+        The content; None if there is no file.
 
     Raises:
-        DirectoryRejected: It cannot be read, or is of another version.
+        DirectoryRejected: The file cannot be read, or has another version.
     """
     path = f"{directory}/{METADATA_FILE}"
     if not disk.exists(path):

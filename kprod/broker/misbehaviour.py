@@ -1,11 +1,11 @@
-"""Faults carried out on one request, before it is handled and after.
+"""Applies the injected faults to a request, before and after it is processed.
 
-A fault that spoils the response is a reply that does something else with it; so handlers know
-nothing of faults, and a response that comes late is spoiled like any other.
+A fault of the response is a `Reply` that modifies it; so handlers know nothing of faults, and
+delayed responses are spoiled like any other.
 
 Invariants.
-    No response says of a partition what cannot be: where the broker has refused it, that error is
-    told, and not one that a fault would put in its place.
+    A response never contradicts the broker: a partition that the broker rejects keeps the broker's
+    error, even if a fault has another.
 
 Thread-safety: the broker's thread.
 """
@@ -30,7 +30,7 @@ _LEAVING_OUT = (FaultKind.OMIT, FaultKind.EMPTY)
 
 
 def rewritten(frame: bytearray, faults: Sequence[Fault]) -> bytearray:
-    """The request's bytes after REWRITE_REQUEST, if that is among the faults."""
+    """Apply REWRITE_REQUEST to the request's bytes, if it is among the faults."""
     for fault in faults:
         if fault.kind is FaultKind.REWRITE_REQUEST and fault.function is not None:
             return bytearray(fault.function(bytes(frame)))
@@ -40,13 +40,13 @@ def rewritten(frame: bytearray, faults: Sequence[Fault]) -> bytearray:
 def handle_with_faults(
     handler: Handler, request: Request, faults: Sequence[Fault], *, after: After
 ) -> None:
-    """Handle a request as its faults demand.
+    """Process a request with its faults.
 
     Args:
-        handler: The API's.
-        request: Its reply is a `SpoiledReply` with the same faults.
-        faults: At most one of each kind.
-        after: Runs something after so many milliseconds.
+        handler: The API's handler.
+        request: The request; its reply is a `SpoiledReply` with the same faults.
+        faults: The faults, at most one of each kind.
+        after: Calls a function after a number of milliseconds.
     """
     before = {fault.kind: fault for fault in faults if not fault.handled}
     delay = before.pop(FaultKind.DELAY, None)
@@ -77,7 +77,7 @@ def _handle(
 
 def _reject(handler: Handler, request: Request, code: int) -> None:
     if request.body.get("acks") == 0:
-        request.disconnect()  # there is no response that could have the code
+        request.disconnect()  # there is no response to put the error code into
     else:
         request.answer(handler.reject(request, code))
 
@@ -96,7 +96,7 @@ def _carry_out(handler: Handler, request: Request, faults: Sequence[Fault]) -> N
 
 
 def _rejected_too(own: Body, rejection: Body) -> Body:
-    """A rejection, but where the broker's own answer has an error, that part of its response."""
+    """Merge an error response with the broker's own, whose errors take precedence."""
     if "error_code" in rejection and own.get("error_code"):
         return own
     return {key: _kept_errors(own.get(key), value) for key, value in rejection.items()}
@@ -111,7 +111,7 @@ def _kept_errors(own: object, rejection: object) -> object:
 
 
 def _without_partitions(body: Body, kind: FaultKind) -> dict[str, Any]:
-    """A copy of a body without the first partition that it names (OMIT), or without any."""
+    """Copy a body without its first partition (OMIT), or without any."""
     pruned = _owned_body(body)
     count = 1 if kind is FaultKind.OMIT else sys.maxsize
     for partitions in _partition_lists(pruned):
@@ -138,7 +138,7 @@ def _owned_body(body: Body) -> dict[str, Any]:
 
 
 def _owned(value: object) -> object:
-    """A value whose records are its own bytes, since a log keeps and changes what it is given."""
+    """Copy the records in a value, since a log keeps and modifies its buffers."""
     if isinstance(value, memoryview):
         return memoryview(bytearray(value))
     if isinstance(value, dict):
@@ -149,24 +149,24 @@ def _owned(value: object) -> object:
 
 
 class _Unheard:
-    """A reply that reaches nobody."""
+    """A reply that discards the response."""
 
     __slots__ = ()
 
     def send(self, frame: bytes) -> None:
-        """Nobody reads it."""
+        """Discard the response."""
 
     def skip(self) -> None:
-        """Nobody waits for it."""
+        """Do nothing."""
 
     def hang(self) -> None:
-        """Nobody waits for it."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """It has no connection."""
+        """Do nothing: there is no connection."""
 
     def mute(self, delay_ms: int) -> None:
-        """Nobody waits."""
+        """Do nothing."""
 
     def report(self, error: Exception) -> None:
         raise error
@@ -176,7 +176,7 @@ class _Unheard:
 
 
 class _ChangedReply:
-    """The reply of a request whose response's fields are changed: FAIL, OMIT and EMPTY, in turn."""
+    """A reply that changes fields of the response: FAIL, OMIT and EMPTY, in this order."""
 
     __slots__ = ("_faults", "_handler", "_request")
 
@@ -184,7 +184,7 @@ class _ChangedReply:
         self, handler: Handler, request: Request, faults: Mapping[FaultKind, Fault]
     ) -> None:
         self._handler = handler
-        self._request = request  # gets the changed answer
+        self._request = request  # gets the changed response
         self._faults = faults
 
     def send(self, frame: bytes) -> None:
@@ -201,7 +201,7 @@ class _ChangedReply:
 
     def skip(self) -> None:
         if FaultKind.FAIL in self._faults:
-            self._request.disconnect()  # there is no response that could have the code
+            self._request.disconnect()  # there is no response to put the error code into
         else:
             self._request.respond_nothing()
 
@@ -212,7 +212,7 @@ class _ChangedReply:
         self._request.disconnect()
 
     def mute(self, delay_ms: int) -> None:
-        """The request that gets the response mutes."""
+        """Do nothing: the request that gets the response mutes."""
 
     def report(self, error: Exception) -> None:
         raise error
@@ -222,7 +222,7 @@ class _ChangedReply:
 
 
 class SpoiledReply:
-    """A connection's reply with the response's faults in front."""
+    """A connection's reply, with the faults of the response applied first."""
 
     __slots__ = ("_after", "_connection", "_faults")
 
@@ -230,16 +230,16 @@ class SpoiledReply:
         """Filter the responses of one connection.
 
         Args:
-            connection: Gets the rest of the response.
-            faults: Those of the request.
-            after: Runs something after so many milliseconds.
+            connection: Receives the rest of the response.
+            faults: The request's faults.
+            after: Calls a function after a number of milliseconds.
         """
         self._connection = connection
         self._faults = {fault.kind: fault for fault in faults}
         self._after = after
 
     def send(self, frame: bytes) -> None:
-        """Spoil the response in the order rewrite, delay, drop, disconnect, cut."""
+        """Apply the faults to the response, in the order rewrite, delay, drop, disconnect, cut."""
         rewrite = self._faults.get(FaultKind.REWRITE)
         if rewrite is not None and rewrite.function is not None:
             frame = rewrite.function(frame)
@@ -250,7 +250,7 @@ class SpoiledReply:
             self._send(frame)
 
     def skip(self) -> None:
-        """No response, nothing to spoil."""
+        """Pass on: there is no response to spoil."""
         self._connection.skip()
 
     def hang(self) -> None:

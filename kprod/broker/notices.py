@@ -1,7 +1,7 @@
-"""Limit the log lines for warnings that a client can cause as often as it likes.
+"""Limits the rate of log lines about events that clients can cause at will.
 
-The first of a kind is logged at once. Those that follow within `QUIET_MS` are counted, and one line
-says how many there were.
+The first event of a kind is logged immediately. Further ones within `QUIET_MS` are counted, and one
+line logs their number.
 
 Thread-safety: the broker's thread.
 """
@@ -19,10 +19,10 @@ class Notices:
     __slots__ = ("_after", "_counts")
 
     def __init__(self, after: After) -> None:
-        """Start with no notice given.
+        """Start with no warnings.
 
         Args:
-            after: Runs something after so many milliseconds.
+            after: Calls a function after a number of milliseconds.
         """
         self._after = after
         self._counts: dict[str, int] = {}

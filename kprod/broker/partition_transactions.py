@@ -1,4 +1,4 @@
-"""Transactions in one partition: their markers, and how far committed records may be read.
+"""The transactions of one partition: writes markers, and calculates the last stable offset.
 
 Invariants.
     log_start_offset <= last stable offset <= high_watermark.
@@ -15,13 +15,13 @@ from kprod.record.reader import read_batches
 
 
 def last_stable_offset(partition: Partition) -> int:
-    """Return the offset at which committed records end.
+    """Return the last stable offset.
 
     Args:
-        partition: Of any broker.
+        partition: A partition of any broker.
 
     Returns:
-        Below it no transaction is open, and no marker is only in part of the in-sync set.
+        The offset below which no transaction is open and every marker is fully replicated.
     """
     unstable = partition.producers.transactions.first_unstable_offset
     if unstable is None:
@@ -30,14 +30,14 @@ def last_stable_offset(partition: Partition) -> int:
 
 
 def readable_end(partition: Partition, isolation_level: int) -> int:
-    """Return the offset at which a consumer's reading ends.
+    """Return the offset up to which a consumer may read.
 
     Args:
-        partition: The partition that is read.
-        isolation_level: 0 for all records, else only committed ones.
+        partition: The partition.
+        isolation_level: 0 for all records, 1 for committed ones.
 
     Returns:
-        High watermark or last stable offset.
+        The high watermark or the last stable offset.
     """
     return last_stable_offset(partition) if isolation_level else partition.high_watermark
 
@@ -65,20 +65,20 @@ def append_marker(
     producer_epoch: int,
     timestamp_ms: int,
 ) -> Appended:
-    """End a producer's transaction in a partition, as its coordinator does.
+    """End a producer's transaction in a partition, as the transaction coordinator does.
 
     Args:
-        partition: Where the marker goes.
-        marker: Commit or abort.
-        producer_id: Whose transaction; it may have none here.
+        partition: The partition.
+        marker: A commit or an abort.
+        producer_id: The producer's id; it need not have a transaction here.
         producer_epoch: Its epoch.
         timestamp_ms: Wall clock time.
 
     Returns:
-        The marker's place.
+        The position of the marker.
 
     Raises:
-        RejectedByLog: A later epoch of the producer or of the coordinator was here already.
+        RejectedByLog: A later epoch of the producer or of the coordinator is known.
     """
     code, text = partition.producers.check_marker(
         producer_id, producer_epoch, marker.coordinator_epoch

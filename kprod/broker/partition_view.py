@@ -1,4 +1,4 @@
-"""What a partition looked like when it was asked for.
+"""A snapshot of a partition's state.
 
 Thread-safety: immutable.
 """
@@ -9,7 +9,7 @@ from kprod.broker.replication import Partition
 
 
 class PartitionView(NamedTuple):
-    """A partition as it was when it was asked for."""
+    """A snapshot of a partition."""
 
     leader_id: int
     leader_epoch: int
@@ -21,7 +21,7 @@ class PartitionView(NamedTuple):
 
     @classmethod
     def of(cls, partition: Partition) -> "PartitionView":
-        """What a partition looks like now."""
+        """Describe a partition."""
         return cls(
             partition.leader_id,
             partition.leader_epoch,

@@ -1,6 +1,6 @@
-"""The ids that producers get: each of them once, not even twice after a crash.
+"""Assigns producer ids, each only once, even across a crash.
 
-Ids are written down a block at a time, before the first of them is given.
+Ids are reserved on disk in blocks, before the first of a block is assigned.
 
 Thread-safety: the broker's thread.
 Source: Kafka ProducerIdControlManager (4.3).
@@ -12,44 +12,44 @@ from kprod.broker.rejection import Refused
 from kprod.protocol.error_table import ErrorCode
 
 _FIRST_ID = 1_000
-_BLOCK = 1_000  # as Kafka's controller hands them out
+_BLOCK = 1_000  # the block size of Kafka's controller
 
 
 class ProducerIds:
-    """A counter.
+    """A counter of producer ids.
 
     Attributes:
-        end: No id at or above it was given.
+        end: No id at or above it was assigned.
     """
 
     __slots__ = ("_next_id", "_write_down", "end")
 
     def __init__(self, write_down: Callable[[], None]) -> None:
-        """Make a counter at the first id.
+        """Start at the first id.
 
         Args:
-            write_down: Keeps `end`; may raise OSError.
+            write_down: Stores `end`; may raise OSError.
         """
         self._write_down = write_down
         self.end: int = _FIRST_ID
         self._next_id = self.end
 
     def continue_at(self, next_id: int) -> None:
-        """Continue as an earlier broker left off."""
+        """Continue after the ids of an earlier run."""
         self._next_id = self.end = next_id
 
     def give_back(self) -> None:
-        """Let the rest of the block be given after the next start."""
+        """Return the rest of the block, so that the next start can assign it."""
         self.end = self._next_id
 
     def new_id(self) -> int:
-        """Give an id that was never given before.
+        """Return an unused id.
 
         Returns:
             The id.
 
         Raises:
-            Refused: The next ids cannot be written down.
+            Refused: The next block cannot be stored.
         """
         if self._next_id == self.end:
             self.end += _BLOCK

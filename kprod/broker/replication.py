@@ -1,16 +1,15 @@
-"""One partition: its leader, its log, and followers that a test can hold back.
+"""One partition: its leader, its log, and simulated followers.
 
-Followers are simulated: a follower is the offset that it has copied up to. That is enough because
-a follower's log is always a prefix of its leader's, so one log serves all replicas; when
-a follower that is behind becomes leader, the log is cut to what it had.
+A follower is only the offset up to which it has copied. This is sufficient because a follower's log
+is always a prefix of its leader's, so one log serves all replicas. When a follower that lags behind
+becomes leader, the log is truncated to its offset.
 
-A follower's lag is in milliseconds: 0 copies within the append itself, n copies n ms later, None
-copies nothing until told otherwise. One that stays behind longer than `replica_lag_time_max_ms`
-leaves the in-sync set and comes back when it has caught up.
+A follower's lag is in milliseconds: with 0 it copies during the append, with n after n ms, with
+None not until told. A follower that lags longer than `replica_lag_time_max_ms` leaves the in-sync
+set and returns when it has caught up.
 
 Invariants.
-    high_watermark = the smallest end offset in the in-sync set, and never falls while the leader
-    stays.
+    high_watermark = the smallest end offset in the in-sync set; it never falls under one leader.
     The leader is in the in-sync set. The leader epoch rises with each change of leader.
     Every change that a waiting request could wait for is announced (`announce`).
 
@@ -41,28 +40,28 @@ NO_LEADER = -1
 
 
 class PartitionContext(Scheduler, Protocol):
-    """What a partition needs of its cluster."""
+    """The parts of the cluster that a partition uses."""
 
     @property
     def replica_lag_time_max_ms(self) -> int:
-        """Milliseconds behind before a follower leaves the in-sync set."""
+        """Time after which a lagging follower leaves the in-sync set, in milliseconds."""
 
     def announce(self, partition: TopicPartition) -> None:
-        """Tell waiting requests that a partition changed."""
+        """Check requests that wait for a partition."""
 
     def is_alive(self, node_id: int) -> bool:
         """Whether a broker runs."""
 
     def note_growth(self, *, compacts: bool) -> None:
-        """Take note that a log has another segment, so that retention has something to do.
+        """Schedule retention for a log that has a new segment.
 
         Args:
-            compacts: Whether the cleaner has, too.
+            compacts: Whether compaction must be scheduled, too.
         """
 
 
 class Appended(NamedTuple):
-    """Where a batch is."""
+    """The position of an appended batch."""
 
     base_offset: int
     last_offset: int
@@ -97,15 +96,15 @@ class Partition:
         context: PartitionContext,
         leader_epoch: int = 0,
     ) -> None:
-        """Make a partition whose replicas all have the whole log.
+        """Create a partition; all replicas have the whole log.
 
         Args:
-            name: Topic and index.
-            nodes: The replicas' brokers, the preferred leader first; at least one.
+            name: Topic and partition number.
+            nodes: Brokers of the replicas, at least one; the first is the preferred leader.
             config: The topic's settings.
-            log: The partition's own.
-            context: Timer, waiting requests, running brokers.
-            leader_epoch: The first leader's, or a higher one if the log has it.
+            log: The partition's log.
+            context: Timer, waiting requests, and running brokers.
+            leader_epoch: Epoch of the first leader; a higher one in the log takes precedence.
         """
         self.name: TopicPartition = name
         self.replicas: dict[int, Replica] = {node_id: Replica(node_id, log) for node_id in nodes}
@@ -115,7 +114,7 @@ class Partition:
         self.configure(config)
         self.high_watermark: int = log.log_end_offset
         self.producers.transactions.note_high_watermark(self.high_watermark)
-        # A leader of a loaded log is a new leader of it (KIP-101).
+        # The first leader after loading a log needs a new epoch (KIP-101).
         self.leader_epoch: int = max(leader_epoch, log.epochs.latest_epoch + 1)
         self.log.begin_epoch(self.leader_epoch, save=False)
         self._context = context
@@ -126,25 +125,25 @@ class Partition:
 
     @property
     def has_enough_in_sync(self) -> bool:
-        """Whether acks=all may append; more than all replicas are never asked for (KIP-966)."""
+        """Whether acks=all may append; the minimum is at most the number of replicas (KIP-966)."""
         return len(self.isr) >= min(self.config.min_insync_replicas, len(self.replicas))
 
     def append(
         self, batch: RecordBatch, encoded: memoryview, timestamp_ms: int, *, acks: int
     ) -> Appended:
-        """Append a validated batch, or find that it is there already.
+        """Append a validated batch, unless it is a duplicate.
 
         Args:
             batch: The validated batch.
-            encoded: The same bytes, writable; the log keeps them.
-            timestamp_ms: Wall clock, for topics that stamp on append.
-            acks: −1 demands enough in-sync replicas before anything is written.
+            encoded: The same bytes, writable; the log keeps the buffer.
+            timestamp_ms: Wall clock time, for topics with log-append time.
+            acks: −1 requires enough in-sync replicas.
 
         Returns:
-            Its place; for a duplicate the place of the first.
+            The position; for a duplicate that of the original.
 
         Raises:
-            RejectedByLog: Too few in-sync replicas, or a wrong epoch or sequence.
+            RejectedByLog: Too few in-sync replicas, or an invalid epoch or sequence.
         """
         if len(encoded) > self._batch_bytes_max or self.log.syncs is not None:
             self._check_log(len(encoded))
@@ -170,16 +169,17 @@ class Partition:
         return Appended(base_offset, base_offset + batch.last_offset_delta, log_append_time_ms)
 
     def configure(self, config: TopicConfig) -> None:
-        """Take other settings, for all that happens from now on."""
+        """Apply new settings."""
         self.config: TopicConfig = config
         self._batch_bytes_max = config.segment_bytes_max
         self.log.rules = SegmentRules.of_topic(config, is_durable=self.log.is_durable)
 
     def raise_start(self, offset: int) -> None:
-        """Let the log begin later, on all replicas that copy.
+        """Raise the log start offset, on all replicas that copy.
 
         Args:
-            offset: At most the high watermark; a lower one than now changes nothing.
+            offset: The new start, at most the high watermark; a lower one than the present is
+                ignored.
 
         Raises:
             OSError: The leader epochs cannot be written.
@@ -191,15 +191,15 @@ class Partition:
 
     @property
     def alive_followers(self) -> list[Replica]:
-        """The followers on brokers that run."""
+        """The followers on running brokers."""
         return [it for it in self._followers() if self._context.is_alive(it.node_id)]
 
     def store(self, batch: RecordBatch, encoded: memoryview, now_ms: int) -> int:
-        """Append a batch that was judged already.
+        """Append a batch that was checked already.
 
         Args:
-            batch: The judged batch.
-            encoded: The same bytes, writable; the log keeps them.
+            batch: The batch.
+            encoded: The same bytes, writable; the log keeps the buffer.
             now_ms: Wall clock time.
 
         Returns:
@@ -226,11 +226,11 @@ class Partition:
         return base_offset
 
     def set_lag(self, node_id: int, lag_ms: int | None) -> None:
-        """Hold a follower back, or let it continue.
+        """Set a follower's lag.
 
         Args:
             node_id: A replica other than the leader.
-            lag_ms: 0 or more; None stops it. 0 lets it catch up at once.
+            lag_ms: Delay, 0 or more; 0 copies everything now, None stops copying.
 
         Raises:
             KeyError: The broker has no replica of this partition.
@@ -240,21 +240,21 @@ class Partition:
             self._copy_later(self.replicas[node_id])
 
     def catch_up(self, node_id: int, offset: int | None = None) -> None:
-        """Let a follower copy now.
+        """Make a follower copy now.
 
         Args:
-            node_id: A replica.
-            offset: Copy up to here, exclusive; None copies all.
+            node_id: The follower's broker.
+            offset: End of the range to copy, exclusive; None copies everything.
         """
         if self._context.is_alive(node_id) and self.leader_id != NO_LEADER:
             end = self.log.log_end_offset
             self._copied(self.replicas[node_id], end if offset is None else min(offset, end))
 
     def lead(self, node_id: int) -> None:
-        """Make a broker the leader; the log is cut to what its replica has.
+        """Make a broker the leader; the log is truncated to its replica's end.
 
         Args:
-            node_id: Alive. A broker without a replica takes the old leader's and all it has.
+            node_id: A running broker. One without a replica takes over the old leader's.
         """
         if node_id not in self.replicas:
             self._hand_over(node_id)
@@ -274,10 +274,10 @@ class Partition:
         self._context.announce(self.name)
 
     def truncate(self, offset: int) -> None:
-        """Lose every batch at or beyond an offset, on all replicas, as an unclean election does.
+        """Drop every batch with an offset at or beyond the given one, as an unclean election does.
 
         Args:
-            offset: The new end, or the start of the batch that holds it.
+            offset: The new end; the batch that contains it is dropped.
         """
         self.leader_epoch += 1
         self._cut(offset)
@@ -285,11 +285,11 @@ class Partition:
         self._context.announce(self.name)
 
     def broker_stopped(self, node_id: int) -> None:
-        """Take note that a broker is gone: it leaves the in-sync set, its leadership moves."""
+        """Handle the stop of a broker: remove it from the in-sync set and move its leadership."""
         if node_id not in self.replicas:
             return
         left = [other for other in self.isr if other != node_id]
-        # The last in-sync replica stays in the set: only it may lead again without loss.
+        # The last in-sync replica stays in the set: only it may become leader without loss.
         self.isr = left or self.isr
         if self.leader_id != node_id:
             self._move_high_watermark()
@@ -304,7 +304,7 @@ class Partition:
         self._context.announce(self.name)
 
     def broker_started(self, node_id: int) -> None:
-        """Take note that a broker is back: it leads if nobody else may, else it copies."""
+        """Handle the start of a broker: it becomes leader if no other may, else it copies."""
         if node_id not in self.replicas:
             return
         if self.leader_id != NO_LEADER:
@@ -328,7 +328,7 @@ class Partition:
 
     def _note_roll(self, now_ms: int) -> None:
         self._context.note_growth(compacts=self.config.compacts)
-        if not self.log.is_durable:  # memory must stay close to its limit
+        if not self.log.is_durable:  # memory use must stay close to the limit
             limits = RetentionLimits.of_topic(self.config)._replace(retention_ms=-1)
             apply_retention(self.log, limits, high_watermark=self.high_watermark, now_ms=now_ms)
 

@@ -1,15 +1,15 @@
-"""One request in a broker's hands, and the one response that it gets, now or later.
+"""A request being processed, and its response, which is sent now or later.
 
-A connection's requests are taken one at a time: the next is looked at only when this one is done.
-So answers leave in order, and a delayed request holds back those behind it, as in Kafka.
+A connection's requests are processed one at a time, so responses are in order, and a delayed
+request delays the following ones, as in Kafka.
 
 Invariants.
-    A request is done exactly once: answered, without a response, or with its connection closed.
-    A handler that fails inside is answered with UNKNOWN_SERVER_ERROR, as in Kafka, and the failure
-    is reported: a broker that is wrong must not pass for a network that is.
+    A request ends exactly once: with a response, without one, or with its connection closed. A
+    handler that fails gives the response UNKNOWN_SERVER_ERROR, as in Kafka, and the failure is
+    reported: a bug in the broker must not look like a network fault.
 
 Thread-safety: the broker's thread.
-Source: Kafka SocketServer (a channel is muted while its request is in hand).
+Source: Kafka SocketServer (a channel is muted while its request is processed).
 """
 
 from collections.abc import Callable, Mapping
@@ -28,48 +28,47 @@ Body = Mapping[str, Any]
 
 
 class Reply(Protocol):
-    """The way back to the client."""
+    """The connection, as a request uses it."""
 
     def send(self, frame: bytes) -> None:
-        """Send a response, given without its size field, and take the next request."""
+        """Send a response, given without its size field, and continue with the next request."""
 
     def skip(self) -> None:
-        """Send nothing and take the next request."""
+        """Continue with the next request without a response."""
 
     def hang(self) -> None:
-        """Send nothing and never take another request."""
+        """Send no response and never process another request."""
 
     def close(self) -> None:
-        """Close the connection after its unsent responses have left."""
+        """Close the connection after the unsent responses are written."""
 
     def mute(self, delay_ms: int) -> None:
-        """Take no request for a while (KIP-219)."""
+        """Process no request for a while (KIP-219)."""
 
     def report(self, error: Exception) -> None:
-        """Take note that the broker itself is wrong."""
+        """Report a failure of the broker itself."""
 
     def fail(self, error: Exception) -> None:
-        """Report that the broker itself is wrong, and close the connection."""
+        """Report a failure of the broker itself, and close the connection."""
 
 
 class Request:
     """A decoded request.
 
     Attributes:
-        node_id: The broker that was asked.
-        api_key: Which API.
-        api_version: Of the request and of its response.
-        correlation_id: Of the request and of its response.
-        client_id: As the client calls itself.
-        client_host: Its address behind a slash, as Kafka writes it.
-        body: Fields by name.
-        is_done: It was answered, or will not be.
-        throttle_time_ms: How long the client is told to wait.
-        wants_response: False for a produce request with acks=0, which gets none.
-        access: What the client may do; everything before the dispatcher has set it.
-        session: The login of its connection; None before the dispatcher has set it.
-        rejection: Makes the response that has an error code in every place for one; None before the
-            handler is known.
+        node_id: The broker that got the request.
+        api_key: The API's key.
+        api_version: Version of the request and its response.
+        correlation_id: Correlation id of the request and its response.
+        client_id: The client id.
+        client_host: The client's address with a leading slash, as Kafka writes it.
+        body: Decoded fields by name.
+        is_done: Whether it has ended.
+        throttle_time_ms: Throttle time in the response.
+        wants_response: False for a Produce request with acks=0.
+        access: The client's rights; unrestricted until the dispatcher sets it.
+        session: The login of its connection; None until the dispatcher sets it.
+        rejection: Builds a response with an error code; None until the handler is known.
     """
 
     __slots__ = (
@@ -99,7 +98,7 @@ class Request:
         correlation_id: int,
         client_id: str | None,
     ) -> None:
-        """Take a request in hand; its body is set when it was decoded."""
+        """Create a request; the body is set after decoding."""
         self._reply = reply
         self.node_id: int = node_id
         self.api_key: int = api_key
@@ -116,11 +115,11 @@ class Request:
         self.access: Access = UNLIMITED
 
     def answer(self, body: Body) -> None:
-        """Encode and send the response; nothing when the request is done."""
+        """Encode and send the response; does nothing if the request has ended."""
         self.respond_in_version(body, self.api_version)
 
     def respond_in_version(self, body: Body, version: int) -> None:
-        """Answer in another version than was asked for: ApiVersions alone does that."""
+        """Respond in another version than that of the request; only ApiVersions does that."""
         if self.is_done:
             return
         try:
@@ -131,20 +130,20 @@ class Request:
         self._send(frame)
 
     def run(self, action: Callable[[], object]) -> None:
-        """Do a part of the request; if that raises, the request fails."""
+        """Run a part of the request; if it raises, the request fails."""
         try:
             action()
         except Exception as error:  # noqa: BLE001 - whatever it is, one request must not end all
             self.fail(error)
 
     def fail(self, error: Exception) -> None:
-        """Report a failure of the broker's own, and answer UNKNOWN_SERVER_ERROR.
+        """Report a failure of the broker itself, and respond with UNKNOWN_SERVER_ERROR.
 
-        Where no response is possible the connection is closed: the request has had its response,
-        gets none, or is one whose refusal cannot be written either.
+        If no response is possible, the connection is closed: the response was sent already, there
+        is none, or it cannot be encoded.
 
         Args:
-            error: What went wrong inside.
+            error: The failure.
         """
         if self.is_done or self.rejection is None or not self.wants_response:
             self.is_done = True
@@ -161,25 +160,25 @@ class Request:
         self._send(frame)
 
     def answer_and_close(self, body: Body) -> None:
-        """Encode and send the response, then close the connection."""
+        """Send the response, then close the connection."""
         if not self.is_done:
             self.answer(body)
             self._reply.close()
 
     def respond_nothing(self) -> None:
-        """End a request that gets no response (acks=0)."""
+        """End a request that has no response (acks=0)."""
         if not self.is_done:
             self.is_done = True
             self._reply.skip()
 
     def hang(self) -> None:
-        """Never answer, nor anything behind it on its connection."""
+        """Never respond, and process no further request of the connection."""
         if not self.is_done:
             self.is_done = True
             self._reply.hang()
 
     def disconnect(self) -> None:
-        """Close the connection instead of answering."""
+        """Close the connection instead of responding."""
         if not self.is_done:
             self.is_done = True
             self._reply.close()
@@ -197,7 +196,7 @@ class Request:
         self._reply.send(frame)
 
     def shadow(self, reply: Reply, body: dict[str, Any]) -> "Request":
-        """The same request with another body and another way back."""
+        """Copy the request with another body and another reply."""
         twin = Request(
             reply,
             node_id=self.node_id,

@@ -1,12 +1,11 @@
-"""Length-prefixed frames out of a byte stream: bytes in, whole requests out.
+"""Splits a byte stream into length-prefixed frames.
 
-The length field is never believed: bytes are received into a scratch buffer that all connections
-share, and a frame's own memory grows by the bytes that arrived. An unfinished frame takes an eighth
-more than its bytes at most, which is how far a bytearray grows ahead of its contents, and nothing
-is written there before it is needed. The second copy of a large frame costs less than zeroing its
-memory did.
+The length field is not trusted: bytes are received into a scratch buffer that all connections
+share, and a frame's memory grows with the bytes that arrived. An unfinished frame uses at most an
+eighth more than its bytes, since a bytearray over-allocates by that much. Copying a large frame a
+second time costs less than zeroing its memory would.
 
-Thread-safety: none; one connection's owner calls it.
+Thread-safety: none; the connection's owner calls it.
 Source: Kafka protocol guide (a frame is an int32 size and that many bytes).
 """
 
@@ -17,7 +16,7 @@ SCRATCH_BYTES = 256 * 1024
 
 
 class FrameReader:
-    """Collects one connection's bytes into frames.
+    """Collects the bytes of one connection into frames.
 
     Use `target` to receive into, then `received` with the count.
     """
@@ -25,11 +24,12 @@ class FrameReader:
     __slots__ = ("_body", "_frame_bytes_max", "_head", "_limit_bytes", "_scratch", "_size")
 
     def __init__(self, frame_bytes_max: int, scratch: memoryview) -> None:
-        """Start at a frame's border.
+        """Start at the beginning of a frame.
 
         Args:
-            frame_bytes_max: Largest frame, in bytes, without its size field.
-            scratch: Shared by every reader of one thread; its contents live until `received`.
+            frame_bytes_max: Maximum size of a frame, in bytes, without its size field.
+            scratch: Buffer shared by all readers of a thread; its content is valid until
+                `received`.
         """
         self._frame_bytes_max = frame_bytes_max
         self._limit_bytes = frame_bytes_max
@@ -40,37 +40,37 @@ class FrameReader:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing of an unfinished frame is held."""
+        """Whether there is no unfinished frame."""
         return self._body is None and not self._head
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of an unfinished frame."""
+        """Bytes of the unfinished frame."""
         return 0 if self._body is None else len(self._body)
 
     def limit(self, frame_bytes_max: int) -> None:
-        """Take only smaller frames, until `lift`."""
+        """Set a lower limit for frames, until `lift`."""
         self._limit_bytes = min(self._frame_bytes_max, frame_bytes_max)
 
     def lift(self) -> None:
-        """Take frames of any length again, from the next one on."""
+        """Restore the normal limit, from the next frame on."""
         self._limit_bytes = self._frame_bytes_max
 
     def target(self) -> memoryview:
-        """Where the next bytes go; release it before `received`."""
+        """Return the buffer for the next bytes; release it before `received`."""
         return self._scratch[:]
 
     def received(self, count: int) -> list[bytearray]:
-        """Take note of bytes that were put into `target`.
+        """Process bytes that were received into `target`.
 
         Args:
-            count: Bytes, at least 1.
+            count: Number of bytes, at least 1.
 
         Returns:
-            The frames that are whole now, without their size fields.
+            The completed frames, without their size fields.
 
         Raises:
-            RemoteProtocolError: A size is negative, zero or above the cap.
+            RemoteProtocolError: A size is negative, zero or above the limit.
         """
         frames: list[bytearray] = []
         at = 0
@@ -87,7 +87,7 @@ class FrameReader:
         return frames
 
     def _open(self, at: int, count: int) -> int:
-        """Read on in the size field; begin the frame when it is whole."""
+        """Continue reading the size field; start the frame when the field is complete."""
         end = min(count, at + SIZE_BYTES - len(self._head))
         self._head += bytes(self._scratch[at:end])
         if len(self._head) == SIZE_BYTES:

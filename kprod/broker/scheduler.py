@@ -1,4 +1,4 @@
-"""How the parts of a broker run something later; `ClusterState` does it.
+"""Lets parts of the broker call a function later; `ClusterState` implements it.
 
 Thread-safety: the broker's thread.
 """
@@ -10,10 +10,10 @@ After = Callable[[int, Callable[[], object]], None]
 
 
 class Scheduler(Protocol):
-    """Runs functions on the broker's thread, each of them once."""
+    """Calls functions on the broker's thread, each once."""
 
     def after(self, delay_ms: int, action: Callable[[], object]) -> None:
-        """Run something `delay_ms` from now."""
+        """Call a function `delay_ms` from now."""
 
     def soon(self, action: Callable[[], object]) -> None:
-        """Run something in the next step."""
+        """Call a function in the next step."""

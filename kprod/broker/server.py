@@ -1,11 +1,11 @@
-"""One broker: its port, its connections, and whether it runs, stands still or is stopped.
+"""One broker: its port, its connections, and whether it is running, stalled or stopped.
 
-A connection that carries nothing for `connections_max_idle_ms` is closed. When this process has no
-descriptor for another connection, none is accepted until one is closed, or `ACCEPT_PAUSE_MS` later:
-the kernel would report the waiting connection again at once, for as long as it waits.
+A connection without activity for `connections_max_idle_ms` is closed. If the process has no free
+descriptor, no connection is accepted until one is closed, or until `ACCEPT_PAUSE_MS` later;
+otherwise the kernel would report the waiting connection again and again.
 
 Invariants.
-    Connections are in the order of their last activity.
+    Connections are ordered by their last activity.
 
 Thread-safety: the broker's thread.
 """
@@ -28,10 +28,10 @@ class EmbeddedBroker:
     """A broker's listener and connections.
 
     Attributes:
-        node_id: Its id.
+        node_id: The broker's id.
         network: The socket layer.
-        is_stalled: It stands still: connections are open and nothing is read or written.
-        is_running: It listens.
+        is_stalled: Whether it is stalled: connections are open, but nothing is read or written.
+        is_running: Whether it accepts connections.
         host: The cluster.
     """
 
@@ -64,15 +64,15 @@ class EmbeddedBroker:
         """Bind the port and listen.
 
         Args:
-            node_id: Its id.
-            index: 0-based, in the order of the cluster; ports follow each other.
+            node_id: The broker's id.
+            index: Position in the cluster, from 0; ports are consecutive.
             config: The cluster's settings.
             network: The socket layer.
             host: The cluster.
-            scratch: What every connection receives into.
+            scratch: Receive buffer of all connections.
 
         Raises:
-            OSError: The port cannot be had.
+            OSError: The port is not available.
         """
         self.node_id: int = node_id
         self.network: Network = network
@@ -91,7 +91,7 @@ class EmbeddedBroker:
 
     @property
     def node(self) -> Node:
-        """Where clients find this broker."""
+        """The address of this broker."""
         open_to_all = self._config.host in {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
         host = "127.0.0.1" if open_to_all else self._config.host
         return Node(
@@ -103,7 +103,7 @@ class EmbeddedBroker:
 
     @property
     def connection_count(self) -> int:
-        """Open connections."""
+        """Number of open connections."""
         return len(self._connections)
 
     def on_ready(self, *, readable: bool, writable: bool) -> None:  # noqa: ARG002 - a Watcher's
@@ -135,13 +135,13 @@ class EmbeddedBroker:
             self._watch_idle()
 
     def touch(self, connection: Connection) -> None:
-        """Take note that a connection carried something."""
+        """Record activity of a connection."""
         if connection in self._connections:
             self._connections[connection] = self.host.now_ms
             self._connections.move_to_end(connection)
 
     def forget(self, connection: Connection, reason: str) -> None:
-        """Take a closed connection out."""
+        """Remove a closed connection."""
         if self._connections.pop(connection, None) is None:
             return
         self.host.connection_count -= 1
@@ -149,21 +149,21 @@ class EmbeddedBroker:
         self._go_on_accepting()
 
     def stall(self) -> None:
-        """Stand still, as a process that was stopped by a signal: connections stay open."""
+        """Stall, like a process stopped by a signal: connections stay open."""
         self.is_stalled = True
         self._watch()
         for connection in list(self._connections):
             connection.watch()
 
     def resume(self) -> None:
-        """Serve again."""
+        """Continue after a stall."""
         self.is_stalled = False
         self._watch()
         for connection in list(self._connections):
             connection.wake_up()
 
     def stop(self) -> None:
-        """Close every connection and refuse new ones; the port is kept."""
+        """Close all connections and reject new ones; the port stays reserved."""
         if not self.is_running:
             return
         self.is_running = False
@@ -180,17 +180,17 @@ class EmbeddedBroker:
             self._watch()
 
     def expire_sessions(self) -> None:
-        """Let every session be over."""
+        """Expire all sessions."""
         for connection in self._connections:
             connection.session.expire()
 
     def disconnect_all(self, reason: str) -> None:
-        """Close every connection at once."""
+        """Close all connections immediately."""
         for connection in list(self._connections):
             connection.abort(reason)
 
     def close(self) -> None:
-        """Close everything and give up the port."""
+        """Close everything and release the port."""
         self.is_running = False
         self._watch()
         self.disconnect_all("the cluster was closed")

@@ -1,12 +1,12 @@
-"""The socket layer of the broker: streams, listeners, and waiting for them.
+"""The socket layer of the broker: streams, listeners, and waiting for events.
 
-The engine knows only the three Protocols here, so a simulation can put its own network in their
-place. `SocketNetwork` is the real one: non-blocking TCP and a selector.
+The engine uses only the three protocols here, so a simulation can replace the network.
+`SocketNetwork` is the real one: non-blocking TCP and a selector.
 
-A stopped broker keeps its port: the listening socket is exchanged for one that is bound and does
-not listen, so clients are refused and no other process takes the number meanwhile.
+A stopped broker keeps its port: the listening socket is replaced by one that is bound and does not
+listen, so that clients are rejected and no other process gets the port.
 
-Thread-safety: the thread that steps the cluster, except `wake`, which any thread may call.
+Thread-safety: the stepping thread; `wakeup` any thread.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 _BACKLOG = 512
 _SEND_BUFFER_BYTES = 1 << 20
-# What `accept` fails with when there is no descriptor or memory for another connection.
+# The errors of `accept` when there is no descriptor or memory for another connection.
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 # IOV_MAX is 1024 on Linux and macOS.
 PIECES_MAX = 1_024
@@ -35,16 +35,16 @@ class Stream(Protocol):
 
     @property
     def peer(self) -> str:
-        """The other side's address, for messages."""
+        """The client's address, for texts."""
 
     def receive_into(self, buffer: memoryview) -> int | None:
-        """Read without blocking: bytes read, 0 at the end of the stream, None when none came."""
+        """Read without blocking: a number of bytes, 0 at the end, None if there are none."""
 
     def send(self, pieces: Sequence[memoryview]) -> int:
-        """Write at most `PIECES_MAX` pieces; returns how many bytes were taken, maybe 0."""
+        """Write at most `PIECES_MAX` pieces; returns the number of bytes accepted, perhaps 0."""
 
     def close(self) -> None:
-        """Let go; a second call is nothing."""
+        """Close the stream; idempotent."""
 
 
 class Listener(Protocol):
@@ -52,37 +52,37 @@ class Listener(Protocol):
 
     @property
     def port(self) -> int:
-        """The port, the real one when 0 was asked for."""
+        """The port number; the actual one if 0 was requested."""
 
     def accept(self) -> Stream | None:
-        """Take the next connection.
+        """Accept the next connection.
 
         Returns:
-            It, None when there is none.
+            The connection; None if there is none.
 
         Raises:
-            OSError: A connection waits, and this process has no descriptor or memory for it.
+            OSError: There is no descriptor or memory for a waiting connection.
         """
 
     def pause(self) -> None:
-        """Refuse connections and keep the port."""
+        """Reject connections, but keep the port."""
 
     def resume(self) -> None:
         """Listen again."""
 
     def close(self) -> None:
-        """Give the port up."""
+        """Release the port."""
 
 
 class Watcher(Protocol):
-    """Is told that a stream or listener is ready."""
+    """Called when a stream or listener is ready."""
 
     def on_ready(self, *, readable: bool, writable: bool) -> None:
-        """Read or write now."""
+        """Read or write."""
 
 
 class Ready(NamedTuple):
-    """One report of readiness."""
+    """A stream or listener that is ready."""
 
     watcher: Watcher
     readable: bool
@@ -90,7 +90,7 @@ class Ready(NamedTuple):
 
 
 class Network(Protocol):
-    """Makes listeners and reports the ready ones."""
+    """Creates listeners and reports ready streams and listeners."""
 
     def listen(self, host: str, port: int) -> Listener:
         """Bind a port; 0 for any."""
@@ -98,19 +98,19 @@ class Network(Protocol):
     def watch(
         self, source: Stream | Listener, watcher: Watcher, *, readable: bool, writable: bool
     ) -> None:
-        """Report readiness of a source from now on; neither readable nor writable ends it."""
+        """Watch a stream or listener for events; with neither event, stop watching it."""
 
     def wait(self, timeout_ms: int | None) -> None:
-        """Block until something is ready, `wake` is called or time runs out; None: no limit."""
+        """Block until something is ready, `wake` is called, or time is over; None for no limit."""
 
     def take_ready(self) -> list[Ready]:
-        """Return the ready listeners and streams; never blocks."""
+        """Return the ready listeners and streams without blocking."""
 
     def wake(self) -> None:
-        """End a `wait`, from any thread."""
+        """End a `wait`; callable from any thread."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close everything."""
 
 
 class SocketStream:
@@ -119,7 +119,7 @@ class SocketStream:
     __slots__ = ("peer", "raw")
 
     def __init__(self, raw: socket.socket, peer: str) -> None:
-        """Take over an accepted socket."""
+        """Use an accepted socket."""
         raw.settimeout(0)
         with contextlib.suppress(OSError):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -137,7 +137,7 @@ class SocketStream:
             return 0
 
     def send(self, pieces: Sequence[memoryview]) -> int:
-        """Write what the kernel takes; raises OSError when the connection is gone."""
+        """Write as much as the kernel accepts; raises OSError if the connection is lost."""
         try:
             return self.raw.sendmsg(pieces)
         except (BlockingIOError, InterruptedError):
@@ -158,10 +158,10 @@ class SocketListener:
 
         Args:
             host: Address or name to bind.
-            port: 0 to 65,535; 0 takes a free one.
+            port: 0 to 65,535; 0 for any free port.
 
         Raises:
-            OSError: The port is taken or the address is not this machine's.
+            OSError: The port is in use, or the address is not local.
         """
         self._host = host
         self._family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -181,10 +181,10 @@ class SocketListener:
         return raw
 
     def accept(self) -> SocketStream | None:
-        """The next connection; one that went away before it was accepted is skipped.
+        """Accept the next connection; one that was closed meanwhile is skipped.
 
         Returns:
-            The connection, None when there is none.
+            The connection; None if there is none.
 
         Raises:
             OSError: There is no descriptor or memory for it.
@@ -198,26 +198,26 @@ class SocketListener:
         return SocketStream(raw, f"{address[0]}:{address[1]}")
 
     def pause(self) -> None:
-        """Exchange the listening socket for one that only holds the port."""
+        """Replace the listening socket by one that only reserves the port."""
         self.raw.close()
         self.raw = self._bound(self.port)
 
     def resume(self) -> None:
-        """Listen on the held port."""
+        """Listen on the reserved port."""
         self.raw.listen(_BACKLOG)
 
     def close(self) -> None:
-        """Give the port up."""
+        """Release the port."""
         self.raw.close()
 
 
 class SocketNetwork:
-    """TCP on this machine, one selector."""
+    """TCP on this machine, with one selector."""
 
     __slots__ = ("_ready", "_selector", "_wake_in", "_wake_out", "_watching")
 
     def __init__(self) -> None:
-        """Make the selector and its wake-up pair."""
+        """Create the selector and its wakeup socket pair."""
         self._selector = selectors.DefaultSelector()
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.settimeout(0)
@@ -227,7 +227,7 @@ class SocketNetwork:
         self._watching: dict[Stream | Listener, tuple[socket.socket, int]] = {}
 
     def listen(self, host: str, port: int) -> SocketListener:  # a Protocol's method
-        """Bind a port; what went wrong is said with its address and a way out."""
+        """Bind a port; an error names the address and a remedy."""
         try:
             return SocketListener(host, port)
         except OSError as error:
@@ -238,7 +238,7 @@ class SocketNetwork:
     def watch(
         self, source: Stream | Listener, watcher: Watcher, *, readable: bool, writable: bool
     ) -> None:
-        """Register, change or end the watching of a source."""
+        """Start, change or stop watching a source."""
         wanted = (selectors.EVENT_READ if readable else 0) | (
             selectors.EVENT_WRITE if writable else 0
         )
@@ -262,19 +262,19 @@ class SocketNetwork:
             self._poll(None if timeout_ms is None else timeout_ms / 1_000)
 
     def take_ready(self) -> list[Ready]:
-        """What the last `wait` found, or what a look without waiting finds."""
+        """Return the result of the last `wait`, or poll without waiting."""
         if not self._ready:
             self._poll(0)
         ready, self._ready = self._ready, []
         return ready
 
     def wake(self) -> None:
-        """Make the wake-up pair readable; a full pair is awake already."""
+        """Make the wakeup pair readable; if it is full, the thread is awake already."""
         with contextlib.suppress(OSError):
             self._wake_in.send(b"\0")
 
     def close(self) -> None:
-        """Close the selector and its own sockets."""
+        """Close the selector and the wakeup pair."""
         self._selector.close()
         self._wake_in.close()
         self._wake_out.close()

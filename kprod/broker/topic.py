@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 class Topic:
-    """A topic and its partitions, in order of their indexes.
+    """A topic and its partitions, ordered by partition number.
 
     Attributes:
         name: Its name.
         topic_id: Its id.
-        config: What it uses.
-        overrides: The settings that were given for it, as text.
-        replication_factor: Copies of each partition.
-        partition_count: Of a topic that was made, the number of its partitions.
+        config: The effective settings.
+        overrides: The topic's own settings, as text.
+        replication_factor: Number of replicas of each partition.
+        partition_count: Number of partitions; for a dry run, the requested number.
         assignment: Brokers of each partition, the preferred leader first.
-        partitions: None of a topic that was only checked.
-        first_epochs: Least leader epochs of partitions, by index, where above 0.
+        partitions: The partitions; empty for a dry run.
+        first_epochs: Minimum leader epochs of partitions, by index, if above 0.
     """
 
     __slots__ = (
@@ -50,7 +50,7 @@ class Topic:
         replication_factor: int,
         partition_count: int,
     ) -> None:
-        """Make a topic without partitions."""
+        """Create a topic without partitions."""
         self.name: str = name
         self.topic_id: uuid.UUID = topic_id
         self.config: TopicConfig = config

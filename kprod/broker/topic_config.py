@@ -1,4 +1,4 @@
-"""What holds for one topic: its own settings over the cluster's.
+"""The effective settings of a topic: its own, then the cluster's.
 
 Thread-safety: immutable.
 Source: Kafka LogConfig (4.3).
@@ -19,7 +19,7 @@ from kprod.errors import ConfigError
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """The settings with an effect; Kafka's dotted names map onto these.
+    """The settings that have an effect; Kafka's dotted names map to these.
 
     Attributes:
         cleanup_policy: `cleanup.policy`: `delete`, `compact`, both with a comma between, or empty.
@@ -69,17 +69,17 @@ class TopicConfig:
 
     @property
     def compacts(self) -> bool:
-        """Whether only the newest record of a key is to stay."""
+        """Whether the cleanup policy includes compaction."""
         return "compact" in self.cleanup_policy
 
     @property
     def deletes(self) -> bool:
-        """Whether old segments go by time and by size."""
+        """Whether the cleanup policy includes deletion by time and size."""
         return "delete" in self.cleanup_policy
 
     @property
     def segment_bytes_max(self) -> int:
-        """Size of a segment that no batch may pass."""
+        """Maximum size of a segment."""
         return self.internal_segment_bytes or self.segment_bytes
 
     @classmethod
@@ -108,18 +108,18 @@ class TopicConfig:
         )
 
     def with_overrides(self, overrides: Mapping[str, str | None]) -> "TopicConfig":
-        """These settings with a topic's own.
+        """Apply a topic's own settings.
 
         Args:
-            overrides: Kafka's dotted name to its text; None keeps the default.
+            overrides: Texts by Kafka's dotted names; None keeps the default.
 
         Returns:
-            A new value.
+            A new object.
 
         Raises:
-            ConfigError: A value cannot be read or is out of bounds, two of them contradict each
-                other, or Kafka has no such setting. Names of Kafka's that have no meaning here are
-                checked and accepted, so that scripts written for Kafka run.
+            ConfigError: A value is invalid, two values contradict each other, or Kafka has no such
+                setting. Kafka's settings without a meaning here are validated and accepted, so that
+                scripts written for Kafka run.
         """
         known = {_dotted(field.name): field.name for field in dataclasses.fields(self)}
         values = {
@@ -130,7 +130,7 @@ class TopicConfig:
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]  # parsed by kind
 
     def described(self) -> dict[str, str]:
-        """Kafka's dotted name to the value's text, for DescribeConfigs."""
+        """Return the values as text, by Kafka's dotted names, for DescribeConfigs."""
         texts = {
             _dotted(field.name): value_text(getattr(self, field.name))
             for field in dataclasses.fields(self)

@@ -1,7 +1,6 @@
-"""The topics of a cluster: names, ids, partitions and where their replicas stand.
+"""The topics of a cluster: names, ids, partitions, and the brokers of their replicas.
 
-Topic ids come from a counter, not from chance, so that a simulation repeats itself; a topic made
-again gets another id.
+Topic ids come from a counter, for reproducible simulations; a recreated topic gets another id.
 
 Thread-safety: the broker's thread.
 Source: KIP-516 for topic ids.
@@ -30,9 +29,9 @@ class TopicRegistry:
     """All topics of the cluster.
 
     Attributes:
-        node_ids: All brokers, stopped ones too.
-        created_count: Topics that were ever made; ids come from it.
-        partition_count: Of all topics together.
+        node_ids: Ids of all brokers, including stopped ones.
+        created_count: Number of topics ever created; ids are derived from it.
+        partition_count: Number of partitions of all topics.
 
     Invariants.
         Topics, partitions and the text of their settings are within the cluster's bounds.
@@ -60,14 +59,14 @@ class TopicRegistry:
         save: Callable[[], None],
         drop_log: Callable[[TopicPartition], None],
     ) -> None:
-        """Make an empty registry.
+        """Start with no topics.
 
         Args:
-            config: Has the bounds.
-            node_ids: All brokers, stopped ones too.
-            make_partition: Builds one of a topic's partitions, on the brokers of its assignment.
-            save: Writes the topics down, before anybody is told of a change.
-            drop_log: Gives up the log of a partition.
+            config: Settings with the limits.
+            node_ids: Ids of all brokers, including stopped ones.
+            make_partition: Creates a partition of a topic on the assigned brokers.
+            save: Stores the topics, before a change becomes visible.
+            drop_log: Deletes the log of a partition.
         """
         self._save = save
         self._drop_log = drop_log
@@ -81,7 +80,7 @@ class TopicRegistry:
         self._make_partition = make_partition
 
     def __iter__(self) -> Iterator[Topic]:
-        """All topics, oldest first."""
+        """Iterate over all topics, oldest first."""
         return iter(self._by_name.values())
 
     def __len__(self) -> int:
@@ -89,33 +88,33 @@ class TopicRegistry:
         return len(self._by_name)
 
     def get(self, name: str) -> Topic | None:
-        """The topic of that name."""
+        """Return the topic with a name."""
         return self._by_name.get(name)
 
     def get_by_id(self, topic_id: uuid.UUID) -> Topic | None:
-        """The topic of that id."""
+        """Return the topic with an id."""
         return self._by_id.get(topic_id)
 
     def partition(self, name: str, index: int) -> Partition | None:
-        """A partition, None when topic or index is unknown."""
+        """Return a partition; None if the topic or the partition number is unknown."""
         topic = self._by_name.get(name)
         if topic is None or not 0 <= index < len(topic.partitions):
             return None
         return topic.partitions[index]
 
     def led_partition(self, name: str, index: int, node_id: int) -> Partition:
-        """Look up a partition that one broker must lead.
+        """Return a partition that a given broker must lead.
 
         Args:
-            name: Of the topic.
-            index: Of the partition.
-            node_id: The broker that is asked.
+            name: Name of the topic.
+            index: The partition number.
+            node_id: The broker that got the request.
 
         Returns:
             The partition.
 
         Raises:
-            Refused: It is unknown, or another broker leads it.
+            Refused: The partition is unknown, or another broker leads it.
         """
         partition = self.partition(name, index)
         if partition is None:
@@ -129,7 +128,7 @@ class TopicRegistry:
         return partition
 
     def partitions(self) -> Iterator[Partition]:
-        """Every partition of every topic."""
+        """Iterate over all partitions."""
         return (it for topic in self._by_name.values() for it in topic.partitions)
 
     def create(  # noqa: PLR0913 - a topic's own facts, all but the name by keyword
@@ -143,22 +142,23 @@ class TopicRegistry:
         assignment: list[list[int]] | None = None,
         dry_run: bool = False,
     ) -> Topic:
-        """Make a topic.
+        """Create a topic.
 
         Args:
-            name: Legal and free.
+            name: A valid, unused name.
             partition_count: 1 to 100,000.
             replication_factor: 1 to the number of brokers.
-            config: What it is to use.
-            overrides: The settings that were given for it, as text.
+            config: The effective settings.
+            overrides: The topic's own settings, as text.
             assignment: Brokers of each partition; None spreads them round robin.
-            dry_run: Only check.
+            dry_run: Only validate.
 
         Returns:
-            The topic, its partitions ready; from a dry run without partitions, and known to nobody.
+            The topic with its partitions; a dry run returns it without partitions and does not
+            register it.
 
         Raises:
-            Refused: The name is illegal or taken, or a number is out of bounds.
+            Refused: The name is invalid or in use, or a number is out of bounds.
         """
         self.check_new(name, partition_count, replication_factor)
         settings_bytes = _settings_bytes(overrides or {})
@@ -184,10 +184,10 @@ class TopicRegistry:
         return topic
 
     def restore(self, topic: Topic, assignment: list[list[int]]) -> None:
-        """Take in a topic that was written down.
+        """Register a stored topic.
 
         Args:
-            topic: Without partitions; its name is free.
+            topic: A topic without partitions; its name must be unused.
             assignment: Brokers of each partition.
         """
         self._add(topic)
@@ -205,10 +205,10 @@ class TopicRegistry:
         self._settings_bytes -= _settings_bytes(topic.overrides)
 
     def check_new(self, name: str, partition_count: int, replication_factor: int) -> None:
-        """Check what a new topic would be.
+        """Check the name and the numbers of a new topic.
 
         Raises:
-            Refused: The name is illegal or taken, or a number is out of bounds.
+            Refused: The name is invalid or in use, or a number is out of bounds.
         """
         check_name(name)
         if name in self._by_name:
@@ -242,14 +242,13 @@ class TopicRegistry:
         """Add partitions to a topic.
 
         Args:
-            name: Of the topic.
-            partition_count: The new number, above the present one.
+            name: Name of the topic.
+            partition_count: The new number of partitions, above the present one.
             assignment: Brokers of each new partition; None spreads them round robin.
-            dry_run: Only check.
+            dry_run: Only validate.
 
         Raises:
-            Refused: The topic is unknown, the number is not a growth or above a bound, or the
-                assignment is not one for the new partitions.
+            Refused: The topic is unknown, the number out of bounds, or the assignment unfit.
         """
         topic = self._by_name.get(name)
         if topic is None:
@@ -281,17 +280,17 @@ class TopicRegistry:
         *,
         dry_run: bool,
     ) -> None:
-        """Give a topic other settings, for all that happens from now on.
+        """Change a topic's settings.
 
         Args:
-            topic: A known one.
-            config: What it is to use.
-            overrides: The settings that are its own, as text.
-            dry_run: Only check.
+            topic: A registered topic.
+            config: The effective settings.
+            overrides: The topic's own settings, as text.
+            dry_run: Only validate.
 
         Raises:
-            Refused: All topics' settings together would have too much text, or they cannot be
-                written down; then nothing has changed.
+            Refused: The settings of all topics have too much text, or cannot be stored; nothing has
+                changed.
         """
         added_bytes = _settings_bytes(overrides) - _settings_bytes(topic.overrides)
         self._check_settings(added_bytes)
@@ -317,13 +316,14 @@ class TopicRegistry:
             )
 
     def delete(self, name: str) -> Topic:
-        """Take a topic out.
+        """Remove a topic.
 
         Returns:
-            The removed topic, so that requests that wait for its partitions can be answered.
+            The removed topic, so that the caller can complete requests that wait for its
+            partitions.
 
         Raises:
-            Refused: The topic is unknown, or the change cannot be written down.
+            Refused: The topic is unknown, or the change cannot be stored.
         """
         topic = self._by_name.get(name)
         if topic is None:
@@ -363,7 +363,7 @@ class TopicRegistry:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
 
     def _take_back(self, topic: Topic, present: int) -> None:
-        """Give up partitions of which not all could be made."""
+        """Remove new partitions, if not all of them could be created."""
         for partition in topic.partitions[present:]:
             self._drop_log(partition.name)
         self.partition_count -= topic.partition_count - present
@@ -387,7 +387,7 @@ class TopicRegistry:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"{failing}: {error}") from error
 
     def _save_if_possible(self) -> None:
-        """Write the topics down again; otherwise the next start makes empty partitions."""
+        """Store the topics again; if that fails, the next start creates empty partitions."""
         with contextlib.suppress(OSError):
             self._save()
 

@@ -1,8 +1,7 @@
 """Periodic work on a cluster's partitions: retention, flushes, and the expiry of producers.
 
-A task is armed by the first append that gives it something to do, and runs again as long as there
-is something left: an idle cluster says that its next step is due when something arrives. A run
-looks at a bounded number of partitions in one step.
+The first append that gives a task work schedules it, and it is repeated while work is left; so an
+idle cluster has no timers. A run processes a limited number of partitions in one step.
 
 Thread-safety: the broker's thread.
 Source: Kafka LogManager's log-retention and log-flusher tasks, and ProducerStateManager's expiry
@@ -31,7 +30,7 @@ _logger = guarded_logger("kprod.broker")
 
 
 class UpkeepContext(Scheduler, Protocol):
-    """The state of a cluster, as far as its upkeep needs it.
+    """The parts of the cluster that the tasks use.
 
     Attributes:
         config: The cluster's settings.
@@ -46,16 +45,16 @@ class UpkeepContext(Scheduler, Protocol):
     log_bytes: int
 
     def announce(self, partition: TopicPartition) -> None:
-        """Tell waiting requests that a partition changed."""
+        """Check requests that wait for a partition."""
 
 
 class Upkeep:
-    """The tasks of one cluster."""
+    """The periodic tasks of one cluster."""
 
     __slots__ = ("_context", "_sweeps")
 
     def __init__(self, context: UpkeepContext) -> None:
-        """Make the tasks; none is armed yet.
+        """Create the tasks without scheduling them.
 
         Args:
             context: The cluster's state.
@@ -88,18 +87,18 @@ class Upkeep:
             self._sweeps.append(flushes)
 
     def start(self) -> None:
-        """Let all tasks run soon, as Kafka does after a start, if there is anything to look at."""
+        """Schedule all tasks soon, if there are partitions; Kafka does the same after a start."""
         if any(partition.log.size_bytes for partition in self._context.topics.partitions()):
             for sweep in self._sweeps:
                 sweep.arm(INITIAL_DELAY_MS)
 
     def arm(self) -> None:
-        """See to it that all tasks run; a second call changes nothing."""
+        """Schedule all tasks; does nothing for those that are scheduled."""
         for sweep in self._sweeps:
             sweep.arm()
 
     def apply_retention(self, partition: Partition) -> None:
-        """Drop the segments of a partition that are too old, too many, or before its start."""
+        """Drop the segments of a partition that retention allows to drop."""
         context = self._context
         before_bytes = partition.log.size_bytes
         limits = RetentionLimits.of_topic(partition.config)
@@ -132,7 +131,7 @@ class Upkeep:
 
 
 class PartitionSweep:
-    """Applies a function to every partition, each interval in which there is need."""
+    """Calls a function for every partition, in each interval in which there is work."""
 
     __slots__ = ("_action", "_interval_ms", "_is_armed", "_is_needed", "_partitions", "_scheduler")
 
@@ -145,14 +144,14 @@ class PartitionSweep:
         action: Callable[[Partition], object],
         is_needed: Callable[[Partition], bool],
     ) -> None:
-        """Make a task that is not armed yet.
+        """Create a task without scheduling it.
 
         Args:
-            scheduler: Runs functions later.
-            partitions: All partitions at that time.
-            interval_ms: Between two runs, at least 1.
-            action: Is called with each.
-            is_needed: Whether a partition will have need of another run.
+            scheduler: Calls functions later.
+            partitions: Returns the current partitions.
+            interval_ms: Interval between two runs, at least 1.
+            action: The function.
+            is_needed: Whether a partition will need another run.
         """
         self._scheduler = scheduler
         self._partitions = partitions
@@ -162,10 +161,10 @@ class PartitionSweep:
         self._is_armed = False
 
     def arm(self, delay_ms: int | None = None) -> None:
-        """See to it that a run comes; a second call changes nothing.
+        """Schedule a run; does nothing if one is scheduled.
 
         Args:
-            delay_ms: Until the run; the interval if not given.
+            delay_ms: Delay of the run; the interval by default.
         """
         if not self._is_armed:
             self._is_armed = True
@@ -173,7 +172,7 @@ class PartitionSweep:
             self._scheduler.after(delay_ms, self._begin)
 
     def _begin(self) -> None:
-        # A list, since topics may come and go between two slices.
+        # A copy, since topics may change between two slices.
         self._continue(iter(list(self._partitions())), needed=False)
 
     def _continue(self, left: Iterator[Partition], *, needed: bool) -> None:

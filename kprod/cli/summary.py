@@ -1,4 +1,4 @@
-"""What the demonstration reports, as lines of text.
+"""Formats the report of the demonstration.
 
 Thread-safety: pure functions.
 """
@@ -14,15 +14,15 @@ NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sending:
-    """How the sending went.
+    """Statistics of sending.
 
     Attributes:
-        record_count: Records given to `send`.
-        bytes_count: Bytes of their keys and values.
-        elapsed_ns: From the first `send` to the last delivery.
-        latencies_ns: From `send` to delivery, of a sample of the records.
-        failures: What failed sends said, the first few.
-        failure_count: How many sends failed.
+        record_count: Number of records sent.
+        bytes_count: Total size of keys and values.
+        elapsed_ns: Time from the first `send` to the last delivery.
+        latencies_ns: Times from `send` to delivery, for a sample of the records.
+        failures: Texts of the first few failures.
+        failure_count: Number of failed sends.
     """
 
     record_count: int
@@ -34,14 +34,14 @@ class Sending:
 
 
 def percentile(samples: Sequence[int], percent: int) -> int | None:
-    """Return the smallest sample that at least so many percent do not exceed.
+    """Return the smallest sample that is not below the given percentage of all samples.
 
     Args:
-        samples: In any order.
-        percent: 1 to 100.
+        samples: Samples in any order.
+        percent: The percentage, 1 to 100.
 
     Returns:
-        One of the samples; None if there are none.
+        A sample; None if there are none.
     """
     if not samples:
         return None
@@ -52,16 +52,16 @@ def percentile(samples: Sequence[int], percent: int) -> int | None:
 def summary_lines(
     sending: Sending, comparison: Comparison, *, batch_count: int, topic: str
 ) -> list[str]:
-    """Return the report, one fact a line.
+    """Return the lines of the report, one fact each.
 
     Args:
-        sending: How the sending went.
-        comparison: The records read back.
-        batch_count: Record batches that were read back.
-        topic: Where the records are.
+        sending: Statistics of sending.
+        comparison: The comparison of sent and received records.
+        batch_count: Number of record batches read back.
+        topic: The topic.
 
     Returns:
-        Lines without their ends; the last says how many records were verified.
+        The lines without line ends; the last says how many records were verified.
     """
     seconds = sending.elapsed_ns / NS_PER_S
     rate = sending.record_count / seconds if seconds else 0.0

@@ -1,10 +1,10 @@
-"""`kprod topics`: what topics there are and how they are; make, change and delete them.
+"""`kprod topics`: lists, describes, creates, changes and deletes topics.
 
-What a command prints is for scripts too: names alone, or JSON with `--json`; all else goes to
+Standard output is suitable for scripts: plain names, or JSON with `--json`. Everything else goes to
 standard error.
 
 Thread-safety: a command; runs once, in one thread.
-Source: kafka-topics.sh and kafka-configs.sh (4.3.1) for what can be done.
+Source: kafka-topics.sh and kafka-configs.sh (4.3.1) for the operations.
 """
 
 import json
@@ -43,7 +43,7 @@ def _complete_topic_setting(
     parameter: click.Parameter,
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete Kafka's name of a topic's setting."""
+    """Complete the name of a topic setting."""
     end = "" if parameter.name == "removed" else "="
     names = [name for name in TOPIC_SETTINGS if name.startswith(incomplete)]
     return [CompletionItem(f"{name}{end}") for name in names]
@@ -74,7 +74,7 @@ def topics(context: click.Context) -> None:
 @click.option("--internal", is_flag=True, help="Kafka's own topics too.")
 @_json_option
 def list_command(*, internal: bool, as_json: bool, **options: Any) -> None:  # noqa: ANN401 - click's
-    """Print the names of all topics, one a line."""
+    """Print the names of all topics, one on each line."""
     with open_admin(client_config(options)) as admin:
         found = topic_admin.list_topics(admin)
     for topic in found:
@@ -102,7 +102,7 @@ def describe_command(
     as_json: bool,
     **options: Any,  # noqa: ANN401 - click's
 ) -> None:
-    """Print partitions with leaders and replicas, and the settings of topics."""
+    """Print topics with their partitions, leaders, replicas and settings."""
     config = client_config(options)
     with open_admin(config) as admin:
         for state in topic_admin.describe_topics(admin, list(dict.fromkeys(names))):
@@ -135,7 +135,7 @@ def create_command(
     if_missing: bool,
     **options: Any,  # noqa: ANN401 - click's
 ) -> None:
-    """Make a topic."""
+    """Create a topic."""
     settings = pairs(given, "--set")
     with open_admin(client_config(options)) as admin:
         try:
@@ -296,7 +296,8 @@ def _row(it: PartitionState, ranges: Mapping[int, tuple[int, int]]) -> list[str]
 def _printable(value: str | None) -> str:
     if value is None:
         return "(secret)"
-    return value if value.isprintable() else repr(value)  # it could control the terminal
+    # unprintable characters could control the terminal
+    return value if value.isprintable() else repr(value)
 
 
 def _aligned(table: Sequence[Sequence[str]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a client knows of the cluster: immutable snapshots, and when to ask for a newer one.
+"""The client's knowledge of the cluster: immutable snapshots, and when to request a newer one.
 
-No socket and no thread here; `kprod.network` carries the questions and answers.
+No socket and no thread here; `kprod.network` carries requests and responses.
 """

@@ -30,7 +30,7 @@ class ExponentialBackoff(NamedTuple):
 
         Args:
             failures: How often it failed before; 0 gives the first wait.
-            rng: Where the jitter comes from.
+            rng: Random numbers for jitter.
 
         Returns:
             Milliseconds, 0 to `max_ms`.

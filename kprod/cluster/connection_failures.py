@@ -31,7 +31,7 @@ class ConnectionFailures:
 
         Args:
             address: `host:port`.
-            reason: None once the address works.
+            reason: The reason; None once the address works.
         """
         errors = dict(self.by_address)
         errors.pop(address, None)

@@ -1,4 +1,4 @@
-"""Which partitions another node leads than before, told so that people can read it.
+"""Describes changes of leaders as text for the log.
 
 Thread-safety: a pure function of immutable values.
 """

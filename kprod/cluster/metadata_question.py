@@ -17,9 +17,9 @@ class Question(NamedTuple):
     """The request that is out.
 
     Attributes:
-        topics: All that it names.
+        topics: All topics that it names.
         is_partial: Whether there are topics in use that it does not name.
-        refreshes: Which requests of other threads it serves.
+        refreshes: The posted refreshes that it serves.
     """
 
     topics: frozenset[str]
@@ -35,7 +35,7 @@ class Question(NamedTuple):
         """Merge a response into the metadata before it.
 
         Args:
-            answer: To this question.
+            answer: The response to this request.
             older: The newest snapshot before it.
             older_errors: Why topics were not in that snapshot.
 
@@ -82,7 +82,7 @@ class MergedAnswer(NamedTuple):
         """Yield the topics of which asking again soon may bring more.
 
         Args:
-            topics: To choose from.
+            topics: The topics to choose from.
 
         Yields:
             Those unknown for now, and those with a partition without leader.

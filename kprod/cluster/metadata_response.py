@@ -1,15 +1,14 @@
-"""A Metadata response, read as far as it was asked for, checked, and turned into snapshot values.
+"""A Metadata response: decodes the requested parts, validates them, and creates snapshot values.
 
-The body is a peer's word: indexes may repeat, leave holes or be absurd, names may be missing. What
-cannot be meant is refused here, once, so that a snapshot never holds it. A fault in one topic is
-that topic's error, which is asked about again; the others are used.
+The body is untrusted: indexes may repeat, have gaps or be absurd, names may be missing. Impossible
+values are rejected here, so that a snapshot never contains them. A fault in one topic is that
+topic's error, and the topic is requested again; other topics are used.
 
-Bounds. Topics that were not asked for are skipped unread. Of the brokers the leaders of known
-topics are read, the controller, and a few others to put questions to. The rest is turned into
-snapshot values before the next part is read, so that a large cluster is never held twice. A
-partition that a response leaves out (older brokers do, for a moment) is one without leader; so that
-a single number cannot demand a million of them, their count is limited by that of the partitions
-that are there.
+Bounds. Topics that were not requested are skipped undecoded. Of the brokers only the leaders of
+known topics, the controller, and a few others are decoded. Each part is converted to snapshot
+values before the next one is decoded, so that a large cluster is never held twice. A partition that
+is missing in a response (older brokers omit it for a moment) has no leader; so that a single number
+cannot demand a million of them, their count is limited by that of the present partitions.
 
 Thread-safety: pure functions.
 Source: MetadataResponse.json (kafka-clients 4.3.1).
@@ -33,7 +32,8 @@ from kprod.protocol.schema import BytesLike
 PARTITIONS_PER_TOPIC_MAX = 1_000_000  # Kafka clusters end well below; an index above is hostile
 HOLES_PER_PARTITION_MAX = 4
 HOLES_MAX = 1_000  # more than that, for small topics
-OTHER_BROKERS_MAX = 48  # beside the leaders: enough to ask, few enough for any memory
+# in addition to the leaders: enough to choose from, and few enough for any memory
+OTHER_BROKERS_MAX = 48
 
 _ANSWER_BYTES = 16 * 1024
 _TOPIC_BYTES = 1_024
@@ -57,7 +57,7 @@ class MetadataResponse(NamedTuple):
         nodes: Brokers, by id: the leaders of topics, the controller, some others.
         topics: Topics that exist and have partitions.
         errors: Why a topic is not in `topics`.
-        cluster_id: None where the broker is too old to say.
+        cluster_id: The cluster's id; None if the broker is too old to return it.
         controller_id: −1 when unknown.
         fields: The response's own fields, without brokers and topics.
     """
@@ -80,17 +80,18 @@ def decode_answer(
     """Read the bytes of a Metadata response.
 
     Args:
-        codec: Of the response, in its version.
+        codec: Codec of the response's version.
         buffer: The response without its header.
-        topics: Names that were asked for.
+        topics: Names of the requested topics.
         leaders: Nodes whose addresses are wanted beside those of the topics' leaders.
 
     Returns:
-        Its content, as far as it was asked for.
+        The decoded content, restricted to the request.
 
     Raises:
         BrokerError: The response as a whole is an error.
-        RemoteProtocolError: It is none, holds more than was asked for, or as `read_response` says.
+        RemoteProtocolError: The response is malformed, exceeds its bounds, or fails the checks of
+            `read_response`.
     """
     bounds = Bounds(
         memory_bytes=_ANSWER_BYTES,
@@ -120,7 +121,7 @@ def read_response(body: Mapping[str, Any]) -> MetadataResponse:
     """Read a Metadata response of any version.
 
     Args:
-        body: As the codec decoded it, whole.
+        body: The completely decoded body.
 
     Returns:
         Its content; a topic without partitions counts as one that is not available yet, and one
@@ -149,7 +150,7 @@ def _raise_closed_error(body: Mapping[str, Any]) -> None:
 
 
 class _Listed:
-    """Takes note of the ids of all brokers, and wants none of them read."""
+    """Collects the ids of all brokers without decoding them."""
 
     __slots__ = ("ids",)
 
@@ -172,7 +173,7 @@ def _decode_nodes(
         Bounds(memory_bytes=_ANSWER_BYTES, chosen={"brokers": ("node_id", listed)}, unread=others),
     )
     kept = {node_id for node_id in listed.ids if node_id in wanted}
-    # The lowest ids, so that the next answer brings the same brokers.
+    # The lowest ids, so that the next response yields the same brokers.
     kept.update(heapq.nsmallest(OTHER_BROKERS_MAX, listed.ids))
     bounds = Bounds(
         memory_bytes=_ANSWER_BYTES,
@@ -225,7 +226,7 @@ def _read_topics(
 
 
 def _malformed(topic: str, fault: RemoteProtocolError) -> BrokerError:
-    """The error of a topic whose entry cannot be meant; another broker may know better."""
+    """Create the error of a topic whose entry is impossible; another broker may know better."""
     error = BrokerError(f"{_MALFORMED}: the response about topic '{peer_text(topic)}' {fault}")
     error.name, error.retriable = _MALFORMED, True
     return error

@@ -1,13 +1,13 @@
-"""Application threads and tasks that wait for newer metadata, each thread on a lock of its own.
+"""The threads and tasks that wait for newer metadata, each thread with its own lock.
 
-Why not a condition variable. An interrupted `Condition.wait` may leave without the lock that its
-caller's `with` is about to release, and a KeyboardInterrupt may land anywhere. Here a waiter owns
-one lock, is removed on every path, and nobody else touches what it holds.
+Why not a condition variable. An interrupted `Condition.wait` may return without the lock that its
+caller's `with` is about to release, and a KeyboardInterrupt may occur anywhere. Here each waiter
+has its own lock and is removed on every path.
 
-Why no lock guards the waiters. A signal handler that waits for the client's thread may come in
-while its thread is added or removed, and the client's thread must be able to wake the others. Each
-step is one operation of a dict instead. A waiter looks for the event after it was added, and the
-event is published before `wake_all`; so one of the two notices the other.
+Why no lock guards the waiters. A signal handler that waits for the client's thread may run while
+its thread adds or removes a waiter, and the client's thread must be able to wake the others. So
+each step is one operation of a dict. A waiter checks for the event after it was added, and the
+event is published before `wake_all`, so that none is missed.
 
 Invariant: each waiter is woken at most once, since only one thread can take it out.
 
@@ -27,12 +27,12 @@ class Waiter(Protocol):
 
 
 class MetadataWaiters:
-    """All waiters for the next answer of the cluster."""
+    """All waiters for the next metadata response."""
 
     __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
-        """Make it without waiters."""
+        """Start without waiters."""
         self._waiters: dict[Waiter, bool] = {}  # in order; leaving needs no search
 
     def __len__(self) -> int:
@@ -43,7 +43,7 @@ class MetadataWaiters:
         """Have the next event wake a waiter.
 
         Args:
-            waiter: Of the calling thread, or of its event loop.
+            waiter: The waiter of the calling thread, or of its event loop.
         """
         self._waiters[waiter] = True
 
@@ -51,7 +51,7 @@ class MetadataWaiters:
         """Undo `add`; nothing happens if the waiter was woken.
 
         Args:
-            waiter: Of the calling thread, or of its event loop.
+            waiter: The waiter of the calling thread, or of its event loop.
         """
         self._waiters.pop(waiter, False)
 

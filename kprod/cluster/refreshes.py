@@ -1,14 +1,14 @@
-"""Topics that other threads ask the client's thread to refresh, without a lock between them.
+"""The topics whose refresh other threads request from the client's thread, without a lock.
 
-Each request has a number, drawn before it is posted. A question serves the requests that were
-posted before it was asked; its response ends every request of the topic up to the highest number
-that it served. So a response to an earlier question ends none, and no request is lost: a failed
-question leaves its requests for the next one.
+Each refresh has a number, drawn before it is posted. A metadata request serves the refreshes that
+were posted before it was sent; its response completes all refreshes of the topic up to the highest
+number served. So a response to an earlier request completes none, and none is lost: a failed
+request leaves its refreshes for the next one.
 
 Invariants.
-    A request ends only by a response to a question that named its topic and was asked after `post`
-    had begun.
-    Memory grows with the number of topics, not of requests, whenever the owner has a turn.
+    A refresh is completed only by a response to a request that named its topic and was sent after
+    `post` had begun. Memory grows with the number of topics, not of refreshes, as long as the owner
+    has turns.
 
 Thread-safety: `post` and `is_done` any thread, since a deque's `append` and a dict's `get` are one
 step each; the rest one thread, the client's.
@@ -23,14 +23,14 @@ class Refreshes:
     """Requests for a response about a topic.
 
     Attributes:
-        posted: What other threads have added, and the owner has not looked at.
+        posted: Refreshes that other threads have added and the owner has not processed.
         unserved: Highest number by topic, of what the next question serves.
     """
 
     __slots__ = ("_done", "_numbers", "posted", "unserved")
 
     def __init__(self) -> None:
-        """Make a collection without requests."""
+        """Start without requests."""
         self._numbers = itertools.count(1)
         self._done: dict[str, int] = {}
         self.posted: deque[tuple[str, int]] = deque()
@@ -54,7 +54,7 @@ class Refreshes:
 
         Args:
             topic: The topic's name.
-            number: As `post` returned it for this topic.
+            number: The result of `post` for this topic.
 
         Returns:
             False while no response has come, also while questions fail.
@@ -62,7 +62,7 @@ class Refreshes:
         return self._done.get(topic, 0) >= number
 
     def take(self) -> list[str]:
-        """Let the next question serve the posted requests.
+        """Let the next request serve the posted refreshes.
 
         Returns:
             The topics that were posted, some perhaps more than once.
@@ -75,7 +75,7 @@ class Refreshes:
         return topics
 
     def serve(self) -> Mapping[str, int]:
-        """Note that a question about all topics of `unserved` is asked.
+        """Record that a request for all topics of `unserved` is sent.
 
         Returns:
             What it serves, for `finish` or `put_back`.
@@ -84,18 +84,18 @@ class Refreshes:
         return served
 
     def finish(self, served: Mapping[str, int]) -> None:
-        """Note that a question was answered; wake waiters afterwards.
+        """Record the response; the caller wakes waiters afterwards.
 
         Args:
-            served: As `serve` returned it.
+            served: The result of `serve`.
         """
         _raise(self._done, served)
 
     def put_back(self, served: Mapping[str, int]) -> None:
-        """Note that a question has failed.
+        """Record that the request has failed.
 
         Args:
-            served: As `serve` returned it.
+            served: The result of `serve`.
         """
         _raise(self.unserved, served)
 

@@ -27,8 +27,8 @@ class _Coder(NamedTuple):
     """The functions of one codec.
 
     Attributes:
-        bind: From a level and a record format to a function that compresses.
-        decompress: Takes a block and the most bytes of output.
+        bind: Returns a compression function for a level and a record format.
+        decompress: Takes a block and the maximum size of the output.
         decompress_v0: The same for format V0.
     """
 
@@ -146,7 +146,7 @@ def decompress(
         codec: The number in a batch's attributes, 0 to 7; 5 and above mean nothing.
         payload: The whole compressed block.
         magic: Format of the batch, 0 to 2.
-        limit_bytes: Most bytes of output; ≥ 0. Past 4 MiB of output, it may also not be more than
+        limit_bytes: Maximum size of the output; ≥ 0. Above 4 MiB the output may also not exceed
             1,000 times the payload.
 
     Returns:

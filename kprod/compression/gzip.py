@@ -4,7 +4,7 @@ Written as one member in one call. Read in slices, so that the end of a member i
 no copy of the rest of the block. A reader accepts several members after one another, as Java's
 does, up to a bound that keeps the work per byte constant.
 
-Thread-safety: any thread; the calls give up the GIL.
+Thread-safety: any thread; the calls release the GIL.
 Source: RFC 1952; Kafka GzipCompression (clients 4.3.1) for levels −1 and 1 to 9.
 """
 
@@ -39,7 +39,7 @@ def decompress(payload: Buffer, limit_bytes: int) -> bytes:
 
     Args:
         payload: The whole block.
-        limit_bytes: Most bytes of output; the ratio's bound applies as well.
+        limit_bytes: Maximum size of the output; the limit of the ratio applies as well.
 
     Returns:
         The contents of all members.

@@ -40,7 +40,7 @@ def allowed_bytes(input_bytes: int, limit_bytes: int) -> int:
 
 
 def reject_output(codec_name: str, input_bytes: int, bound_bytes: int) -> NoReturn:
-    """Say that a block's output would pass its bound."""
+    """Raise the error for output beyond its bound."""
     raise CorruptRecord(
         f"{codec_name}: {input_bytes} compressed bytes grow past {bound_bytes} bytes, "
         "the most that is read for a block of this size"
@@ -48,10 +48,10 @@ def reject_output(codec_name: str, input_bytes: int, bound_bytes: int) -> NoRetu
 
 
 class BoundedOutput:
-    """Collects decompressed pieces and refuses the one that would pass the bound.
+    """Collects decompressed pieces and rejects the one that exceeds the bound.
 
     Args:
-        codec_name: For the text of errors.
+        codec_name: Name of the codec, for error texts.
         input_bytes: Size of the whole compressed block; ≥ 0.
         limit_bytes: Absolute bound on the output; ≥ 0.
 
@@ -86,7 +86,7 @@ class BoundedOutput:
             reject_output(self._codec_name, self._input_bytes, self.allowed_bytes)
 
     def add(self, piece: bytes) -> None:
-        """Take the next piece.
+        """Add a piece.
 
         Args:
             piece: May be empty.

@@ -8,7 +8,7 @@ library a header with the checksum put right.
 Levels are Java's: 9, its default, means the fast compressor, and any other the high compression of
 that level, which the library has from 3 to 12.
 
-Thread-safety: any thread; the calls give up the GIL.
+Thread-safety: any thread; the calls release the GIL.
 Source: lz4_Frame_format.md 1.6.1; Kafka Lz4BlockOutputStream and Lz4Compression (clients 4.3.1);
 KAFKA-3160.
 """
@@ -111,7 +111,7 @@ def decompress(payload: Buffer, limit_bytes: int, *, check_header: bool = True) 
 
     Args:
         payload: The whole block.
-        limit_bytes: Most bytes of output; the ratio's bound applies as well.
+        limit_bytes: Maximum size of the output; the limit of the ratio applies as well.
         check_header: False ignores the header's checksum, as readers of V0 must.
 
     Returns:
@@ -165,7 +165,7 @@ def _header_checksum(covered: Buffer) -> int:
 
 
 def _checked_header(view: memoryview) -> bytearray:
-    """Copy the frame's header after refusing what Kafka's readers refuse."""
+    """Copy the frame's header after rejecting headers that Kafka's readers reject."""
     if len(view) < _HEADER_BYTES_MIN:
         raise CorruptRecord(f"lz4: the frame's header has {len(view)} of {_HEADER_BYTES_MIN} bytes")
     if view[:_FLG_OFFSET] != _FRAME_MAGIC:

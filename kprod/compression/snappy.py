@@ -1,14 +1,14 @@
 """snappy: raw blocks inside the framing of Java's xerial library.
 
-A stream is a 16-byte header and blocks, each led by its compressed length. Blocks of 256 KiB are
-written rather than xerial's 32 KiB: each one gives up the GIL once, and taking it back
-behind a busy thread is what costs. Readers take any block size, and a block without framing.
+A stream is a 16-byte header and blocks, each preceded by its compressed length. Blocks of 256 KiB
+are written instead of xerial's 32 KiB: each block releases the GIL once, and reacquiring it from a
+busy thread is expensive. Readers accept any block size, and a block without framing.
 
-Bounds. A snappy element of 3 bytes yields at most 64, so a block's declared length is refused when
-its compressed bytes cannot reach it; only then does the library allocate. Those 22 : 1 lie below
-the ratio's bound, so that the absolute one alone is checked.
+Bounds. A snappy element of 3 bytes yields at most 64, so a declared length that the compressed
+bytes cannot reach is rejected before the library allocates memory. This ratio of 22 : 1 is below
+the general limit, so only the absolute limit is checked.
 
-Thread-safety: any thread; the calls give up the GIL, once per block.
+Thread-safety: any thread; the calls release the GIL, once for each block.
 Source: xerial SnappyOutputStream; google/snappy format_description.txt (2011-10-05).
 """
 
@@ -56,8 +56,8 @@ def decompress(payload: Buffer, limit_bytes: int) -> bytes:
     and the count of records in the batch tells.
 
     Args:
-        payload: The whole block; the framing is told from its first 8 bytes.
-        limit_bytes: Most bytes of output; the ratio's bound applies as well.
+        payload: The whole block; its first 8 bytes show the framing.
+        limit_bytes: Maximum size of the output; the limit of the ratio applies as well.
 
     Returns:
         The contents.
@@ -75,7 +75,7 @@ def decompress(payload: Buffer, limit_bytes: int) -> bytes:
     position = len(_XERIAL_HEADER)
     if len(view) < position:
         raise CorruptRecord(f"snappy: the stream's header has {len(view)} of {position} bytes")
-    # The two version numbers are not looked at: some producers write them little endian.
+    # The two version numbers are ignored: some producers write them little endian.
     pieces: list[bytes] = []
     remaining_bytes = limit_bytes
     while position < len(view):

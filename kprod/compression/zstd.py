@@ -9,7 +9,7 @@ Windows up to 128 MiB are accepted, which level 22 declares whatever the size of
 library allocates lazily and the output's bound comes first.
 
 Thread-safety: any thread for the functions; a `Compressor` belongs to one thread at a time. The
-calls give up the GIL.
+    calls release the GIL.
 Source: RFC 8878; KIP-110; Kafka ZstdCompression (clients 4.3.1) for the levels.
 """
 
@@ -62,7 +62,7 @@ class Compressor:
 
 
 def compress(payload: Buffer, level: int) -> bytes:
-    """Compress into one frame, with a context of its own.
+    """Compress into one frame, with a new context.
 
     Args:
         payload: Any bytes.
@@ -79,7 +79,7 @@ def decompress(payload: Buffer, limit_bytes: int) -> bytes:
 
     Args:
         payload: The whole block.
-        limit_bytes: Most bytes of output; the ratio's bound applies as well.
+        limit_bytes: Maximum size of the output; the limit of the ratio applies as well.
 
     Returns:
         The contents of all frames.

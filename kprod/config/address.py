@@ -81,13 +81,13 @@ def bootstrap_addresses(value: object) -> tuple[Address, ...]:
     """Read addresses as `parse_addresses` does, for a reader that has no other settings.
 
     Args:
-        value: As there.
+        value: The value, as there.
 
     Returns:
         As there.
 
     Raises:
-        ConfigError: As there; the text names the setting.
+        ConfigError: A value is invalid; the text names the setting.
     """
     try:
         return parse_addresses(value)
@@ -105,7 +105,7 @@ def parse_address(text: str) -> Address:
         The address, its host in lower case.
 
     Raises:
-        ValueError: Not of that form; the text says what is wrong.
+        ValueError: The text is malformed; the error says why.
     """
     if "://" in text:
         raise ValueError(f"entry {shown(text)} has a scheme; write host:port alone")
@@ -122,7 +122,7 @@ def parse_address(text: str) -> Address:
 
 
 def _with_port(text: str) -> str:
-    """Return the address that was meant, most likely: Kafka's default port is 9092."""
+    """Return the address that was probably intended: Kafka's default port is 9092."""
     return f"{text if len(text) <= HOST_LENGTH_MAX and text.isprintable() else 'host'}:9092"
 
 

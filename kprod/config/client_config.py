@@ -1,7 +1,7 @@
 """The table's first half: settings of anything that talks to a cluster.
 
-Whom to ask, how connections are made and watched, how long to wait and when to try again. The
-seam is Kafka's own, between its CommonClientConfigs and its ProducerConfig.
+The bootstrap servers, connections, timeouts and retries. The division is Kafka's own, between its
+CommonClientConfigs and its ProducerConfig.
 
 Thread-safety: immutable.
 Source: Kafka's CommonClientConfigs (clients 4.3.1), KIP-19, KIP-580, KIP-601.

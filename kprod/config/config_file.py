@@ -1,7 +1,7 @@
 """Settings from a file: Java's `.properties`, as Kafka's tools take them, or TOML.
 
-Values are taken as they are: nothing in them is looked up in the environment or in other files. No
-error shows a value, since it may be a password.
+Values are taken literally: no references to the environment or to other files are resolved. Errors
+show no values, since a value may be a password.
 
 Thread-safety: pure functions.
 Source: java.util.Properties.load (JDK 17) for the form; TOML 1.0; CVE-2024-31141 for why values are
@@ -43,7 +43,7 @@ def read_config_file(path: str | Path) -> dict[str, object]:
 def with_overrides(
     settings: Mapping[str, object], overrides: Mapping[str, object]
 ) -> dict[str, object]:
-    """Let some settings win over others, whether their names have dots or underscores.
+    """Let some settings override others, whether their names have dots or underscores.
 
     Args:
         settings: Such as a file's.

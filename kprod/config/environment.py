@@ -42,7 +42,7 @@ def settings_of_environment(environment: Mapping[str, str]) -> dict[str, object]
         Values by name.
 
     Raises:
-        ConfigError: A variable is almost a setting; the text has the one that was meant, and no
+        ConfigError: A variable's name is almost a setting's; the text has the intended name, and no
             value.
     """
     known = {name for name in setting_names() if "." not in name}

@@ -150,7 +150,7 @@ def advice_for(written: str) -> str | None:
         written: The name, dotted or with underscores; not one of kprod's.
 
     Returns:
-        A half sentence, or None for a name that is nobody's.
+        Half a sentence, or None for an unknown name.
     """
     name = written.lower().replace(".", "_")
     if name in _CALLED:

@@ -1,7 +1,7 @@
 """Names that other clients' consumers use: what kprod calls the same thing, or why it has none.
 
-What both kinds of client have is answered by `foreign`; here is what only a consumer is asked, and
-what only a producer has.
+Settings that both kinds of client have are in `foreign`; this module has those of consumers only,
+and those that only producers have.
 
 Thread-safety: pure functions.
 Source: librdkafka's CONFIGURATION.md (2.16), kafka-python 3.0, aiokafka 0.14, Kafka clients 4.3.1.
@@ -97,7 +97,7 @@ def consumer_advice_for(written: str) -> str | None:
         written: The name, dotted or with underscores; not one of kprod's.
 
     Returns:
-        A half sentence, or None for a name that is nobody's.
+        Half a sentence, or None for an unknown name.
     """
     name = written.lower().replace(".", "_")
     if name in _CALLED:

@@ -1,7 +1,7 @@
 """Java's way to write a login (`sasl.jaas.config`), read by a grammar of the modules that count.
 
-Only texts come out of it. No class is loaded, and a module that is not known is refused: in Java
-such texts have loaded code from the network (CVE-2023-25194).
+Only texts are extracted. No class is loaded, and an unknown module is rejected: in Java such texts
+have loaded code from the network (CVE-2023-25194).
 
 Thread-safety: pure functions.
 Source: Kafka's JaasConfig (clients 4.3.1); CVE-2023-25194, CVE-2025-27818.

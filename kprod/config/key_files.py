@@ -24,7 +24,7 @@ def read_pem(setting: str, path: str) -> str:
     """Read a PEM file.
 
     Args:
-        setting: Which setting named it, for errors.
+        setting: Name of the setting that has the path, for errors.
         path: The file's path.
 
     Returns:
@@ -53,10 +53,10 @@ def _read(path: str) -> tuple[str, str | None]:
 
 
 def pem_fault(content: bytes) -> str | None:
-    """Say why something is no PEM text.
+    """Say why a text is not PEM.
 
     Args:
-        content: Its bytes; they are never shown.
+        content: The bytes; they are never shown.
 
     Returns:
         What it looks like, as the rest of a sentence; None if it is PEM text.

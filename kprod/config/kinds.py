@@ -1,7 +1,7 @@
 """What a setting's value may be: one class per kind, each able to convert and to describe itself.
 
-Kafka's properties are texts, so a number may come as "5" and a flag as "true". Nothing is looked
-up from a text: no import by name, no environment, no file (`${file:…}` stays what it is).
+Kafka's properties are texts, so a number may be given as "5" and a flag as "true". Texts are never
+resolved: no import by name, no environment, no file (`${file:…}` is kept as it is).
 
 A kind raises `ValueError` with the half sentence that follows the setting's name; the reader of
 settings makes the whole sentence of it.
@@ -62,11 +62,11 @@ class Whole(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A range, and one number outside of it with a meaning of its own, such as −1.
+    """A range, and one number outside it with a special meaning, such as −1.
 
     Attributes:
         levels: The range, both ends included.
-        default_marker: That number.
+        default_marker: The special number.
     """
 
     levels: Whole
@@ -199,7 +199,7 @@ class Function(NamedTuple):
     """A callable, or None; where names are given, also one of them.
 
     Attributes:
-        names: Texts that stand for something built in.
+        names: Texts that mean something built in.
     """
 
     names: tuple[str, ...] = ()

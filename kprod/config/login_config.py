@@ -1,4 +1,4 @@
-"""The rows of the table that say who a client is: SASL's mechanisms, and what each needs.
+"""The settings of logins: SASL mechanisms, and the credentials of each.
 
 Kafka's names and librdkafka's are accepted here, since people paste them from a vendor's page.
 

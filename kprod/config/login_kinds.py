@@ -47,7 +47,7 @@ class TokenProviderObject:
 
 
 class HttpsUrl:
-    """A URL that is asked over TLS."""
+    """A URL with the scheme https."""
 
     __slots__ = ()
 

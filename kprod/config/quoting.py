@@ -1,4 +1,4 @@
-"""How an error shows a value that somebody else wrote: escaped, and cut to a length.
+"""Shows foreign values in errors: escaped, and truncated.
 
 Thread-safety: pure functions.
 """

@@ -21,14 +21,14 @@ def given_settings(
 
     Args:
         face: Name of the class that was called.
-        settings: Its only positional argument.
-        more_settings: Its keywords.
+        settings: The positional argument.
+        more_settings: The keyword arguments.
 
     Returns:
         All of them, as written.
 
     Raises:
-        TypeError: `settings` is no mapping; the text has the call that was meant.
+        TypeError: `settings` is not a mapping; the text shows the intended call.
     """
     if settings is None:
         return dict(more_settings)

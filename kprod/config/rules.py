@@ -1,8 +1,8 @@
 """What settings owe each other.
 
-One principle: what the application asked for is never changed behind its back. Two wishes that
-contradict each other are an error; a default that conflicts with a wish gives way, and the
-log says so.
+One principle: the application's settings are never changed silently. Two settings of the
+application that contradict each other are an error; a default that contradicts a setting is
+changed, and the log says so.
 
 Thread-safety: pure functions.
 Source: Kafka's ProducerConfig.postProcessAndValidateIdempotenceConfigs and
@@ -32,7 +32,7 @@ def settle(given: Mapping[str, object], defaults: Mapping[str, object]) -> dict[
 
     Args:
         given: Checked values, by field name.
-        defaults: Of every setting that has one, by field name.
+        defaults: The defaults, by field name.
 
     Returns:
         A value for every setting.
@@ -53,7 +53,7 @@ def settle_client(given: Mapping[str, object], defaults: Mapping[str, object]) -
 
     Args:
         given: Checked values, by field name.
-        defaults: Of every setting that has one, by field name.
+        defaults: The defaults, by field name.
 
     Returns:
         A value for every setting.

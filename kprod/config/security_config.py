@@ -179,7 +179,7 @@ class SecurityConfig(LoginConfig):
         """Check settings as an application wrote them.
 
         Args:
-            settings: Those for which `is_security_name` is true.
+            settings: The settings for which `is_security_name` is true.
 
         Returns:
             The configuration, complete and consistent.
@@ -199,7 +199,7 @@ class SecurityConfig(LoginConfig):
 
     @property
     def uses_tls(self) -> bool:
-        """Whether connections are encrypted."""
+        """Whether connections use TLS."""
         return self.security_protocol in TLS_PROTOCOLS
 
     @property

@@ -38,10 +38,10 @@ _NEEDS = (
 
 
 def check_security(protocol: str, given: Mapping[str, object]) -> None:
-    """Refuse what cannot be meant.
+    """Reject contradictory or incomplete security settings.
 
     Args:
-        protocol: As given, or its default.
+        protocol: The given security protocol, or the default.
         given: The settings that the application gave, by field name.
 
     Raises:
@@ -107,8 +107,8 @@ def check_login(protocol: str, values: Mapping[str, object]) -> None:
     """Refuse a login that lacks something.
 
     Args:
-        protocol: As given, or its default.
-        values: Of all settings, by field name.
+        protocol: The given security protocol, or the default.
+        values: All settings, by field name.
 
     Raises:
         ConfigError: The mechanism or its credentials are missing, or cannot be sent, or there are

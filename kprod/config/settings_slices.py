@@ -1,7 +1,7 @@
 """The parts of the configuration that components take.
 
-A component asks for the slice it uses, so that its constructor says what can change its
-behaviour, and a test makes only that. Fields are named as in the table.
+A component takes the slice that it uses, so that its constructor shows which settings can affect
+it, and a test need not create others. Fields are named as in the table.
 
 They are named tuples, which take a tenth of a dataclass's time to define.
 
@@ -68,7 +68,7 @@ class PartitionerSettings(NamedTuple):
 
 
 class NetworkSettings(NamedTuple):
-    """How connections are made, watched and given up."""
+    """Settings for establishing, watching and closing connections."""
 
     client_id: str
     client_dns_lookup: str
@@ -85,7 +85,7 @@ class NetworkSettings(NamedTuple):
 
 
 class MetadataSettings(NamedTuple):
-    """Whom to ask about the cluster, and how often."""
+    """Bootstrap servers, and intervals of metadata requests."""
 
     bootstrap_servers: tuple[Address, ...]
     metadata_max_age_ms: int
@@ -116,5 +116,5 @@ class FetchSettings(NamedTuple):
 
     @property
     def reads_committed(self) -> bool:
-        """Whether records of open and aborted transactions are passed over."""
+        """Whether records of open and aborted transactions are skipped."""
         return self.isolation_level == "read_committed"

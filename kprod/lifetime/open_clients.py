@@ -1,9 +1,9 @@
 """What happens to open producers and consumers when their process forks or ends.
 
-A fork copies neither threads nor the right to use the parent's connections, so the child's copy
-refuses at once instead of filling a buffer that nobody sends, and its futures fail instead of never
-being settled. An interpreter that exits gives its producers a while to send what they have, and
-says how much was lost; consumers end in the same time.
+A fork copies neither threads nor the right to use the parent's connections; so the child's copy
+rejects calls instead of filling a buffer that nobody sends, and its futures fail instead of never
+being settled. An interpreter that exits gives its producers some time to send their records, and
+reports how many were lost; consumers are closed in the same time.
 
 Nothing here starts a thread: an interpreter that is ending gives none (from Python 3.12 on).
 
@@ -41,13 +41,13 @@ class Closable(Protocol):
         """Refuse all further calls, since this is a forked child."""
 
 
-# Not a WeakSet: another thread may end a client while they are looked at, and going through a
-# set that changes is an error. The list of a dict's values is made in one step.
+# Not a WeakSet: another thread may close a client during an iteration, which raises an error for a
+# set. A list of a dict's values is created atomically.
 _open: "weakref.WeakValueDictionary[int, Closable]" = weakref.WeakValueDictionary()
 
 
 def watch(client: Closable) -> None:
-    """Look after a client until it is closed.
+    """Register a client, to be closed at exit.
 
     Args:
         client: Open.
@@ -56,10 +56,10 @@ def watch(client: Closable) -> None:
 
 
 def unwatch(client: Closable) -> None:
-    """Look after it no longer.
+    """Unregister a client.
 
     Args:
-        client: Any.
+        client: Any client.
     """
     if _open.get(id(client)) is client:
         _open.pop(id(client), None)

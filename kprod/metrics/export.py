@@ -1,4 +1,4 @@
-"""Metrics as other systems want them: families with labels, instead of nested dictionaries.
+"""Metrics in the form that other systems use: families with labels, instead of nested dictionaries.
 
 Thread-safety: any thread; nothing is kept.
 Source: the data models of Prometheus and OpenTelemetry, for what a family is.
@@ -38,7 +38,7 @@ class Family(NamedTuple):
         group: The kind of group.
         name: Kafka's.
         kind: How the values behave.
-        unit: In words.
+        unit: The unit as text.
         meaning: One sentence.
     """
 
@@ -74,9 +74,9 @@ def samples(family: Family, client_id: str, metrics: Metrics) -> Iterator[Sample
     """Find a family's values.
 
     Args:
-        family: Any of `FAMILIES`.
-        client_id: Whose metrics they are.
-        metrics: As `Producer.metrics` returns them.
+        family: A member of `FAMILIES`.
+        client_id: The producer's client id.
+        metrics: The result of `Producer.metrics`.
 
     Yields:
         One sample for the producer, or for each topic or node; none for a value that is NaN.

@@ -1,8 +1,8 @@
 """Sums and peaks that only grow, and what they grew by in the latest windows of time.
 
-Counters are added to where something happens (`kprod._core.metrics.counters`). Averages and rates
-are made when someone asks, from the difference to a copy that was taken when a window began. So
-counting costs a few additions per batch, and one copy every 30 s.
+Counters are incremented where events happen (`kprod._core.metrics.counters`). Averages and rates
+are calculated on request, from the difference to a copy made at the start of a window. So counting
+costs a few additions for each batch, and one copy every 30 s.
 
 A rate covers between one and two windows back, as with Kafka's two samples of 30 s; up
 to three if the thread that counts slept over a window's end.
@@ -58,8 +58,8 @@ class MetricWindows:
         """Open the first window.
 
         Args:
-            counters: Has integers by these names, which others add to.
-            names: Of sums, and of peaks, which end in `_max`.
+            counters: An object with integers by these names.
+            names: Names of sums, and of peaks, which end in `_max`.
             now_ms: Monotonic time.
         """
         self.counters: object = counters
@@ -100,7 +100,7 @@ class MetricWindows:
         """
         sums, peaks = self._copy(), self._peaks()
         idle_ms = now_ms - self._start_ms
-        if idle_ms >= 2 * WINDOW_MS:  # nobody has counted since, not even a turn
+        if idle_ms >= 2 * WINDOW_MS:  # nothing was counted since, not even a turn
             before, since_ms = sums, now_ms - WINDOW_MS
             peaks = (0,) * len(peaks)
         elif idle_ms >= WINDOW_MS:
@@ -118,7 +118,7 @@ class MetricWindows:
         )
 
     def _copy(self) -> tuple[int, ...]:
-        """The sums in the order of their names, and behind them the buckets of latencies."""
+        """Return the sums in the order of their names, followed by the buckets of latencies."""
         sums = tuple(getattr(self.counters, name) for name in self._sum_names)
         if isinstance(self.counters, ProducerCounters):
             return sums + self.counters.latency_counts()

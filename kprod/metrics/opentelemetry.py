@@ -3,10 +3,10 @@
     observe(producer)                                  # the global meter provider
     observe(producer, meter_provider=provider)
 
-Values are read when a reader collects; between collections nothing runs. A collection asks each
-instrument once, so one reading serves until an instrument asks for the second time.
+Values are read when a reader collects; between collections nothing runs. A collection reads each
+instrument once, so one reading serves until an instrument is read for the second time.
 
-Thread-safety: any thread; readers of one provider may collect at once, and then may share values.
+Thread-safety: any thread; readers of one provider may collect concurrently and share values.
 Source: OpenTelemetry metrics API 1.x; its Kafka JMX conventions for prefixes and attributes.
 """
 
@@ -38,12 +38,12 @@ Callback = Callable[[CallbackOptions], Iterable[Observation]]
 
 
 def observe(*producers: Measured, meter_provider: MeterProvider | None = None) -> None:
-    """Let a meter provider's readers read producers.
+    """Make a meter provider export the metrics of producers.
 
     Args:
-        *producers: Each with a `client_id` of its own; once for all of a process's, since a meter
-            takes each instrument once.
-        meter_provider: None takes the global one.
+        *producers: The producers, each with a different `client_id`; call it once for all producers
+            of a process, since a meter accepts each instrument once.
+        meter_provider: The meter provider; None for the global one.
     """
     meter = (meter_provider or get_meter_provider()).get_meter("kprod")
     reading = _Reading(producers)
@@ -58,7 +58,7 @@ class _Reading:
 
     def __init__(self, producers: Iterable[Measured]) -> None:
         self._producers = tuple(producers)
-        self._served: set[Family] = set(FAMILIES)  # all: the first to ask makes a reading
+        self._served: set[Family] = set(FAMILIES)  # all: the first to be read makes a reading
         self._metrics: list[tuple[str, Metrics]] = []
 
     def callback(self, family: Family) -> Callback:

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, by a collector of its own client library (`kprod[prometheus]`).
+"""Prometheus metrics, by a collector for its client library (`kprod[prometheus]`).
 
     prometheus_client.REGISTRY.register(ProducerCollector(producer))
 
@@ -34,7 +34,7 @@ class ProducerCollector(Collector):
     """Reads producers for a registry.
 
     Args:
-        *producers: Those to begin with; each needs a `client_id` of its own.
+        *producers: The first producers, each with a different `client_id`.
     """
 
     def __init__(self, *producers: Measured) -> None:
@@ -44,7 +44,7 @@ class ProducerCollector(Collector):
         """Read another producer, too.
 
         Args:
-            producer: With a `client_id` that no other has.
+            producer: A producer with a new `client_id`.
         """
         self._producers.append(producer)
 

@@ -98,7 +98,7 @@ class MetricsRecorder(Counting):
             metrics[f"{Group.NODE.value}.node-{node_id}"] = _values(NODE_ROWS, node, now_ms)
         return metrics
 
-    # What the compiled half asks for.
+    # Called by the compiled part.
 
     def make_topic(self, name: str) -> TopicCounters:
         """Start counting for a topic."""

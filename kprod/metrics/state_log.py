@@ -4,12 +4,11 @@ Lines are for people and for programs. A line reads `producer-1 connected node=1
 same is on the log record as `kprod_client`, `kprod_event` and `kprod_fields`, for formatters that
 write JSON. All lines go to the logger `kprod.state`.
 
-A simulation counts the changes that it has seen: it is told of each by `on_note`, whatever the
-logger's level is.
+A simulation counts the changes: `on_note` is called for each, whatever the logger's level is.
 
 Invariants.
-    Nothing is logged per record, nor per batch that goes its usual way.
-    No lock of kprod is held: a logging handler is the application's code.
+    Nothing is logged for each record, nor for batches without an incident. No lock of kprod is
+    held, since logging handlers are application code.
 
 Thread-safety: any thread.
 Source: the standard library's logging, `extra`.
@@ -100,11 +99,11 @@ class StateLog:
     __slots__ = ("_client_id", "_on_note")
 
     def __init__(self, client_id: str, on_note: OnNote | None = None) -> None:
-        """Take the logger and the clock.
+        """Create a log for one client.
 
         Args:
             client_id: The first word of each line.
-            on_note: Told of each change, even if its line is not written; None for nobody.
+            on_note: Called with each change, even if its line is not written; None for none.
         """
         self._client_id = client_id
         self._on_note = on_note

@@ -23,7 +23,7 @@ NAN = math.nan
 
 
 class Group(enum.Enum):
-    """Where a metric stands."""
+    """The group of a metric."""
 
     PRODUCER = "producer-metrics"
     TOPIC = "producer-topic-metrics"
@@ -56,9 +56,9 @@ class Row(NamedTuple):
     Attributes:
         name: Kafka's.
         kind: How it behaves.
-        unit: Of the value, in words; of a rate per second.
+        unit: Unit of the value, as text; for a rate, per second.
         meaning: One sentence for the documentation.
-        formula: From counters and their latest span.
+        formula: Calculates the value from counters and their latest span.
     """
 
     name: str
@@ -90,7 +90,7 @@ def _maximum(field: str, count: str) -> Formula:
 
 
 def _percentile(thousandths: int) -> Formula:
-    """Of latencies: the largest value of the bucket in which so many thousandths of them end."""
+    """Return the percentile of latencies: the upper bound of the bucket that contains it."""
 
     def value(_: object, span: Span) -> float:
         left = -(-sum(span.latencies) * thousandths // 1_000)
@@ -321,7 +321,7 @@ NODE_ROWS: tuple[Row, ...] = _REQUESTS
 
 
 class Gauge(NamedTuple):
-    """A metric of the producer that somebody else knows: name, unit, meaning."""
+    """A metric whose value comes from another part: name, unit, meaning."""
 
     name: str
     unit: str

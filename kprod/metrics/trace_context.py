@@ -34,7 +34,7 @@ class TraceContext:
         """Add the headers; those that the application has set itself are kept as they are.
 
         Args:
-            record: As it was given to `send`.
+            record: The record, as given to `send`.
 
         Returns:
             The record to send; the same one outside of any trace.

@@ -1,5 +1,5 @@
 """Connections to brokers: addresses, sockets, frames, requests in flight.
 
-Everything runs in the thread that calls `NetworkClient.poll`, except name resolution, which has
-threads of its own, and `wakeup`, which any thread may call.
+Everything runs in the thread that calls `NetworkClient.poll`, except name resolution, which has its
+own threads, and `wakeup`, which any thread may call.
 """

@@ -1,10 +1,10 @@
-"""Addresses of one broker: what its name resolved to, and which one to try next.
+"""The resolved addresses of one broker, and which one to try next.
 
-A name may stand for several addresses (`use_all_dns_ips`). An attempt walks them in the resolver's
-order; when all have failed, or an established connection is lost, the name is resolved again, since
-a broker that moved keeps its name. The address that was just lost goes to the end of the new list.
+A name may resolve to several addresses (`use_all_dns_ips`). They are tried in the resolver's order.
+When all have failed, or an established connection is lost, the name is resolved again, since a
+broker that moved keeps its name. The lost address is put at the end of the new list.
 
-Thread-safety: one thread, the client's.
+Thread-safety: the client's thread.
 Source: KIP-302, KAFKA-12193; Kafka's ClusterConnectionStates (clients 4.3.1).
 """
 
@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 from kprod.peer_text import peer_text
 
-ADDRESSES_MAX = 64  # of one name; a resolver that returns more would only delay the give-up
+ADDRESSES_MAX = 64  # of one name; more would only delay the failure
 
 
 class SocketAddress(NamedTuple):
-    """One thing to connect a socket to.
+    """An address to connect a socket to.
 
     Attributes:
-        family: `socket.AF_INET`, `AF_INET6` or a family of a test's sockets.
-        host: Numeric.
+        family: `socket.AF_INET`, `AF_INET6`, or the family of a test's sockets.
+        host: Numeric address.
         port: 1 to 65,535.
     """
 
@@ -31,16 +31,16 @@ class SocketAddress(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        """Return `host:port`, with an IPv6 host in brackets, for people to read."""
+        """Return `host:port`, with an IPv6 host in brackets."""
         host = peer_text(self.host)  # the scope of an IPv6 address may be any text
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
 
 def literal_address(host: str, port: int) -> SocketAddress | None:
-    """Read a numeric host, which needs no resolver.
+    """Parse a numeric host, which needs no resolver.
 
     Args:
-        host: A name or a number.
+        host: A name or a numeric address.
         port: 1 to 65,535.
 
     Returns:
@@ -57,26 +57,26 @@ def literal_address(host: str, port: int) -> SocketAddress | None:
 
 
 class AddressCursor:
-    """Walks one name's addresses."""
+    """Iterates over the addresses of one name."""
 
     __slots__ = ("_addresses", "_index", "_lost")
 
     def __init__(self) -> None:
-        """Start with nothing resolved."""
+        """Start without addresses."""
         self._addresses: tuple[SocketAddress, ...] = ()
         self._index = 0
         self._lost: SocketAddress | None = None
 
     @property
     def current(self) -> SocketAddress | None:
-        """The address to try; None when the name must be resolved."""
+        """The address to try; None if the name must be resolved."""
         return self._addresses[self._index] if self._addresses else None
 
     def accept(self, addresses: Sequence[SocketAddress]) -> None:
-        """Take what the name resolved to.
+        """Set the resolved addresses.
 
         Args:
-            addresses: In order of preference; repeated ones are skipped.
+            addresses: Addresses in order of preference; duplicates are skipped.
         """
         distinct = list(dict.fromkeys(addresses))[:ADDRESSES_MAX]
         if self._lost in distinct:
@@ -85,10 +85,10 @@ class AddressCursor:
         self._addresses, self._index, self._lost = tuple(distinct), 0, None
 
     def advance(self) -> bool:
-        """Give up the current address for the next.
+        """Move to the next address.
 
         Returns:
-            Whether there is another; if not, the name must be resolved again.
+            True if there is one; if not, the name must be resolved again.
         """
         self._index += 1
         if self._index < len(self._addresses):
@@ -97,6 +97,6 @@ class AddressCursor:
         return False
 
     def forget(self) -> None:
-        """Drop all addresses because a connection to the current one was lost."""
+        """Drop all addresses, because a connection to the current one was lost."""
         self._lost = self.current
         self._addresses, self._index = (), 0

@@ -1,10 +1,10 @@
-"""Puts requests about a cluster's state to its controller, one at a time.
+"""Sends administrative requests to the controller of a cluster, one at a time.
 
-An unreachable cluster is reported at once, not after the timeout, since a person is waiting. A
-request that may have been carried out is not repeated, unless repeating it changes nothing.
+An unreachable cluster is reported immediately, not after the timeout, since a person is waiting. A
+request that may have been executed is not repeated, unless repeating it changes nothing.
 
 Thread-safety: one thread.
-Source: Kafka's KafkaAdminClient (clients 4.3.1) for which errors are tried again.
+Source: Kafka's KafkaAdminClient (clients 4.3.1) for the retriable errors.
 """
 
 import random
@@ -25,9 +25,9 @@ from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 
 TIMEOUT_MS = 30_000
-# A name with several addresses has failed when the last of them has; this is between two of them.
+# Grace time for the next address of a name, after an attempt with one has failed.
 SETTLE_MS = 500
-# The fields of a response about 100,000 partitions.
+# Limit for the fields of a response about 100,000 partitions.
 _RESPONSE_BYTES = 256 << 20
 _TURN_MS = 100
 _BACKOFF = ExponentialBackoff(initial_ms=100, max_ms=1_000)
@@ -37,10 +37,10 @@ class Question(NamedTuple):
     """A request for the controller.
 
     Attributes:
-        api_key: Which request.
-        body: Its fields.
-        versions: First and last version whose fields they are.
-        is_repeatable: Whether asking twice is as good as asking once.
+        api_key: The API key.
+        body: The request's fields.
+        versions: First and last version with these fields.
+        is_repeatable: Whether the request is idempotent.
     """
 
     api_key: ApiKey
@@ -54,10 +54,10 @@ class AdminClient:
 
     Args:
         config: The client settings.
-        timeout_ms: For each call, at least 1.
-        clock: The system's by default.
-        rng: For jitter; one of its own by default.
-        io: To the system by default.
+        timeout_ms: Timeout of each call, at least 1.
+        clock: The clock; the system's by default.
+        rng: Random numbers for jitter.
+        io: Sockets, selector and resolver; the system's by default.
 
     Raises:
         ConfigError: A certificate file or text cannot be used, or an extra is not installed.
@@ -83,7 +83,7 @@ class AdminClient:
         )
 
     def __enter__(self) -> Self:
-        """Return the client itself."""
+        """Return the client."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -91,33 +91,33 @@ class AdminClient:
         self.close()
 
     def close(self) -> None:
-        """Close the connections; a second call is nothing."""
+        """Close the connections; idempotent."""
         self._opened.close()
 
     def connect(self) -> None:
-        """Wait until a broker has told of the cluster.
+        """Wait for the first metadata response.
 
         Raises:
-            ConnectionFailed: None of the addresses can be used; the text says why for each.
-            KprodTimeout: None answered in time.
+            ConnectionFailed: No address can be used; the text has a reason for each.
+            KprodTimeout: No broker responded in time.
         """
         self._connect(self._clock.now_ms() + self._timeout_ms)
 
     def ask(self, question: Question) -> dict[str, Any]:
-        """Put a question to the controller.
+        """Send a request to the controller.
 
         Args:
-            question: What to ask.
+            question: The request.
 
         Returns:
-            The response's fields; error codes in them are the caller's to look at, but for
-            NOT_CONTROLLER, after which the next controller is asked.
+            The response's fields. Error codes are left to the caller, except NOT_CONTROLLER, after
+            which the next controller is asked.
 
         Raises:
-            ConnectionFailed: No broker can be used, or the connection was lost after a question
-                that is not repeated was sent; the cluster may have done what it asks.
+            ConnectionFailed: No broker can be used, or the connection was lost after a request that
+                is not repeatable; the cluster may have executed it.
             KprodTimeout: No response came in time.
-            UnsupportedVersion: The broker is too old.
+            UnsupportedVersion: The broker is too old for the request.
         """
         deadline_ms = self._clock.now_ms() + self._timeout_ms
         failures = 0
@@ -156,7 +156,7 @@ class AdminClient:
         return outcomes[0]
 
     def _raise_if_unreachable(self, failing: "_FailingSince", node: Node | None) -> None:
-        """Give up where a node, or without one every address to begin with, keeps failing."""
+        """Raise if a node, or without one every bootstrap address, keeps failing."""
         failed = self._metadata.connection_failures.by_address
         addresses = self._addresses if node is None else {node.address}
         if failing.has_settled(self._clock.now_ms(), is_failing=addresses <= failed.keys()):
@@ -176,7 +176,7 @@ class AdminClient:
         self._client.send(request, self._clock.now_ms())
 
     def _controller(self) -> Node | None:
-        """The controller, or one that can be reached: since KRaft every broker passes on."""
+        """Return the controller, or any reachable broker: with KRaft each forwards requests."""
         snapshot = self._metadata.snapshot
         if snapshot.is_bootstrap:
             return None
@@ -200,7 +200,7 @@ class AdminClient:
 
 
 class _FailingSince:
-    """Since when something has been failing without a break."""
+    """Measures how long something has been failing without interruption."""
 
     __slots__ = ("_since_ms",)
 
@@ -208,7 +208,7 @@ class _FailingSince:
         self._since_ms: int | None = None
 
     def has_settled(self, now_ms: int, *, is_failing: bool) -> bool:
-        """Whether it has failed for long enough to be believed."""
+        """Whether it has failed long enough to be reported."""
         if not is_failing:
             self._since_ms = None
         elif self._since_ms is None:
@@ -221,7 +221,7 @@ def _has_moved(body: Mapping[str, Any]) -> bool:
 
 
 def _codes(body: Mapping[str, Any]) -> Iterator[int]:
-    """The error codes of a response: its own, and those of what it is about."""
+    """Yield the error codes of a response, nested ones included."""
     yield body.get("error_code", ErrorCode.NONE)
     for entries in body.values():
         if isinstance(entries, list):

@@ -1,6 +1,6 @@
-"""The errors with which a connection ends, and what becomes of its requests.
+"""Creates the errors with which connections end, and those of their requests.
 
-Thread-safety: any thread; nothing here changes a connection.
+Thread-safety: any thread; nothing here modifies a connection.
 Source: Kafka's NetworkClient.processDisconnection (clients 4.3.1) for which error a request gets.
 """
 
@@ -22,14 +22,14 @@ from kprod.network.in_flight import InFlightRequest
 
 
 def error_for_request(error: KprodError, node: Node) -> KprodError:
-    """Make what a request ends with when its connection goes; each gets an error of its own.
+    """Create the error of a request in flight when its connection ends; each request gets its own.
 
     Args:
-        error: With which the connection was given up.
-        node: Where to.
+        error: The reason of the connection's end.
+        node: The node to connect to.
 
     Returns:
-        A copy, or `Disconnected` because of an error that does not concern the request itself.
+        A copy, or `Disconnected` if the error does not concern the request itself.
     """
     if isinstance(error, Disconnected | RequestTimeout | ClosedError) or is_refusal(error):
         return own_copy(error)
@@ -39,27 +39,27 @@ def error_for_request(error: KprodError, node: Node) -> KprodError:
 
 
 def is_refusal(error: KprodError) -> bool:
-    """Whether the peer refused who this client is, or could not prove who it is itself."""
+    """Whether the peer rejected the client's identity, or could not prove its own."""
     is_tls = isinstance(error, TlsFailed) and error.is_identity
     return is_tls or isinstance(error, AuthenticationFailed)
 
 
 def lost_error(node: Node, error: OSError) -> KprodError:
-    """Return the error of a socket that reported one."""
+    """Return the error for a socket that reported one."""
     lost = Disconnected(f"connection to {node.address} lost: {reason_of(error)}")
     lost.__cause__ = error
     return lost
 
 
 def failure_error(node: Node, cause: Exception) -> KprodError:
-    """Return the error of a connection on which kprod itself failed."""
+    """Return the error for a failure in kprod itself."""
     lost = Disconnected(f"connection to {node.address} given up: kprod failed: {cause!r}")
     lost.__cause__ = cause
     return lost
 
 
 def early_close_error(error: KprodError, *, uses_tls: bool) -> KprodError:
-    """Return the error of a peer that closed the connection before it answered ApiVersions."""
+    """Return the error for a peer that closed the connection before it responded to ApiVersions."""
     if uses_tls:
         return Disconnected(
             f"{error} before it answered ApiVersions, and after the TLS handshake; it may want SASL"
@@ -70,7 +70,7 @@ def early_close_error(error: KprodError, *, uses_tls: bool) -> KprodError:
 
 
 def closed_login_error(error: KprodError) -> KprodError:
-    """Return the error of a peer that closed the connection in the middle of a login."""
+    """Return the error for a peer that closed the connection during a login."""
     return Disconnected(
         f"{error} in the middle of the login; a proxy may have closed it, or a broker that is"
         " shutting down"
@@ -78,13 +78,13 @@ def closed_login_error(error: KprodError) -> KprodError:
 
 
 def connect_error(node: Node, reasons: Mapping[str, str]) -> KprodError:
-    """Return the error of an attempt that no address took; the reasons are by address."""
+    """Return the error for an attempt that failed at all addresses, with a reason for each."""
     told = "; ".join(f"{address}: {reason}" for address, reason in reasons.items())
     return ConnectionFailed(f"cannot connect to {node.address} ({told})")
 
 
 def setup_timeout_error(node: Node, address: object, allowed_ms: int) -> KprodError:
-    """Return the error of an attempt that took too long; address None is its name's resolution."""
+    """Return the error for an attempt that timed out; address None means during name resolution."""
     doing = "resolving its name" if address is None else f"connecting to {address}"
     return ConnectionFailed(
         f"cannot connect to {node.address} within {allowed_ms} ms"
@@ -93,7 +93,7 @@ def setup_timeout_error(node: Node, address: object, allowed_ms: int) -> KprodEr
 
 
 def request_timeout_error(node: Node, in_flight: InFlightRequest) -> KprodError:
-    """Return the error of a request that was not answered in time."""
+    """Return the error for a request that timed out."""
     return RequestTimeout(
         f"{node.address} did not answer {in_flight.request.api_key.name} within"
         f" {in_flight.deadline_ms - in_flight.sent_at_ms} ms (request_timeout_ms);"
@@ -102,5 +102,5 @@ def request_timeout_error(node: Node, in_flight: InFlightRequest) -> KprodError:
 
 
 def reason_of(error: Exception) -> str:
-    """Say in a few words why a call of the system failed."""
+    """Describe briefly why a system call failed."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,12 +1,12 @@
-"""Setting up a connection: the node's name, its addresses, the socket and the TLS handshake.
+"""Sets up a connection: resolves the name, connects a socket, performs the TLS handshake.
 
     resolve → connect a socket → TLS handshake, if there is TLS → the owner continues
 
-A name's addresses are walked within one attempt while they refuse at once; one that is silent ends
-the attempt at the set-up deadline, and the next attempt continues behind it. The deadline covers
-all steps together.
+An attempt tries the addresses of a name one after another while each fails immediately. An address
+that does not respond ends the attempt at the set-up deadline, and the next attempt continues with
+the next address. One deadline covers all steps.
 
-Not on the direct path: a record is sent when a connection is ready.
+The direct path does not use this code, since it needs an established connection.
 
 Thread-safety: one thread.
 Source: Kafka's NetworkClient and ClusterConnectionStates (clients 4.3.1); KIP-302, KIP-601.
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 class ConnectionOwner(Protocol):
-    """The connection that is set up.
+    """The connection that is being set up.
 
     Attributes:
-        node: Where to.
-        state: Where the connection stands.
-        channel: Of the present socket; None while there is none.
+        node: The node to connect to.
+        state: The connection's state.
+        channel: The channel of the current socket; None without a socket.
     """
 
     node: Node
@@ -43,26 +43,26 @@ class ConnectionOwner(Protocol):
     channel: Channel | None
 
     def attach(self, channel: Channel) -> None:
-        """Take a connecting socket, and watch it."""
+        """Use a connecting socket, and watch it."""
 
     def release_channel(self) -> None:
         """Close the socket, if there is one."""
 
     def watch(self, events: int) -> None:
-        """Let the selector report these events."""
+        """Watch the socket for these events."""
 
     def begin_check(self, now_ms: int) -> None:
         """Continue: the connection is established."""
 
     def drop(self, error: KprodError, now_ms: int) -> None:
-        """Give up the attempt because of an error."""
+        """Abort the attempt because of an error."""
 
 
 class ConnectionSetup:
-    """Sets up one node's connection, as often as it is lost.
+    """Sets up one node's connection, again after each loss.
 
     Attributes:
-        tls: Over the present socket; None without TLS.
+        tls: The TLS state of the current socket; None without TLS.
     """
 
     __slots__ = ("_context", "_cursor", "_owner", "_reasons", "_timeout", "tls")
@@ -71,8 +71,8 @@ class ConnectionSetup:
         """Make it without addresses.
 
         Args:
-            owner: Told how it goes.
-            context: What the client's connections share.
+            owner: Called with results.
+            context: The state that the client's connections share.
         """
         self._owner = owner
         self._context = context
@@ -83,14 +83,14 @@ class ConnectionSetup:
 
     @property
     def address(self) -> SocketAddress | None:
-        """The address in use, or the next to try; None while no name is resolved."""
+        """The address in use, or the next to try; None before the name is resolved."""
         return self._cursor.current
 
     def begin(self, allowed_ms: int, now_ms: int) -> None:
         """Start an attempt.
 
         Args:
-            allowed_ms: Within which the connection must stand.
+            allowed_ms: Time limit for the whole set-up.
             now_ms: Monotonic time.
         """
         self._reasons.clear()
@@ -108,10 +108,10 @@ class ConnectionSetup:
         self._open(now_ms)
 
     def on_resolution(self, resolution: Resolution, now_ms: int) -> None:
-        """Continue with the addresses of the node's name, if they are awaited.
+        """Continue with the resolved addresses, if the connection waits for them.
 
         Args:
-            resolution: For this node's host and port.
+            resolution: The result for this node's host and port.
             now_ms: Monotonic time.
         """
         if (
@@ -127,15 +127,15 @@ class ConnectionSetup:
         self._open(now_ms)
 
     def go_on(self, channel: Channel, now_ms: int) -> None:
-        """Take in that the socket can be used.
+        """Continue when the socket is usable.
 
         Args:
-            channel: The owner's.
+            channel: The owner's channel.
             now_ms: Monotonic time.
 
         Raises:
             KprodError: The TLS handshake failed.
-            OSError: The connection is gone.
+            OSError: The connection is lost.
         """
         if self._owner.state.current is ConnectionState.CONNECTING:
             self._finish_connect(channel, now_ms)
@@ -144,16 +144,16 @@ class ConnectionSetup:
         self._shake_hands(self.tls, now_ms)
 
     def stop_clock(self) -> None:
-        """Forget the deadline: the connection stands, or is given up."""
+        """Cancel the deadline: the connection is established or dropped."""
         if self._timeout is not None:
             self._timeout.cancel()
             self._timeout = None
 
     def end(self, *, tries_next: bool) -> None:
-        """Note that an attempt or a connection is over.
+        """Record the end of an attempt or a connection.
 
         Args:
-            tries_next: Whether the next attempt continues with the name's next address.
+            tries_next: Whether the next attempt uses the name's next address.
         """
         if tries_next:
             self._cursor.advance()
@@ -161,7 +161,7 @@ class ConnectionSetup:
             self._cursor.forget()
 
     def _open(self, now_ms: int) -> None:
-        """Connect a socket to the current address, or to the next that does not refuse at once."""
+        """Connect a socket to the current address, or to the next that does not fail at once."""
         node = self._owner.node
         while (address := self._cursor.current) is not None:
             try:

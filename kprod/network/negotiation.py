@@ -1,10 +1,11 @@
-"""Which versions a broker speaks: the first exchange on every connection.
+"""Negotiates API versions: the first exchange on every connection.
 
-The client asks in its newest version. A broker that is older answers error 35 in the layout of
-version 0, most often with its own range in it, and the client asks again in a version that both
-have. Each further try is in a strictly lower version, so a peer that always says 35 ends it.
+The client sends its newest version of ApiVersions. An older broker responds with error 35 in the
+layout of version 0, usually with its own range, and the client repeats the request in a common
+version. Each further attempt uses a strictly lower version, so it ends even if a peer always
+responds with 35.
 
-Thread-safety: one thread. No socket here.
+Thread-safety: one thread. No I/O here.
 Source: KIP-35, KIP-511; Kafka's NetworkClient.handleApiVersionsResponse (clients 4.3.1).
 """
 
@@ -24,7 +25,7 @@ from kprod.version import __version__
 SOFTWARE_NAME = "kprod"
 _ERROR_CODE_BYTES = 2  # the first field in every version
 _BOUNDS = Bounds(
-    memory_bytes=48 * 1024,  # a hundred ranges, and a handful of features
+    memory_bytes=48 * 1024,  # a hundred version ranges and a few features
     totals={"api_keys": len(SUPPORTED)},
     chosen={"api_keys": ("api_key", frozenset(map(int, SUPPORTED)))},
     unread={"supported_features"},
@@ -32,12 +33,12 @@ _BOUNDS = Bounds(
 
 
 class BrokerFeatures(NamedTuple):
-    """What a broker said it can do.
+    """The versions and features that a broker supports.
 
     Attributes:
-        versions: First and last version by API key, of the requests that kprod has tables for.
-        finalized: Level of each feature that the whole cluster has agreed on.
-        finalized_epoch: Grows with each change of them; −1 when unknown.
+        versions: First and last version by API key, for the APIs that kprod implements.
+        finalized: Finalized features of the cluster with their levels.
+        finalized_epoch: Epoch of the finalized features; −1 if unknown.
     """
 
     versions: Mapping[int, tuple[int, int]]
@@ -55,7 +56,7 @@ class Negotiation:
         self.version: int = SUPPORTED[ApiKey.API_VERSIONS][1]
 
     def request_body(self) -> dict[str, Any]:
-        """Make the question, to be encoded in `version`.
+        """Return the request body, to be encoded in `version`.
 
         Returns:
             An ApiVersions request body.
@@ -66,19 +67,19 @@ class Negotiation:
         }
 
     def take_response(self, body: memoryview) -> tuple[BrokerFeatures, Mapping[str, Any]] | None:
-        """Read the response.
+        """Decode the response.
 
         Args:
             body: The response without its header.
 
         Returns:
-            What the broker can do, and the decoded body; None when the question must be put again,
-            in the lower `version` chosen.
+            The broker's versions, and the decoded body; None if the request must be repeated in the
+            lower `version` chosen.
 
         Raises:
-            BrokerError: The broker refused for another reason than the version.
-            UnsupportedVersion: There is no lower version to try.
-            RemoteProtocolError: The response is none.
+            BrokerError: The broker rejects the request for another reason than its version.
+            UnsupportedVersion: There is no lower version.
+            RemoteProtocolError: The response is malformed.
         """
         if len(body) < _ERROR_CODE_BYTES:
             raise RemoteProtocolError(f"an ApiVersions response has {len(body)} bytes")
@@ -101,11 +102,11 @@ class Negotiation:
         return features, decoded
 
     def _offered(self, body: memoryview) -> tuple[int, int]:
-        """The range in a refusal; all lower versions when it is not in version 0's layout."""
+        """Return the range in an error response; all lower versions if the layout differs."""
         try:
             rejection = response_codec(ApiKey.API_VERSIONS, 0).decode(body, _BOUNDS)
         except RemoteProtocolError:
-            # librdkafka's mock cluster (2.16) writes its refusal in a newer layout.
+            # librdkafka's mock cluster (2.16) writes its error response in a newer layout.
             return 0, self.version - 1
         return advertised_ranges(rejection["api_keys"]).get(ApiKey.API_VERSIONS, (0, 0))
 

@@ -1,16 +1,15 @@
-"""The handshake of one connection, and the login that must be made again before it is over.
+"""The handshake of one connection, and the repeated login before a session expires.
 
-A broker may limit how long a login lasts (KIP-368). The client logs in again on the same
-connection, behind the requests in flight, and only when it has another request to send: at 85 to
-95 % of the lifetime the connection takes no further request until the broker has let the client in
-again. Responses to earlier requests are taken as before, since a broker answers in order.
+A broker may limit the lifetime of a login (KIP-368). The client then logs in again on the same
+connection, after the requests in flight, and only when it has another request to send: at 85 to 95
+% of the lifetime the connection accepts no further request until the new login is complete.
+Responses to earlier requests are processed as usual, since a broker responds in order.
 
 Invariants.
-    At most one request of a handshake is in flight.
-    While a login is made again nothing else is sent.
-    A handshake ends within `request_timeout_ms`, the making of its messages included.
+    At most one request of a handshake is in flight. During a repeated login no other request is
+    sent. A handshake ends within `request_timeout_ms`, including the creation of its messages.
 
-Not on the direct path: a connection that must log in again is left to the sender.
+Not on the direct path: the sender handles a connection that must log in again.
 
 Thread-safety: one thread.
 Source: Kafka's SaslClientAuthenticator and KafkaChannel (clients 4.3.1); KIP-368.
@@ -32,13 +31,13 @@ from kprod.timer.timer import TimerTask
 if TYPE_CHECKING:
     from kprod.network.negotiation import BrokerFeatures
 
-LOGIN_AGAIN_MS_MIN = 1_100  # sooner after a login a broker refuses another
-_HELD_BACK_MS = 1_000  # before the end of a login nothing is sent without another
+LOGIN_AGAIN_MS_MIN = 1_100  # a broker rejects another login that comes sooner
+_HELD_BACK_MS = 1_000  # in the last second of a session nothing is sent without a new login
 _ASK_AGAIN_MS = 1_000
 
 
 class SessionOwner(Protocol):
-    """The connection."""
+    """The connection, as the session uses it."""
 
     node: Node
     state: NodeState
@@ -47,17 +46,17 @@ class SessionOwner(Protocol):
         """Send a request."""
 
     def drop(self, error: KprodError, now_ms: int) -> None:
-        """Give up the connection because of an error."""
+        """Close the connection because of an error."""
 
     def on_let_in(self, now_ms: int, *, is_again: bool) -> None:
-        """Take note that requests may be sent."""
+        """Called when requests may be sent."""
 
 
 class NodeSession:
     """The handshakes of one node's connections.
 
     Attributes:
-        handshake: The newest; None before the first.
+        handshake: The latest handshake; None before the first.
     """
 
     __slots__ = (
@@ -72,11 +71,11 @@ class NodeSession:
     )
 
     def __init__(self, owner: SessionOwner, context: ConnectionContext) -> None:
-        """Make it without a connection.
+        """Start without a connection.
 
         Args:
             owner: Sends the requests.
-            context: What the client's connections share.
+            context: The state that the client's connections share.
         """
         self._owner = owner
         self._context = context
@@ -85,21 +84,21 @@ class NodeSession:
         self._asked: ClientRequest | None = None
         self._timeout: TimerTask | None = None
         self._began_ms = 0
-        self._ends_ms = NEVER_MS  # the login, as far as the broker said
+        self._ends_ms = NEVER_MS  # end of the session, as announced by the broker
 
     @property
     def features(self) -> "BrokerFeatures | None":
-        """What the broker said of itself; None before."""
+        """The broker's versions and features; None before the handshake."""
         return None if self.handshake is None else self.handshake.api_versions.features
 
     def awaits(self, request: ClientRequest) -> bool:
-        """Whether the response to a request is this handshake's.
+        """Whether a request belongs to this handshake.
 
         Args:
-            request: In flight.
+            request: A request in flight.
 
         Returns:
-            True for the request that it sent last.
+            True for the handshake's latest request.
         """
         return request is self._asked
 
@@ -107,11 +106,11 @@ class NodeSession:
         """Start the handshake of a new connection.
 
         Args:
-            address: The one that took the connection.
+            address: The address that the connection uses.
             now_ms: Monotonic time.
 
         Raises:
-            AuthenticationFailed: A password would be sent in the clear.
+            AuthenticationFailed: A password would be sent unencrypted.
         """
         self._address = address
         self._began_ms = now_ms
@@ -119,18 +118,19 @@ class NodeSession:
         self.go_on(now_ms)
 
     def begin_again(self, now_ms: int) -> None:
-        """Start another login, if a token is there; else ask for one, and wait a little.
+        """Start another login if a token is available; otherwise fetch one and retry later.
 
         Args:
             now_ms: Monotonic time.
 
         Raises:
-            AuthenticationFailed: A password would be sent in the clear.
+            AuthenticationFailed: A password would be sent unencrypted.
         """
         state, security = self._owner.state, self._context.security
         assert self.handshake is not None  # noqa: S101 - the connection stands
         if not security.can_log_in_again(functools.partial(self._allow_again, self.handshake)):
-            # A late token is asked for each second; that costs nothing until near the end.
+            # A late token is checked for each second; nothing is delayed by it until near the
+            # session's end.
             state.send_until_ms = min(now_ms + _ASK_AGAIN_MS, self._ends_ms - _HELD_BACK_MS)
             return
         self._began_ms = now_ms
@@ -141,10 +141,10 @@ class NodeSession:
         self.go_on(now_ms)
 
     def take(self, body: memoryview) -> None:
-        """Read the response to the request that was sent last.
+        """Process the response to the handshake's latest request.
 
         Args:
-            body: Without its header.
+            body: The response without its header.
 
         Raises:
             KprodError: The connection cannot be used.
@@ -154,7 +154,7 @@ class NodeSession:
         self._asked = None
 
     def go_on(self, now_ms: int) -> None:
-        """Send the next request, wait for what it needs, or end the handshake.
+        """Send the next request, wait for its message, or end the handshake.
 
         Args:
             now_ms: Monotonic time.
@@ -175,7 +175,7 @@ class NodeSession:
             self._finish(handshake, now_ms)
 
     def end(self) -> None:
-        """Forget the connection: it is closed."""
+        """Discard the handshake, since the connection is closed."""
         self._stop_clock()
         self.handshake = self._asked = None
         self._owner.state.send_until_ms = NEVER_MS
@@ -208,9 +208,9 @@ class NodeSession:
             self._timeout = None
 
     def _resume(self, handshake: Handshake) -> None:
-        """Continue the handshake: its next message can be made."""
+        """Continue the handshake, since its next message is available."""
         if handshake is not self.handshake:
-            return  # of a connection that is closed
+            return  # belongs to a closed connection
         now_ms = max(self._context.timer.now_ms, self._began_ms)
         try:
             self.go_on(now_ms)
@@ -218,7 +218,7 @@ class NodeSession:
             self._owner.drop(error, now_ms)
 
     def _allow_again(self, handshake: Handshake) -> None:
-        """Let the next request begin another login at once."""
+        """Allow the next request to start another login immediately."""
         if handshake is self.handshake and self._owner.state.send_until_ms != NEVER_MS:
             self._owner.state.send_until_ms = min(
                 self._owner.state.send_until_ms, self._context.timer.now_ms
@@ -227,7 +227,7 @@ class NodeSession:
     def _on_timeout(self) -> None:
         self._timeout = None
         if self._asked is not None:
-            return  # the broker is late, which the request's own deadline tells
+            return  # the broker is late; the request's own deadline handles that
         allowed_ms = self._context.request_timeout_ms
         error = AuthenticationFailed(
             f"cannot connect to broker {self._owner.node.address}: the login was not over within"

@@ -1,9 +1,9 @@
-"""A reader's position in one partition, from "nothing known" to "read to the end".
+"""The position of a topic reader in one partition, from "unknown" to "read to the end".
 
     start unknown → end unknown → reading → finished
 
-A log may lose its beginning while it is read; then both ends are asked for again, and reading
-continues at the new beginning. Records are never read twice.
+A log may lose its beginning while it is read; then both offsets are requested again, and reading
+continues at the new start. Records are never returned twice.
 
 Thread-safety: one thread.
 Source: Kafka's protocol guide for ListOffsets' special timestamps.
@@ -24,7 +24,7 @@ BACKOFF = ExponentialBackoff(initial_ms=20, max_ms=1_000)
 
 
 class ReadingPosition:
-    """One partition's reader."""
+    """The position of one partition."""
 
     __slots__ = (
         "end_offset",
@@ -36,7 +36,7 @@ class ReadingPosition:
     )
 
     def __init__(self, partition: int) -> None:
-        """Start with nothing known.
+        """Start with unknown offsets.
 
         Args:
             partition: Partition number, from 0.
@@ -44,13 +44,13 @@ class ReadingPosition:
         self.partition: int = partition
         self.start_offset: int | None = None  # of the log
         self.end_offset: int | None = None  # of the log, when it was first asked for
-        self.next_offset: int = 0  # behind the last record read
-        self.failures: int = 0  # in a row
+        self.next_offset: int = 0  # after the last record read
+        self.failures: int = 0  # consecutive failures
         self.retry_at_ms: int = 0
 
     @property
     def wanted_timestamp(self) -> int | None:
-        """Which end of the log to ask for next; None when both are known."""
+        """The timestamp field of the next ListOffsets request; None if both offsets are known."""
         if self.start_offset is None:
             return EARLIEST_TIMESTAMP
         return LATEST_TIMESTAMP if self.end_offset is None else None
@@ -61,7 +61,7 @@ class ReadingPosition:
         return self.end_offset is not None and self.next_offset >= self.end_offset
 
     def take_offset(self, offset: int) -> None:
-        """Note the end of the log that `wanted_timestamp` asked for.
+        """Set the offset that was requested with `wanted_timestamp`.
 
         Args:
             offset: At least 0.
@@ -74,22 +74,22 @@ class ReadingPosition:
         self.failures = 0
 
     def advance(self, next_offset: int) -> None:
-        """Note that everything below an offset was read, or is not there.
+        """Record that all records below an offset were read or do not exist.
 
         Args:
-            next_offset: May be below the noted one; then nothing changes.
+            next_offset: A value below the present one is ignored.
         """
         self.next_offset = max(self.next_offset, next_offset)
         self.failures = 0
 
     def unread(self, entry: LogEntry) -> Iterator[Record]:
-        """Give an entry's records that were not given yet, and advance with each.
+        """Yield an entry's records that were not returned yet, and advance with each.
 
         Args:
-            entry: A whole one of this partition.
+            entry: A whole entry of this partition.
 
         Yields:
-            Records below the end; none of a transaction marker.
+            Records below the end; none for a transaction marker.
         """
         for record in _records_of(entry):
             if record.offset >= (self.end_offset or 0):
@@ -100,15 +100,15 @@ class ReadingPosition:
         self.advance(last_offset_of(entry) + 1)
 
     def begin_again(self) -> None:
-        """Ask for both ends again: the log no longer has the requested offset."""
+        """Request both offsets again: the log no longer has the requested one."""
         self.start_offset = self.end_offset = None
 
 
 def last_offset_of(entry: LogEntry) -> int:
-    """Where an entry ends.
+    """Return the last offset of an entry.
 
     Args:
-        entry: A batch, or a message of an old format with whatever it wraps.
+        entry: A batch, or a message of an old format with the messages that it wraps.
 
     Returns:
         The offset of its last record.
@@ -117,7 +117,7 @@ def last_offset_of(entry: LogEntry) -> int:
 
 
 def _records_of(entry: LogEntry) -> Iterator[Record]:
-    """An entry's records, whatever its format; none of a transaction marker."""
+    """Yield an entry's records in any format; none for a transaction marker."""
     if isinstance(entry, MessageEntry):
         return itertools.starmap(Record, entry)
     return iter(()) if entry.is_control else iter(entry)

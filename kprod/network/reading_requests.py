@@ -1,4 +1,4 @@
-"""The two questions of a reader: where a partition begins and ends, and its records.
+"""Builds the two requests of a topic reader: ListOffsets and Fetch.
 
 Thread-safety: pure functions.
 Source: ListOffsetsRequest.json and FetchRequest.json (kafka-clients 4.3.1).
@@ -13,13 +13,13 @@ from kprod.network.client_request import ANSWER_BYTES
 from kprod.network.reading_position import ReadingPosition
 
 _NO_REPLICA = -1  # marks a consumer, not a follower
-_NO_FETCH_SESSION = -1  # each request stands alone
+_NO_FETCH_SESSION = -1  # no fetch session is used
 _PARTITION_BYTES = 2_048  # the fields of one partition, and a view of its records
 OFFSET_MAX = 2**63 - 1
 
 
 def reading_terms(partition_count: int) -> dict[str, Any]:
-    """What the response to either question may hold: a topic, and a response for each partition.
+    """Return the bounds of a response: one topic, and one entry for each partition.
 
     Args:
         partition_count: Number of partitions in the request.
@@ -42,7 +42,7 @@ def check_offsets(body: Mapping[str, Any]) -> None:
         body: A ListOffsets or a Fetch response.
 
     Raises:
-        RemoteProtocolError: An end of a log is negative, or the last offset that there can be.
+        RemoteProtocolError: An offset is negative or the largest possible one.
     """
     for topic in body.get("topics") or ():
         for answer in topic["partitions"]:
@@ -56,11 +56,11 @@ def check_offsets(body: Mapping[str, Any]) -> None:
 def list_offsets_body(
     topic: str, positions: Iterable[ReadingPosition], timestamp: int
 ) -> dict[str, Any]:
-    """Ask for one end of some partitions.
+    """Build a ListOffsets request for some partitions.
 
     Args:
         topic: The topic's name.
-        positions: Which partitions.
+        positions: The partitions.
         timestamp: `EARLIEST_TIMESTAMP` or `LATEST_TIMESTAMP`.
 
     Returns:
@@ -80,14 +80,14 @@ def fetch_body(
     bytes_max: int,
     partition_bytes_max: int,
 ) -> dict[str, Any]:
-    """Ask for the next records of some partitions; the first is served first.
+    """Build a Fetch request for some partitions; the broker serves the first one first.
 
     Args:
         topic: The topic's name.
-        positions: Which partitions, and from where on.
-        wait_ms: How long the broker may hold a request that finds nothing.
+        positions: The partitions, with their offsets.
+        wait_ms: Maximum wait of the broker if there are no records.
         bytes_max: Maximum size of the response; a first batch may be larger.
-        partition_bytes_max: Of each partition in it.
+        partition_bytes_max: Maximum size for each partition.
 
     Returns:
         A Fetch request body of versions 4 to 12.

@@ -1,10 +1,10 @@
-"""How often a client that reaches no broker begins again from its configuration.
+"""Limits how often a client that reaches no broker starts again from its bootstrap addresses.
 
-Where the bootstrap address works and what it advertises does not, to begin again brings the same
-brokers each time. Then it is done less and less often.
+If the bootstrap address works and the advertised addresses do not, starting again yields the same
+brokers each time. It is then done less and less often.
 
-Thread-safety: one thread, the client's.
-Source: KIP-899 for beginning again.
+Thread-safety: the client's thread.
+Source: KIP-899 for rebootstrapping.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from kprod.cluster.snapshot import ClusterSnapshot
 from kprod.model import Node
 from kprod.network.connections import Connections
 
-FAILURES_MIN = 2  # the loss of a connection, and a reconnect that failed too
+FAILURES_MIN = 2  # a lost connection, and a failed reconnect
 FIRST_PAUSE_MS = 1_000
 LAST_PAUSE_MS = 10_000
 
@@ -25,31 +25,31 @@ class Rebootstraps:
 
     def __init__(self) -> None:
         """Start with none."""
-        self._nodes: Mapping[int, Node] | None = None  # that the newest one gave up
+        self._nodes: Mapping[int, Node] | None = None  # nodes that the latest rebootstrap dropped
         self._allowed_at_ms = 0
         self._pause_ms = FIRST_PAUSE_MS
 
     def must_wait(self, nodes: Mapping[int, Node], now_ms: int) -> bool:
-        """Whether to keep known brokers, though none can be reached.
+        """Whether to keep the known brokers, though none can be reached.
 
         Args:
-            nodes: Those of the newest answer.
+            nodes: The nodes of the newest metadata.
             now_ms: Monotonic time.
 
         Returns:
-            True for a while after the same brokers were given up before.
+            True for a while after the same brokers were dropped before.
         """
         return now_ms < self._allowed_at_ms and self._nodes == nodes
 
     def begin(self, nodes: Mapping[int, Node], now_ms: int) -> bool:
-        """Note that the client begins again.
+        """Record that the client starts again from its bootstrap addresses.
 
         Args:
-            nodes: That are given up.
+            nodes: The dropped nodes.
             now_ms: Monotonic time.
 
         Returns:
-            Whether they are others than the last time.
+            True if they differ from those dropped before.
         """
         is_news = self._nodes != nodes
         if is_news:
@@ -61,15 +61,15 @@ class Rebootstraps:
 
 
 def all_failed(snapshot: ClusterSnapshot, connections: Connections, now_ms: int) -> bool:
-    """Whether every node of a snapshot has failed, and must not be connected to yet.
+    """Whether every node of a snapshot has failed and is in back-off.
 
     Args:
-        snapshot: The newest.
+        snapshot: The newest snapshot.
         connections: The client's.
         now_ms: Monotonic time.
 
     Returns:
-        False for bootstrap addresses, which there is nothing to give up for.
+        False for bootstrap addresses, which rebootstrapping would not change.
     """
     if snapshot.is_bootstrap:
         return False

@@ -1,6 +1,6 @@
-"""What the connections of one client share of its security.
+"""The security settings and state that the connections of one client share.
 
-Thread-safety: one thread, the client's; made where the client is made.
+Thread-safety: the client's thread; created where the client is created.
 """
 
 from collections.abc import Callable
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 class Security:
-    """Encrypts connections and makes their handshakes.
+    """Encrypts connections and creates their handshakes.
 
     Attributes:
-        logins: Of a client that logs in; None before `attach`, and for one that does not.
+        logins: The logins of a client with SASL; None before `attach`, and without SASL.
     """
 
     __slots__ = ("_config", "_context", "logins")
 
     def __init__(self, config: SecurityConfig | None = None) -> None:
-        """Load what certificates there are.
+        """Load the configured certificates.
 
         Args:
-            config: None for no security at all.
+            config: The settings; None for plain connections.
 
         Raises:
             ConfigError: A certificate file or text cannot be used, or an extra is not installed.
@@ -50,10 +50,10 @@ class Security:
             load_gssapi()
 
     def attach(self, support: "LoginSupport") -> None:
-        """Give logins what they need of the client.
+        """Create the logins, with the parts of the client that they use.
 
         Args:
-            support: Of the client.
+            support: Parts of the client.
         """
         if self._config.uses_sasl:
             from kprod.network.sasl.sasl_logins import SaslLogins  # noqa: PLC0415 - few log in
@@ -62,7 +62,7 @@ class Security:
 
     @property
     def uses_tls(self) -> bool:
-        """Whether connections are encrypted."""
+        """Whether connections use TLS."""
         return self._context is not None
 
     @property
@@ -71,14 +71,14 @@ class Security:
         return "" if self.logins is None else self.logins.principal
 
     def encrypted(self, below: Transport, node: Node) -> "TlsTransport | None":
-        """Put TLS over a transport.
+        """Add TLS to a transport.
 
         Args:
-            below: Connecting to the node.
-            node: Its certificate must be for its host, as it was given or advertised.
+            below: A transport that is connecting to the node.
+            node: The node, whose host the certificate must match, as configured or advertised.
 
         Returns:
-            None without TLS.
+            The TLS transport; None without TLS.
         """
         if self._context is None:
             return None
@@ -89,7 +89,7 @@ class Security:
         return TlsTransport(below, self._context.current(), peer)
 
     def frame_reader(self) -> FrameReader:
-        """Make the reader of a new connection; its bound is lifted when the broker lets us in."""
+        """Create the frame reader of a new connection; its lower limit is raised after login."""
         if self._config.uses_sasl:
             return FrameReader(bytes_max=RESPONSE_BYTES_MAX_UNAUTHENTICATED)
         return FrameReader()
@@ -97,18 +97,18 @@ class Security:
     def handshake(
         self, node: Node, address: SocketAddress | None, versions: ApiVersionsStep | None = None
     ) -> Handshake:
-        """Make the steps of a new connection, or of another login on one.
+        """Create the handshake of a new connection, or of another login.
 
         Args:
-            node: Where to.
-            address: The one that took the connection.
-            versions: The first step of a connection that stands; None for a new one.
+            node: The node to connect to.
+            address: The address that the connection uses.
+            versions: The ApiVersions step of an established connection; None for a new one.
 
         Returns:
-            Its steps, none of them taken.
+            A handshake at its first step.
 
         Raises:
-            AuthenticationFailed: A password or a token would be sent in the clear.
+            AuthenticationFailed: A password or a token would be sent unencrypted.
         """
         is_again = versions is not None
         versions = versions or ApiVersionsStep()
@@ -116,10 +116,10 @@ class Security:
         return Handshake(versions, steps, is_again=is_again)
 
     def can_log_in_again(self, resume: Callable[[], None]) -> bool:
-        """Whether another login on a connection can begin at once.
+        """Whether another login on a connection can start immediately.
 
         Args:
-            resume: Called later, if this returns False, when it may be worth asking again.
+            resume: Called later, if this returns False, when it may have become possible.
 
         Returns:
             False while a token is being fetched.
@@ -127,18 +127,18 @@ class Security:
         return self.logins is None or self.logins.can_log_in_again(resume)
 
     def was_let_in(self) -> None:
-        """Take note that a broker has let the client in."""
+        """Record that a broker accepted the login."""
         if self.logins is not None and self.logins.tokens is not None:
             self.logins.tokens.was_let_in()
 
     def waiting_for(self) -> str:
-        """Say what a login waits for, as the end of a sentence; empty if that is not known."""
+        """Describe what a login waits for, as the end of a sentence; empty if unknown."""
         tokens = None if self.logins is None else self.logins.tokens
         if tokens is not None and tokens.is_fetching:
             return "; the token provider has not returned"
         return "; what makes its next message (sasl_plain_password, Kerberos) has not returned"
 
     def close_after_fork(self) -> None:
-        """Forget tokens and derived passwords, in a forked child."""
+        """Discard tokens and derived passwords, in a forked child."""
         if self.logins is not None:
             self.logins.close()

@@ -1,16 +1,16 @@
-"""Sleep until a socket is ready, a time has passed, or another thread has something to do.
+"""Waits for socket events, a timeout, or a wakeup by another thread.
 
-Waking is a byte written to a socket pair, and nothing else is shared between the threads. To spare
-the system call while the client is awake would need a lock, and a signal handler that waits for
-the client may come in while its thread holds it. Sending threads, of which there are many, know
-whether the client sleeps and call `waker` only then.
+A wakeup is a byte written to a socket pair; threads share nothing else. Omitting the system call
+while the client is awake would need a lock, and a signal handler that waits for the client may run
+while its thread holds that lock. Sending threads know whether the client sleeps, and call `waker`
+only then.
 
 Invariants.
-    A `wakeup` after a `select` returned ends the next `select` at once.
-    All bytes in the socket pair end one `select`, which takes them out.
-    The descriptor that wakes it stays open for as long as any thread can write to it.
+    A `wakeup` after a `select` has returned ends the next `select` immediately. All bytes in the
+    socket pair end one `select`, which reads them. The writing descriptor stays open while any
+    thread may write to it.
 
-Thread-safety: `wakeup` and `waker` from any thread; the rest belongs to the client's thread.
+Thread-safety: `wakeup` and `waker` any thread; other methods the client's thread.
 Source: Kafka's Selector.wakeup; socketpair(2). A TCP emulation of the pair is never used
 (CVE-2024-3219 class).
 """
@@ -27,7 +27,7 @@ from kprod.errors import ClosedError
 
 EVENT_READ = selectors.EVENT_READ
 EVENT_WRITE = selectors.EVENT_WRITE
-EVENT_NONE = 0  # except that the peer has gone; only if `Selector.can_pause`
+EVENT_NONE = 0  # except that the peer has closed; only if `Selector.can_pause`
 _DRAIN_BYTES = 4096
 
 
@@ -35,11 +35,11 @@ class Watched(Protocol):
     """Something with a file descriptor."""
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Return the descriptor."""
 
 
 class Selector(Protocol):
-    """The interface to readiness."""
+    """The interface of a selector."""
 
     @property
     def can_pause(self) -> bool:
@@ -49,49 +49,49 @@ class Selector(Protocol):
         """Start to watch.
 
         Args:
-            watched: Not watched yet.
+            watched: An object that is not watched yet.
             events: `EVENT_READ`, `EVENT_WRITE` or both.
-            owner: Returned by `select` when an event has come.
+            owner: Returned by `select` together with its events.
         """
 
     def modify(self, watched: Watched, events: int, owner: Any) -> None:  # noqa: ANN401
-        """Watch for other events; otherwise as `register`."""
+        """Change the watched events; otherwise like `register`."""
 
     def unregister(self, watched: Watched) -> None:
         """Stop watching, before the descriptor is closed."""
 
     def select(self, timeout_ms: int) -> list[tuple[Any, int]]:
-        """Sleep at most `timeout_ms`; return owners and their events."""
+        """Wait at most `timeout_ms`; returns owners with their events."""
 
     def wakeup(self) -> None:
-        """End the present sleep, or the next one."""
+        """End the current wait, or the next one."""
 
     @property
     def waker(self) -> Callable[[], object]:
-        """As `wakeup`, for a caller that knows of the sleep.
+        """A function like `wakeup`, for a caller that knows that the client sleeps.
 
-        Built-ins only, so that no signal handler runs in the middle. May raise `OSError`, which
-        means that the selector wakes already, or is closed. It keeps a descriptor open: let go of
-        it when nobody is to be woken any more.
+        It is implemented in C, so that no signal handler runs in the middle. It may raise `OSError`
+        if the selector is awake already, or closed. It holds a descriptor: drop it when no wakeup
+        is needed any more.
 
         Raises:
             ClosedError: The selector is closed.
         """
 
     def close(self) -> None:
-        """Give up all descriptors of its own."""
+        """Close all own descriptors."""
 
     def close_after_fork(self) -> None:
-        """As `close`, in a forked child: takes no lock, and lets the parent's sleep alone."""
+        """Like `close`, in a forked child: takes no lock and does not wake the parent."""
 
 
 class SystemSelector:
-    """kqueue, epoll or what the system has, with a pair of sockets to be woken by."""
+    """kqueue, epoll or the system's best selector, with a socket pair for wakeups."""
 
     __slots__ = ("_selector", "_wake_reader", "_wake_writer")
 
     def __init__(self) -> None:
-        """Take three descriptors."""
+        """Open three descriptors."""
         self._selector = selectors.DefaultSelector()
         self._wake_reader, writer = socket.socketpair()
         for end in (self._wake_reader, writer):
@@ -126,9 +126,9 @@ class SystemSelector:
 
     def wakeup(self) -> None:
         """See `Selector.wakeup`."""
-        wake = self._wake_writer  # held, and so open, until it is written to
+        wake = self._wake_writer  # keeps it open until the write is done
         if wake is not None:
-            with contextlib.suppress(OSError):  # full: it wakes already; or nobody is left to wake
+            with contextlib.suppress(OSError):  # full: it is awake already; or closed
                 wake.write(b"\0")
 
     @property
@@ -146,13 +146,13 @@ class SystemSelector:
 
     def close_after_fork(self) -> None:
         """See `Selector.close_after_fork`."""
-        with contextlib.suppress(OSError):  # a kqueue is not there after a fork
+        with contextlib.suppress(OSError):  # a kqueue does not exist in a forked child
             self._selector.close()
         self._wake_reader.close()
         self._wake_writer = None
 
     def _drain(self) -> None:
-        """Take out what wakes; whatever it announced is seen before the next sleep."""
+        """Read all wakeup bytes; the events behind them are processed before the next wait."""
         with contextlib.suppress(BlockingIOError):
             while len(self._wake_reader.recv(_DRAIN_BYTES)) == _DRAIN_BYTES:
                 pass

@@ -1,4 +1,4 @@
-"""A network client that belongs to no producer: for one question, or for reading a topic back.
+"""A network client without a producer or consumer, for administrative requests and topic readers.
 
 Its owner calls `poll`; there is no thread.
 
@@ -21,8 +21,8 @@ class StandaloneClient(NamedTuple):
     """A client with its metadata and its clock.
 
     Attributes:
-        client: Connects as the settings say, TLS and login included.
-        metadata: Kept new by the client.
+        client: The client, configured for TLS and logins.
+        metadata: The metadata, which the client refreshes.
         clock: The client's.
     """
 
@@ -43,16 +43,16 @@ def open_client(
     rng: random.Random | None = None,
     io: NetworkIO | None = None,
 ) -> StandaloneClient:
-    """Make a client; it connects when it is asked for a node.
+    """Create a client; it connects on first use of a node.
 
     Args:
         config: The client settings.
-        clock: The system's by default.
-        rng: For jitter; one of its own by default.
-        io: The system's by default.
+        clock: The clock; the system's by default.
+        rng: Random numbers for jitter.
+        io: Sockets, selector and resolver; the system's by default.
 
     Returns:
-        To be closed by the caller.
+        The client, which the caller must close.
 
     Raises:
         ConfigError: A certificate file or text cannot be used, or an extra is not installed.

@@ -1,12 +1,12 @@
-"""The TLS context of one client: made from its settings, made again when a file of them changes.
+"""The TLS context of one client, created from its settings and again when a file changes.
 
-A file that vanished or is half written leaves the former context in use, with a warning; the next
-attempt to connect looks again. Connections that stand keep theirs.
+If a file has vanished or is incomplete, the old context remains in use, with a warning; the next
+attempt to connect checks again. Established connections keep their context.
 
-Invariant: a context that the application gave is never changed.
+Invariant: a context from the application is never modified.
 
-Thread-safety: one thread, the client's; the first context is made where the client is made.
-Source: CPython's ssl; RFC 8446; librdkafka issue 2868 for certificates that are renewed.
+Thread-safety: the client's thread; the first context is created with the client.
+Source: CPython's ssl; RFC 8446; librdkafka issue 2868 for renewed certificates.
 """
 
 import os
@@ -27,18 +27,18 @@ _Stamp = tuple[int, int, int] | None
 
 
 class TlsContext:
-    """Gives the context for each new connection."""
+    """Provides the context for each new connection."""
 
     __slots__ = ("_config", "_context", "_stamps")
 
     def __init__(self, config: SecurityConfig) -> None:
-        """Make the first context.
+        """Create the first context.
 
         Args:
-            config: With TLS.
+            config: Settings with TLS.
 
         Raises:
-            ConfigError: A file or text cannot be used.
+            ConfigError: A file or text is invalid.
         """
         self._config = config
         self._stamps = self._files()
@@ -50,7 +50,7 @@ class TlsContext:
             )
 
     def current(self) -> ssl.SSLContext:
-        """Return the context for a connection that is made now."""
+        """Return the context for a new connection."""
         stamps = self._files()
         if stamps != self._stamps:
             try:
@@ -67,16 +67,16 @@ class TlsContext:
 
 
 def make_context(config: SecurityConfig) -> ssl.SSLContext:
-    """Make a context.
+    """Create a context.
 
     Args:
-        config: With TLS, and without a context of the application's own.
+        config: Settings with TLS, without a context of the application.
 
     Returns:
-        It verifies brokers, and their names unless told otherwise.
+        A context that verifies brokers, and their host names unless disabled.
 
     Raises:
-        ConfigError: A file or text cannot be used.
+        ConfigError: A file or text is invalid.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = config.ssl_check_hostname
@@ -134,14 +134,14 @@ def _load_authorities(context: ssl.SSLContext, source: str, pem: str) -> None:
 
 
 def _identify(context: ssl.SSLContext, config: SecurityConfig) -> None:
-    """Load the client's own certificate and key, if it has them."""
+    """Load the client's certificate and key, if configured."""
     fault = _identity_fault(context, config)
     if fault is not None:
         raise ConfigError(fault)
 
 
 def _identity_fault(context: ssl.SSLContext, config: SecurityConfig) -> str | None:
-    """Load them, or say what is wrong: what raises an error has no key among its locals."""
+    """Load them; returns a fault as text, so that no frame of an exception contains a key."""
     if config.ssl_certfile is not None:
         certificate = read_pem("ssl_certfile", config.ssl_certfile)
         if config.ssl_keyfile is None:
@@ -164,7 +164,7 @@ def _identity_fault(context: ssl.SSLContext, config: SecurityConfig) -> str | No
 
 
 class _Chain(NamedTuple):
-    """A certificate, its key, and the settings that gave them."""
+    """A certificate, its key, and the names of their settings."""
 
     certificate_setting: str
     certificate: str
@@ -196,7 +196,7 @@ def _load_chain(
     context: ssl.SSLContext, config: SecurityConfig, chain: _Chain
 ) -> ssl.SSLError | None:
     def password() -> str:
-        # Always given: OpenSSL would else ask on the terminal.
+        # Always given; otherwise OpenSSL would ask on the terminal.
         return config.ssl_password.reveal() if config.ssl_password is not None else ""
 
     try:

@@ -1,6 +1,6 @@
-"""What went wrong in TLS, in words that name the setting to change.
+"""Creates errors for TLS failures; the texts name the setting to change.
 
-OpenSSL's texts change with its version, so errors are told apart by type, code and reason; an
+OpenSSL's texts change between versions, so errors are distinguished by type, code and reason; an
 unknown one keeps OpenSSL's text.
 
 Thread-safety: pure functions.
@@ -39,11 +39,11 @@ _NOTHING_IN_COMMON = ("PROTOCOL_VERSION", "HANDSHAKE_FAILURE", "UNSUPPORTED_PROT
 
 
 class TlsPeer(NamedTuple):
-    """With whom TLS was tried, for texts.
+    """The peer of a TLS connection, for texts.
 
     Attributes:
-        address: The broker's, `host:port`.
-        host: The name that its certificate must have.
+        address: The broker's address, `host:port`.
+        host: The host name that its certificate must match.
         config: The client's settings.
     """
 
@@ -53,15 +53,15 @@ class TlsPeer(NamedTuple):
 
 
 def handshake_error(error: OSError, peer: TlsPeer, beginning: bytes) -> ConnectionFailed:
-    """Say why a handshake failed.
+    """Create the error for a failed handshake.
 
     Args:
-        error: From `ssl`.
-        peer: With whom.
+        error: The error of `ssl`.
+        peer: The peer.
         beginning: The first bytes that the peer sent; empty for none.
 
     Returns:
-        To be raised.
+        The error, to be raised.
     """
     said = f"cannot connect to broker {peer.address}: "
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -82,15 +82,15 @@ def handshake_error(error: OSError, peer: TlsPeer, beginning: bytes) -> Connecti
 
 
 def session_error(error: OSError, peer: TlsPeer) -> ConnectionFailed:
-    """Say why an established session ended.
+    """Create the error for the end of an established TLS session.
 
     Args:
-        error: From `ssl`.
-        peer: With whom.
+        error: The error of `ssl`.
+        peer: The peer.
 
     Returns:
-        `TlsFailed` where the broker refused the client's certificate, which it does after the
-        handshake in TLS 1.3; `Disconnected` for everything else.
+        `TlsFailed` if the broker rejected the client's certificate, which it does after the
+        handshake in TLS 1.3; otherwise `Disconnected`.
     """
     reason = getattr(error, "reason", None) or ""
     if reason.endswith(_ALERTS):

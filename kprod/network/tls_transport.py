@@ -1,14 +1,13 @@
-"""TLS over any transport: OpenSSL works in memory, and the socket stays ours.
+"""TLS over any transport: OpenSSL works on memory buffers, and the transport below does the I/O.
 
-So a full socket is nothing to OpenSSL, which has a trap there: a write that was refused must be
-repeated with the same bytes. What the socket refuses here is ciphertext, which is kept.
+So OpenSSL never sees a full socket, for which it would require that a failed write is repeated with
+the same bytes. The socket may reject only ciphertext, which is kept here.
 
 Invariants.
-    Bytes count as written when the last byte of their ciphertext has left. What a broker does not
-    have in full it cannot have appended.
-    All ciphertext that was received is decrypted before more is read, so that nothing waits where
-    the selector cannot see it.
-    Nothing of ours is sent to a peer whose certificate was refused: it is checked in the handshake.
+    Bytes count as written when all of their ciphertext is written: a broker that has not received
+    them completely cannot have appended them. All received ciphertext is decrypted before more is
+    read, so that no data waits where the selector cannot see it. No data is sent to a peer whose
+    certificate is rejected: it is verified in the handshake.
 
 Thread-safety: one thread. Not on the direct path: ssl.SSLObject is Python code.
 Source: CPython's ssl.SSLObject; RFC 8446.
@@ -24,10 +23,10 @@ from kprod.network.selector import EVENT_READ, EVENT_WRITE
 from kprod.network.tls_errors import TlsPeer, handshake_error, session_error
 from kprod.network.transport import Transport
 
-# Each call into `ssl` gives the GIL up, and gets it back from a busy thread after 5 ms
-# at the latest. So few large calls are made.
+# Each call into `ssl` releases the GIL, and gets it back from a busy thread after up to 5 ms. So
+# few large calls are made.
 TLS_CHUNK_BYTES = 1 << 20
-_RECORD_BYTES_MAX = (16 << 10) + 512  # of ciphertext; the rest of one may be kept by OpenSSL
+_RECORD_BYTES_MAX = (16 << 10) + 512  # of ciphertext; OpenSSL may keep the rest of a record
 _BEGINNING_BYTES = 16
 
 
@@ -35,28 +34,28 @@ class TlsTransport:
     """A `Transport` that encrypts."""
 
     def __init__(self, below: Transport, context: ssl.SSLContext, peer: TlsPeer) -> None:
-        """Take over a transport.
+        """Use a transport.
 
         Args:
-            below: Connecting; carries ciphertext.
-            context: As the client's settings ask for.
-            peer: The identity that the other end must have.
+            below: A connecting transport for the ciphertext.
+            context: The TLS context.
+            peer: The identity that the peer must prove.
         """
         self._below = below
         self._peer = peer
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
-        # A dot at the end of a name is for resolvers; certificates do not have it.
+        # A trailing dot in a name is for resolvers only; certificates do not have it.
         self._ssl = context.wrap_bio(
             self._incoming, self._outgoing, server_hostname=peer.host.removesuffix(".")
         )
-        self._ciphertext = memoryview(b"")  # encrypted, and not taken by the socket yet
-        self._taken_bytes = 0  # of plaintext: what `_ciphertext` was made of
+        self._ciphertext = memoryview(b"")  # encrypted, and not accepted by the socket yet
+        self._taken_bytes = 0  # plaintext bytes that `_ciphertext` contains
         self._beginning = b""
         self._is_established = False
         self._is_broken = False
         self.gathers = True
-        self.reads_in_place = False  # ciphertext goes by way of the buffer
+        self.reads_in_place = False  # ciphertext needs an intermediate buffer
 
     @property
     def description(self) -> str:
@@ -101,7 +100,7 @@ class TlsTransport:
         return 0 if self._push() else EVENT_WRITE
 
     def write_pieces(self, pieces: list[Piece]) -> int:
-        """See `Transport.write_pieces`; the same pieces come again until they were taken."""
+        """See `Transport.write_pieces`; the caller repeats the pieces until they are accepted."""
         if not self._push():
             return 0
         if not self._taken_bytes:
@@ -125,7 +124,7 @@ class TlsTransport:
         bytes_max: int = sys.maxsize,
         start: int = 0,  # noqa: ARG002 - a Transport's
     ) -> int | None:
-        """See `Transport.read_into`; a stream that is cut off has ended, too."""
+        """See `Transport.read_into`; a truncated stream counts as ended."""
         room_bytes = min(len(buffer), bytes_max) - _RECORD_BYTES_MAX
         received = self._receive(buffer, max(room_bytes, 1))
         if received is None:
@@ -145,11 +144,11 @@ class TlsTransport:
         return count_bytes
 
     def peek_into(self, buffer: bytearray) -> int | None:  # noqa: ARG002 - a Transport's
-        """See `Transport.peek_into`; the bytes that arrived are ciphertext."""
+        """See `Transport.peek_into`; not possible, since the received bytes are ciphertext."""
         return None
 
     def close(self) -> None:
-        """See `Transport.close`; the peer is told that the stream ends, if that does not wait."""
+        """See `Transport.close`; also ends the TLS stream, if that is possible without waiting."""
         if self._is_established and not self._is_broken and not self._ciphertext:
             self._is_broken = True
             with contextlib.suppress(OSError, ValueError):
@@ -183,7 +182,7 @@ class TlsTransport:
         return filled_bytes or None
 
     def _read_record(self, view: memoryview, at: int) -> int:
-        """Decrypt one record; 0 for none. The end is told only where nothing came before it."""
+        """Decrypt one record; returns 0 for none, or if the end of the stream follows data."""
         try:
             with view[at:] as target:
                 count: Any = self._ssl.read(len(target), target)  # bytes only without a target
@@ -196,7 +195,7 @@ class TlsTransport:
         return int(count)
 
     def _push(self) -> bool:
-        """Write ciphertext; returns whether all of it has left."""
+        """Write ciphertext; returns whether all of it was written."""
         if self._outgoing.pending:
             fresh = self._outgoing.read()
             kept = self._ciphertext

@@ -1,9 +1,9 @@
-"""Topics of a cluster: list, describe, create, enlarge, alter, delete.
+"""Topic administration: list, describe, create, enlarge, alter and delete topics.
 
-Each function asks once, through an `AdminClient` of the caller's, and says what was refused with
-the topic's name and the cluster's words.
+Each function sends one request by the caller's `AdminClient`; errors have the topic's name and the
+cluster's text.
 
-Thread-safety: one thread, the client's.
+Thread-safety: the client's thread.
 Source: MetadataRequest, CreateTopicsRequest, CreatePartitionsRequest, DeleteTopicsRequest,
 DescribeConfigsRequest, IncrementalAlterConfigsRequest (Kafka 4.3.1); KIP-339, KIP-464.
 """
@@ -23,26 +23,26 @@ OWN_SETTING = 1
 _SOURCES = {1: "topic", 2: "broker", 3: "cluster", 4: "broker file", 5: "default"}
 _TOPIC_RESOURCE = 2
 _SET, _DELETE = 0, 1
-# The first in which −1 stands for the broker's own replication factor; the last without fields that
-# nothing here needs.
+# The first version in which −1 means the broker's replication factor, and the last without fields
+# that are not needed here.
 _CREATE_VERSIONS = (4, 7)
 _PARTITIONS_VERSIONS = (0, 3)
-_DELETE_VERSIONS = (1, 5)  # from 6 on, topics may go by id
+_DELETE_VERSIONS = (1, 5)  # from version 6 on, topics may be identified by id
 _DESCRIBE_VERSIONS = (1, 4)
 _ALTER_VERSIONS = (0, 1)
 _METADATA_VERSIONS = (4, 12)
 
 
 class PartitionState(NamedTuple):
-    """One partition as the controller knows it.
+    """The controller's state of a partition.
 
     Attributes:
         partition: Partition number, from 0.
-        leader_id: −1 without a leader.
-        leader_epoch: −1 where the broker is too old to say.
-        replicas: Node ids, the preferred leader first.
-        in_sync_replicas: Node ids.
-        offline_replicas: Node ids.
+        leader_id: Id of the leader; −1 without one.
+        leader_epoch: The leader epoch; −1 if the broker is too old to return it.
+        replicas: Node ids of the replicas, the preferred leader first.
+        in_sync_replicas: Node ids of the in-sync replicas.
+        offline_replicas: Node ids of the offline replicas.
     """
 
     partition: int
@@ -54,13 +54,13 @@ class PartitionState(NamedTuple):
 
 
 class TopicState(NamedTuple):
-    """A topic as the controller knows it.
+    """The controller's state of a topic.
 
     Attributes:
         name: Its name.
-        topic_id: As text; None where the broker is too old to say.
-        is_internal: Kafka's own.
-        partitions: In order.
+        topic_id: The topic's id as text; None if the broker is too old to return it.
+        is_internal: Whether it is one of Kafka's internal topics.
+        partitions: The partitions, in order.
     """
 
     name: str
@@ -70,13 +70,13 @@ class TopicState(NamedTuple):
 
 
 class TopicSettingView(NamedTuple):
-    """One setting of a topic.
+    """A setting of a topic.
 
     Attributes:
         name: Kafka's dotted name.
-        value: As text; None where the cluster keeps it secret.
-        source: Where the value comes from: `OWN_SETTING` for the topic itself.
-        source_name: The same in words.
+        value: The value as text; None for a secret.
+        source: Origin of the value; `OWN_SETTING` for the topic's own settings.
+        source_name: The origin as text.
     """
 
     name: str
@@ -86,50 +86,50 @@ class TopicSettingView(NamedTuple):
 
 
 def list_topics(admin: AdminClient) -> list[TopicState]:
-    """Return all topics that this client may know of.
+    """Return all topics that this client may see.
 
     Args:
-        admin: Of the cluster.
+        admin: A client of the cluster.
 
     Returns:
-        Sorted by name.
+        The topics, sorted by name.
 
     Raises:
-        KprodError: The cluster cannot be asked.
+        KprodError: The request failed.
     """
     return sorted(_states(admin, None), key=lambda state: state.name)
 
 
 def describe_topics(admin: AdminClient, names: Sequence[str]) -> list[TopicState]:
-    """Return what the cluster knows of some topics; none is made by asking.
+    """Describe some topics, without creating them.
 
     Args:
-        admin: Of the cluster.
-        names: At least one.
+        admin: A client of the cluster.
+        names: At least one topic name.
 
     Returns:
-        In the order of `names`.
+        The topics in the order of `names`.
 
     Raises:
-        UnknownTopic: One does not exist.
-        KprodError: The cluster refuses or cannot be asked.
+        UnknownTopic: A topic does not exist.
+        KprodError: The cluster rejects the request, or it failed.
     """
     by_name = {state.name: state for state in _states(admin, names)}
     return [by_name[name] for name in names]
 
 
 def describe_settings(admin: AdminClient, topic: str) -> list[TopicSettingView]:
-    """Return a topic's settings, the cluster's and Kafka's defaults among them.
+    """Return all settings of a topic, including the cluster's and Kafka's defaults.
 
     Args:
-        admin: Of the cluster.
+        admin: A client of the cluster.
         topic: Name of an existing topic.
 
     Returns:
-        Sorted by name.
+        The topics, sorted by name.
 
     Raises:
-        KprodError: The cluster refuses or cannot be asked.
+        KprodError: The cluster rejects the request, or it failed.
     """
     resource = {"resource_type": _TOPIC_RESOURCE, "resource_name": topic}
     body = {"resources": [{**resource, "configuration_keys": None}]}
@@ -157,17 +157,17 @@ def make_topic(
     replication_factor: int = -1,
     settings: Mapping[str, str] | None = None,
 ) -> None:
-    """Make a topic.
+    """Create a topic.
 
     Args:
-        admin: Of the cluster.
-        topic: A name that is not taken.
-        partition_count: At least 1; −1 takes the cluster's own.
-        replication_factor: At least 1; −1 takes the cluster's own.
-        settings: The topic's own, such as `cleanup.policy`; others are the cluster's.
+        admin: A client of the cluster.
+        topic: An unused name.
+        partition_count: Number of partitions, at least 1; −1 for the cluster's default.
+        replication_factor: Number of replicas, at least 1; −1 for the cluster's default.
+        settings: The topic's settings, such as `cleanup.policy`; others are the cluster's.
 
     Raises:
-        KprodError: The cluster refuses, the text says why; or it cannot be asked.
+        KprodError: The cluster rejects the request, and the text says why; or it failed.
     """
     wish = {
         "name": topic,
@@ -187,17 +187,17 @@ def create_topic(
     *,
     settings: Mapping[str, str] | None = None,
 ) -> None:
-    """Connect, make a topic with the cluster's own replication factor, and disconnect.
+    """Connect, create a topic with the cluster's replication factor, and disconnect.
 
     Args:
-        cluster: `host:port,host:port`, or how to connect.
-        topic: A name that is not taken.
+        cluster: `host:port,host:port`, or a client configuration.
+        topic: An unused name.
         partition_count: At least 1.
         settings: As for `make_topic`.
 
     Raises:
-        ConfigError: The addresses are malformed.
-        KprodError: The cluster refuses or cannot be asked.
+        ConfigError: The addresses are invalid.
+        KprodError: The cluster rejects the request, or it failed.
     """
     config = (
         cluster
@@ -209,15 +209,15 @@ def create_topic(
 
 
 def add_partitions(admin: AdminClient, topic: str, partition_count: int) -> None:
-    """Let a topic have more partitions; keys then go to others than before.
+    """Add partitions to a topic; keys are then mapped to other partitions than before.
 
     Args:
-        admin: Of the cluster.
+        admin: A client of the cluster.
         topic: Name of an existing topic.
-        partition_count: In all; more than there are.
+        partition_count: The new total, above the present number.
 
     Raises:
-        KprodError: The cluster refuses, the text says why; or it cannot be asked.
+        KprodError: The cluster rejects the request, and the text says why; or it failed.
     """
     wish = {"name": topic, "count": partition_count, "assignments": None}
     body = {"topics": [wish], "timeout_ms": TIMEOUT_MS, "validate_only": False}
@@ -228,16 +228,16 @@ def add_partitions(admin: AdminClient, topic: str, partition_count: int) -> None
 def alter_settings(
     admin: AdminClient, topic: str, given: Mapping[str, str], removed: Collection[str] = ()
 ) -> None:
-    """Change a topic's own settings; those that are not named stay.
+    """Change some of a topic's settings.
 
     Args:
-        admin: Of the cluster; Kafka 2.3 or newer.
+        admin: A client of the cluster, which must be Kafka 2.3 or newer.
         topic: Name of an existing topic.
-        given: Values by Kafka's dotted names.
-        removed: Names that get the cluster's value again.
+        given: New values by Kafka's dotted names.
+        removed: Names of settings that return to the cluster's value.
 
     Raises:
-        KprodError: The cluster refuses, and nothing is changed; or it cannot be asked.
+        KprodError: The cluster rejects the request, and nothing is changed; or it failed.
     """
     changes = [
         {"name": name, "config_operation": _SET, "value": value} for name, value in given.items()
@@ -255,14 +255,14 @@ def delete_topics(admin: AdminClient, names: Sequence[str]) -> dict[str, Excepti
     """Delete topics with all their records.
 
     Args:
-        admin: Of the cluster.
-        names: At least one.
+        admin: A client of the cluster.
+        names: At least one topic name.
 
     Returns:
-        Why, by name, for those that were not deleted.
+        The errors, by name, of the topics that were not deleted.
 
     Raises:
-        KprodError: The cluster cannot be asked.
+        KprodError: The request failed.
     """
     body = {"topic_names": list(names), "timeout_ms": TIMEOUT_MS}
     answer = admin.ask(Question(ApiKey.DELETE_TOPICS, body, _DELETE_VERSIONS))

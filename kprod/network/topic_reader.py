@@ -1,18 +1,18 @@
-"""Reads a topic from its beginning to the end it has when reading starts. No group, no commits.
+"""Reads a topic from its start to its present end, without a consumer group.
 
-The private counterpart of the producer: `demo` verifies with it, `dump` prints with it. The
-caller's thread drives a `NetworkClient` of the reader's own while it iterates: each turn asks every
-leader that is idle for what its partitions lack (first offset, end offset, records), then polls.
+`demo` verifies with it, `dump` prints with it. The caller's thread drives the reader's own
+`NetworkClient` while it iterates: each turn sends every idle leader a request for the missing data
+of its partitions (start offset, end offset, records), then polls.
 
-Records of unfinished and aborted transactions are given too; transaction markers are not.
+Records of open and aborted transactions are returned, too; transaction markers are not.
 
 Invariants.
-    Offsets of a partition come in ascending order, each at most once.
-    At most one request per broker is in flight.
+    The offsets of a partition are ascending without duplicates. At most one request for each broker
+    is in flight.
 
 Thread-safety: one thread.
 Source: Kafka's Fetcher and OffsetFetcher (clients 4.3.1); FetchRequest.json, whose versions 4 to 12
-know topics by name.
+    identify topics by name.
 """
 
 import random
@@ -44,22 +44,22 @@ from kprod.protocol.error_table import ErrorCode, error_for
 from kprod.record.entries import LogEntry, read_entries
 from kprod.wording import counted
 
-_FETCH_VERSIONS = (4, 12)  # from 13 on topics go by id
+_FETCH_VERSIONS = (4, 12)  # from version 13 on topics are identified by id
 _LIST_OFFSETS_VERSIONS = (1, 11)  # older responses have a list of segments
-_TURN_MS = 100  # a turn looks at back-offs at least this often
+_TURN_MS = 100  # back-offs are checked at least this often
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderOptions:
-    """How much to fetch at a time, and how long to wait.
+    """Sizes and timeouts of a reader.
 
     Attributes:
-        fetch_bytes_max: Of one response; a single batch may be larger.
-        partition_fetch_bytes_max: Of one partition in it.
-        fetch_wait_ms: How long a broker may hold a fetch that finds nothing.
-        timeout_ms: The longest time in which nothing at all is learnt or read.
-        topic_wait_ms: How long an unknown topic may take to appear.
-        check_crc: False skips checksums.
+        fetch_bytes_max: Maximum size of a response; a single batch may be larger.
+        partition_fetch_bytes_max: Maximum size for each partition.
+        fetch_wait_ms: Maximum wait of the broker if there are no records.
+        timeout_ms: Maximum time without any progress.
+        topic_wait_ms: Maximum time for an unknown topic to appear.
+        check_crc: Whether to verify checksums.
     """
 
     fetch_bytes_max: int = 32 << 20
@@ -74,7 +74,7 @@ class TopicReader:
     """Iterates `(partition, record)` over a topic.
 
     Attributes:
-        batch_count: Record batches (or messages of older formats) that were read so far.
+        batch_count: Number of record batches (or messages of older formats) read so far.
     """
 
     __slots__ = (
@@ -105,19 +105,19 @@ class TopicReader:
         rng: random.Random | None = None,
         io: NetworkIO | None = None,
     ) -> None:
-        """Make a reader; it connects when it is first asked for something.
+        """Create a reader; it connects on first use.
 
         Args:
-            cluster: `bootstrap_servers` as for the producer, or how to connect.
-            topic: Must exist; it is not created.
-            partitions: Which to read; None for all.
-            options: Sizes and times.
-            clock: The system's by default.
-            rng: For jitter, and for whose turn it is; one of its own by default.
-            io: To the system by default.
+            cluster: `bootstrap_servers` as for the producer, or a client configuration.
+            topic: Name of an existing topic; it is not created.
+            partitions: The partitions to read; None for all.
+            options: Sizes and timeouts.
+            clock: The clock; the system's by default.
+            rng: Random numbers for jitter and for the order of partitions.
+            io: Sockets, selector and resolver; the system's by default.
 
         Raises:
-            ConfigError: The addresses are malformed.
+            ConfigError: The addresses are invalid.
         """
         self._topic = topic
         self._partitions = None if partitions is None else sorted(set(partitions))
@@ -133,7 +133,7 @@ class TopicReader:
         self.batch_count: int = 0
 
     def __enter__(self) -> Self:
-        """Return the reader itself."""
+        """Return the reader."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -141,18 +141,18 @@ class TopicReader:
         self.close()
 
     def __iter__(self) -> Iterator[tuple[int, Record]]:
-        """Read on, up to the end that each partition had when it was first asked for.
+        """Yield records, up to the end offset that each partition had at first.
 
         Yields:
-            Partition and record; ascending by offset within a partition.
+            Partition number and record; ascending by offset within a partition.
 
         Raises:
             UnknownTopic: The topic does not exist.
-            UnknownPartition: It has not got a partition that was asked for.
-            MetadataTimeout: No broker could be asked about the topic in time.
-            RequestTimeout: Nothing could be read for `timeout_ms`.
-            CorruptRecord: What the broker sent is not what a producer wrote.
-            BrokerError: The broker refuses, for a reason that waiting cannot change.
+            UnknownPartition: A requested partition does not exist.
+            MetadataTimeout: No broker responded about the topic in time.
+            RequestTimeout: There was no progress for `timeout_ms`.
+            CorruptRecord: A batch is malformed or has a wrong checksum.
+            BrokerError: The broker returned an error that is not retriable.
         """
         self._find_positions()
         while self._arrived or not all(position.is_finished for position in self._positions):
@@ -162,11 +162,11 @@ class TopicReader:
             self._turn()
 
     def entries(self) -> Iterator[tuple[int, LogEntry]]:
-        """Read on as iteration does, but give batches and messages as they are in the log.
+        """Like iteration, but yields batches and messages as they are stored.
 
         Yields:
-            Partition and entry, markers of transactions too. Records of an entry may lie before
-            where reading began, or behind the end.
+            Partition number and entry, including transaction markers. An entry may contain records
+            before the start or after the end.
 
         Raises:
             KprodError: As for iteration.
@@ -178,10 +178,10 @@ class TopicReader:
             self._turn()
 
     def ranges(self) -> Mapping[int, tuple[int, int]]:
-        """Find out what there is to read, before reading it.
+        """Determine the range of offsets to read, before reading.
 
         Returns:
-            First offset and end offset by partition; the end is exclusive.
+            Start offset and end offset by partition; the end is exclusive.
 
         Raises:
             KprodError: As for iteration.
@@ -233,7 +233,7 @@ class TopicReader:
             )
 
     def _turn(self) -> None:
-        """Ask every idle broker, then take in the responses."""
+        """Send a request to every idle broker, then process responses."""
         if self._error is not None:
             raise self._error
         now_ms = self._clock.now_ms()
@@ -246,7 +246,7 @@ class TopicReader:
         self._client.poll(_TURN_MS, now_ms)
 
     def _by_leader(self, now_ms: int) -> dict[Node, list[ReadingPosition]]:
-        """Sort unfinished partitions by leader; a missing leader is asked for."""
+        """Group unfinished partitions by leader; requests metadata for a missing leader."""
         by_leader: dict[Node, list[ReadingPosition]] = {}
         held = {position.partition for position, _ in self._arrived}
         for position in self._positions:
@@ -261,12 +261,12 @@ class TopicReader:
         return by_leader
 
     def _ask(self, node: Node, positions: list[ReadingPosition], now_ms: int) -> None:
-        """Ask for first offsets, then for ends, then for records."""
+        """Request start offsets, then end offsets, then records."""
         timestamp = next(
             (wanted for each in positions if (wanted := each.wanted_timestamp) is not None), None
         )
         if timestamp is None:
-            # Which partition comes first is served first: take turns.
+            # The broker serves the first partition first, so the order is rotated.
             shift = self._rng.randrange(len(positions))
             asked = positions[shift:] + positions[:shift]
             api_key, versions = ApiKey.FETCH, _FETCH_VERSIONS
@@ -340,7 +340,7 @@ class TopicReader:
         position.failures += 1
 
     def _read(self, position: ReadingPosition, records: memoryview) -> Iterator[tuple[int, Record]]:
-        """Give the records of one partition's answer that were not given yet."""
+        """Yield the new records of one partition's response."""
         entries = read_entries(records, check_crc=self._options.check_crc)
         while (entry := self._next_entry(position, entries)) is not None:
             self.batch_count += last_offset_of(entry) >= position.next_offset
@@ -351,7 +351,7 @@ class TopicReader:
     def _read_entries(
         self, position: ReadingPosition, records: memoryview
     ) -> Iterator[tuple[int, LogEntry]]:
-        """Give the entries of one partition's answer that were not given yet."""
+        """Yield the new entries of one partition's response."""
         entries = read_entries(records, check_crc=self._options.check_crc)
         while (entry := self._next_entry(position, entries)) is not None:
             last_offset = last_offset_of(entry)

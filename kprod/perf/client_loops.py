@@ -4,9 +4,9 @@ Each client is set up as its own documentation advises for throughput, with the 
 acks=all, idempotent where the client can, linger 5 ms, batches of 1 MB. `defaults_of` has what that
 means for each; a workload's settings win over it.
 
-kprod, aiokafka and kafka-python return futures, of which the last 100,000 are kept at least, and
-each is looked at before it is dropped. confluent-kafka tells only the outcomes of records with a
-callback, here those that are timed; where none is, it is spared the reports that nobody reads.
+kprod, aiokafka and kafka-python return futures; at least the last 100,000 are kept, and each is
+checked before it is dropped. confluent-kafka reports only the outcomes of records with a callback,
+here the timed ones; without any, delivery reports are disabled.
 
 The other clients are imported here, when their loop runs, and are no dependencies of kprod.
 
@@ -58,7 +58,7 @@ def defaults_of(client: str) -> dict[str, object]:
     """Return what a client is set up with.
 
     Args:
-        client: Its name.
+        client: The client's name.
 
     Returns:
         Settings by dotted names.
@@ -172,7 +172,7 @@ def produce_waiting(producer: Any, topic: str, value: bytes, **more: object) -> 
     Args:
         producer: confluent-kafka's.
         topic: The topic to send to.
-        value: Of the record.
+        value: The record's value.
         **more: Other arguments of `produce`.
     """
     while True:
@@ -337,7 +337,7 @@ def underscored(settings: Mapping[str, object]) -> dict[str, object]:
     """Write settings as aiokafka and kafka-python take them.
 
     Args:
-        settings: By dotted names; texts where they come from a command line or a file.
+        settings: Settings by dotted names; texts if they come from a command line or a file.
 
     Returns:
         By names with underscores; texts that are numbers or truth values as such.

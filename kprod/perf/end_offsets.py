@@ -21,7 +21,7 @@ def end_offset_sum(config: ClientConfig, topic: str) -> int:
         The sum; 0 if there is no such topic.
 
     Raises:
-        KprodError: No broker could be asked.
+        KprodError: No broker responded.
     """
     options = ReaderOptions(topic_wait_ms=_TOPIC_WAIT_MS)
     try:

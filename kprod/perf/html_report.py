@@ -22,7 +22,7 @@ from kprod.perf.machine import facts_line, machine_facts
 from kprod.perf.perf_lines import MIB, US_PER_S
 from kprod.perf.perf_round import PerfResult
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart.
+# Okabe and Ito's palette, which colour-blind readers can distinguish.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#333333")
 PERCENTS = (0.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99)
 _DECADES_WITH_STEPS = 2
@@ -67,10 +67,10 @@ def html_report(
     """Write the page.
 
     Args:
-        title: Of the page.
-        asked: The load's options by name; secrets must not be among them.
-        results: At least one.
-        growths: For each result, by how much the topic's end offsets grew.
+        title: Title of the page.
+        asked: The load's options by name, without secrets.
+        results: The results, at least one.
+        growths: The growth of the topic's end offsets for each result.
 
     Returns:
         HTML.

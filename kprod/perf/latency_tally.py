@@ -23,7 +23,7 @@ class LatencyTally:
 
     Attributes:
         count: How many.
-        sum_ns: Of all.
+        sum_ns: Sum of all latencies.
         max_ns: The longest; 0 of none.
     """
 
@@ -39,7 +39,7 @@ class LatencyTally:
         """Count latencies.
 
         Args:
-            latencies_ns: Above an hour counts as an hour in percentiles.
+            latencies_ns: Latencies; those above an hour count as an hour in percentiles.
         """
         if not latencies_ns:
             return
@@ -60,7 +60,7 @@ class LatencyTally:
         self.max_ns = max(self.max_ns, other.max_ns)
 
     def percentile_ms(self, percent: float) -> float:
-        """Return what so many percent of the latencies do not exceed.
+        """Return the value that this percentage of the latencies do not exceed.
 
         Args:
             percent: 0 to 100.
@@ -97,10 +97,10 @@ class LatencyTally:
         """Read what `to_wire` made.
 
         Args:
-            fields: As there.
+            fields: The fields, as there.
 
         Returns:
-            A tally of its own.
+            A new tally.
         """
         tally = cls()
         if fields["count"]:

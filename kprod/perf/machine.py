@@ -44,7 +44,7 @@ def facts_line(facts: Mapping[str, Any]) -> str:
     """Put the facts on one line.
 
     Args:
-        facts: From `machine_facts`.
+        facts: The result of `machine_facts`.
 
     Returns:
         A line for below a table.

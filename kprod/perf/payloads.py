@@ -43,7 +43,7 @@ class Payloads:
 
         Args:
             first: Number of the first record, from 0.
-            count: At least 1.
+            count: Number of values, at least 1.
 
         Returns:
             As many values; not to be changed.
@@ -67,10 +67,10 @@ class Payloads:
 
 
 def payloads_of(plan: PayloadPlan) -> Payloads:
-    """Make the values that a plan asks for.
+    """Create the values of a plan.
 
     Args:
-        plan: See there.
+        plan: The plan.
 
     Returns:
         All values.
@@ -94,8 +94,8 @@ def read_values(file: Path, delimiter: str) -> list[bytes]:
     """Read a file of values.
 
     Args:
-        file: Values, with the delimiter between them or behind each.
-        delimiter: At least one byte; each character is the byte of its number.
+        file: A file of values, each followed by the delimiter, which the last may lack.
+        delimiter: At least one byte; each character is the byte with its number.
 
     Returns:
         At least one value; empty ones are left out.

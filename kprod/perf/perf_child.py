@@ -1,10 +1,9 @@
 """The process that one client runs in: `python -m kprod.perf.perf_child`.
 
-It reads a workload as a line of JSON, says that it is ready, and begins at the next line; any
-further line, or the end of standard input, stops it. What it does it says in lines of JSON: every
-`report_ms` how many records it has sent and which latencies it has measured since, and at the end
-what the whole run has taken. So a process of its own pays for each client's threads and memory,
-and is measured alone.
+It reads a workload as a line of JSON, reports that it is ready, and starts at the next line; a
+further line, or the end of standard input, stops it. It reports in lines of JSON: every `report_ms`
+the number of records sent and the latencies measured since, and at the end the totals. So each
+client's threads and memory are measured in a separate process.
 
 Thread-safety: the client's loop has the main thread; one thread reports, one listens.
 """
@@ -51,12 +50,12 @@ def main() -> None:
 
 
 class Reporter:
-    """Says what a run does, at intervals, from a thread of its own.
+    """Reports the progress of a run, at intervals, in a separate thread.
 
     Args:
-        run: Which.
+        run: The run.
         workload: How often, and where single latencies are written.
-        say: Takes each report.
+        say: Called with each report.
     """
 
     __slots__ = ("_latencies_file", "_over", "_run", "_say", "_stack", "_thread", "_wait_s")
@@ -78,7 +77,7 @@ class Reporter:
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
-        """Say the rest, and end."""
+        """Report the rest, and end."""
         self._over.set()
         self._thread.join()
         self._report()
@@ -110,7 +109,7 @@ def final_report(run: PerfRun) -> dict[str, Any]:
     """Sum up a run that has ended.
 
     Args:
-        run: Its loop has returned.
+        run: A run whose loop has returned.
 
     Returns:
         What `PerfRound` reads.

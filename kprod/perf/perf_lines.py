@@ -20,7 +20,7 @@ def interval_line(interval: Interval) -> str:
     """Write what happened in an interval.
 
     Args:
-        interval: Which.
+        interval: The interval.
 
     Returns:
         A line without its end.
@@ -54,8 +54,8 @@ def detail_lines(result: PerfResult, sample_every: int, topic_growth: int | None
 
     Args:
         result: Whole.
-        sample_every: One latency of so many records was measured.
-        topic_growth: By how much the sum of end offsets grew; None if it was not measured.
+        sample_every: One latency in this many records was measured.
+        topic_growth: Growth of the sum of end offsets; None if it was not measured.
 
     Yields:
         Lines without their ends.
@@ -77,11 +77,11 @@ def detail_lines(result: PerfResult, sample_every: int, topic_growth: int | None
 
 
 def growth_text(result: PerfResult, topic_growth: int) -> str:
-    """Say whether the brokers have what the client says that it delivered.
+    """Compare the growth of the end offsets with the client's count of delivered records.
 
     Args:
         result: Whole.
-        topic_growth: By how much the sum of end offsets grew.
+        topic_growth: Growth of the sum of end offsets.
 
     Returns:
         Words for a line.

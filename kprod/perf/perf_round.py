@@ -1,8 +1,8 @@
 """One client's processes, from their start to the sum of what they have counted.
 
-Every process says that it is ready before any is told to begin, so that they send at the same time
-and no interpreter's start is measured. They are in a session of their own: Ctrl-C reaches the
-process that started them only, which stops them in order (`PerfRound.stop`) or ends them.
+All processes report that they are ready before any is started, so that they send at the same time
+and the interpreter's start is not measured. They are in a session of their own: Ctrl-C reaches only
+the process that started them, which stops them in order (`PerfRound.stop`) or kills them.
 
 Thread-safety: one thread; one more for each process reads what it says.
 """
@@ -36,10 +36,10 @@ class Interval(NamedTuple):
     """What happened since the interval before.
 
     Attributes:
-        at_s: Seconds since the processes were told to begin.
+        at_s: Seconds since the processes were started.
         elapsed_s: How long it was.
         record_count: Records whose delivery was measured, times `Workload.sample_every`.
-        value_bytes: Of a value, on average over the run so far.
+        value_bytes: Average size of a value so far.
         latencies: Measured in it.
     """
 
@@ -55,9 +55,9 @@ class Part:
     """The records of a part of a run.
 
     Attributes:
-        record_count: Records handed over.
-        elapsed_s: Of the process that took longest, to its last acknowledgement.
-        latencies: All that were measured.
+        record_count: Number of records sent.
+        elapsed_s: Duration of the longest process, to its last acknowledgement.
+        latencies: All measured latencies.
     """
 
     record_count: int = 0
@@ -75,17 +75,17 @@ class PerfResult:
     """What a client has done, all its processes together.
 
     Attributes:
-        client: Its name.
-        whole: From the first record.
-        steady: From the end of the warm-up.
-        sent_bytes: Of all values.
+        client: The client's name.
+        whole: Figures from the first record on.
+        steady: Figures from the end of the warm-up on.
+        sent_bytes: Total size of the values.
         cpu_s: User and system time of all processes in that time.
         peak_bytes: Their largest sizes added up; None where the system does not say.
         errors: How many records failed, by what the client said.
-        intervals: In their order.
+        intervals: The intervals, in order.
         metrics: What the first process's client has counted of itself.
-        wire_bytes: Of record batches that were sent, retries counted again; None where the client
-            does not say.
+        wire_bytes: Size of the sent record batches, including retries; None if the client does not
+            count it.
     """
 
     client: str
@@ -101,7 +101,7 @@ class PerfResult:
 
     @property
     def sent_count(self) -> int:
-        """Records handed over."""
+        """Number of records sent."""
         return self.whole.record_count
 
     @property
@@ -115,7 +115,7 @@ class PerfRound:
 
     Args:
         workloads: One for each process, of the same client.
-        clock: Of the intervals.
+        clock: Clock for the intervals.
     """
 
     __slots__ = ("_children", "_clock", "_reports", "_result", "_workloads")
@@ -149,11 +149,11 @@ class PerfRound:
         self._end_children()
 
     def intervals(self, every_s: float, live: Callable[[Interval], object]) -> Iterator[Interval]:
-        """Let the processes send, and say what happens until they end.
+        """Start the processes, and yield intervals until they end.
 
         Args:
             every_s: How long an interval is, at least.
-            live: Told of the interval under way, several times in each.
+            live: Called with the current interval, several times in each.
 
         Yields:
             Each interval; the last is shorter.
@@ -221,7 +221,7 @@ class PerfRound:
         self._reports.put((index, None))
 
     def _next_report(self) -> dict[str, Any]:
-        """Take what any process has said; the end of one that has said all is nothing new."""
+        """Return the next report of any process; skips the end of one that has reported all."""
         while True:
             index, report = self._reports.get()
             if report is not None:

@@ -1,7 +1,6 @@
-"""Bounded memory for batches: which sends wait for it, how long, and their errors.
+"""The memory for batches: limits it, lets sends wait for it, and creates their errors.
 
-The pool's arithmetic and its line are compiled (`kprod._core.memory.chunk_pool`); this is the
-policy above.
+The pool and its queue are compiled (`kprod._core.memory.chunk_pool`); this class has the policy.
 
 Thread-safety: any thread.
 Source: Kafka BufferPool (clients 4.3.1), KAFKA-3648, KAFKA-3651, KAFKA-9449 for what must hold.
@@ -15,16 +14,17 @@ from kprod.config import AccumulatorSettings
 from kprod.errors import BufferTimeout, ClosedError
 from kprod.wording import counted
 
-LOOK_S = 1.0  # how often a waiter passes on memory that is granted to blocked event loops
+LOOK_S = 1.0  # interval at which a waiter passes on memory granted to blocked event loops
 
 
 class BufferPool(ChunkPool):
-    """`buffer_memory` bytes, lent out as chunks; callers wait in line when there are none.
+    """`buffer_memory` bytes, lent as chunks; callers wait in a queue when there are none.
 
     Args:
-        settings: Its size, and what happens when it is empty.
-        on_shortage: Called when someone begins to wait, so that open batches get sent.
-        poisons: Fill returned memory with a pattern, to make use after return visible.
+        settings: Its size, and the behaviour when it is exhausted.
+        on_shortage: Called when a wait begins, so that open batches are sent.
+        poisons: Whether to fill returned memory with a pattern, so that use after return is
+            visible.
     """
 
     def __init__(
@@ -40,18 +40,18 @@ class BufferPool(ChunkPool):
 
     @property
     def usable_bytes(self) -> int:
-        """The most that one record can get: whole large chunks."""
+        """The maximum for a single record: whole large chunks."""
         return self.capacity_bytes // self.large_chunk_bytes * self.large_chunk_bytes
 
     def wait_for(self, waiter: MemoryWaiter, timeout_ms: int) -> None:
         """Wait until a queued waiter is satisfied.
 
         Args:
-            waiter: In line already; its owner leaves the line on every path.
-            timeout_ms: The rest of `max_block_ms`; at most 0 never waits.
+            waiter: A waiter that is in the queue already; its owner removes it on every path.
+            timeout_ms: Remaining part of `max_block_ms`; with 0 or less it does not wait.
 
         Raises:
-            BufferTimeout: No memory in time, or `on_buffer_full` is "raise".
+            BufferTimeout: No memory was freed in time, or `on_buffer_full` is "raise".
             ClosedError: The pool closed, before or during the wait.
         """
         if not waiter.wait(0):
@@ -65,10 +65,10 @@ class BufferPool(ChunkPool):
             raise ClosedError("the producer was closed while a send waited for memory")
 
     def stand_in_line(self, waiter: MemoryWaiter) -> None:
-        """Put a waiter into the line, which is told when it is satisfied; nobody sleeps here.
+        """Add a waiter to the queue, without blocking; it is woken when it is satisfied.
 
         Args:
-            waiter: Its owner leaves the line on every path.
+            waiter: The waiter; its owner removes it on every path.
         """
         self.join_line(waiter)
         if not waiter.settled:
@@ -76,7 +76,7 @@ class BufferPool(ChunkPool):
             self.pass_on()
 
     def _sleep(self, waiter: MemoryWaiter, timeout_s: float) -> bool:
-        """Wait until satisfied or timed out; pass on memory granted to blocked event loops."""
+        """Wait until satisfied or timed out; passes on memory granted to blocked event loops."""
         self.pass_on()
         while timeout_s > LOOK_S:
             if waiter.wait(LOOK_S):
@@ -88,11 +88,11 @@ class BufferPool(ChunkPool):
     def timeout_error(
         self, wanted_bytes: int, available_bytes: int, *, reason: str | None = None
     ) -> BufferTimeout:
-        """Explain why a send got no memory.
+        """Create the error of a send that got no memory.
 
         Args:
-            wanted_bytes: What it needs.
-            available_bytes: What there is, for it alone.
+            wanted_bytes: The required memory.
+            available_bytes: The free memory.
             reason: Why it did not wait; None if it did.
 
         Returns:

@@ -1,9 +1,9 @@
-"""Many records in one call: arguments rejected before anything is sent, and the receipt.
+"""Bulk sends: checks the arguments before anything is sent, and returns the receipt.
 
-The loop is compiled (`kprod._core.send.bulk_send`); every record goes the way of `send`.
+The loop is compiled (`kprod._core.send.bulk_send`); every record is treated as by `send`.
 
 Thread-safety: any thread.
-Source: kafka-python's `send` for the names of what a record is made of.
+Source: kafka-python's `send` for the names of a record's parts.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from kprod._core.send.send_path import SendPath
 from kprod.producer.interceptors import OnDelivery
 from kprod.producer.receipt import SendReceipt
 
-# What can be iterated and never means one item for each record.
+# Iterable types that never mean one item for each record.
 _SCALARS = (str, bytes, bytearray, memoryview, Mapping)
 
 
@@ -31,17 +31,17 @@ def send_many(
     *,
     on_delivery: OnDelivery | None,
 ) -> SendReceipt:
-    """Hand over many records; see `Producer.send_many`.
+    """Implement `Producer.send_many`.
 
     Args:
-        path: Takes them.
+        path: The producer's send path.
         topic: Name of the topic.
-        values: One for each record.
-        others: Keys, headers, partitions and timestamps, in this order, by the arguments' names.
+        values: The records' values.
+        others: Keys, headers, partitions and timestamps, in this order, by argument name.
         on_delivery: Called for each record.
 
     Returns:
-        One receipt for all.
+        The receipt of all records.
     """
     _check_lengths({"values": values, **others})
     given = _column("values", values)
@@ -58,16 +58,16 @@ def send_arrow(
     table: Any,  # noqa: ANN401 - whoever has the Arrow PyCapsule interface
     names: Mapping[str, str | None],
 ) -> SendReceipt:
-    """Hand over the rows of a table; see `Producer.send_arrow`.
+    """Implement `Producer.send_arrow`.
 
     Args:
-        path: Takes them.
+        path: The producer's send path.
         topic: Name of the topic.
-        table: Has `__arrow_c_stream__` or `__arrow_c_array__`.
-        names: Of columns, by what they are used for.
+        table: An object with `__arrow_c_stream__` or `__arrow_c_array__`.
+        names: Column names by role.
 
     Returns:
-        One receipt for all rows.
+        The receipt of all rows.
     """
     call = ArrowCall(path, topic, ArrowRows(ArrowSource(table), names))
     with _receipt_of(call) as receipt:
@@ -76,7 +76,7 @@ def send_arrow(
 
 
 def _check_lengths(columns: Mapping[str, object]) -> None:
-    """Refuse columns whose lengths are known and differ."""
+    """Reject columns whose known lengths differ."""
     lengths = {role: len(column) for role, column in columns.items() if isinstance(column, Sized)}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{role} {length}" for role, length in lengths.items())
@@ -97,7 +97,7 @@ def _column(role: str, items: Iterable[Any]) -> Column:
 
 @contextlib.contextmanager
 def _receipt_of(call: BulkCall) -> Generator[SendReceipt, None, None]:
-    """Close the account when the call ends, and hand it over if that is too early."""
+    """Close the account when the call ends; an exception gets the receipt as an attribute."""
     receipt = SendReceipt(call.routes.name, call.account)
     try:
         yield receipt

@@ -1,14 +1,14 @@
-"""Everything that ends, or waits for, what a producer has taken: flush, close, fork, death.
+"""Flush, close, fork, and the death of the sender: everything that ends a producer or waits for it.
 
-Closing has two halves. The first takes no more records and lets the sender send what there is; it
-can be left by an exception out of a signal handler and entered again, since it only waits. The
+Closing has two halves. The first accepts no more records and lets the sender send the rest; an
+exception from a signal handler may leave it, and it can be entered again, since it only waits. The
 second stops the sender, which then settles the remaining records.
 
 Invariants.
-    Nothing is given up before the second half begins, and then every record is settled.
-    What a caller is told was counted after it had waited.
+    Nothing is given up before the second half, which settles every record. The returned count is
+    taken after the wait.
 
-Thread-safety: any thread. No lock: each step may be taken twice, and by two at once.
+Thread-safety: any thread. There is no lock: each step may run twice, or in two threads at once.
 Source: Kafka KafkaProducer.close (clients 4.3.1), KAFKA-4235; kprod's departures 21 and 22.
 """
 
@@ -30,8 +30,9 @@ from kprod.producer.accumulator import RecordAccumulator
 from kprod.producer.flush import Covered, Flush, await_settled, undelivered
 from kprod.producer.sender import Sender
 
-CLOSE_GRACE_S = 0.3  # for the last turn and the last steps; close has half a second past its time
-CALL_SLICE_S = 0.2  # between two looks whether the sender is still there
+# for the last turn and the closing steps; close may exceed its timeout by half a second
+CLOSE_GRACE_S = 0.3
+CALL_SLICE_S = 0.2  # interval of the checks whether the sender still runs
 _CLOSED_BEFORE = "the producer was closed before the record was acknowledged"
 
 _logger = guarded_logger(__name__)
@@ -49,11 +50,11 @@ class ClosingParts(NamedTuple):
 
 
 class Closing:
-    """Ends one producer.
+    """Closes one producer.
 
     Attributes:
-        thread: Takes the sender's turns.
-        flush: Flushes, also before the end.
+        thread: Runs the sender's turns.
+        flush: Flushes the producer; also used without closing.
     """
 
     __slots__ = ("_cause", "_client_id", "_engine", "_path", "_state_log", "flush", "thread")
@@ -67,14 +68,14 @@ class Closing:
         state_log: StateLog,
         last_steps: Sequence[Callable[[], object]],
     ) -> None:
-        """Create it open.
+        """Create it in the open state.
 
         Args:
-            path: Takes records until its `closed_error` is set.
-            engine: Holds them.
+            path: The send path; accepts records until its `closed_error` is set.
+            engine: The producer's parts.
             client_id: For log lines and the thread's name.
-            state_log: Told of the beginning and the end of closing.
-            last_steps: Taken by the sender's thread when all is settled.
+            state_log: Logs the start and the end of closing.
+            last_steps: Functions that the sender's thread runs after everything is settled.
         """
         self._path = path
         self._engine = engine
@@ -108,10 +109,10 @@ class Closing:
         return "open" if self._path.closed_error is None else "closing"
 
     def start(self) -> None:
-        """Start taking the sender's turns on a thread.
+        """Start the thread that runs the sender's turns.
 
         Raises:
-            RuntimeError: There are no more threads; the producer is closed.
+            RuntimeError: No thread can be started; the producer is closed.
         """
         try:
             self.thread.start(f"kprod-sender-{self._client_id}")
@@ -119,18 +120,19 @@ class Closing:
             self._path.closed_error = closed_error
             self.thread.stop_soon()
             self._engine.client.wakeup()
-            if isinstance(error, Exception):  # else it may have begun, and ends by itself
+            # otherwise the thread may have started, and ends by itself
+            if isinstance(error, Exception):
                 self.thread.finish()
             raise
 
     def call(self, count: Callable[[], int]) -> int:
-        """Let the sender's thread make a call between two turns, and wait for it.
+        """Make the sender's thread call a function between two turns, and wait for the result.
 
         Args:
-            count: Owns what only the sender may touch.
+            count: A function that uses state of the sender.
 
         Returns:
-            What it returned; 0 if the sender ended before.
+            Its result; 0 if the sender ended before.
         """
         if not self.thread.is_started or self.thread.is_current:
             return count()
@@ -145,7 +147,7 @@ class Closing:
 
         self._engine.sender.call_soon(call)
         self._engine.client.wakeup()
-        # The sender may end just now, without another turn.
+        # The sender may end now, without another turn.
         while not made.wait_finished(CALL_SLICE_S) and not self.thread.has_ended:
             pass
         return sum(counts)
@@ -173,10 +175,10 @@ class Closing:
         return undelivered(covered)
 
     def close_after_fork(self, error: KprodError) -> None:
-        """Settle the futures and let go of the parent's sockets, in a forked child.
+        """Settle the futures and close the inherited sockets, in a forked child.
 
         Args:
-            error: For the records that were not settled.
+            error: The error of the unsettled records.
         """
         self.thread.close_after_fork()
         error.persistence = Persistence.POSSIBLY_PERSISTED
@@ -186,7 +188,7 @@ class Closing:
         self._engine.client.close_after_fork()
 
     def _reject_more(self) -> Covered:
-        """Take no more records; return the results to settle."""
+        """Accept no more records; returns the results to settle."""
         if self._path.closed_error is None:
             self._path.closed_error = closed_error
         self._engine.metadata.close()
@@ -194,12 +196,12 @@ class Closing:
         return self._engine.accumulator.incomplete()
 
     def _note_closing(self, *, is_first: bool) -> None:
-        """Write the line, after everything that must be done before a signal is passed on."""
+        """Log the line, after the steps that must precede a signal's exception."""
         if is_first:
             self._state_log.note(Event.CLOSING)
 
     def _end(self, deadline: Deadline) -> None:
-        """End the sender, and wait a little longer for it than the caller asked for."""
+        """Stop the sender, and wait a little longer than the caller's timeout."""
         self.thread.stop_soon()
         self._engine.client.wakeup()
         if not self.thread.is_started:
@@ -222,16 +224,17 @@ class Closing:
         self._path.closed_error = partial(own_copy, cause)
 
     def _abort(self) -> None:
-        if self._path.closed_error is None:  # a death that could not even make its error
+        # the thread may have died before it could create its error
+        if self._path.closed_error is None:
             self._path.closed_error = closed_error
         self._engine.sender.abort(self._cause or ClosedError(_CLOSED_BEFORE))
 
     def _wake_no_more(self) -> None:
-        """Let go of what sends write to when the sender sleeps; the last of them closes it."""
+        """Drop the wakeup descriptor of sending threads; the last reference closes it."""
         self._path.wake = None
 
     def _abandon(self) -> None:
-        """Settle what an abort that failed itself has left, so that nobody waits for ever."""
+        """Settle the records that a failed abort has left, so that no thread waits forever."""
         for result, _ in self._engine.accumulator.incomplete():
             error = own_copy(self._cause or ClosedError(_CLOSED_BEFORE))
             error.persistence = Persistence.POSSIBLY_PERSISTED
@@ -239,9 +242,9 @@ class Closing:
 
 
 def closed_error() -> KprodError:
-    """Say why a closed producer takes no record.
+    """Create the error for a send after the close.
 
     Returns:
-        An error of its own for each caller.
+        A new error for each caller.
     """
     return ClosedError("the producer is closed; make another")

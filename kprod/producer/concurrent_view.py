@@ -1,7 +1,7 @@
 """A record's outcome as a `concurrent.futures.Future`: what `RecordFuture.to_concurrent` returns.
 
-It is a module of its own since importing `concurrent.futures` takes time that most programs can do
-without.
+It is a separate module since importing `concurrent.futures` takes time that most programs need not
+spend.
 
 Thread-safety: any thread.
 """
@@ -20,38 +20,40 @@ __all__ = ["ConcurrentView"]
 
 
 class ConcurrentView(concurrent.futures.Future[RecordMetadata]):
-    """The future of one record, for code that knows `concurrent.futures` only.
+    """The future of one record, for code that uses `concurrent.futures`.
 
-    It is settled by a callback of the record. A wait on the thread that makes those calls
-    would wait for himself, so there the record is waited for, which refuses in that case.
+    A callback of the record settles it. The thread that runs callbacks cannot wait for it, as it
+    would wait for itself; there the record itself is waited for, which raises an error in that
+    case.
     """
 
     def __init__(self, record: RecordFuture) -> None:
         super().__init__()
         self._record = record
         self.set_running_or_notify_cancel()
-        call_when_done(record, self._settle)  # the waiter may keep a loop of this thread
+        # the waiting thread may block an event loop of its own
+        call_when_done(record, self._settle)
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """As the record's."""
+        """Return the record's result."""
         self._wait_as_sender(timeout)
         return super().result(_bounded(timeout))
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """As the record's."""
+        """Return the record's result."""
         self._wait_as_sender(timeout)
         return super().exception(_bounded(timeout))
 
     def _wait_as_sender(self, timeout: float | None) -> None:
         if is_sender() and not self.done():
             self._record.exception(timeout)
-            self._settle(self._record)  # its turn among the callbacks may come only after this one
+            self._settle(self._record)  # its callback may run only after this one
 
     def _settle(self, record: RecordFuture) -> None:
         with contextlib.suppress(concurrent.futures.InvalidStateError):  # settled before
             try:
                 self.set_result(record.result(0))
-            except Exception as error:  # noqa: BLE001 - whatever it is, the waiting ends
+            except Exception as error:  # noqa: BLE001 - any exception ends the wait
                 self.set_exception(without_frames(error))
 
 

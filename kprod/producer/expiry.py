@@ -1,6 +1,6 @@
-"""What happens at a batch's delivery deadline, in flight or not, and what its error says.
+"""Fails batches at their delivery deadline, in flight or not.
 
-Thread-safety: the sender's thread.
+Thread-safety: the sender.
 Source: Kafka RecordAccumulator.expiredBatches, Sender.failBatch (clients 4.3.1); kprod's departures
     5, 6 and 11.
 """
@@ -16,12 +16,12 @@ from kprod.wording import counted
 
 
 class Expiry:
-    """Ends batches whose delivery deadline has passed.
+    """Fails batches whose delivery deadline has passed.
 
     Args:
-        metadata: Says why a leader is not known, or not reached.
-        timeout_ms: The setting `delivery_timeout_ms`.
-        fail: Ends one batch with an error.
+        metadata: Explains why a leader is unknown or unreachable.
+        timeout_ms: `delivery_timeout_ms`.
+        fail: Fails one batch with an error.
     """
 
     __slots__ = ("_fail", "_metadata", "_timeout_ms")
@@ -37,24 +37,25 @@ class Expiry:
         self._fail = fail
 
     def expire(self, batch: ProducerBatch) -> None:
-        """End a batch, and before it those of its partition that are older.
+        """Fail a batch, and before it the older batches of its partition.
 
         Args:
-            batch: Its deadline has passed.
+            batch: A batch whose deadline has passed.
         """
         queue = batch.queue
         if batch not in queue.batches:
             return
         while not batch.is_done and queue.batches and queue.batches[0] is not batch:
-            self._expire(queue.batches[0])  # not younger: its deadline is this very millisecond
+            # not younger, so its deadline is in this millisecond, too
+            self._expire(queue.batches[0])
         if not batch.is_done:
             self._expire(batch)
 
     def _expire(self, batch: ProducerBatch) -> None:
         error = expired_error(batch, self._metadata, self._timeout_ms)
         if batch.in_flight:
-            # Its bytes may still be read by a socket, and its fate is open: the partition sends
-            # nothing until the request is answered or its connection is gone.
+            # A socket may still send its bytes, and its fate is unknown: the partition sends
+            # nothing until the request has its response or the connection is closed.
             batch.maybe_persisted = True
             batch.queue.rewind_later()
         self._fail(batch, error)
@@ -64,12 +65,12 @@ def expired_error(batch: ProducerBatch, metadata: Metadata, timeout_ms: int) -> 
     """Make the error of a batch whose delivery deadline has passed.
 
     Args:
-        batch: In flight or not.
-        metadata: Says why its leader is not known, or not reached.
-        timeout_ms: The setting `delivery_timeout_ms`.
+        batch: The batch, in flight or not.
+        metadata: Explains why its leader is unknown or unreachable.
+        timeout_ms: `delivery_timeout_ms`.
 
     Returns:
-        It names the topic, what the batch waited for, and the setting.
+        The error; it names the topic, the cause of the delay, and the setting.
     """
     queue = batch.queue
     records = counted(batch.record_count, "record")

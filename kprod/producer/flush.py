@@ -1,6 +1,6 @@
-"""Flushing: make lingering batches due, and wait until the batches of that moment are settled.
+"""Flushing: makes lingering batches due, and waits until the current batches are settled.
 
-Thread-safety: any thread but the sender's may wait; `flush_soon` any thread.
+Thread-safety: any thread except the sender's; `flush_soon` any thread.
 Source: Kafka KafkaProducer.flush (clients 4.3.1); kprod's departure 21.
 """
 
@@ -23,9 +23,9 @@ class Flush:
 
     Args:
         accumulator: Holds the batches.
-        client: Is woken, so that the sender looks at them.
-        thread: Must not wait for itself.
-        clock: Measures timeouts.
+        client: The network client, which is woken.
+        thread: The sender's thread, which must not wait for itself.
+        clock: Clock for timeouts.
     """
 
     __slots__ = ("_accumulator", "_client", "_clock", "_thread")
@@ -43,7 +43,7 @@ class Flush:
         self._clock = clock
 
     def flush_soon(self) -> None:
-        """Let the sender send lingering batches; never blocks."""
+        """Make the sender send lingering batches; never blocks."""
         self._accumulator.ask_for_sweep()
         self._client.wakeup()
 
@@ -56,16 +56,16 @@ class Flush:
         return await_settled(covered, self.deadline(timeout))
 
     def deadline(self, timeout: float | None) -> Deadline:
-        """Check a timeout and begin to count it down.
+        """Check a timeout and create its deadline.
 
         Args:
             timeout: Seconds; None for no limit.
 
         Returns:
-            When it is over.
+            The deadline.
 
         Raises:
-            ValueError: It is negative or NaN.
+            ValueError: The timeout is negative or NaN.
         """
         if timeout is not None and not timeout >= 0:  # NaN, too
             raise ValueError(f"timeout must be None or at least 0 seconds, got {timeout!r}")
@@ -76,7 +76,7 @@ def await_settled(covered: Covered, deadline: Deadline) -> int:
     """Wait until all batches are settled or the timeout expires.
 
     Returns:
-        How many of their records are not delivered.
+        The number of their records that were not delivered.
     """
     for result, _ in covered:
         if not result.wait_finished(deadline.wait_s()):

@@ -1,7 +1,8 @@
-"""Waiting for many futures, and their bridges to asyncio and `concurrent.futures`.
+"""Waiting for many futures, and conversions to asyncio and `concurrent.futures`.
 
-The future itself is compiled (`kprod._core.outcome.record_future`), as are awaiting it and
-`failures_of` many; what needs a lock is here, and all is registered with it.
+The future itself, awaiting it, and `failures_of` are compiled
+(`kprod._core.outcome.record_future`); the functions that need a lock are here and are registered
+there.
 
 Thread-safety: any thread.
 Source: `concurrent.futures.wait` and `as_completed` for the shapes.
@@ -35,7 +36,7 @@ _logger = guarded_logger(__name__)
 
 
 class Waited(NamedTuple):
-    """What `wait` found: the futures that are done, and those that are not."""
+    """The result of `wait`: futures that are done, and futures that are not."""
 
     done: set[RecordFuture]
     not_done: set[RecordFuture]
@@ -52,8 +53,7 @@ def wait(futures: Iterable[RecordFuture], timeout: float | None = None) -> Waite
         Two sets; the second is empty unless the timeout expired.
 
     Raises:
-        KprodError: Asked inside a callback of the same producer, whose thread would wait for
-            itself.
+        KprodError: Called in a callback of the same producer, whose thread would wait for itself.
         ValueError: The timeout is NaN.
     """
     everyone = list(futures)
@@ -81,15 +81,14 @@ def as_completed(
 
     Raises:
         KprodTimeout: The timeout expired before all were done.
-        KprodError: Asked inside a callback of the same producer, whose thread would wait for
-            itself.
+        KprodError: Called in a callback of the same producer, whose thread would wait for itself.
         ValueError: The timeout is NaN.
     """
     finished = _Finished()
     everyone = list(futures)
     deadline = Deadline(timeout)
     for future in everyone:
-        call_when_done(future, finished.put)  # an event loop of this thread may stand still
+        call_when_done(future, finished.put)  # an event loop of this thread may be blocked
     if is_sender():
         for future in everyone:
             future.exception(deadline.left_s())
@@ -103,7 +102,7 @@ def as_completed(
 
 
 class _Finished:
-    """Futures that are done, in order; one thread waits for them."""
+    """The futures that are done, in order; one thread waits for them."""
 
     __slots__ = ("_futures", "_wake")
 
@@ -115,7 +114,7 @@ class _Finished:
     def put(self, future: RecordFuture) -> None:
         """Add a future; any thread."""
         self._futures.append(future)
-        with contextlib.suppress(RuntimeError):  # nobody holds it: the waiter looks again anyway
+        with contextlib.suppress(RuntimeError):  # nobody holds it: the waiter checks again anyway
             self._wake.release()
 
     def get(self, deadline: Deadline) -> RecordFuture | None:
@@ -137,7 +136,7 @@ def _report_callback_error(error: BaseException) -> None:
 
 
 def _describe(record: RecordFuture, topic: str, partition: int) -> str:
-    """What `repr` says: topic and partition, and the offset, the error, or that it is pending."""
+    """Return the `repr`: topic and partition, and the offset, the error, or "pending"."""
     if not record.done():
         state = "pending"
     elif (error := record.exception(0)) is not None:

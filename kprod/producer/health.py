@@ -1,4 +1,4 @@
-"""Whether a producer can do its work, for probes of whatever supervises a service.
+"""The health of a producer, for liveness and readiness probes.
 
 Thread-safety: immutable values.
 """
@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 
 class ProducerHealth(NamedTuple):
-    """The state of a producer as it was when somebody asked.
+    """A snapshot of a producer's health.
 
     Attributes:
-        is_alive: Records are taken, and the sender's thread runs. False is final: only another
-            producer, so mostly another process, helps. Of use to a liveness probe.
-        is_connected: A connection to a broker can be used. False may pass: before the first
-            connection, and while brokers cannot be reached. Of use to a readiness probe.
-        reason: Why one of them is False; None while both are True.
+        is_alive: Whether records are accepted and the sender's thread runs. False is final: a new
+            producer is needed, usually a new process. Use it for a liveness probe.
+        is_connected: Whether a connection to a broker is usable. False may be temporary: before the
+            first connection, or while brokers are unreachable. Use it for a readiness probe.
+        reason: The reason why one of them is False; None if both are True.
     """
 
     is_alive: bool

@@ -1,11 +1,11 @@
-"""The interceptors of a producer, one after the other, and what happens when one fails: a log line.
+"""Calls a producer's interceptors in order; an exception in one is logged and ignored.
 
-A record passes `on_send` in their order, before anything else is looked at, in the caller's thread.
-Each accepted record passes `on_acknowledgement` once, before its own callback, in the sender's. A
-record that `send` refuses has no outcome to tell.
+A record passes `on_send` of each before any other processing, in the caller's thread. Each accepted
+record passes `on_acknowledgement` once, before its own callback, in the sender's thread. A record
+that `send` rejects has no acknowledgement.
 
-Thread-safety: `on_send` any thread; the rest the sender's.
-Source: KIP-42; Kafka ProducerInterceptors (clients 4.3.1) for the isolation of faults.
+Thread-safety: `on_send` any thread; the rest the sender.
+Source: KIP-42; Kafka ProducerInterceptors (clients 4.3.1) for the handling of exceptions.
 """
 
 import itertools
@@ -36,16 +36,16 @@ class Interceptors:
         self._chain = tuple(chain)
 
     def on_send(self, record: tuple[Any, ...]) -> OutgoingRecord:
-        """Show a record to each.
+        """Pass a record through all interceptors.
 
         Args:
-            record: Topic, value, key, headers, partition, timestamp_ms, as `send` was given them.
+            record: Topic, value, key, headers, partition, timestamp_ms, as given to `send`.
 
         Returns:
             The record to send.
 
         Raises:
-            TypeError: The headers are not pairs, nor a mapping.
+            TypeError: The headers are neither pairs nor a mapping.
         """
         topic, value, key, headers, partition, timestamp_ms = record
         shown = OutgoingRecord(topic, value, key, _as_headers(headers), partition, timestamp_ms)
@@ -57,16 +57,16 @@ class Interceptors:
         return shown
 
     def watching(self, on_delivery: OnDelivery | None) -> OnDelivery:
-        """Make the callback that tells them of a record's outcome.
+        """Create the delivery callback that reports a record's outcome to the interceptors.
 
         Args:
-            on_delivery: The application's own, called after them.
+            on_delivery: The application's callback, called after them.
 
         Returns:
             A delivery callback.
 
         Raises:
-            TypeError: `on_delivery` cannot be called.
+            TypeError: `on_delivery` is not callable.
         """
         if on_delivery is not None and not callable(on_delivery):
             raise TypeError(
@@ -77,7 +77,7 @@ class Interceptors:
             for interceptor in self._chain:
                 try:
                     interceptor.on_acknowledgement(metadata, error)
-                except BaseException:  # not even SystemExit may keep the others from hearing of it
+                except BaseException:  # even after SystemExit the other interceptors are called
                     _logger.exception("%r failed in on_acknowledgement", interceptor)
             if on_delivery is not None:
                 on_delivery(metadata, error)

@@ -1,6 +1,6 @@
-"""How much the response to a Produce request may hold, and which numbers in it a broker can mean.
+"""The bounds of a Produce response, and the validation of its numbers.
 
-Asked only for a response that says more than yes.
+Used only for a response that is more than an acknowledgement.
 
 Thread-safety: pure functions.
 Source: Kafka's ProduceResponse definition (kafka-clients 4.3.1), KIP-467 for records at fault.
@@ -15,18 +15,18 @@ from kprod.network.client_request import ANSWER_BYTES
 from kprod.producer.batch import ProducerBatch
 
 BASE_OFFSET_MAX = 2**63 - 2**31  # a record's offset is below 2⁶³, however long its batch
-_PARTITION_BYTES = 2_048  # the fields of one partition, of its topic and of its leader's address
+_PARTITION_BYTES = 2_048  # the fields of one partition, its topic and its leader's address
 _RECORD_ERROR_BYTES = 512
 
 
 def response_bounds(batches: Sequence[ProducerBatch]) -> Bounds:
-    """How much the response to a request may hold.
+    """Return the bounds of the response to a request.
 
     Args:
-        batches: What the request carries, at most one of a partition.
+        batches: The request's batches, at most one for each partition.
 
     Returns:
-        One response for each partition, one error for each record.
+        Bounds for one entry for each partition, and one error for each record.
     """
     count = len(batches)
     record_count = sum(batch.record_count for batch in batches)
@@ -43,13 +43,13 @@ def response_bounds(batches: Sequence[ProducerBatch]) -> Bounds:
 
 
 def check_response(body: Mapping[str, Any]) -> None:
-    """Refuse values that no broker can mean.
+    """Reject impossible values.
 
     Args:
         body: A Produce response.
 
     Raises:
-        RemoteProtocolError: A partition, an offset or a time is out of its range.
+        RemoteProtocolError: A partition, an offset or a timestamp is out of range.
     """
     for topic in body["responses"]:
         for answer in topic["partition_responses"]:

@@ -1,7 +1,7 @@
-"""The producer as an application sees it: send, flush, close.
+"""The public producer class: send, flush, close.
 
-`send` is compiled (`SendMethod`); everything else is asked of the engine, which
-`kprod.producer.wiring` makes. A subclass may use any name but `_kprod` for its own purposes.
+`send` is compiled (`SendMethod`); other methods delegate to the engine, which
+`kprod.producer.wiring` creates. A subclass may use any attribute name except `_kprod`.
 
 Thread-safety: `Producer` may be used by any number of threads.
 Source: Kafka KafkaProducer (clients 4.3.1).
@@ -16,7 +16,7 @@ from kprod._core.send.send_path import SendMethod
 from kprod.config import ProducerConfig, given_settings
 from kprod.guarded_log import guarded_logger
 from kprod.metrics.recorder import Metrics
-from kprod.producer import future as _future  # registers the future's bridges
+from kprod.producer import future as _future  # registers the future's conversions
 from kprod.producer.health import ProducerHealth
 from kprod.producer.interceptors import OnDelivery
 from kprod.producer.producer_engine import ProducerEngine
@@ -47,7 +47,7 @@ class _ClientId:
 
 
 class Producer(SendMethod):
-    """Sends records to Kafka in the background, and says of each what became of it.
+    """Sends records to Kafka in the background, and reports the outcome of each.
 
     Example:
         with Producer(bootstrap_servers="localhost:9092") as producer:
@@ -61,7 +61,7 @@ class Producer(SendMethod):
 
     Raises:
         ConfigError: A setting is unknown, malformed or out of bounds.
-        TypeError: `settings` is no mapping, such as an address alone.
+        TypeError: `settings` is not a mapping, but for example an address.
 
     Thread-safety: any thread may send, flush and close.
     """
@@ -102,39 +102,40 @@ class Producer(SendMethod):
         timestamps_ms: Iterable[int | None] | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> SendReceipt:
-        """Hand over many records, each as `send` would take it; they are sent in the background.
+        """Send many records, each as `send` would; they are sent in the background.
 
-        Iterables are read one record at a time, never ahead, so a generator of any length will do.
-        Waits as `send` does: at most `max_block_ms` for each record.
+        Iterables are read one record at a time, so a generator of any length is possible. The call
+        may wait as `send` does, at most `max_block_ms` for each record.
 
-        A record that `send` would refuse (a wrong type, a partition that does not exist, too large)
-        is counted with its error in the receipt's `failures`, and the others continue.
+        A record that `send` would reject (wrong type, nonexistent partition, too large) is listed
+        with its error in the receipt's `failures`, and the remaining records are sent.
 
         Args:
             topic: Name of the topic.
-            values: One for each record: bytes-like, or None for a tombstone; anything at all with a
+            values: One for each record: bytes-like, or None for a tombstone; any object with a
                 `value_serializer`.
-            keys: As many: bytes-like or None.
-            headers: As many: pairs of a str and bytes-like or None, a mapping of them, or None.
-            partitions: As many: 0-based; None lets the key or the partitioner decide.
-            timestamps_ms: As many: milliseconds since 1970; None is now.
+            keys: The same number: bytes-like or None.
+            headers: The same number: pairs of a str and bytes-like or None, a mapping of them, or
+                None.
+            partitions: The same number: 0-based; None lets the key or the partitioner decide.
+            timestamps_ms: The same number: milliseconds since 1970; None for now.
             on_delivery: Called as `on_delivery(metadata, error)` on the sender's thread for each
-                record that was not refused, once it is settled.
+                accepted record, once it is settled.
 
         Returns:
-            One receipt for all.
+            The receipt of all records.
 
         Raises:
-            TypeError: An argument is not iterable, or is one item where many are meant.
-            ValueError: Arguments of different lengths, or an illegal topic name. Of iterables
-                without a length only one that ends too early is an error, when it does.
+            TypeError: An argument is not iterable, or is a single item.
+            ValueError: The arguments have different lengths, or the topic name is invalid. An
+                iterable without a length raises this only when it ends too early.
             UnknownTopic: The cluster does not know the topic, and does not create it.
-            MetadataTimeout: The topic's partitions could not be learnt within `max_block_ms`.
-            BufferTimeout: No memory came free within `max_block_ms`.
-            ClosedError: The producer is closed, or was made in a parent process.
+            MetadataTimeout: The topic's partitions could not be fetched within `max_block_ms`.
+            BufferTimeout: No memory was freed within `max_block_ms`.
+            ClosedError: The producer is closed, or was created in the parent process.
 
-        Whatever ends the call early, an iterable's own exceptions too, has the receipt of the
-        records accepted until then in its attribute `receipt`.
+        Any exception of the call, even one of an iterable, has the receipt of the records accepted
+        so far as its attribute `receipt`.
 
         Thread-safety: any thread.
         """
@@ -159,24 +160,25 @@ class Producer(SendMethod):
         partition: str | None = None,
         timestamp: str | None = None,
     ) -> SendReceipt:
-        """Hand over the rows of a table, each as one record; they are sent in the background.
+        """Send the rows of a table, each as one record; they are sent in the background.
 
-        Takes whatever has Arrow's PyCapsule interface: tables, record batches and streams of
-        pyarrow, polars, DuckDB, pandas. A stream is read one array at a time. Waits as `send` does.
+        Accepts any object with Arrow's PyCapsule interface: tables, record batches and streams of
+        pyarrow, polars, DuckDB, pandas. A stream is read one array at a time. The call may wait as
+        `send` does.
 
-        Columns are sent as they are: serializers are not called. A null value is a tombstone, a
-        null key none; a null partition, timestamp or list of headers is as if there were no such
-        column. Interceptors, and a partitioner of the application's, see each record, at
-        `send_many`'s speed.
+        Columns are sent unchanged: serializers are not called. A null value is a tombstone, a null
+        key is no key; a null partition, timestamp or header list counts as absent. Interceptors,
+        and a partitioner of the application, are called for each record, at the speed of
+        `send_many`.
 
-        A row that `send` would refuse is counted with its error in the receipt's `failures`, and
-        the others continue.
+        A row that `send` would reject is listed with its error in the receipt's `failures`, and the
+        remaining rows are sent.
 
         Args:
             topic: Name of the topic.
-            data: Has `__arrow_c_stream__` or `__arrow_c_array__`.
-            value: Name of the column of values: binary or string of any kind, dictionaries of them,
-                or fixed-size binary. None makes every row a tombstone.
+            data: An object with `__arrow_c_stream__` or `__arrow_c_array__`.
+            value: Name of the column of values: binary or string of any kind, dictionary-encoded or
+                fixed-size binary. None makes every row a tombstone.
             key: Name of the column of keys, of the same types.
             headers: Name of a column of lists of structs of `key` and `value`, or of maps.
             partition: Name of a column of integers.
@@ -184,19 +186,21 @@ class Producer(SendMethod):
                 since 1970.
 
         Returns:
-            One receipt for all rows.
+            The receipt of all rows.
 
         Raises:
-            TypeError: Not a table, or a column's type cannot be sent; the text has the remedy.
-            ValueError: There is no such column, an array is broken, or an illegal topic name.
+            TypeError: The argument is not a table, or a column's type cannot be sent; the text says
+                what to do.
+            ValueError: A column does not exist, an array is malformed, or the topic name is
+                invalid.
             SerializationError: The stream failed.
             UnknownTopic: The cluster does not know the topic, and does not create it.
-            MetadataTimeout: The topic's partitions could not be learnt within `max_block_ms`.
-            BufferTimeout: No memory came free within `max_block_ms`.
-            ClosedError: The producer is closed, or was made in a parent process.
+            MetadataTimeout: The topic's partitions could not be fetched within `max_block_ms`.
+            BufferTimeout: No memory was freed within `max_block_ms`.
+            ClosedError: The producer is closed, or was created in the parent process.
 
-        A mistake in the schema is raised before anything is sent. Whatever ends the call
-        later has the receipt of the records accepted until then in its attribute `receipt`.
+        An error in the schema is raised before anything is sent. Any later exception has the
+        receipt of the records accepted so far as its attribute `receipt`.
 
         Thread-safety: any thread.
         """
@@ -212,13 +216,13 @@ class Producer(SendMethod):
         return bulk.send_arrow(engine_of(self).path, topic, data, names)
 
     def flush(self, timeout: float | None = None) -> int:
-        """Send everything that was handed over before this call, without waiting for linger.
+        """Send all earlier records without waiting for linger, and wait until they are settled.
 
         Args:
             timeout: Seconds; None waits until all is settled, which `delivery_timeout_ms` bounds.
 
         Returns:
-            How many of those records failed or were not settled in time. 0 is success.
+            The number of those records that failed or were not settled in time; 0 means success.
 
         Raises:
             KprodError: Called from a delivery callback, which would wait for itself.
@@ -227,68 +231,68 @@ class Producer(SendMethod):
         return engine_of(self).flush(timeout)
 
     def purge(self) -> int:
-        """Drop every record that is certainly not in the log and not on its way there.
+        """Drop all records that are certainly not in the log and not in flight.
 
-        Their futures fail with `Purged`, as not persisted. A record in flight, or possibly in the
-        log, continues, and is settled later: so of one partition a dropped record's callback may
-        run before that of a record sent earlier.
+        Their futures fail with `Purged`, as not persisted. Records in flight, or possibly in the
+        log, are not affected and are settled later: so in a partition, the callback of a dropped
+        record may run before that of an earlier record.
 
         Returns:
-            How many records were dropped.
+            The number of dropped records.
 
         Raises:
-            ClosedError: The producer is closed, or was made in a parent process.
+            ClosedError: The producer is closed, or was created in the parent process.
         """
         return engine_of(self).purge()
 
     def close(self, timeout: float | None = None) -> int:
-        """Flush, then end the sender and all connections. Later sends raise `ClosedError`.
+        """Flush, then stop the sender and close all connections. Later sends raise `ClosedError`.
 
-        A signal handler that raises into it (Ctrl-C) ends the waiting, not the records: they
-        continue, and `close` may be called again, as the end of the interpreter does.
+        An exception of a signal handler (Ctrl-C) ends the wait, not the delivery: records are still
+        sent, and `close` may be called again, as the interpreter's exit does.
 
-        Inside a delivery callback it waits for nothing: the sender ends when the callbacks at hand
-        have run; records not settled by then fail.
+        In a delivery callback it does not wait: the sender ends when the current callbacks have
+        run, and records not settled by then fail.
 
         Args:
             timeout: Seconds for the flush; records not settled by then fail, and `close` returns
-                within another half second even if a callback does not. None waits until all is
-                settled and every callback has returned.
+                within another half second even if a callback does not. None waits until all records
+                are settled and every callback has returned.
 
         Returns:
-            How many records were not delivered by this call, or, inside a delivery callback, how
-            many are not settled yet. 0 is success.
+            The number of records that this call did not deliver or, in a delivery callback, that
+            are not settled yet; 0 means success.
 
         Raises:
-            ValueError: The timeout is negative or no number; nothing has happened.
-            RuntimeError: `__init__` has not run, in a subclass that does not call it.
+            ValueError: The timeout is negative or not a number; nothing has happened.
+            RuntimeError: `Producer.__init__` has not run, since a subclass does not call it.
         """
         return engine_of(self).close(timeout)
 
     def metrics(self) -> Metrics:
-        """What the producer has counted of itself, under the names of Kafka's own producer.
+        """Return the producer's metrics, under the names of Kafka's producer.
 
-        `docs/metrics.md` lists them. Averages, maxima and rates are over the last 30 to 60 s; an
-        average or maximum of nothing is NaN.
+        `docs/metrics.md` lists them. Averages, maxima and rates cover the last 30 to 60 s; an
+        average or maximum without samples is NaN.
 
         Returns:
-            Values by name, by group: `metrics()["producer-metrics"]["record-send-total"]`; a topic
-            and a node have groups of their own, `producer-topic-metrics.orders` and
+            Values by group and name: `metrics()["producer-metrics"]["record-send-total"]`. Each
+            topic and node has a group of its own, `producer-topic-metrics.orders` and
             `producer-node-metrics.node-1`.
 
-        Thread-safety: any thread; after `close`, too.
+        Thread-safety: any thread, also after `close`.
         """
         return engine_of(self).metrics()
 
     def health(self) -> ProducerHealth:
-        """Whether records are taken, and whether a broker is connected: for probes.
+        """Return whether records are accepted, and whether a broker is connected, for probes.
 
-        It asks no broker and never blocks. `docs/production.md` has probes for Kubernetes.
+        Sends no request and never blocks. `docs/production.md` has probes for Kubernetes.
 
         Returns:
-            The state as it is now.
+            The current state.
 
-        Thread-safety: any thread; after `close`, too.
+        Thread-safety: any thread, also after `close`.
         """
         return engine_of(self).health()
 
@@ -326,7 +330,7 @@ def engine_of(producer: Producer) -> ProducerEngine:
     """Return the engine of a producer.
 
     Args:
-        producer: Of this class or a subclass.
+        producer: A `Producer` or an instance of a subclass.
 
     Returns:
         Its engine.

@@ -1,9 +1,9 @@
-"""The parts of one producer, and what may be asked of all of them together.
+"""The parts of one producer, and the operations that involve several parts.
 
-Public classes hold it as their `_kprod`: no attribute of it is in the name space that an
-application's subclass shares. `kprod.producer.wiring` makes it.
+Public classes hold it as their `_kprod`: its attributes are not in the name space that an
+application's subclass shares. `kprod.producer.wiring` creates it.
 
-Thread-safety: any thread, apart from `run_once`; each part says its own.
+Thread-safety: any thread, except `run_once`; parts as each of them says.
 Source: Kafka KafkaProducer (clients 4.3.1); kprod's departures 19 to 21.
 """
 
@@ -44,29 +44,29 @@ class Face(Protocol):
     """The public object of an engine, as the engine sees it."""
 
     def close(self, timeout: float | None = None) -> int:
-        """Flush and end."""
+        """Flush and close."""
 
 
 class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what the parts ask
-    """One producer without its public face.
+    """One producer without its public class.
 
     Attributes:
         config: The topic's settings.
         clock: Monotonic and wall clock.
         client_id: The client id that brokers and log lines show.
         state_log: Called with changes that an operator should know.
-        recorder: Counts.
-        timer: All deadlines.
+        recorder: Counts events for the metrics.
+        timer: Timer for all deadlines.
         metadata: The cluster metadata.
         pool: The memory of batches.
         accumulator: Holds the batches.
-        opener: Finds topics and partitions.
-        support: Does what the send path leaves to Python.
-        path: Takes records.
+        opener: Waits for topics and partitions.
+        support: Implements the Python part of the send path.
+        path: The send path.
         client: The network client.
-        transaction_manager: Gives producer id and sequences.
+        transaction_manager: The producer id and the sequences.
         delivery: Settles batches.
-        sender: Takes turns.
+        sender: The sender.
         closing: Flushes and closes.
     """
 
@@ -108,7 +108,7 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
     timer: Timer
 
     def __init__(self, config: ProducerConfig, clock: SystemClock, client_id: str) -> None:
-        """Keep what the parts have in common; `kprod.producer.wiring` adds the parts.
+        """Create the parts that others share; `kprod.producer.wiring` adds the rest.
 
         Args:
             config: The topic's settings.
@@ -121,12 +121,12 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
 
     @property
     def thread(self) -> LoopThread:
-        """The thread that takes the sender's turns."""
+        """The thread that runs the sender."""
         return self.closing.thread
 
     @property
     def is_open(self) -> bool:
-        """Whether records are taken."""
+        """Whether records are accepted."""
         return self.path.closed_error is None
 
     @property
@@ -135,12 +135,12 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
         return self.path.closed_error is _forked_error
 
     def start(self, face: "Face", *, is_threaded: bool) -> None:
-        """Take the sender's turns on a thread, and close at the interpreter's end.
+        """Start the sender's thread, and register the close at the interpreter's exit.
 
         Args:
-            face: The public object; its `close`, perhaps an application's own, is called at the
-                interpreter's end if it still exists then.
-            is_threaded: Else somebody calls `run_once`.
+            face: The public object, whose `close`, which a subclass may override, is called at the
+                interpreter's exit.
+            is_threaded: False if the caller runs `run_once` instead.
         """
         self._face = weakref.ref(face)
         open_clients.watch(self)
@@ -148,7 +148,7 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
             self.closing.start()
 
     def run_once(self, now_ms: int) -> None:
-        """Take one turn of the sender; only where there is no thread."""
+        """Run one turn of the sender; only without a thread."""
         self.sender.run_once(now_ms)
 
     def flush(self, timeout: float | None) -> int:
@@ -162,7 +162,7 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
             self.recorder.flushed(self.clock.now_ns() - started_ns)
 
     def start_flush(self) -> list[tuple[BatchResult, int]]:
-        """Make everything due; never blocks.
+        """Make all batches due; never blocks.
 
         Returns:
             The results to wait for, with the number of records in each.
@@ -172,7 +172,7 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
         return covered
 
     def flush_soon(self) -> None:
-        """Let the sender send what lingers; never blocks. `flush` also waits."""
+        """Make the sender send lingering batches without waiting; `flush` also waits."""
         self.closing.flush.flush_soon()
 
     def purge(self) -> int:
@@ -182,10 +182,10 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
         return self.closing.call(self.delivery.purge)
 
     def close_soon(self) -> Callable[[], int]:
-        """Take no more records, and send what there is without linger; never blocks.
+        """Accept no more records, and send the rest without linger; never blocks.
 
         Returns:
-            A function that tells how many of them are not delivered, now or later.
+            A function that returns how many of them are not delivered at the time of the call.
         """
         if self.is_forked:
             return lambda: 0
@@ -204,7 +204,7 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
         return self.close(timeout) if face is None else face.close(timeout)
 
     def reject_in_child(self) -> None:
-        """Take no more records, settle the futures, leave the parent alone; in a forked child."""
+        """Accept no more records and settle the futures, in a forked child, without the parent."""
         resume_in_child()
         self.path.closed_error = _forked_error
         self.closing.close_after_fork(_forked_error())
@@ -237,7 +237,7 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
         return ProducerHealth(is_alive=True, is_connected=False, reason=trouble)
 
     def described_as(self, name: str) -> str:
-        """Say for people which producer it is, and what it does.
+        """Describe the producer and its state for people.
 
         Args:
             name: Name of the public class.
@@ -248,23 +248,23 @@ class ProducerEngine:  # noqa: PLR0904 - what the public classes ask, and what t
         servers = shown_addresses(self.config.bootstrap_servers)
         return f"<{name} {self.client_id!r}, {self.closing.state}, bootstrap_servers={servers!r}>"
 
-    # What the parts ask of each other, past those that are made later.
+    # What the parts need from parts that are created later.
 
     def is_on_sender(self) -> bool:
         """Whether the calling thread is the sender's."""
         return self.closing.thread.is_current
 
     def expire(self, batch: ProducerBatch) -> None:
-        """Fail a batch whose delivery timeout expired; called by the sender."""
+        """Fail a batch whose delivery timeout has expired; called by the sender."""
         self.delivery.expiry.expire(batch)
 
     def relieve(self) -> None:
-        """Let the sender send what there is, since somebody waits for memory."""
+        """Make the sender send all batches, since a send waits for memory."""
         self.accumulator.ask_for_sweep()
         self.wake()
 
     def reject(self, error: KprodError) -> None:
-        """Take no more records, because of this."""
+        """Accept no more records, because of an error."""
         if self.path.closed_error is None:
             self.path.closed_error = partial(own_copy, error)
 

@@ -1,9 +1,9 @@
-"""Asks the cluster for a producer id, and raises the epoch when a partition's sequences broke.
+"""Requests a producer id, and raises the epoch when a partition's sequences cannot continue.
 
-An idempotent producer sends nothing before it has an id. Any node can give one; a request that
-fails is repeated after a back-off.
+An idempotent producer sends nothing before it has an id. Any node can assign one; a failed request
+is retried after a back-off.
 
-Thread-safety: the sender's.
+Thread-safety: the sender.
 Source: Kafka Sender.maybeSendAndPollTransactionalRequest, for idempotence alone (clients 4.3.1).
 """
 
@@ -39,13 +39,13 @@ class ProducerIdRequests:
         client: NetworkClient,
         timer: RetryTimer,
     ) -> None:
-        """Make a collection without requests.
+        """Start without requests.
 
         Args:
-            transaction_manager: Says when an id is wanted, and takes it.
-            accumulator: Told when batches may be sent.
+            transaction_manager: Says when an id is needed, and gets it.
+            accumulator: Notified when batches may be sent.
             client: The network client.
-            timer: Ends a back-off.
+            timer: Timer for the back-off.
         """
         self._transaction_manager = transaction_manager
         self._accumulator = accumulator
@@ -55,13 +55,13 @@ class ProducerIdRequests:
         self._is_held_back = False
 
     def advance(self, now_ms: int) -> int:
-        """Raise the epoch, or send a request, if it is time.
+        """Raise the epoch, or send a request, if necessary.
 
         Args:
             now_ms: Monotonic time.
 
         Returns:
-            After how many milliseconds to call again; `NEVER_MS` if only an event can change it.
+            Milliseconds until the next call; `NEVER_MS` if only an event can change the situation.
         """
         transaction_manager = self._transaction_manager
         if transaction_manager.bump_is_pending and transaction_manager.maybe_bump(
@@ -91,9 +91,9 @@ class ProducerIdRequests:
         return NEVER_MS
 
     def _wait_for_node_ms(self, node: Node | None, now_ms: int) -> int:
-        """How long until it makes a difference to ask again which node to ask."""
+        """How long until another node may be available for the request."""
         if node is not None and self._client.connections.poll_delay_ms(node, now_ms) >= NEVER_MS:
-            return NEVER_MS  # it is being connected to, and says so by an event
+            return NEVER_MS  # connecting; an event reports the result
         return max(self._client.connections.next_attempt_in_ms(now_ms), 1)
 
     def _on_complete(self, outcome: Outcome) -> None:

@@ -1,8 +1,8 @@
-"""What became of the records of one bulk send: one receipt instead of a future for each.
+"""The outcome of a bulk send: one receipt instead of a future for each record.
 
-A receipt counts batches. It keeps where its records went for as long as their batch is on its way,
-which the buffer's size bounds, and after that one range of offsets for each batch, neighbours
-joined, and what failed. So it costs the same for a million records as for a billion.
+A receipt counts batches. It holds the positions of its records while their batch is in progress,
+which is limited by the buffer size; then it keeps one range of offsets for each batch, adjacent
+ranges joined, and the failures. So its size does not grow with the number of records.
 
 Thread-safety: any thread; awaitable from any running asyncio loop.
 Source: `concurrent.futures.Future` for the names.
@@ -30,23 +30,23 @@ __all__ = ["OffsetRange", "PartitionOffsets", "SendFailure", "SendReceipt"]
 _logger = guarded_logger(__name__)
 _MAYBE = Persistence.POSSIBLY_PERSISTED
 _FOREVER_S = -1.0
-_SHOWN_MAX = 3  # partitions that `repr` names
+_SHOWN_MAX = 3  # number of partitions in `repr`
 
 
 class OffsetRange(NamedTuple):
-    """Offsets of neighbouring records, the last one included."""
+    """A range of offsets, including the last one."""
 
     first: int
     last: int
 
 
 class PartitionOffsets(NamedTuple):
-    """What a partition took of one bulk send.
+    """The records of a bulk send that one partition accepted.
 
     Attributes:
-        count: Records that are in the log.
-        ranges: Where they are, ascending in the order of sending. Records of other sends that
-            shared a batch lie in the same range. Empty when the broker did not say (acks=0).
+        count: Number of records in the log.
+        ranges: Their offsets, ascending in the order of sending. Records of other sends in the same
+            batch are in the same range. Empty if the broker did not return offsets (acks=0).
     """
 
     count: int  # type: ignore[assignment]  # shadows a tuple's method, which nobody needs here
@@ -54,11 +54,12 @@ class PartitionOffsets(NamedTuple):
 
 
 class SendFailure(NamedTuple):
-    """One record that is not delivered.
+    """A record that was not delivered.
 
     Attributes:
-        index: Its place among the records of the call, from 0.
-        error: Why. A `KprodError` says in `persistence` whether it may be in the log all the same.
+        index: Its index among the records of the call, from 0.
+        error: The error; for a `KprodError`, `persistence` says whether it may be in the log
+            nevertheless.
     """
 
     index: int  # type: ignore[assignment]  # as above
@@ -66,7 +67,7 @@ class SendFailure(NamedTuple):
 
 
 class ReceiptAccount:
-    """What a receipt knows of its call, and the wait for it.
+    """The account of a receipt's call, and the wait for it.
 
     Attributes:
         account: The call's account.
@@ -80,7 +81,7 @@ class ReceiptAccount:
         self.account: BulkAccount = account
 
     def records_text(self) -> str:
-        """How many records there are, for people."""
+        """Describe the number of records, for people."""
         return counted(self.account.record_count, "record")
 
     def wait_settled(self, timeout: float | None) -> None:
@@ -107,7 +108,7 @@ class ReceiptAccount:
             )
 
     def reject_in_child(self) -> None:
-        """Raise in a forked child, where nothing is settled any more."""
+        """Raise an error in a forked child, where nothing is settled any more."""
         if os.getpid() != self._made_in:
             raise ProducerForked(
                 f"this receipt was made in a parent of process {os.getpid()}, whose sender does not"
@@ -116,7 +117,7 @@ class ReceiptAccount:
 
 
 class SendReceipt:
-    """The outcome of `send_many` or `send_arrow`: offsets by partition, and what failed.
+    """The outcome of `send_many` or `send_arrow`: offsets by partition, and the failures.
 
     Thread-safety: any thread.
     """
@@ -129,35 +130,35 @@ class SendReceipt:
 
     @property
     def record_count(self) -> int:
-        """How many records of the call were dealt with, those included that were refused."""
+        """Number of processed records, including rejected ones."""
         return self._kprod.account.record_count
 
     @property
     def failed_count(self) -> int:
-        """How many of them have failed so far."""
+        """Number of records that have failed so far."""
         return self._kprod.account.failed_count
 
     def done(self) -> bool:
-        """Whether every record's fate is settled."""
+        """Whether all records are settled."""
         return self._kprod.account.done
 
     def result(self, timeout: float | None = None) -> dict[int, PartitionOffsets]:
-        """Wait until all records are settled. Waiting does not cut linger short.
+        """Wait until all records are settled. Waiting does not shorten linger.
 
         Args:
-            timeout: Seconds; None waits as long as it takes, which `delivery_timeout_ms` bounds.
+            timeout: Seconds; None waits without limit, but `delivery_timeout_ms` bounds it.
 
         Returns:
-            Counts and ranges of offsets by partition.
+            Counts and ranges of offsets, by partition.
 
         Raises:
-            RecordsFailed: Some record is not delivered; `failures` names each, and `delivered` has
-                the others.
-            KprodError: Not settled, and asked inside a delivery callback, which would wait for
-                itself.
-            KprodTimeout: Not settled in time; the records continue.
-            ProducerForked: Waited for in a forked child, where nothing is settled any more.
-            ValueError: Not settled, and the timeout is NaN.
+            RecordsFailed: A record was not delivered; `failures` lists all, and `delivered` the
+                others.
+            KprodError: The records are not settled, and this is a delivery callback, which would
+                wait for itself.
+            KprodTimeout: The records are not settled in time; they are still being sent.
+            ProducerForked: This is a forked child, where nothing is settled any more.
+            ValueError: The records are not settled, and the timeout is NaN.
         """
         error = self.exception(timeout)
         if error is not None:
@@ -165,20 +166,20 @@ class SendReceipt:
         return self.delivered()
 
     def exception(self, timeout: float | None = None) -> KprodError | None:
-        """Wait until all records are settled, and return the error that `result` raises, or None.
+        """Wait until all records are settled; returns the error that `result` would raise, or None.
 
         Args:
             timeout: Seconds; None waits as long as it takes.
 
         Returns:
-            None when all are delivered.
+            The error; None if all records were delivered.
 
         Raises:
-            KprodError: Not settled, and asked inside a delivery callback, which would wait for
-                itself.
-            KprodTimeout: Not settled in time; the records continue.
-            ProducerForked: Waited for in a forked child, where nothing is settled any more.
-            ValueError: Not settled, and the timeout is NaN.
+            KprodError: The records are not settled, and this is a delivery callback, which would
+                wait for itself.
+            KprodTimeout: The records are not settled in time; they are still being sent.
+            ProducerForked: This is a forked child, where nothing is settled any more.
+            ValueError: The records are not settled, and the timeout is NaN.
         """
         self._kprod.wait_settled(timeout)
         failed_count = self._kprod.account.failed_count
@@ -200,14 +201,14 @@ class SendReceipt:
         return error
 
     def delivered(self) -> dict[int, PartitionOffsets]:
-        """Offsets acknowledged so far, by partition; does not wait."""
+        """Return the offsets acknowledged so far, by partition; does not wait."""
         return {
             partition: PartitionOffsets(count, tuple(starmap(OffsetRange, ranges)))
             for partition, (count, ranges) in sorted(self._kprod.account.delivered().items())
         }
 
     def failures(self) -> list[SendFailure]:
-        """Index and error of each record that has failed so far, ascending; does not wait."""
+        """Return the records that have failed so far, by index; does not wait."""
         return list(starmap(SendFailure, self._kprod.account.failures()))
 
     def add_done_callback(
@@ -215,9 +216,10 @@ class SendReceipt:
     ) -> None:
         """Call `callback(receipt)` once all records are settled.
 
-        Added in a running event loop, it is called by that loop, as one of an asyncio future is.
-        Otherwise it runs on the sender's thread (here, at once, if all is settled already), after
-        the delivery callbacks of the last batch, outside every lock; what it raises is logged.
+        Added in a running event loop, it is called by that loop, like a callback of an asyncio
+        future. Otherwise it runs on the sender's thread (or immediately in this thread, if all
+        records are settled), after the delivery callbacks of the last batch, with no lock held; its
+        exceptions are logged.
 
         Args:
             callback: Takes the receipt.
@@ -234,13 +236,13 @@ class SendReceipt:
             call()
 
     def remove_done_callback(self, callback: Callable[["SendReceipt"], object]) -> int:
-        """Take back a callback: in an event loop one that was added there, else one of no loop.
+        """Remove a callback: in an event loop one added there, otherwise one without a loop.
 
         Args:
-            callback: Equal to the added one.
+            callback: A callback equal to the added one.
 
         Returns:
-            How many times it had been added and was not called yet.
+            The number of times that it had been added and was not called yet.
         """
         loop = running_loop()
         found = [
@@ -251,11 +253,11 @@ class SendReceipt:
         return sum(self._kprod.account.remove_done_call(call) for call in found)
 
     def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 - as asyncio's futures have it
-        """Do nothing and return False: accepted records are taken back by `purge` only."""
+        """Do nothing and return False: only `purge` can withdraw accepted records."""
         return False
 
     def cancelled(self) -> bool:
-        """Whether the records were cancelled; none ever is."""
+        """Return False: records are never cancelled."""
         return False
 
     def __await__(self) -> Generator[Any, None, dict[int, PartitionOffsets]]:
@@ -270,7 +272,7 @@ class SendReceipt:
         return self.result(0)
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
-        # An error that carries a receipt travels between processes; what it counts does not.
+        # An error with a receipt may be pickled to another process; the receipt's records may not.
         return _left_behind, ()
 
     def __copy__(self) -> NoReturn:
@@ -296,7 +298,7 @@ class SendReceipt:
 
 
 def _left_behind() -> None:
-    """The receipt that unpickling gives."""
+    """Return the result of unpickling a receipt."""
 
 
 class _ThreadCall:
@@ -332,9 +334,9 @@ class _LoopCall:
     """Settles a future of an event loop.
 
     Attributes:
-        callback: What its future calls; None where a task waits.
-        loop: The running one.
-        future: Of the loop.
+        callback: The callback of its future; None for a waiting task.
+        loop: The running event loop.
+        future: A future of the loop.
     """
 
     __slots__ = ("_signal", "callback", "future", "loop")

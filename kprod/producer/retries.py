@@ -1,6 +1,6 @@
-"""Which batch is sent again, and after which back-off.
+"""Decides which batch is retried, and after which back-off.
 
-Thread-safety: the sender's thread.
+Thread-safety: the sender.
 Source: Kafka Sender.canRetry (clients 4.3.1), KIP-580 for the back-off, KIP-951 for new leaders.
 """
 
@@ -20,14 +20,14 @@ _logger = guarded_logger(__name__)
 
 
 class Retries:
-    """Sends batches again.
+    """Retries batches.
 
     Args:
-        settings: Count of retries, and back-off.
+        settings: Number of retries, and back-off.
         accumulator: Holds the batches.
         metadata: Provides the leaders.
-        timer: Ends a back-off.
-        recorder: Told of each retry.
+        timer: Timer for the back-off.
+        recorder: Called with each retry.
     """
 
     __slots__ = (
@@ -54,22 +54,22 @@ class Retries:
         self._recorder = recorder
 
     def are_used_up(self, batch: ProducerBatch) -> bool:
-        """Whether the batch was tried as often as `retries` allows."""
+        """Whether the batch was attempted as often as `retries` allows."""
         return batch.attempts > self._retries
 
     def send_again(self, batch: ProducerBatch, error: KprodError) -> None:
-        """Let a batch go again: at once to a new leader, else after a back-off.
+        """Retry a batch: immediately at a new leader, otherwise after a back-off.
 
         Args:
-            batch: The oldest of its queue that is not settled.
-            error: Why.
+            batch: The oldest unsettled batch of its queue.
+            error: The reason.
         """
         queue = batch.queue
         _logger.debug("Sending %s-%d again: %s", queue.topic, queue.partition, error)
         self._recorder.retried(queue.topic, batch.record_count)
         leader = self._metadata.snapshot.leader_of(queue.topic, queue.partition)
         if leader is not None and leader.node_id != queue.sent_to:
-            self._accumulator.mark_ready(queue)  # a new leader need not be spared (KIP-951)
+            self._accumulator.mark_ready(queue)  # no back-off for a new leader (KIP-951)
             return
         queue.backoff_count += 1
         backoff_is_over = partial(self._backoff_is_over, queue, queue.backoff_round)

@@ -1,9 +1,10 @@
-"""When a failed request may be sent again: its back-off, on the sender's timer.
+"""The back-off of a failed request, on the sender's timer.
 
-A back-off counts from the present. The timer's own time is from before the sender's latest sleep,
-so a delay on it would be shorter by that sleep, and a response that came late would have none.
+A back-off counts from the current time. The timer's own time is that of before the sender's last
+sleep; a delay relative to it would be shorter by that sleep, and after a late response there would
+be none.
 
-Thread-safety: the sender's.
+Thread-safety: the sender.
 Source: KIP-580 for the back-off.
 """
 
@@ -17,13 +18,13 @@ from kprod.timer.timer import Timer, TimerTask
 
 
 class RetryTimer:
-    """Draws back-offs, and lets actions run at their ends.
+    """Draws back-offs, and runs actions at their end.
 
     Args:
-        settings: Back-off.
-        timer: The sender's.
-        clock: The present.
-        rng: Draws each back-off, once.
+        settings: The back-off.
+        timer: The sender's timer.
+        clock: The current time.
+        rng: Random numbers, one for each back-off.
     """
 
     __slots__ = ("_backoff", "_clock", "_rng", "_timer")
@@ -39,10 +40,10 @@ class RetryTimer:
         self._rng = rng
 
     def start(self, failures: int, action: Callable[[], object]) -> None:
-        """Let an action run after the back-off that begins now.
+        """Run an action after a back-off that starts now.
 
         Args:
-            failures: How often it failed before this time; 0 gives the first back-off.
+            failures: Number of earlier failures; 0 gives the first back-off.
             action: Runs once, on the sender's thread.
         """
         wait_ms = self._backoff.wait_ms(failures, self._rng)

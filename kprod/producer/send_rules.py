@@ -1,4 +1,4 @@
-"""What the compiled send path is told once: limits, and which questions to ask for each record.
+"""The parameters of the compiled send path: limits, and the hooks to call for each record.
 
 Thread-safety: immutable.
 """
@@ -9,17 +9,17 @@ from kprod._core.send.key_hash import KeyHash
 
 
 class SendRules(NamedTuple):
-    """The rules of one producer.
+    """The parameters of one producer's send path.
 
     Attributes:
-        max_block_ms: Longest a `send` may wait, for metadata and memory together.
-        record_bytes_max: Upper bound of a record's encoded size.
-        has_interceptors: Whether `intercept` must see each record.
-        has_serializers: Whether `serialize` must see each record.
-        has_partitioner: Whether `choose_partition` must see each record without partition.
+        max_block_ms: Maximum wait of a `send`, for metadata and memory together.
+        record_bytes_max: Maximum encoded size of a record.
+        has_interceptors: Whether to call `intercept` for each record.
+        has_serializers: Whether to call `serialize` for each record.
+        has_partitioner: Whether to call `choose_partition` for each record without partition.
         takes_turns: Whether records without partition go to the partitions in turn.
-        key_hash: Its remainder is a key's partition.
-        hashed_key_bytes_min: A key of fewer bytes does not decide the partition; null counts −1.
+        key_hash: Hash function; the hash modulo the number of partitions is the partition.
+        hashed_key_bytes_min: Minimum length of a key that is hashed; null has length −1.
     """
 
     max_block_ms: int

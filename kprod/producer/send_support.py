@@ -1,9 +1,9 @@
-"""What the compiled send path leaves to Python, for one producer.
+"""The Python part of a producer's send path.
 
-That is whatever blocks (a new topic, a full buffer), decides (partitions), or is the application's
-(serializers, interceptors, its partitioner).
+It has the steps that block (a new topic, a full buffer), that choose a partition, or that call the
+application (serializers, interceptors, partitioner).
 
-Thread-safety: each method is called by whichever thread sends.
+Thread-safety: each method is called by the sending thread.
 Source: Kafka KafkaProducer.doSend (clients 4.3.1); kprod's departures 11, 14 and 20.
 """
 
@@ -27,16 +27,16 @@ from kprod.producer.topic_queues import TopicQueues
 from kprod.serialization import RecordSerializers
 from kprod.threads import current_ident
 
-# By thread: what may end its bulk send.
+# By thread: a function that may end its bulk send.
 _checks: dict[Hashable, Callable[[], object]] = {}
 
 
 @contextlib.contextmanager
 def stoppable(check: Callable[[], object]) -> Generator[None, None, None]:
-    """Let a bulk send of this thread be ended from elsewhere, between two of its records.
+    """Let another thread end a bulk send of this thread, between two records.
 
     Args:
-        check: Called every some thousand records; what it raises ends the call.
+        check: Called every few thousand records; an exception ends the call.
 
     Yields:
         Nothing.
@@ -54,15 +54,15 @@ class SendSupport(SendHooks):
 
     Attributes:
         config: The producer's settings.
-        clock: Measures waits.
-        accumulator: Makes batches and rolls sticky partitions.
-        metadata: Knows which partitions have a leader.
-        opener: Finds topics and partitions.
+        clock: Clock for waits.
+        accumulator: Creates batches and chooses sticky partitions.
+        metadata: Provides the partitions' leaders.
+        opener: Waits for topics and partitions.
         pool: The memory that sends wait for.
-        recorder: Told how long sends have waited, and of records that failed.
-        serializers: The application's.
+        recorder: Called with the duration of waits, and with failed records.
+        serializers: The application's serializers.
         interceptors: The application's interceptors.
-        is_on_sender: Tells whether the calling thread is the sender's.
+        is_on_sender: Whether the calling thread is the sender's.
     """
 
     def __init__(  # noqa: PLR0913 - each by its name
@@ -101,11 +101,11 @@ class SendSupport(SendHooks):
             self.recorder.waited_for_metadata(self.clock.now_ns() - started_ns)
 
     def await_partition(self, routes: TopicRoutes, partition: int, timeout_ms: int) -> None:
-        """Refresh once; the partition may be new."""
+        """Refresh the metadata once, since the partition may be new."""
         self.opener.await_partition(routes, partition, self._patience_ms(timeout_ms))
 
     def wait_for_memory(self, waiter: MemoryWaiter, timeout_ms: int) -> None:
-        """Wait in the pool's line."""
+        """Wait in the pool's queue."""
         started_ns = self.clock.now_ns()
         in_vain = True
         try:
@@ -116,12 +116,12 @@ class SendSupport(SendHooks):
             self.recorder.waited_for_memory(waited_ns, in_vain=in_vain)
 
     def roll_sticky(self, routes: TopicRoutes) -> None:
-        """Draw another partition for records without key."""
+        """Choose another sticky partition."""
         assert isinstance(routes, TopicQueues)  # noqa: S101 - the accumulator makes no other
         self.accumulator.roll_sticky(routes)
 
     def choose_partition(self, routes: TopicRoutes, key: Any, value: Any) -> int:  # noqa: ANN401, ARG002
-        """Ask the configured partitioner."""
+        """Call the configured partitioner."""
         snapshot = self.metadata.snapshot
         everyone = range(routes.partition_count)
         available = [p for p in everyone if snapshot.leader_of(routes.name, p) is not None]
@@ -136,15 +136,15 @@ class SendSupport(SendHooks):
         return partition
 
     def serialize(self, topic: str, key: Any, value: Any, headers: Any) -> tuple[Any, Any, Any]:  # noqa: ANN401
-        """Run the configured serializers."""
+        """Call the configured serializers."""
         return self.serializers.run(topic, key, value, headers)
 
     def intercept(self, record: tuple[Any, ...], on_delivery: OnDelivery | None) -> tuple[Any, ...]:
-        """Show a record to the interceptors."""
+        """Pass a record through the interceptors."""
         return *self.interceptors.on_send(record), self.interceptors.watching(on_delivery)
 
     def too_large_text(self, topic: str, size_bytes: int) -> str:
-        """Name both sizes and the setting."""
+        """Create the error text; it has both sizes and the setting."""
         setting, limit_bytes = "max_request_size", self.config.max_request_size
         if self.pool.usable_bytes < limit_bytes:
             setting, limit_bytes = "buffer_memory", self.config.buffer_memory
@@ -155,11 +155,11 @@ class SendSupport(SendHooks):
         )
 
     def note_failed(self, topic: str, record_count: int) -> None:
-        """Count them as the sender counts those that it fails."""
+        """Count failed records, as the sender does."""
         self.recorder.failed(topic, record_count)
 
     def check_signals(self) -> None:
-        """Let signal handlers and other threads have a turn, as entering any function does.
+        """Let signal handlers and other threads run, as entering any Python function does.
 
         A call that was made `stoppable` may end here.
         """
@@ -167,5 +167,5 @@ class SendSupport(SendHooks):
             check()
 
     def _patience_ms(self, timeout_ms: int) -> int:
-        """On the sender's own thread nothing waits for what only that thread can bring."""
+        """Return how long to wait: 0 on the sender's thread, which would wait for itself."""
         return 0 if self.is_on_sender() else timeout_ms

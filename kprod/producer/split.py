@@ -1,10 +1,9 @@
-"""A batch that the broker finds too large, cut in two by decoding it (KIP-126).
+"""Splits a batch that the broker rejects as too large, by decoding it (KIP-126).
 
-The parts keep the whole's records, order, creation time and sequences.
-Their memory is outside the pool: the whole may hold all of it, and waiting for memory here would
-wait for this very thread.
+The parts keep the records, their order, creation time and sequences. Their memory is not from the
+pool: the batch may hold all of it, and waiting for memory would wait for this thread itself.
 
-Thread-safety: the sender's.
+Thread-safety: the sender.
 Source: KIP-126; Kafka ProducerBatch.split (clients 4.3.1), KAFKA-5340, KAFKA-5700.
 """
 
@@ -19,16 +18,17 @@ from kprod.record.reader import read_records
 
 
 def split(batch: ProducerBatch) -> list[ProducerBatch]:
-    """Cut a closed batch of more than one record into parts of about half its size.
+    """Split a closed batch of more than one record into parts of about half its size.
 
     Args:
-        batch: Not done. It still answers for its records; see `PartitionQueue.replace`.
+        batch: An unfinished batch. It still reports the outcome of its records; see
+            `PartitionQueue.replace`.
 
     Returns:
         At least two parts, in order, not yet in any queue.
 
     Raises:
-        LocalProtocolError: An empty part refused a record, which cannot be.
+        LocalProtocolError: A record does not fit an empty part; impossible.
     """
     assert batch.pieces is not None  # noqa: S101 - it came back from a broker
     limit_bytes = (batch.builder.size_bytes + BatchLayout.BATCH_OVERHEAD_BYTES) // 2 + 1
@@ -49,7 +49,7 @@ def _part_of(batch: ProducerBatch, sequence: int, limit_bytes: int) -> ProducerB
     chunk = pool.try_chunk(large=False)
     assert chunk is not None  # noqa: S101 - the pool is new and large enough
     part = ProducerBatch(batch.queue, ChunkChain(pool, [chunk]), limit_bytes, batch.created_ms)
-    part.attempts = batch.attempts - 1  # being cut is not an attempt
+    part.attempts = batch.attempts - 1  # a split is not an attempt
     part.maybe_persisted = batch.maybe_persisted
     part.is_due = True
     part.producer_id, part.producer_epoch = batch.producer_id, batch.producer_epoch
@@ -58,7 +58,7 @@ def _part_of(batch: ProducerBatch, sequence: int, limit_bytes: int) -> ProducerB
 
 
 def _try_append(part: ProducerBatch, record: Record) -> bool:
-    """Append, making the chain as long as it takes; False when the part is full."""
+    """Append a record, extending the chain as needed; False if the part is full."""
     builder = part.builder
     while True:
         outcome = builder.try_append(record.timestamp_ms, record.key, record.value, record.headers)

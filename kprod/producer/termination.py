@@ -1,12 +1,11 @@
-"""SIGTERM as a regular end of the interpreter, in which producers are closed.
+"""Makes SIGTERM end the interpreter in order, so that producers are closed.
 
-By default SIGTERM ends a process at once: no `with` block is left, nothing registered with atexit
-runs, and records that linger are lost. Supervisors such as Kubernetes, systemd and Docker stop a
-service by it.
+By default SIGTERM kills a process: no `with` block is left, no atexit function runs, and lingering
+records are lost. Kubernetes, systemd and Docker stop a service by SIGTERM.
 
-The handler raises `SystemExit` and does nothing else. It does not close producers itself, because
-it runs between two instructions of the main thread, maybe in the middle of a `send`: the stack is
-unwound first, and then `kprod.lifetime.open_clients` closes all producers.
+The handler only raises `SystemExit`. It does not close producers itself, because it runs between
+two instructions of the main thread, possibly inside a `send`: the stack is unwound first, and then
+`kprod.lifetime.open_clients` closes all producers.
 
 Thread-safety: the main thread.
 Source: Python's `signal` and `atexit`; exit codes of shells (128 + signal).
@@ -19,23 +18,23 @@ from typing import NoReturn
 
 from kprod.lifetime import open_clients
 
-EXIT_TERMINATED = 143  # 128 + SIGTERM, as shells have it
+EXIT_TERMINATED = 143  # 128 + SIGTERM, by convention
 
 
 def close_on_sigterm(*, timeout: float | None = None) -> None:
-    """Let SIGTERM end the interpreter in order, so that producers send what they have.
+    """Make SIGTERM end the interpreter in order, so that producers send their records.
 
-    The process ends with exit code 143. Blocks of `with` are left and functions of atexit run
-    before that, all in the main thread. Not needed where something else handles SIGTERM: gunicorn,
-    uvicorn, Celery and Spark do, and end the interpreter in order.
+    The process ends with exit code 143, after leaving `with` blocks and running atexit functions in
+    the main thread. Not needed if a framework handles SIGTERM: gunicorn, uvicorn, Celery and Spark
+    do, and end the interpreter in order.
 
     Args:
-        timeout: Seconds, at least 0: the longest wait of all producers together for unsent records
-            when the interpreter ends, by SIGTERM or otherwise. None leaves it at 5.
+        timeout: Seconds, at least 0: the maximum wait of all producers together for unsent records
+            at the interpreter's exit, by SIGTERM or otherwise. None keeps the default of 5.
 
     Raises:
-        RuntimeError: The application has a handler for SIGTERM already, or ignores it; or this is
-            not the main thread. Nothing has happened.
+        RuntimeError: The application handles or ignores SIGTERM already, or this is not the main
+            thread. Nothing has changed.
         ValueError: The timeout is negative or not a number.
     """
     if timeout is not None and not (0 <= timeout < math.inf):
@@ -48,7 +47,7 @@ def close_on_sigterm(*, timeout: float | None = None) -> None:
         )
     try:
         signal.signal(signal.SIGTERM, _end_interpreter)
-    except ValueError:  # Python's own text, in the application's words
+    except ValueError:  # Python's own error, reworded for the application
         text = "close_on_sigterm must be called in the main thread, as signal.signal itself"
         raise RuntimeError(text) from None
     if timeout is not None:

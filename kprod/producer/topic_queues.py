@@ -1,22 +1,22 @@
-"""A topic's queues, one per partition, and how they follow what the cluster says of the topic.
+"""A topic's queues, one for each partition, and their update from metadata.
 
-A topic may get more partitions, be forgotten for a while, or be deleted and created again under its
-name. Queues are never thrown away, since each keeps its partition's sequences: a producer that
-forgot them would begin at 0 again, and brokers would drop new records as ones they have.
+A topic may get more partitions, be unknown for a while, or be deleted and created again under its
+name. Queues are never removed, since each has its partition's sequence: a producer that forgot it
+would start at 0 again, and brokers would drop new records as duplicates.
 
-Fewer partitions are believed only when the topic has another id. With the same id they are the
-response of a broker that lags behind; without ids (old brokers) new records keep away, and
-queued ones wait for its delivery deadline.
+A smaller number of partitions is accepted only if the topic has another id. With the same id it
+comes from a broker that lags behind; without ids (old brokers) new records avoid the missing
+partitions, and queued ones wait until their delivery deadline.
 
-A topic created again knows nothing of this producer, and a partition that does not know a producer
-takes any first sequence. So sequences just continue; but as with a new leader nothing is sent until
-requests in flight to the deleted topic are answered, and pipelining waits for a first success in
-the new topic, or the second of two batches could become the first.
+A topic created again does not know this producer, and such a partition accepts any first sequence.
+So sequences continue; but as with a new leader, nothing is sent until the requests in flight to the
+deleted topic are complete, and pipelining waits for a first success in the new topic; otherwise the
+second of two batches could become the first.
 
-Growth takes no lock: a signal handler that flushes may come in anywhere. Queues are made first, and
-published by steps of which each is atomic, and may be taken twice, or by two threads.
+Growth takes no lock, since a signal handler that flushes may run at any point. Queues are created
+first and published by atomic steps, which may run twice, or in two threads.
 
-Thread-safety: `follow` by the sender, `grow` by any thread.
+Thread-safety: `follow` the sender, `grow` any thread.
 Source: KIP-516 for topic ids; ProducerAppendInfo.checkSequence (Kafka 4.3.1); kprod's departure 10.
 """
 
@@ -34,7 +34,7 @@ class TopicQueues(TopicRoutes):
     """The queues of one topic.
 
     Attributes:
-        topic_id: The newest that is known; all zero where brokers are too old to say.
+        topic_id: The newest known id; all zero if brokers are too old to return it.
     """
 
     queues: list[PartitionQueue]
@@ -48,23 +48,23 @@ class TopicQueues(TopicRoutes):
         self.grow(partition_count)
 
     def grow(self, partition_count: int) -> None:
-        """Make queues for partitions that were added; fewer than there are change nothing."""
+        """Create queues for new partitions; does nothing if there are enough."""
         while (first := len(self.queues)) < partition_count:
             made = [PartitionQueue(self.name, number) for number in range(first, partition_count)]
-            # Of several that grow from here only one's queues are used. The others put the same
-            # queues where they are already.
+            # If several threads grow the topic, the queues of one are used. The others insert the
+            # same queues again.
             made = self._growths.setdefault(first, made)
             self.queues[first : first + len(made)] = made
         self.partition_count: int = max(self.partition_count, partition_count)
 
     def follow(self, topic: TopicSnapshot) -> list[PartitionQueue]:
-        """Take over what new metadata says.
+        """Apply new metadata.
 
         Args:
-            topic: This topic.
+            topic: The metadata of this topic.
 
         Returns:
-            Queues of partitions that certainly do not exist any more.
+            The queues of partitions that certainly no longer exist.
         """
         has_ids = NO_TOPIC_ID not in {topic.topic_id, self.topic_id}
         is_made_anew = has_ids and topic.topic_id != self.topic_id
@@ -74,7 +74,7 @@ class TopicQueues(TopicRoutes):
             for queue in self.queues:
                 queue.sent_to = NO_NODE
         elif topic.partition_count == self.partition_count == len(self.queues):
-            return []  # as nearly always: leaders have changed, and no queue is affected
+            return []  # the usual case: only leaders have changed, which affects no queue
         if topic.partition_count >= self.partition_count:
             self.grow(topic.partition_count)
         elif is_made_anew or not has_ids:

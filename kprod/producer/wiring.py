@@ -1,7 +1,7 @@
-"""Makes the parts of a producer, and connects them.
+"""Creates the parts of a producer and connects them.
 
-Each function makes a few parts, and takes only parts that were made before it; later parts
-is reached through methods of the engine.
+Each function creates a few parts and takes only earlier ones; later parts are reached through
+methods of the engine.
 
 Thread-safety: `wired` any thread.
 """
@@ -44,20 +44,20 @@ _numbers = itertools.count(1)
 
 
 class Environment:
-    """The world a producer runs in; tests and simulations bring another.
+    """The environment of a producer, which tests and simulations replace.
 
     Attributes:
         clock: Monotonic and wall clock.
-        rng: Of chance: jitter, sticky partitions.
+        rng: Random numbers for jitter and sticky partitions.
         io: Opens selector, resolver and sockets.
-        is_threaded: Whether to start the sender's thread; else somebody calls `run_once`.
-        has_metrics: Whether to count; without, the cost of counting can be measured.
-        admits_interpreted: Whether the direct path opens although modules on it are interpreted
-            (`COMPILED_MODULES`), for simulation and tracing: there no signal handler may wait for
-            the producer, or raise.
-        poisons: Fill memory that comes back with a pattern (0xDD), which then shows on the wire if
-            it is sent all the same.
-        on_note: Told of each change of state of the producer and its connections; None for nobody.
+        is_threaded: Whether to start the sender's thread; if not, the caller runs `run_once`.
+        has_metrics: Whether to count; False serves to measure the cost of counting.
+        admits_interpreted: Whether the direct path is used although modules on it are interpreted
+            (`COMPILED_MODULES`), for simulation and tracing, where no signal handler may wait for
+            the producer or raise.
+        poisons: Whether to fill returned memory with a pattern (0xDD), which shows on the wire if
+            it is sent nevertheless.
+        on_note: Called with each state change of the producer and its connections; None for none.
     """
 
     __slots__ = (
@@ -88,20 +88,20 @@ class Environment:
 
 
 def wired(config: ProducerConfig, world: Environment) -> ProducerEngine:
-    """Make a producer's engine; nothing of it runs yet.
+    """Create a producer's engine; `start` starts it.
 
     Args:
         config: The topic's settings.
         world: The environment.
 
     Returns:
-        An engine that takes records as soon as it is started.
+        The engine, which accepts records once it is started.
     """
     client_id = config.client_id or f"producer-{next(_numbers)}"
     engine = ProducerEngine(config, world.clock, client_id)
     engine.state_log = StateLog(client_id, world.on_note)
     engine.recorder = MetricsRecorder(world.clock) if world.has_metrics else SilentRecorder()
-    # Vital: a task that is cut off may leave a record unsettled; the sender then settles all.
+    # Vital: an interrupted task may leave a record unsettled; the sender then settles all.
     engine.timer = Timer(world.clock.now_ms(), is_vital=True)
     _add_memory(engine, world)
     _add_path(engine)
@@ -115,7 +115,7 @@ def wired(config: ProducerConfig, world: Environment) -> ProducerEngine:
 
 
 def _add_memory(engine: ProducerEngine, world: Environment) -> None:
-    """Add what holds records, and knows where they go."""
+    """Add the parts that hold records and their routes."""
     config = engine.config
     checksum.load()
     engine.metadata = Metadata(config.metadata_settings(), rng=world.rng)
@@ -140,7 +140,7 @@ def _add_memory(engine: ProducerEngine, world: Environment) -> None:
 
 
 def _add_path(engine: ProducerEngine) -> None:
-    """Add what takes records, and what it leaves to Python."""
+    """Add the send path and its Python part."""
     config = engine.config
     engine.support = SendSupport(
         config=config,
@@ -168,7 +168,8 @@ def _send_rules(config: ProducerConfig, pool: BufferPool) -> SendRules:
     rule = key_rule(config.partitioner_settings())
     return SendRules(
         max_block_ms=config.max_block_ms,
-        # A record must fit whole chunks (`usable_bytes`), or it would wait for memory for ever.
+        # A record must fit whole chunks (`usable_bytes`); otherwise it would wait for memory
+        # forever.
         record_bytes_max=min(config.max_request_size, pool.usable_bytes),
         has_interceptors=bool(config.interceptors),
         has_serializers=bool(config.key_serializer or config.value_serializer),
@@ -198,7 +199,7 @@ def _add_network(engine: ProducerEngine, world: Environment) -> None:
 
 
 def _add_delivery(engine: ProducerEngine, world: Environment) -> None:
-    """Add what gives batches their sequences, and what settles them."""
+    """Add the parts that assign sequences to batches, and that settle them."""
     engine.transaction_manager = TransactionManager(
         is_idempotent=engine.config.enable_idempotence, state_log=engine.state_log
     )
@@ -215,7 +216,7 @@ def _add_delivery(engine: ProducerEngine, world: Environment) -> None:
 
 
 def _add_sender(engine: ProducerEngine, world: Environment) -> None:
-    """Add what sends batches."""
+    """Add the sender."""
     config = engine.config
     engine.sender = Sender(
         config.sender_settings(),
@@ -236,14 +237,14 @@ def _add_sender(engine: ProducerEngine, world: Environment) -> None:
 
 
 def _open_direct_path(engine: ProducerEngine, world: Environment) -> None:
-    """Open the direct path, if the settings allow it and all code on it is compiled."""
+    """Enable the direct path, if the settings allow it and all its modules are compiled."""
     config = engine.config
     needs_no_sender = not config.linger_ms and config.compression_type is Codec.NONE
     is_compiled = world.admits_interpreted or not interpreted_modules()
     if (
         not needs_no_sender
         or config.acks is Acks.NONE
-        or config.security.uses_tls  # on the socket lies ciphertext
+        or config.security.uses_tls  # the socket has ciphertext
         or not engine.client.io.selector.can_pause
         or not is_compiled
     ):
@@ -260,7 +261,7 @@ def _open_direct_path(engine: ProducerEngine, world: Environment) -> None:
 
 
 def _add_ending(engine: ProducerEngine) -> None:
-    """Add what flushes and closes, and the sender's thread with it."""
+    """Add the parts that flush and close, and the sender's thread."""
     engine.closing = Closing(
         engine.path,
         ClosingParts(

@@ -20,12 +20,12 @@ class Field(NamedTuple):
         kind: `bool`, `int8` to `int64`, `uint16`, `float64`, `string`, `bytes`, `records`, `uuid`
             or `struct`; an array has `[]` in front.
         versions: First and last version that has the field.
-        nullable: First and last version in which null may stand on the wire.
+        nullable: First and last version in which the field may be null.
         tagged: First and last version in which it travels as a tagged field.
-        tag: Its tag there; −1 for a field that never is one.
-        default: What it is when absent; 0 stands for the kind's zero value, None for null.
+        tag: The field's tag; −1 for a field that is never tagged.
+        default: The value if absent; 0 means the type's zero value, None means null.
         ignorable: A value is silently dropped in versions that lack the field.
-        fixed_length: Its length prefix stays two bytes, in flexible versions too.
+        fixed_length: Whether its length prefix has two bytes in flexible versions, too.
         fields: The structure's own fields.
     """
 
@@ -60,5 +60,5 @@ class Message(NamedTuple):
 
 
 def holds(versions: tuple[int, int] | None, version: int) -> bool:
-    """Say whether a version lies in a range; None is the empty range."""
+    """Whether a version is in a range; None is the empty range."""
     return versions is not None and versions[0] <= version <= versions[1]

@@ -1,7 +1,7 @@
 """Token providers for SASL's OAUTHBEARER: values of `sasl_oauth_token_provider`.
 
-Each is a small object with a method `token`, as an application may write its own. What one needs
-besides kprod is imported when it is asked for a token.
+Each provider is an object with a method `token`, like an application's own. Packages that a
+provider needs are imported when a token is requested.
 """
 
 from kprod.providers.azure import azure

@@ -20,7 +20,7 @@ class AzureTokens:
 
         Args:
             scope: Such as `https://NAMESPACE.servicebus.windows.net/.default`.
-            credential: Of azure-identity; None for its default chain.
+            credential: A credential of azure-identity; None for its default chain.
         """
         self._scope = scope
         self._credential = credential
@@ -51,7 +51,7 @@ def azure(scope: str, *, credential: Any = None) -> AzureTokens:  # noqa: ANN401
 
     Args:
         scope: Such as `https://NAMESPACE.servicebus.windows.net/.default`.
-        credential: Of azure-identity; None for its default chain.
+        credential: A credential of azure-identity; None for its default chain.
 
     Returns:
         A value for `sasl_oauth_token_provider`.

@@ -28,7 +28,7 @@ class MskTokens:
         """Sign a token.
 
         Returns:
-            Good for some 15 minutes, or as long as the credentials behind it.
+            A token for some 15 minutes, or for the lifetime of the credentials.
 
         Raises:
             AuthenticationFailed: The extra is not installed.

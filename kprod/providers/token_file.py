@@ -19,7 +19,7 @@ class TokenFile:
     """Reads a file for each token.
 
     Attributes:
-        path: Holds one token and white space.
+        path: Path of a file with one token and white space.
     """
 
     path: str
@@ -51,7 +51,7 @@ def token_file(path: str) -> TokenFile:
     """Make a provider that reads a file.
 
     Args:
-        path: Of a file that holds one token; it is read again for each token.
+        path: Path of a file with one token; it is read for each token.
 
     Returns:
         A value for `sasl_oauth_token_provider`.

@@ -1,4 +1,4 @@
-"""Unsecured JWTs, which anybody can make: for tests against brokers that accept them.
+"""Creates unsecured JWTs, for tests against brokers that accept them.
 
 Thread-safety: any thread.
 Source: RFC 7519 section 6; Kafka's OAuthBearerUnsecuredLoginCallbackHandler (clients 4.3.1) for the
@@ -30,7 +30,7 @@ class UnsecuredTokens:
     clock: Clock = field(default_factory=SystemClock, repr=False, compare=False)
 
     def token(self) -> Token:
-        """Make a token.
+        """Create a token.
 
         Returns:
             Of algorithm `none`, with an empty signature.

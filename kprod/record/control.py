@@ -42,7 +42,7 @@ class EndMarker(NamedTuple):
 
     Attributes:
         control_type: Commit or abort.
-        coordinator_epoch: Of the coordinator that wrote the marker; 0 and up.
+        coordinator_epoch: Epoch of the coordinator that wrote the marker; 0 or more.
     """
 
     control_type: ControlType
@@ -86,9 +86,9 @@ def encode_marker_batch(
     """Write the control batch that ends a transaction in one partition.
 
     Args:
-        marker: Commit or abort.
-        producer_id: Of the transaction; 0 and up.
-        producer_epoch: Of the transaction; 0 and up.
+        marker: A commit or an abort.
+        producer_id: The transaction's producer id; 0 or more.
+        producer_epoch: The transaction's producer epoch; 0 or more.
         timestamp_ms: Milliseconds since 1970.
 
     Returns:

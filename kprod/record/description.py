@@ -1,8 +1,8 @@
 """What to say about log entries and records: the fields of kafka-dump-log, under its names.
 
-One mapping serves both faces: as text, the line that Kafka's tool prints; as JSON, the same fields
-with contents kept exactly. Text escapes control characters and whatever is not UTF-8, since a
-record's bytes come from anyone and a terminal obeys some of them.
+One mapping has two forms: as text, the line that Kafka's tool prints; as JSON, the same fields with
+exact contents. The text escapes control characters and invalid UTF-8, since records may contain
+sequences that control a terminal.
 
 Thread-safety: pure functions.
 Source: Kafka DumpLogSegments (tools 4.3.1), its output on logs of all three formats.
@@ -39,8 +39,8 @@ def describe_entry(position: int, entry: LogEntry) -> Fields:
     """Name the fields of a batch, or of a message of the older formats.
 
     Args:
-        position: Where it is, bytes from the start of the log.
-        entry: Of any format.
+        position: Position of the entry, in bytes from the start of the log.
+        entry: An entry of any format.
 
     Returns:
         Names and values, in the order to print them.
@@ -62,7 +62,7 @@ def describe_records(entry: LogEntry) -> Iterator[Fields]:
     """Name the fields of each record in an entry.
 
     Args:
-        entry: Of any format; it is decompressed.
+        entry: An entry of any format; it is decompressed.
 
     Yields:
         Names and values, in the order to print them; key and payload last.

@@ -27,7 +27,7 @@ class Run(NamedTuple):
     """Neighbouring entries that one reader can read.
 
     Attributes:
-        start: Where the first one begins, bytes from the start of the input.
+        start: Position of the first entry, in bytes from the start of the input.
         is_v2: Record batches, otherwise messages of V0 and V1.
         view: Their bytes; of the last run also those of an entry cut off.
     """
@@ -40,7 +40,7 @@ class Run(NamedTuple):
         """Iterate the whole entries.
 
         Args:
-            check_crc: False skips checksums.
+            check_crc: Whether to verify checksums.
 
         Yields:
             The entries; positions in them count from the start of the run.
@@ -59,9 +59,9 @@ def runs(buffer: Buffer) -> Iterator[Run]:
         buffer: Entries after one another, the last perhaps cut off.
 
     Yields:
-        Runs that together are the whole input. Where an entry cannot be told, because it is cut off
-        or its length or magic makes no sense, the rest belongs to the run so far, whose reader
-        knows what to say.
+        Runs that together are the whole input. If an entry cannot be identified, because it is cut
+        off or its length or magic is impossible, the rest belongs to the current run, whose reader
+        reports the fault.
     """
     view = memoryview(buffer).cast("B")
     start = position = 0
@@ -82,7 +82,7 @@ def read_entries(buffer: Buffer, *, check_crc: bool = True) -> Iterator[LogEntry
 
     Args:
         buffer: Entries after one another, the last perhaps cut off, which is then left out.
-        check_crc: False skips checksums.
+        check_crc: Whether to verify checksums.
 
     Yields:
         A `RecordBatch` or a `MessageEntry` each.
@@ -108,7 +108,7 @@ def _is_v2(view: memoryview, position: int) -> bool | None:
 
 
 def _next_position(view: memoryview, position: int) -> int:
-    """Where the entry behind this one begins; the end of the input when there is none to tell."""
+    """Return the position of the next entry; the end of the input if it cannot be determined."""
     length_position = position + BatchLayout.BATCH_LENGTH_OFFSET
     if length_position + _LENGTH.size > len(view):
         return len(view)

@@ -1,7 +1,7 @@
 """Reading record batches of format V2: the compiled reader, with codecs and record types filled in.
 
-`kprod._core` knows neither codecs nor the types above it; this module hands it both. A caller that
-wants records goes through `read_batches`.
+`kprod._core` knows neither codecs nor the types above it; this module provides both. A caller that
+needs records uses `read_batches`.
 
 Thread-safety: a reader belongs to one thread at a time.
 Source: Kafka MemoryRecords and DefaultRecordBatch (clients 4.3.1) for what a reader accepts.
@@ -23,8 +23,8 @@ def read_batches(
     """Iterate the batches of a buffer.
 
     Args:
-        buffer: Any number of batches after one another, the last perhaps cut off.
-        check_crc: False skips checksums.
+        buffer: Consecutive batches, the last perhaps cut off.
+        check_crc: Whether to verify checksums.
         batch_bytes_max: A larger batch is corrupt; at least 61.
 
     Returns:
@@ -40,8 +40,8 @@ def read_records(buffer: Buffer, *, check_crc: bool = True) -> Iterator[Record]:
     """Iterate the application's records of all whole batches; control batches are left out.
 
     Args:
-        buffer: As for `read_batches`.
-        check_crc: False skips checksums.
+        buffer: The bytes, as for `read_batches`.
+        check_crc: Whether to verify checksums.
 
     Yields:
         Records in the order of the log, those of aborted transactions included.

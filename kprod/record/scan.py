@@ -1,4 +1,4 @@
-"""Log entries out of bytes that come in pieces: a segment read from a file, window by window.
+"""Extracts log entries from bytes that arrive in pieces, such as windows of a segment file.
 
 No input is done here: the caller feeds the bytes. Only the entry is held that is not yet
 whole, and pieces are joined only when they complete one, so that a large entry costs its size once.
@@ -43,11 +43,11 @@ class LogScanner:
 
     @property
     def trailing_bytes(self) -> int:
-        """Bytes behind the last whole entry."""
+        """Number of bytes after the last complete entry."""
         return self._held_bytes
 
     def feed(self, piece: bytes) -> Iterator[LocatedEntry]:
-        """Take more of the log.
+        """Process more bytes of the log.
 
         Args:
             piece: What follows the piece before; any length.
@@ -78,7 +78,7 @@ class LogScanner:
         self._hold(buffer[self._position - start :])
 
     def _hold(self, rest: bytes) -> None:
-        """Keep an incomplete entry, and compute how many bytes would complete it."""
+        """Keep an incomplete entry, and calculate how many bytes would complete it."""
         self._pieces = [rest]
         self._held_bytes = len(rest)
         self._needed_bytes = BatchLayout.LOG_OVERHEAD_BYTES

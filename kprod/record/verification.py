@@ -23,7 +23,7 @@ class LogVerifier:
         """Check one entry; the entries of a log are to be given in order.
 
         Args:
-            entry: Of any format; it is decompressed and its records are read.
+            entry: An entry of any format; it is decompressed and its records are read.
 
         Yields:
             Its faults, one sentence without a full stop each; nothing for a sound entry.

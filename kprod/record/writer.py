@@ -1,4 +1,4 @@
-"""Writing one whole V2 batch at once, for a caller that has all its records.
+"""Writes a whole V2 batch, for a caller that has all its records.
 
 The producer appends records as they come; conversion and the broker have them all. Both go through
 the same compiled builder.
@@ -35,8 +35,8 @@ def write_batch(
     """Write records as one V2 batch without a producer id.
 
     Args:
-        records: At least one; each offset is one more than the one before.
-        codec: Any.
+        records: At least one; each offset is one more than the previous one.
+        codec: Any codec.
         log_append_time_ms: What the broker stamps on the records.
 
     Returns:
@@ -64,7 +64,7 @@ def write_batch(
 
 
 def _builder() -> BatchBuilder:
-    """A builder over memory of its own."""
+    """Create a builder with its own memory."""
     pool = ChunkPool(_SIZE_BYTES_MAX, small_chunk_bytes=2048, large_chunk_bytes=_CHUNK_BYTES)
     return BatchBuilder(ChunkChain(pool, [Chunk(_CHUNK_BYTES)]), _SIZE_BYTES_MAX)
 

@@ -20,7 +20,7 @@ class BadRowLimits:
     """The limits of one write.
 
     Attributes:
-        max_bad_rows: Most rows that may be left out; None is no limit.
+        max_bad_rows: Maximum number of rows that may be left out; None for no limit.
         max_bad_ratio: Greatest share of the rows, 0 to 1; None is no limit. It is judged from
             `RATIO_ROWS_MIN` rows on.
     """

@@ -26,7 +26,7 @@ class BadRows:
 
     Args:
         producer: The task's.
-        options: Of the write.
+        options: Options of the write.
         report: Counts them.
     """
 
@@ -43,14 +43,14 @@ class BadRows:
             )
 
     def leave_out(self, rejected: RejectedRows, topic: str | None) -> None:
-        """Take rows that `reject` found.
+        """Leave out the rows that `reject` found.
 
         Args:
             rejected: Rows with one fault.
-            topic: Of the option; None where each row says its own.
+            topic: Topic from the options; None if each row has its own.
 
         Raises:
-            TaskFailed: No row may be left out, or not so many.
+            TaskFailed: More rows are bad than may be left out.
         """
         if self._mode is RecordErrorMode.FAIL:
             (first,) = as_rows(rejected.rows.slice(0, 1))
@@ -64,12 +64,12 @@ class BadRows:
         self.check_limits()
 
     def leave_out_one(self, row: dict[str, Any], topic: str, fault: RowFault, error: str) -> None:
-        """Take a row that the producer or the broker refused.
+        """Leave out a row that the producer or the broker rejected.
 
         Args:
             row: One of `as_rows`.
-            topic: Where it was to go.
-            fault: Its fault.
+            topic: The row's topic.
+            fault: The row's fault.
             error: The fault in a sentence.
 
         Raises:

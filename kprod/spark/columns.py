@@ -52,7 +52,7 @@ class Columns:
 
     Attributes:
         value: The record's value; None where it is made of `fields`.
-        topic: None where an option names the topic.
+        topic: The row's topic; None if an option names the topic.
         timestamp: A point in time, or milliseconds since 1970.
         fields: What a JSON value is made of, in the query's order.
 
@@ -72,8 +72,8 @@ def read_columns(schema: StructType, options: SinkOptions) -> Columns:
     """Find each role's column and check its type.
 
     Args:
-        schema: Of the rows to be written.
-        options: Of the write.
+        schema: Schema of the rows.
+        options: Options of the write.
 
     Returns:
         The column of each role.
@@ -88,7 +88,7 @@ def read_columns(schema: StructType, options: SinkOptions) -> Columns:
     if found["topic"] is None and options.topic is None:
         raise ConfigError("no topic: give one by .option('topic', …), or have a column named topic")
     if options.topic is not None:
-        found["topic"] = None  # the option goes before the column, as in Spark's sink
+        found["topic"] = None  # the option overrides the column, as in Spark's sink
     fields: tuple[str, ...] = ()
     if options.value_format is ValueFormat.JSON:
         fields = _json_fields(schema, options)

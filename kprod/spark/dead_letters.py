@@ -7,9 +7,9 @@ record can have, or that the broker refused, is in the header alone. Of a row th
 largest of key, value and headers is left out, and its size said: `kprod.value.bytes` and the like.
 
 Invariants.
-    At most `LETTERS_MAX` dead letters and about `LETTER_BYTES_MAX` bytes of them are unsettled.
-    A dead letter that is too large for its topic loses its largest field, at most three times.
-    One that is refused with its timestamp is sent without it: a row may have two faults.
+    At most `LETTERS_MAX` dead letters with about `LETTER_BYTES_MAX` bytes are unsettled. A dead
+    letter that is too large for its topic loses its largest field, at most three times. One that is
+    rejected because of its timestamp is sent again without it: a row may have two faults.
 
 Thread-safety: one task's.
 """
@@ -72,7 +72,7 @@ class DeadLetters:
 
     Args:
         producer: The task's.
-        topic: Where they go.
+        topic: Topic of the dead letters.
         timeout_ms: Longest wait for one of them; None waits as long as `delivery_timeout_ms`.
     """
 
@@ -93,7 +93,7 @@ class DeadLetters:
 
         Args:
             row: The record's fields by role, as `as_rows` gives them.
-            topic: Where it should have gone; None where the row says it.
+            topic: The row's intended topic; None if the row names it.
             fault: Why it could not.
             error: The same in a sentence.
 
@@ -177,7 +177,7 @@ def _letter(row: dict[str, Any], topic: str | None, fault: RowFault, error: str)
 
 
 def _is_refused(error: KprodError) -> bool:
-    """Whether the broker refused the record, or others of its batch."""
+    """Whether the broker rejected the record, or others of its batch."""
     return (
         isinstance(error, BrokerError)
         and error.code in _REFUSAL_CODES

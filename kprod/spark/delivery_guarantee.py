@@ -55,15 +55,15 @@ class Delivery(Protocol):
         """End a write whose tasks have all succeeded; None is a batch job."""
 
     def abort(self, messages: Messages, batch_id: int | None) -> None:
-        """End a write that failed; None stands for a task that did not finish."""
+        """End a failed write; None means a task that did not finish."""
 
 
 class AtLeastOnce:
     """What a failed attempt has written stays written, and its successor writes it again.
 
     Args:
-        options: Of the write.
-        columns: Of its rows.
+        options: Options of the write.
+        columns: Columns of the rows.
     """
 
     __slots__ = ("_columns", "_earlier", "_looks_in_task", "_options")
@@ -75,14 +75,14 @@ class AtLeastOnce:
         self._earlier: WriteReport | None = None
 
     def prepare(self) -> None:
-        """Look at brokers and topics where Spark plans the write, before any task.
+        """Check brokers and topics when Spark plans the write, before any task.
 
         Where a reference can only be read on executors, each task's first attempt looks instead;
         further attempts are as patient as the producer's settings.
 
         Raises:
             ConfigError: The write has an id, and only executors can reach the brokers.
-            KprodError: No broker answers, or a topic is missing; no secret is in its text.
+            KprodError: No broker responds, or a topic does not exist; the text contains no secret.
         """
         resolves_here = can_resolve_here(self._options.settings)
         if self._options.write_id is not None and not resolves_here:
@@ -106,16 +106,16 @@ class AtLeastOnce:
         """Write one task's rows; return when all are acknowledged.
 
         Args:
-            batches: Its rows.
+            batches: The task's rows.
 
         Returns:
             Where they are.
 
         Raises:
-            KprodError: Not all could be written; no secret is in its text.
+            KprodError: Not all rows could be written; the text contains no secret.
         """
         if self._earlier is not None:
-            return TaskReport().message(0, 0)  # no row is asked for
+            return TaskReport().message(0, 0)  # no row is requested
         context = TaskContext.get()
         partition_id = context.partitionId() if context is not None else 0
         attempt_number = context.attemptNumber() if context is not None else 0
@@ -150,7 +150,7 @@ class AtLeastOnce:
 
         Args:
             messages: One per task.
-            batch_id: Of the micro-batch; None for a batch job.
+            batch_id: Id of the micro-batch; None for a batch job.
 
         Raises:
             TooManyBadRows: All tasks together left out more rows than allowed.
@@ -203,11 +203,11 @@ class AtLeastOnce:
             _logger.warning("No report in %s: %s", self._options.report_path, error.strerror)
 
     def abort(self, messages: Messages, batch_id: int | None) -> None:
-        """Report the records that are in the topics all the same.
+        """Report the records that were written before the failure.
 
         Args:
             messages: One per task; None for one that did not finish.
-            batch_id: Of the micro-batch; None for a batch job.
+            batch_id: Id of the micro-batch; None for a batch job.
         """
         report = WriteReport.of(_ours(messages), batch_id)
         _logger.warning("Failed; these are in the topics all the same: %s", report.summary())

@@ -25,7 +25,7 @@ from kprod.spark.references import resolve
 __all__ = ["LOOK_TIMEOUT_MS", "FirstLook", "can_resolve_here", "look"]
 
 LOOK_TIMEOUT_MS = 8_000
-TOPIC_WAIT_MS = 3_000  # a topic that a broker has just made is not known to all at once
+TOPIC_WAIT_MS = 3_000  # a new topic is not known to all brokers immediately
 LOOK_VALID_MS = 60_000  # Spark ends a worker process that was idle for so long
 LOOKS_MAX = 100
 TURN_MS = 100
@@ -53,7 +53,7 @@ class FirstLook:
         self._used_ms: OrderedDict[_Key, int] = OrderedDict()
 
     def once(self, settings: Mapping[str, str], topics: Iterable[str]) -> None:
-        """Look, unless this process has looked for the same write and has used it recently.
+        """Check the cluster, unless this process did so recently for the same write.
 
         Recently means that no gap between two uses was as long as `LOOK_VALID_MS`.
 
@@ -62,7 +62,7 @@ class FirstLook:
             topics: Topics that the options name.
 
         Raises:
-            KprodError: As of `look`; the next call looks again.
+            KprodError: The check failed, as for `look`; the next call repeats it.
         """
         key = (frozenset(settings.items()), frozenset(topics))
         used_ms = self._used_ms.pop(key, None)
@@ -74,10 +74,10 @@ class FirstLook:
 
 
 def can_resolve_here(settings: Mapping[str, str]) -> bool:
-    """Tell whether every reference can be read on this machine.
+    """Whether every reference can be resolved on this machine.
 
     Args:
-        settings: As the options have them.
+        settings: The settings in the options.
 
     Returns:
         False where only executors can.
@@ -94,10 +94,10 @@ def look(settings: Mapping[str, str], topics: Iterable[str]) -> None:
 
     Args:
         settings: The producer's, resolved.
-        topics: May be none; then some broker must answer.
+        topics: The topics; may be empty, then a broker must respond.
 
     Raises:
-        MetadataTimeout: No broker answered within `LOOK_TIMEOUT_MS`; the text says why.
+        MetadataTimeout: No broker responded within `LOOK_TIMEOUT_MS`; the text says why.
         UnknownTopic: There is no such topic, or it may not be used.
         ConfigError: A setting is malformed.
     """

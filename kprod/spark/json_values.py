@@ -47,7 +47,7 @@ def find_zone(name: str) -> int | dt.tzinfo:
     """Find a session's time zone.
 
     Args:
-        name: As Spark's setting `spark.sql.session.timeZone` has it.
+        name: Name of the time zone, as in Spark's `spark.sql.session.timeZone`.
 
     Returns:
         Seconds from UTC, or a zone.

@@ -79,19 +79,19 @@ class SinkOptions:
 
     Attributes:
         settings: The producer's, as texts; references are not resolved here. Never shown.
-        topic: Where all rows go; None takes the topic column.
+        topic: Topic of all rows; None takes the topic column.
         columns: The column of each role that was named by an option; "" for a role that no column
             has.
         value_format: How a row becomes a value.
         on_record_error: What happens to a row that can never be a record.
-        dead_letter_topic: Where such rows go; None in the other modes.
+        dead_letter_topic: Topic of bad rows; None in the other modes.
         bad_row_limits: How many such rows may be left out.
         flush_timeout_ms: How long a task waits for its last records; None for as long as
             `delivery_timeout_ms` lets them live.
-        checks_cluster: Whether brokers and topics are looked at when a query starts.
+        checks_cluster: Whether brokers and topics are checked when a query starts.
         report_path: File on the driver's machine that gets a line for each committed write.
         write_id: Names a batch write, so that it is not written twice; None for none.
-        ledger_topic: Where the ids of committed writes are.
+        ledger_topic: Topic with the ids of committed writes.
 
     Thread-safety: immutable.
     """
@@ -187,7 +187,7 @@ def _reject_name(written: str, bare: str) -> NoReturn:
 
 
 def _check_settings(settings: Mapping[str, str]) -> None:
-    """Let the producer's own table judge everything that is known here."""
+    """Check the producer settings that are known on this machine."""
     if not any(name in settings for name in ("bootstrap.servers", "bootstrap_servers")):
         raise ConfigError("bootstrap.servers is missing: .option('bootstrap.servers', 'host:9092')")
     ProducerConfig.parse(dict(_known_here(settings)))

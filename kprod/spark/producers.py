@@ -5,8 +5,8 @@ for its next tasks, and ends it by SIGKILL after a minute without one: so nothin
 producer when a task ends, and nothing is ever closed in an orderly way.
 
 Invariants.
-    A producer that any task failed on is thrown away: the retry begins with a new one.
-    At most `PRODUCERS_MAX` are kept; the one used longest ago goes first.
+    A producer that a task failed with is not used again: the retry creates a new one. At most
+    `PRODUCERS_MAX` are kept; the least recently used one is closed first.
 
 Thread-safety: one thread; a worker process runs one task at a time.
 """

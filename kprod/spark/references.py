@@ -1,8 +1,8 @@
 """Values that only an executor may know: `env:NAME` and `file:/path` in the options of a write.
 
-An option travels in the clear, in the task that Spark sends to its executors. So a password is
-named by where it lies, and read there. Nothing but this data source does that: the library itself
-takes every value as it stands.
+Options are sent in plain text, in the task that Spark sends to its executors. So a password is
+given as a reference to its location, and resolved on the executor. Only this data source does that:
+the library itself takes every value literally.
 
 Invariants.
     A value read here is never part of an error's text: `scrub` replaces it by three stars.
@@ -56,11 +56,11 @@ def setting_table() -> dict[str, Setting]:
 
 
 def takes(setting: Setting, text: str) -> bool:
-    """Tell whether a text is a value of a setting.
+    """Whether a text is a valid value of a setting.
 
     Args:
-        setting: Of the producer.
-        text: As an option has it, references resolved.
+        setting: A setting of the producer.
+        text: The option's value, with references resolved.
 
     Returns:
         Whether it is of the setting's kind.
@@ -73,10 +73,10 @@ def takes(setting: Setting, text: str) -> bool:
 
 
 def is_reference(text: str) -> bool:
-    """Tell a value that names a place to read from.
+    """Whether a value is a reference to a place to read from.
 
     Args:
-        text: As the option has it. `env:9092` is a host and a port: no variable has that name.
+        text: The option's value. `env:9092` is a host and a port: no variable has that name.
 
     Returns:
         Whether it is `env:NAME` or `file:/path`.
@@ -128,7 +128,7 @@ def _is_secret(name: str, given: str, value: str, setting: Setting | None) -> bo
 
 
 def _is_plain(value: str, setting: Setting) -> bool:
-    """Tell a number, a choice or addresses from text, where the setting takes no other text."""
+    """Whether a value is a number, a choice or addresses, where nothing else is allowed."""
     return not takes(setting, ANY_TEXT) and takes(setting, value)
 
 
@@ -136,8 +136,8 @@ def scrub(text: str, secrets: Iterable[str]) -> str:
     """Replace each secret in a text.
 
     Args:
-        text: Of an error.
-        secrets: From `secrets_in`.
+        text: The error's text.
+        secrets: The result of `secrets_in`.
 
     Returns:
         It, with three stars for each.

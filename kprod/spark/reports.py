@@ -1,7 +1,7 @@
 """Reports of committed writes, in a file on the driver's machine: one line of JSON each.
 
-Spark gives a data source no way to answer `save()`, and its commit runs in a process of its own. A
-file that the user named reaches him, also after the job.
+Spark does not let a data source return a result from `save()`, and its commit runs in another
+process. A file that the user names is available to him, even after the job.
 
 Thread-safety: a line is appended by one write, so that several jobs may share a file.
 """
@@ -49,7 +49,7 @@ def writes(path: str | os.PathLike[str]) -> Iterator[WriteReport]:
 
 
 class ReportTail:
-    """Reads the reports added to a file since it was last asked.
+    """Reads the reports added to a file since the last call.
 
     Args:
         path: What the option `report.path` named; it need not be there yet.

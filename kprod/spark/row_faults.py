@@ -68,11 +68,11 @@ def reject(rows: Any) -> tuple[Any, list[RejectedRows]]:
 
 
 def fault_text(fault: RowFault, row: dict[str, Any]) -> str:
-    """Say in one sentence why `reject` found a row bad.
+    """Describe in one sentence why `reject` rejected a row.
 
     Args:
-        fault: Its fault.
-        row: Its fields by role, texts as bytes.
+        fault: The row's fault.
+        row: The row's fields by role, texts as bytes.
 
     Returns:
         The sentence, which holds no key and no value.

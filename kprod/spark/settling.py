@@ -32,7 +32,7 @@ _ROLES = ("key", "headers", "partition", "timestamp")
 class _Sent(NamedTuple):
     topic: str
     receipt: Any
-    rows: Any  # a table; None where a bad row fails the task, so that nobody asks for it
+    rows: Any  # a table; None if a bad row fails the task, so that it is not needed
 
 
 class Settling:
@@ -40,9 +40,10 @@ class Settling:
 
     Args:
         producer: The task's.
-        bad_rows: Takes the rows that can never be records; None where one fails the task.
+        bad_rows: Handles the rows that cannot be records; None if one fails the task.
         report: Counts deliveries.
-        rows_name_topics: Whether a topic comes from its rows, so that a missing one is their fault.
+        rows_name_topics: Whether rows name their topics, so that a missing topic is the row's
+            fault.
     """
 
     __slots__ = ("_bad_rows", "_missing", "_producer", "_report", "_rows_name_topics", "_sent")
@@ -66,13 +67,13 @@ class Settling:
         """Hand rows over to the producer.
 
         Args:
-            topic: Where they go.
+            topic: Topic of the dead letters.
             table: A pyarrow table with columns named by roles.
 
         Raises:
             UnknownTopic: There is no such topic, and an option named it.
-            TaskFailed: Rows named it, and no row may be left out, or not so many.
-            KprodError: None of them can be sent for another reason.
+            TaskFailed: Rows name a missing topic, and more rows are bad than may be left out.
+            KprodError: No row can be sent, for another reason.
         """
         roles = {role: role for role in _ROLES if role in table.column_names}
         if topic in self._missing:
@@ -99,7 +100,7 @@ class Settling:
         self._bad_rows.check_limits()
 
     def settle_done(self) -> None:
-        """Look at the receipts that are done, so that a failure ends the task soon.
+        """Check the receipts that are done, so that a failure ends the task soon.
 
         Raises:
             TaskFailed: A record is not delivered, and its row must not be left out.
@@ -146,7 +147,7 @@ class Settling:
         failures = sent.receipt.failures()
         by_state = _by_state(sent, failures)
         again = by_state[RowState.SENT_AGAIN]
-        # A batch refused for rows that it does not hold could be sent again without end.
+        # A batch rejected for rows that it does not contain could be sent again without end.
         if by_state[RowState.FAILED] or len(again) == len(failures):
             _fail(sent)
         errors = dict(failures)

@@ -43,7 +43,7 @@ _StreamBase: Any = (
 
 __all__ = ["BatchWriter", "KprodFormat", "StreamWriter", "register"]
 
-# Spark asks for a stream's writer again where it commits, after the rows were written.
+# Spark creates a stream's writer again for the commit, after the rows were written.
 _COMMIT_RUNNER = "pyspark.sql.worker.python_streaming_sink_runner"
 
 
@@ -75,7 +75,7 @@ class KprodFormat(DataSource):
         """Check everything, and return the writer of a batch job.
 
         Args:
-            schema: Of the rows.
+            schema: Schema of the rows.
             overwrite: The save mode.
 
         Returns:
@@ -83,7 +83,7 @@ class KprodFormat(DataSource):
 
         Raises:
             ConfigError: Something is wrong with the options or the columns.
-            KprodError: No broker answers, or a topic is missing.
+            KprodError: No broker responds, or a topic does not exist.
         """
         if overwrite:
             raise ConfigError(
@@ -96,7 +96,7 @@ class KprodFormat(DataSource):
         """Check everything, and return the writer of one micro-batch.
 
         Args:
-            schema: Of the rows.
+            schema: Schema of the rows.
             overwrite: Whether the output mode is complete.
 
         Returns:
@@ -104,7 +104,7 @@ class KprodFormat(DataSource):
 
         Raises:
             ConfigError: Something is wrong with the options or the columns.
-            KprodError: No broker answers, or a topic is missing.
+            KprodError: No broker responds, or a topic does not exist.
         """
         if overwrite:
             raise ConfigError(
@@ -136,7 +136,7 @@ class BatchWriter(DataSourceArrowWriter):
     """Writes a batch job's rows.
 
     Args:
-        delivery: With everything checked.
+        delivery: The checked write.
     """
 
     def __init__(self, delivery: Delivery) -> None:
@@ -146,13 +146,13 @@ class BatchWriter(DataSourceArrowWriter):
         """Write one task's rows; return when all are acknowledged.
 
         Args:
-            iterator: Its rows.
+            iterator: The task's rows.
 
         Returns:
-            What commit is told.
+            The message for the commit.
 
         Raises:
-            KprodError: Not all could be written.
+            KprodError: Not all rows could be written.
         """
         return self._delivery.write(iterator)
 
@@ -165,7 +165,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._delivery.commit(messages, None)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Say what a failed job has left in the topics.
+        """Report the records that a failed job has written.
 
         Args:
             messages: One per task; None for one that did not finish.
@@ -177,8 +177,8 @@ class StreamWriter(_StreamBase):  # type: ignore[misc]  # PySpark says which
     """Writes the rows of one micro-batch.
 
     Args:
-        delivery: With everything checked.
-        schema: Of the rows.
+        delivery: The checked write.
+        schema: Schema of the rows.
     """
 
     def __init__(self, delivery: Delivery, schema: StructType) -> None:
@@ -189,13 +189,13 @@ class StreamWriter(_StreamBase):  # type: ignore[misc]  # PySpark says which
         """Write one task's rows; return when all are acknowledged.
 
         Args:
-            iterator: Its rows: Arrow batches, or with PySpark 4.0 one by one.
+            iterator: The task's rows: Arrow batches, or with PySpark 4.0 single rows.
 
         Returns:
-            What commit is told.
+            The message for the commit.
 
         Raises:
-            KprodError: Not all could be written.
+            KprodError: Not all rows could be written.
         """
         if not _STREAMS_ARROW:
             from kprod.spark.row_batches import as_batches  # noqa: PLC0415 - pyarrow is for executors
@@ -208,7 +208,7 @@ class StreamWriter(_StreamBase):  # type: ignore[misc]  # PySpark says which
 
         Args:
             messages: One per task.
-            batchId: Of the micro-batch.
+            batchId: Id of the micro-batch.
         """
         self._delivery.commit(messages, batchId)
 
@@ -217,7 +217,7 @@ class StreamWriter(_StreamBase):  # type: ignore[misc]  # PySpark says which
 
         Args:
             messages: One per task; None for one that did not finish.
-            batchId: Of the micro-batch.
+            batchId: Id of the micro-batch.
         """
         self._delivery.abort(messages, batchId)
 

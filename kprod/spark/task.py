@@ -27,7 +27,8 @@ from kprod.spark.task_messages import TaskReport
 
 __all__ = ["TaskWriter"]
 
-GATHERED_BYTES_MAX = 16 << 20  # some MB per partition: full batches, and few small ones behind
+# some MB for each partition: full batches, followed by few small ones
+GATHERED_BYTES_MAX = 16 << 20
 GATHERED_ROWS_MAX = 250_000  # each row may fail with an error of its own
 
 
@@ -35,9 +36,9 @@ class TaskWriter:
     """Writes the rows of one task attempt.
 
     Args:
-        producer: For this task alone while it runs.
-        options: Of the write.
-        columns: Of its rows.
+        producer: A producer that no other task uses meanwhile.
+        options: Options of the write.
+        columns: Columns of the rows.
     """
 
     __slots__ = (

@@ -72,7 +72,7 @@ class TaskMessage(WriterCommitMessage):
     Attributes:
         partition_id: The task's, in Spark.
         attempt_number: 0 for the first.
-        spans: By topic and partition.
+        spans: Ranges of offsets, by topic and partition.
         skipped_count: Rows that can never be records and were left out.
         dead_letter_count: Such rows that went to the dead letter topic.
         bad_rows: Their count by reason.
@@ -155,7 +155,7 @@ class TaskReport:
     def message(
         self, partition_id: int, attempt_number: int, batch_id: int | None = None
     ) -> TaskMessage:
-        """Return what the driver is told."""
+        """Return the message for the driver."""
         return TaskMessage(
             partition_id=partition_id,
             attempt_number=attempt_number,
@@ -185,9 +185,9 @@ class WriteReport:
         samples: At most `SAMPLES_MAX` of them for each reason.
         attempt_count: Attempts of all tasks, as far as Spark numbers them: a task that was run
             again for another stage attempt begins with 0.
-        repeated_count_max: Most rows that may be in the topics more than once for failed attempts.
+        repeated_count_max: Maximum number of rows that failed attempts may have duplicated.
         traffic: What the successful attempts cost on the wire.
-        spans: Where the rows are, by topic and partition.
+        spans: Ranges of the rows' offsets, by topic and partition.
         write_id: The option `write.id`; None without it.
         is_repetition: Whether nothing was written, since a write of this id was committed before.
 
@@ -210,7 +210,7 @@ class WriteReport:
 
     @classmethod
     def of(cls, messages: Iterable[TaskMessage | None], batch_id: int | None = None) -> Self:
-        """Add up what the tasks told.
+        """Add up the messages of all tasks.
 
         Args:
             messages: One per task; None for one that never finished.
@@ -269,7 +269,7 @@ class WriteReport:
         """Read a line of a report.
 
         Args:
-            line: Of `to_json`.
+            line: A line that `to_json` wrote.
 
         Returns:
             The report that it says.
@@ -290,7 +290,7 @@ class WriteReport:
             raise ValueError(f"no line of a write report: {line[:80]!r}") from error
 
     def summary(self) -> str:
-        """Say it in one line of a log."""
+        """Format the report as one line of a log."""
         places = "; ".join(
             f"{topic}[{partition}] {span.record_count} at {span.first}–{span.last}"
             for topic, spans in self.spans.items()

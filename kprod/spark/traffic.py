@@ -1,4 +1,4 @@
-"""What a task cost on the wire, from the counters that the producer keeps anyway.
+"""The bytes and the time that a task needed, from the producer's counters.
 
 A producer outlives tasks, so that a task's share is the difference between two readings. The
 latency is the greatest of the producer's last 30 to 60 s.
@@ -23,11 +23,11 @@ class Traffic:
     """What one task, or all tasks of a write, cost.
 
     Attributes:
-        sent_bytes: Of record batches on the wire, compressed, dead letters and retries included.
+        sent_bytes: Size of the sent record batches, compressed, including dead letters and retries.
         sent_batch_count: How many batches those were.
         retried_count: Records that the producer had to send again.
         acknowledgement_ms_max: Longest time from a Produce request to its response.
-        duration_ms: Of the task; of all tasks together, the longest.
+        duration_ms: Duration of the task; for all tasks together, the longest.
 
     Thread-safety: immutable.
     """

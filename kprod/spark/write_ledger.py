@@ -1,8 +1,8 @@
 """Ids of batch writes that were committed, in a compacted topic: `write.id`.
 
-A write is looked up where it is planned and entered where it is committed, both on the driver's
-machine. Between the last acknowledged row and its entry a write may still fail; run again, it
-writes its rows again. Two writes with one id at the same time do not see each other.
+A write is looked up when it is planned and entered when it is committed, both on the driver's
+machine. Between the last acknowledged row and the entry a write may still fail; if it is run again,
+it writes its rows again. Two concurrent writes with one id do not notice each other.
 
 Invariants.
     An entry is acknowledged by all in-sync replicas before the commit ends.
@@ -34,7 +34,7 @@ class WriteLedger:
 
     Args:
         settings: The producer's, resolved.
-        topic: Where entries are.
+        topic: Topic of the entries.
     """
 
     __slots__ = ("_settings", "_topic")
@@ -44,7 +44,7 @@ class WriteLedger:
         self._topic = topic
 
     def find(self, write_id: str) -> WriteReport | None:
-        """Look a write up; make the topic if it is not there, so that a commit finds it.
+        """Look up a write; creates the topic if it does not exist.
 
         Args:
             write_id: The write's.
@@ -67,7 +67,7 @@ class WriteLedger:
 
         Args:
             write_id: The write's.
-            report: Of the write.
+            report: Report of the write.
 
         Raises:
             TaskFailed: The entry is not acknowledged, so that the write may be run again.

@@ -29,7 +29,7 @@ class WriteListener(StreamingQueryListener):
 
     Args:
         path: What the option `report.path` named; reports that are there already are left out.
-        on_write: Called with each report, on Spark's thread; an error of it is logged by Spark.
+        on_write: Called with each report, on Spark's thread; Spark logs its exceptions.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class WriteListener(StreamingQueryListener):
         """Do nothing; nothing is written yet.
 
         Args:
-            event: Of Spark.
+            event: The event from Spark.
         """
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: ARG002, N802 - Spark's names
-        """Hand over the committed write's report.
+        """Pass on the committed write's report.
 
         Args:
-            event: Of Spark.
+            event: The event from Spark.
         """
         self._hand_over()
 
@@ -58,14 +58,14 @@ class WriteListener(StreamingQueryListener):
         """Do nothing; nothing is written.
 
         Args:
-            event: Of Spark.
+            event: The event from Spark.
         """
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: ARG002, N802 - Spark's names
-        """Hand over the last committed write's report.
+        """Pass on the last committed write's report.
 
         Args:
-            event: Of Spark.
+            event: The event from Spark.
         """
         self._hand_over()
 

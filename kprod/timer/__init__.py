@@ -1,4 +1,4 @@
-"""Deadlines: the timer a loop drives, the timer with threads of its own, and the purgatory.
+"""Deadlines: the timer that a loop drives, the timer with its own threads, and the purgatory.
 
 Thread-safety: see each module.
 """

@@ -1,8 +1,8 @@
-"""An operation that waits for a condition, and gives up at a deadline.
+"""An operation that waits for a condition, up to a deadline.
 
-It completes exactly once: when its condition holds, when somebody forces it, or when its time is
-over. `on_complete` runs in each case, `on_expire` after it in the last. The flag that decides is
-guarded by the operation's lock, which everyone takes who tries it.
+It completes exactly once: when its condition holds, when it is forced, or when its time is over.
+`on_complete` runs in each case, and `on_expire` after it in the last case. The operation's lock
+guards the flag that decides; every thread that tries to complete it takes the lock.
 
 Thread-safety: any thread.
 Source: Kafka's DelayedOperation.java (server-common, 4.x).
@@ -30,7 +30,7 @@ class DelayedOperation(WatchedTask):
         lock: Guards `completed` and whatever `try_complete` looks at.
 
     Args:
-        delay_ms: As the attribute.
+        delay_ms: Delay until the expiry.
         lock: Guards the operation, re-entrant. Operations that change one thing, such as the
             members of one group, may share that thing's lock; by default each has its own.
 
@@ -40,7 +40,7 @@ class DelayedOperation(WatchedTask):
     __slots__ = ()
 
     def try_complete(self) -> bool:
-        """Look at the condition, and call `force_complete` if it holds. The caller has the lock.
+        """Check the condition, and call `force_complete` if it holds. The caller has the lock.
 
         Returns:
             Whether this call completed it.

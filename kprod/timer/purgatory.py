@@ -1,10 +1,10 @@
 """Where operations wait for what happens to the keys they watch.
 
-A shard, of 512, is a lock and a map from keys to watch lists. `check_and_complete` takes a list
-under the shard's lock and tries its operations without it, each under its own. A completed
-operation leaves its lists at once, so only live operations are held; the purge, on a beat of 200 ms
-once more than `purge_interval` operations were watched and are over, drops keys that nobody watches
-any more. The shards, and what each operation costs, are compiled: `kprod._core.timer.watch_lists`.
+Each of 512 shards has a lock and a map from keys to watch lists. `check_and_complete` gets a list
+under the shard's lock and tries its operations without it, each under its own lock. A completed
+operation leaves its lists immediately, so only pending operations are held. A purge, every 200 ms
+once more than `purge_interval` watched operations are complete, removes keys without operations.
+The shards are compiled: `kprod._core.timer.watch_lists`.
 
 Why the operation's lock is held from the first try to the second. No event between the first try
 and the registration may be lost, so there is a second try. If the lock were free between them,
@@ -44,17 +44,17 @@ Operation = TypeVar("Operation", bound=DelayedOperation)
 
 
 class OperationTimer(Protocol):
-    """What a purgatory asks of its timer: `Timer` and `SystemTimer` both do it."""
+    """The methods of a timer that a purgatory uses; `Timer` and `SystemTimer` implement it."""
 
     def add(self, delay_ms: int, task: TimerTask) -> object:
-        """Let a task run after a delay."""
+        """Make a task run after a delay."""
 
 
 class Purgatory(Generic[Operation]):
     """Watches operations until they complete.
 
     Args:
-        name: For people.
+        name: The thread's name, for people.
         timer: Expires them. It may be shared.
         purge_interval: How many operations may be over before a purge; at least 1.
 
@@ -107,7 +107,7 @@ class Purgatory(Generic[Operation]):
         """Complete an operation now if it can be, or watch it under its keys until it is.
 
         Args:
-            operation: Not watched before.
+            operation: An operation that is not watched yet.
             keys: Whatever can make its condition true; at least one.
 
         Returns:
@@ -141,7 +141,7 @@ class Purgatory(Generic[Operation]):
         """Try the operations that watch a key, because something happened to it.
 
         Args:
-            key: As it was given when they were watched.
+            key: The key that was given when they were watched.
 
         Returns:
             How many were completed by this call.

@@ -1,9 +1,9 @@
-"""A timer with threads of its own, for a program that has no loop to drive one.
+"""A timer with its own threads, for a program without a loop to drive one.
 
-Two threads. The reaper moves the time and sleeps until the next bucket comes up, for ever when
-there is none. The executor runs due tasks, one after the other, outside the lock: a slow
-task delays the tasks behind it and never the clock. A due task that the executor has not reached
-can still be cancelled.
+Two threads. The reaper advances the time and sleeps until the next bucket is due, without limit if
+there is none. The executor runs due tasks, one after the other, without the lock: a slow task
+delays later tasks but not the clock. A due task that the executor has not started can still be
+cancelled.
 
 The wakeup. A thread that adds a deadline earlier than the one that the reaper sleeps for must wake
 it. That check, and the reaper's own from its look at the queue until it sleeps, are under the one
@@ -95,11 +95,11 @@ class SystemTimer:
         return self._clock.now_ms()
 
     def add(self, delay_ms: int, task: TimerTask) -> None:
-        """Let a task run after a delay; a task that waits already is moved.
+        """Make a task run after a delay; a pending task is moved.
 
         Args:
-            delay_ms: From now; a task is due at once if it is not positive.
-            task: Not pending in another timer.
+            delay_ms: Milliseconds from now; with 0 or less the task is due immediately.
+            task: A task that is not pending in another timer.
 
         Raises:
             ClosedError: The timer was shut down. A pending task stays as it was.
@@ -109,11 +109,11 @@ class SystemTimer:
         self.add_at(self._clock.now_ms() + max(0, delay_ms), task)
 
     def add_at(self, deadline_ms: int, task: TimerTask) -> None:
-        """Let a task run at an instant; as `add`, but absolute.
+        """Make a task run at an absolute time; otherwise like `add`.
 
         Args:
             deadline_ms: Monotonic milliseconds of the timer's clock.
-            task: Not pending in another timer.
+            task: A task that is not pending in another timer.
 
         Raises:
             ClosedError: The timer was shut down. A pending task stays as it was.
@@ -131,7 +131,7 @@ class SystemTimer:
         """Make a task and add it.
 
         Args:
-            delay_ms: As for `add`.
+            delay_ms: The delay, as for `add`.
             callback: Runs in the executor's thread.
 
         Returns:
@@ -184,7 +184,7 @@ class SystemTimer:
             pass
 
     def _reap_once(self) -> bool:
-        """Hand over due tasks and sleep until more are; whether to continue."""
+        """Pass due tasks on and sleep until more are; returns whether to continue."""
         with self._lock:
             sleep_ms = self._move_locked(self._clock.now_ms())
             if not self._closed and sleep_ms > 0:
@@ -192,7 +192,7 @@ class SystemTimer:
             return not self._closed
 
     def _move_locked(self, now_ms: int) -> int:
-        """Move the time and hand over due tasks; return how long the reaper may sleep."""
+        """Advance the time and pass due tasks on; return how long the reaper may sleep."""
         wheel = self._wheel
         wheel.advance(max(now_ms, wheel.now_ms))
         next_ms = wheel.next_bucket_ms

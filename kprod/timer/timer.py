@@ -2,9 +2,10 @@
 
 A loop advances it once a turn and then waits until `next_expiry_ms`, so deadlines need no thread.
 
-Rules. A task due at once fires in the next `advance`, never inside `add`. Tasks fire in order of
-their expiration in ticks. A task may add and cancel tasks while it is fired, itself included. One
-that fails is logged and does not stop the others, unless the owner cannot continue without it.
+Rules. A task that is due immediately fires in the next `advance`, never inside `add`. Tasks fire in
+order of their expiration in ticks. A task may add and cancel tasks while it is fired, itself
+included. If one raises, this is logged and does not stop the others, unless the timer is vital to
+its owner.
 
 Thread-safety: the owner's thread only; `SystemTimer` is for the others.
 Source: Kafka's Timer.java and SystemTimer.java (server-common, 4.x).
@@ -29,8 +30,8 @@ class Timer(TimingWheel):
         now_ms: Monotonic milliseconds; 0 ≤ now_ms.
         tick_ms: How coarse it is, at least 1; a task is late by less than that.
         wheel_size: Buckets a level; at least 2.
-        is_vital: Whether `advance` raises what a task raises. The tasks behind it are the first of
-            the next call.
+        is_vital: Whether `advance` propagates a task's exception. The remaining tasks are the first
+            of the next call.
 
     Thread-safety: the owner's thread only.
     """

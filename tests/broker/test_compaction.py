@@ -89,7 +89,7 @@ class Changelog:
 
     @staticmethod
     def end_of(encoded: bytes, offset: int) -> int:
-        """Where a consumer goes on: behind the last whole batch, which may have no record."""
+        """The next offset of a consumer: after the last whole batch, which may have no record."""
         from kprod.record.reader import read_batches  # noqa: PLC0415 - used here alone
 
         return max([offset, *(it.last_offset + 1 for it in read_batches(encoded))])
@@ -147,7 +147,7 @@ def test_offsets_never_change(changelog: Changelog) -> None:
 
 
 def test_order_never_changes(changelog: Changelog) -> None:
-    """Promise 1, too: over many rounds the offsets of what is left rise."""
+    """Promise 1, too: over many rounds the offsets of retained records rise."""
     for number in range(60):
         changelog.send((b"k%d" % (number * 7 % 10), b"%d" % number))
         if number % 13 == 0:
@@ -174,7 +174,7 @@ def test_a_reader_from_the_beginning_ends_with_every_last_value(changelog: Chang
 
 
 def test_a_reader_that_keeps_up_sees_every_record(changelog: Changelog) -> None:
-    """Promise 3: what was not there at the last compaction is whole."""
+    """Promise 3: records newer than the last compaction are all there."""
     seen: list[bytes | None] = []
     for number in range(30):
         changelog.send((b"k", b"%d" % number))
@@ -327,7 +327,7 @@ class Midway:
         assert self.is_busy
 
     def finish(self) -> list[Record]:
-        """Let the cleaner come to rest; what is left."""
+        """Run the cleaner until it is idle; returns the retained records."""
         for _ in range(200):
             self.world.advance(2_000)
         assert not self.is_busy
@@ -403,7 +403,7 @@ def test_closing_ends_a_round_without_a_file(tmp_path: Path, slice_count: int) -
 
 
 def test_truncation_in_the_middle_of_a_round_ends_it() -> None:
-    """What is left is compacted later."""
+    """The rest is compacted later."""
     midway = Midway()
     midway.pass_slices(2)
     midway.world.cluster.truncate("users", 0, 60)

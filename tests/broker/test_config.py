@@ -1,4 +1,4 @@
-"""Settings of an embedded cluster: by name, from a table, and what is wrong about them."""
+"""Settings of an embedded cluster: by name, from a table, and errors in them."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def test_settings_by_name_come_before_the_table() -> None:
     ],
 )
 def test_a_wrong_setting_is_refused(settings: dict[str, Any], text: str) -> None:
-    """With its name, what there was, and what is meant or allowed."""
+    """The error has the name, the value, and the intended or allowed values."""
     with pytest.raises(ConfigError, match=text):
         EmbeddedCluster(1, **settings)
 

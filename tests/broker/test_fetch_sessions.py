@@ -16,7 +16,7 @@ class Reader:
     """A client that fetches in sessions."""
 
     def __init__(self, world: World, version: int = 12) -> None:
-        """Begin without a session."""
+        """Start without a session."""
         self._client = world.client()
         self._version = version
         self.session_id = 0
@@ -30,7 +30,7 @@ class Reader:
         topic: str = TOPIC,
         **fields: Any,
     ) -> dict[int, dict[str, Any]]:
-        """Ask for partitions from offsets on; return what was told of which partition."""
+        """Fetch partitions from given offsets; return the response's partitions."""
         asked = [
             {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
             for partition, offset in (entries or {}).items()
@@ -136,7 +136,7 @@ def test_wrong_epochs_and_ids(world: World) -> None:
 
 
 def test_names_and_ids_do_not_mix(world: World) -> None:
-    """A session that began with names cannot go on with ids."""
+    """A session that began with names cannot continue with ids."""
     reader = Reader(world, version=12)
     reader.fetch({0: 0})
     other = Reader(world, version=13)

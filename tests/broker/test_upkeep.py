@@ -110,7 +110,7 @@ def test_retention_can_be_applied_now() -> None:
 
 
 def test_memory_that_retention_gave_back_can_be_used() -> None:
-    """The bound of all logs counts what is there."""
+    """The limit of all logs counts their present size."""
     world = world_of(None, log_bytes_max=1 << 20)
     records = batch(1)
     before = world.cluster._kprod.engine.state.log_bytes

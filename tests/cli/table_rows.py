@@ -33,7 +33,7 @@ class Row(NamedTuple):
     """One row.
 
     Attributes:
-        task: What is to be done.
+        task: The task.
         own: The command of kprod.
         kcat: kcat's; empty if there is none.
         foreign: Kafka's; empty if there is none.

@@ -47,7 +47,7 @@ class Terminal:
         return self.process.wait(LIMIT_S)
 
     def _read(self) -> bool:
-        """Take in what is shown next; False once the command has ended and all has been read."""
+        """Read the next output; False once the command has ended and everything was read."""
         for _ in range(int(LIMIT_S / LOOK_S)):
             has_ended = self.process.poll() is not None
             if select.select([self._descriptor], [], [], 0 if has_ended else LOOK_S)[0]:
@@ -98,4 +98,4 @@ def terminal_of(words: Sequence[str], *, more: str = "") -> Generator[Terminal]:
         process.kill()
         process.wait(LIMIT_S)
         os.close(ours)
-        os.close(theirs)  # open until now: what was shown last could be lost with its last holder
+        os.close(theirs)  # open until now: the last output could be lost with its last holder

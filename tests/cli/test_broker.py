@@ -11,7 +11,7 @@ import pytest
 from kprod import Producer
 from tests.cli import running
 
-EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - what is tested is who may bind it
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the test is whether it may be bound
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("interruptible")]
 
 

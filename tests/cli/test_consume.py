@@ -126,7 +126,7 @@ def test_an_unknown_topic_is_an_error(cluster: EmbeddedCluster) -> None:
 
 @pytest.mark.usefixtures("interruptible")
 def test_it_follows_until_ctrl_c(cluster: EmbeddedCluster) -> None:
-    """What comes later is printed at once."""
+    """Later records are printed immediately."""
     command = [sys.executable, "-m", "kprod.cli", "consume", "-b", cluster.bootstrap_servers]
     with subprocess.Popen(
         [*command, "-t", "t", "-p", "0", "--from", "9"],

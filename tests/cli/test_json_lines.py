@@ -1,4 +1,4 @@
-"""Lines of JSON: what was written is read back, what is wrong is named."""
+"""JSON lines: written records are read back unchanged, errors are named."""
 
 import json
 import re

@@ -211,7 +211,7 @@ def test_a_stalled_broker_shows_in_every_record_that_was_due(
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_ctrl_c_ends_in_order(client: str, cluster: EmbeddedCluster) -> None:
-    """What was handed over is delivered and counted; exit code 130."""
+    """Sent records are delivered and counted; exit code 130."""
     options = ("--num-records", "100000000", "--record-size", "100", "--throughput", "2000")
     perf = _started(
         _options(cluster, *options, "--client", client, "--reporting-interval", "200"),

@@ -218,7 +218,7 @@ def test_wrong_usage(arguments: list[str]) -> None:
 
 
 def test_lines_of_json(producer: KeepingProducer) -> None:
-    """Each line has its own key, headers, partition, time and topic; what is typed wins."""
+    """Each line has its own key, headers, partition, time and topic; options override them."""
     result = invoke(
         *("--json", "-k", "typed", "-H", "a=1"),
         stdin=b'{"value": "v", "key": "k", "headers": [["h", null]], "partition": 1,'

@@ -121,7 +121,7 @@ def test_a_reader_that_leaves_ends_the_command(cluster: EmbeddedCluster) -> None
 def test_a_pipe_without_end_is_flushed_by_a_signal(
     cluster: EmbeddedCluster, number: signal.Signals, code: int
 ) -> None:
-    """What came through it is delivered."""
+    """The records read before the interruption are delivered."""
     command = [*COMMAND, "produce", "-b", cluster.bootstrap_servers, "-t", "orders"]
     with subprocess.Popen(
         [*command, "-X", "linger.ms=0"], stdin=subprocess.PIPE, stderr=subprocess.PIPE

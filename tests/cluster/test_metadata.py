@@ -289,7 +289,7 @@ def test_hints_mean_nothing_before_the_first_answer() -> None:
 
 
 def test_an_older_answer_does_not_undo_a_hint() -> None:
-    """The broker that answers may not have heard yet."""
+    """The broker that responds may not know it yet."""
     metadata = known("orders")
     metadata.apply_leader_hints([LeaderHint("orders", 0, 3, 6)])
     metadata.request_update()

@@ -145,7 +145,7 @@ class Denied:
 
         Args:
             admin: Where everything is allowed to the user alice.
-            guest: Where carol logs in.
+            guest: The broker where carol logs in.
         """
         self.admin = admin
         self.guest = guest

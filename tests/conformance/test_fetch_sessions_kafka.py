@@ -19,7 +19,7 @@ class Reader:
     """Fetches in sessions, and says what it was told in words that both brokers share."""
 
     def __init__(self, side: Side, target: Target, version: int) -> None:
-        """Begin without a session."""
+        """Start without a session."""
         self._side = side
         self._target = target
         self._version = version
@@ -34,7 +34,7 @@ class Reader:
         version: int | None = None,
         max_bytes: int = 1 << 20,
     ) -> Told:
-        """Ask, and continue with what came back."""
+        """Fetch, and continue with the session of the response."""
         name = {"topic": self._target.topic, "topic_id": self._target.topic_id}
         asked = [
             {"partition": index, "fetch_offset": offset, "partition_max_bytes": 1 << 20}

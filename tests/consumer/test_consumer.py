@@ -152,7 +152,7 @@ def test_an_offset_beyond_the_log_is_an_error_without_a_policy(cluster: Embedded
 
 
 def test_seek_takes_effect_before_the_next_record(cluster: EmbeddedCluster) -> None:
-    """What was fetched ahead is dropped; going back to an old offset and jumping to the newest."""
+    """Prefetched records are dropped, when seeking back and when seeking to the end."""
     fill(cluster, "t", 1_000)
     with consumer_of(cluster) as consumer:
         consumer.assign([T0])
@@ -201,7 +201,7 @@ def test_what_is_no_list_of_partitions_is_refused(cluster: EmbeddedCluster, wron
 
 
 def test_partitions_that_stay_keep_their_positions(cluster: EmbeddedCluster) -> None:
-    """A new assignment begins only what is new."""
+    """A new assignment only starts the new partitions."""
     fill(cluster, "t", 10)
     fill(cluster, "t", 10, partition=1)
     with consumer_of(cluster) as consumer:

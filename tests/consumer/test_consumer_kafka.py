@@ -84,7 +84,7 @@ def test_odd_records_of_every_codec(side: Side) -> None:
 def test_transactions_of_a_peer(
     sides: Sides, isolation: Literal["read_committed", "read_uncommitted"]
 ) -> None:
-    """What was aborted is passed over, also at the end of the log; open ones hold it back."""
+    """Aborted records are skipped, also at the log's end; open transactions delay the reader."""
     side = sides.kafka
     topic = side.create("transactions").topic
     peer = confluent_kafka.Producer(

@@ -19,7 +19,7 @@ def partition(topic: str, number: int) -> AssignedPartition:
 
 
 def wanted(it: AssignedPartition, offset: int = 0, *, topic_id: uuid.UUID | None = None) -> Wanted:
-    """What is asked of a partition."""
+    """Return a partition's fields of a request."""
     known_id = IDS[it.key.topic] if topic_id is None else topic_id
     return Wanted(it, 1, FetchTerms(known_id, 0, offset, -1, 100))
 
@@ -59,7 +59,7 @@ def test_sessionless() -> None:
 
 
 def test_incrementals() -> None:
-    """Only what is new, changed or forgotten is said; the epoch counts up."""
+    """Only new, changed and forgotten partitions are sent; the epoch counts up."""
     one = FetchSession()
     first, second = partition("foo", 0), partition("foo", 1)
     one.want(wanted(first))
@@ -84,7 +84,7 @@ def test_incrementals() -> None:
 
 
 def test_what_comes_and_goes_between_two_requests_is_not_said() -> None:
-    """The broker never knew it; what comes back unchanged is not said either."""
+    """The broker never knew it; a partition that returns unchanged is not sent either."""
     one = FetchSession()
     first, second = partition("foo", 0), partition("foo", 1)
     one.want(wanted(first))

@@ -1,4 +1,4 @@
-"""The consumer against scripted brokers, in virtual time: what goes wrong, and what must not."""
+"""The consumer against scripted brokers, in virtual time: faults, and their effects."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -48,7 +48,7 @@ def once(api_key: ApiKey, answer: dict[str, Any] | str, *, after: int = 0) -> Ru
 
 
 def fetch_answer(**fields: Any) -> dict[str, Any]:
-    """An answer about partition 0."""
+    """A response about partition 0."""
     partition = {"partition_index": 0, **fields}
     return {"responses": [{"topic": "orders", "partitions": [partition]}]}
 
@@ -219,7 +219,7 @@ def test_answers_for_others_change_nothing() -> None:
 
 
 def test_batches_below_the_position_are_no_progress() -> None:
-    """A broker that answers with old batches for ever is an error, not a loop."""
+    """A broker that returns old batches for ever causes an error, not a loop."""
     cluster = LogCluster(log_of([b"a"], [b"b"]))
     old = cluster.logs[0].entries[0][2]
     cluster.rules.append(

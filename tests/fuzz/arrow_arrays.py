@@ -1,7 +1,7 @@
 """Arrow arrays out of bytes, right or wrong, behind the PyCapsule interface.
 
 An input is a table's number in `TABLES`, then its arrays depth first: a head of whole numbers as
-they stand in the C structure, and the content of each buffer. Buffers are given exactly the bytes
+they are in the C structure, and the content of each buffer. Buffers are given exactly the bytes
 that the array claims for its rows, not one more, so that a sanitizer sees what is read past them.
 What claims more than `CLAIM_BYTES_MAX` is not built: the interface has no sizes, so nobody could
 tell that those bytes are not there.

@@ -185,7 +185,7 @@ def test_a_large_response_in_pieces(in_place: bool, step: int) -> None:
 
 @pytest.mark.parametrize("in_place", [True, False])
 def test_the_end_in_the_middle_of_a_large_response(in_place: bool) -> None:
-    """What came is not a response; the error says so, once everything was read."""
+    """The bytes are not a response; the error says so, once everything was read."""
     channel, transport = make()
     transport.reads_in_place = in_place
     transport.from_peer += len(LARGE).to_bytes(4, "big") + LARGE[:1_000_000]

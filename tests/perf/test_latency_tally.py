@@ -1,4 +1,4 @@
-"""Percentiles beside those of the sorted samples, and what is added up over processes."""
+"""Percentiles compared with those of sorted samples, and sums over processes."""
 
 import random
 

@@ -3,7 +3,7 @@
     python -m tests.producer.deaths STEPS [MemoryError]
 
 Compiled code shows a tracer no lines. One thread plays all parts: the loop of the sender's
-thread runs here, over brokers in memory that answer at once, and a trace function raises where it
+thread runs here, over brokers in memory that respond at once, and a trace function raises where it
 is to die; or a MemoryError where memory is to be short, which it may outlive.
 """
 

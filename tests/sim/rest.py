@@ -1,4 +1,4 @@
-"""Times of a run in which everything is well: what is open must come to its end by itself.
+"""Times of a run without faults: everything pending must complete by itself.
 
 Nothing wakes a sender but its own timers and its brokers' responses, so a wake-up that it misses
 shows here, and nowhere else.
@@ -45,7 +45,7 @@ class Rest:
         return config.request_timeout_ms + config.linger_ms + PROBE_SLACK_MS
 
     def _look(self, client: "Client") -> None:
-        """Q3: what was accepted before the rest is settled."""
+        """Q3: records accepted before the rest are settled."""
         world = self._world
         if client.is_lost or client.is_over or client.slow_until_ns > self._began_ns:
             return

@@ -1,4 +1,4 @@
-"""Shapes of plans: what has to come together for a rare state, which draws alone hardly give.
+"""Shapes of plans: combinations of events for a rare state, which draws alone hardly give.
 
 Each function changes a plan that was drawn, by the plan's own seed.
 """
@@ -212,7 +212,7 @@ def write_half(plan: "Plan") -> None:
 
 
 def rest(plan: "Plan") -> None:
-    """Put rests into the load: what comes behind one is later by its length."""
+    """Put rests into the load: later operations are delayed by their length."""
     draw = Draw(plan.seed, "rests")
     place = draw.between(50, 400)
     passed_ms = 0

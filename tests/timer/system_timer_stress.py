@@ -38,7 +38,7 @@ BURSTS = 8
 
 
 class Runner:
-    """One thread's task, and what is known of it."""
+    """One thread's task, and its recorded events."""
 
     def __init__(
         self, timer: SystemTimer, clock: SystemClock, found_fault: threading.Event, seed: int

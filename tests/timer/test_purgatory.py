@@ -1,4 +1,4 @@
-"""Operations in a purgatory, in one thread: how they complete, and what is left of them."""
+"""Operations in a purgatory, in one thread: how they complete, and that none is left."""
 
 from collections.abc import Iterator
 
@@ -91,7 +91,7 @@ def test_expires() -> None:
 
 
 def test_forced() -> None:
-    """Whoever holds it may complete it; its timeout is gone with that."""
+    """The holder of the lock may complete it, which also cancels its timeout."""
     timer, purgatory = made()
     operation = Waiting()
     purgatory.try_complete_or_watch(operation, ["a"])

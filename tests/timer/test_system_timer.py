@@ -75,7 +75,7 @@ def test_failing_task_is_logged_and_stops_nobody(
 
 
 def test_due_task_can_be_cancelled_while_another_runs(timer: SystemTimer) -> None:
-    """What is due behind a slow task is still pending; cancelled, it never runs."""
+    """A task due after a slow one is still pending; cancelled, it never runs."""
     go_on, second_added, last = threading.Event(), threading.Event(), threading.Event()
     fired: list[str] = []
 

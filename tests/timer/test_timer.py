@@ -48,7 +48,7 @@ def test_task_added_while_firing_waits_for_the_next_advance() -> None:
 
 
 def test_task_may_cancel_one_that_is_due() -> None:
-    """What was due in the same advance, and is cancelled by an earlier task, does not run."""
+    """A task due in the same advance that an earlier task cancels does not run."""
     timer = Timer(0)
     fired: list[str] = []
     victim = TimerTask(lambda: fired.append("victim"))
@@ -114,7 +114,7 @@ def test_a_failing_task_of_a_vital_timer_is_raised_and_loses_no_other(
 
 
 def test_interrupted_advance_loses_nothing() -> None:
-    """What is no `Exception` ends the advance; the tasks behind it are the first of the next."""
+    """One that is no `Exception` ends the advance; later tasks are the first of the next."""
     timer = Timer(0)
     fired: list[int] = []
 

@@ -1,1 +1,1 @@
-"""What a test may do to a cluster, by subject: topics, replicas, brokers, groups, clients."""
+"""Methods of a cluster for tests, by subject: topics, replicas, brokers, groups, clients."""

@@ -1,1 +1,1 @@
-"""Requests that wait: for followers to copy a batch, for bytes to fetch."""
+"""Requests that wait: for replication, for records to fetch, for group members."""

@@ -1,10 +1,10 @@
-"""A DeleteRecords request that waits until every replica begins at the new start.
+"""A DeleteRecords request that waits until every replica has the new start offset.
 
 Behaviour, for each partition of the request.
     A. This broker leads it no more: NOT_LEADER_OR_FOLLOWER.
     B. The low watermark has reached the offset: done, with the low watermark.
     C. Neither within the request's timeout: REQUEST_TIMED_OUT. The log begins later all the same.
-The response leaves when every partition is settled.
+The response is sent when every partition is settled.
 
 Thread-safety: the broker's thread.
 Source: Kafka DelayedDeleteRecords.
@@ -23,10 +23,10 @@ class WaitingDelete(NamedTuple):
     """One partition's part of the request.
 
     Attributes:
-        partition: Where.
-        node_id: The broker that was asked.
-        offset: Low watermark to wait for.
-        answer: The partition's part of the response, changed when it is settled.
+        partition: The partition.
+        node_id: The broker that got the request.
+        offset: The low watermark to wait for.
+        answer: The partition's part of the response; updated when it is settled.
     """
 
     partition: Partition
@@ -36,18 +36,18 @@ class WaitingDelete(NamedTuple):
 
 
 class DelayedDelete(DelayedOperation):
-    """Waits until every replica has the new start."""
+    """Waits until every replica has the new start offset."""
 
     __slots__ = ("_finish", "_waiting")
 
     def __init__(
         self, waiting: Sequence[WaitingDelete], *, timeout_ms: int, finish: Callable[[], object]
     ) -> None:
-        """Wait for replicas.
+        """Start to wait for replicas.
 
         Args:
-            waiting: Perhaps none.
-            timeout_ms: Milliseconds until those that still wait fail.
+            waiting: The partitions; may be empty.
+            timeout_ms: Milliseconds after which the remaining partitions fail.
             finish: Sends the response.
         """
         super().__init__(max(timeout_ms, 0))
@@ -55,12 +55,12 @@ class DelayedDelete(DelayedOperation):
         self._finish = finish
 
     def try_complete(self) -> bool:
-        """Settle the partitions that can be; complete when none is left."""
+        """Settle the partitions that are ready; complete when none is left."""
         self._waiting = [it for it in self._waiting if not _settled(it)]
         return not self._waiting and self.force_complete()
 
     def on_complete(self) -> None:
-        """Fail the partitions that are still open, case C, and respond."""
+        """Fail the remaining partitions, case C, and respond."""
         for it in self._waiting:
             it.answer["error_code"] = int(ErrorCode.REQUEST_TIMED_OUT)
         self._finish()

@@ -1,4 +1,4 @@
-"""A fetch that waits for bytes.
+"""A fetch that waits for records.
 
 Behaviour.
     A. Any partition is led by another broker now, or is unknown, or its offset is out of range:
@@ -6,8 +6,8 @@ Behaviour.
     B. Over all partitions the bytes below the high watermark, or below the last stable offset for
        readers of committed records, reach `min_bytes`: answer.
     C. Neither within `max_wait_ms`: answer with what there is.
-A partition whose offset is in an older segment than the high watermark counts with all that the
-fetch wants of it; Kafka answers such a fetch at once.
+A partition whose offset is in an older segment than the high watermark counts with all bytes that
+the fetch wants of it; Kafka responds to such a fetch immediately.
 
 Thread-safety: the broker's thread.
 Source: Kafka DelayedFetch.
@@ -22,11 +22,11 @@ from kprod.timer.purgatory import DelayedOperation
 
 
 class WaitingRead(NamedTuple):
-    """One partition's place in the fetch.
+    """One partition of the fetch.
 
     Attributes:
-        partition: Where.
-        node_id: The broker that was asked.
+        partition: The partition.
+        node_id: The broker that got the request.
         offset: First offset wanted.
         max_bytes: Most bytes wanted of this partition.
         isolation_level: 0 for all records, else only committed ones.
@@ -42,7 +42,7 @@ class WaitingRead(NamedTuple):
 
 
 class DelayedFetch(DelayedOperation):
-    """Waits until enough bytes can be read."""
+    """Waits until enough bytes are readable."""
 
     __slots__ = ("_finish", "_min_bytes", "_reads")
 
@@ -54,12 +54,12 @@ class DelayedFetch(DelayedOperation):
         max_wait_ms: int,
         finish: Callable[[], object],
     ) -> None:
-        """Wait for bytes.
+        """Start to wait for bytes.
 
         Args:
-            reads: The partitions.
-            min_bytes: Over all partitions.
-            max_wait_ms: Milliseconds until the response leaves all the same.
+            reads: The partitions of the fetch.
+            min_bytes: Minimum number of bytes, over all partitions.
+            max_wait_ms: Milliseconds after which the response is sent anyway.
             finish: Reads and sends the response.
         """
         super().__init__(max(max_wait_ms, 0))
@@ -88,5 +88,5 @@ class DelayedFetch(DelayedOperation):
 
 
 def is_readable(partition: Partition, offset: int) -> bool:
-    """Whether an offset is within the log, its end included."""
+    """Whether an offset is within the log or at its end."""
     return partition.log.log_start_offset <= offset <= partition.log.log_end_offset

@@ -1,8 +1,7 @@
-"""One member's session, from one sign of life to the next.
+"""The session of one group member, until its next heartbeat or its expiry.
 
-Behaviour.
-    A. A sign of life completes it, and another begins: see `sessions`.
-    B. It expires: the member is removed, unless a request of it waits here (see
+Behaviour. A. A heartbeat or another request completes it, and a new one begins: see `sessions`. B.
+    It expires: the member is removed, unless one of its requests is parked (see
        `Member.has_heartbeat`); the response to that begins another session.
 
 Thread-safety: the broker's thread.
@@ -16,26 +15,26 @@ from kprod.timer.purgatory import DelayedOperation
 
 
 class DelayedHeartbeat(DelayedOperation):
-    """Waits for a sign of life."""
+    """Waits for a heartbeat."""
 
     __slots__ = ("_expire",)
 
     def __init__(self, *, delay_ms: int, expire: Callable[[], object]) -> None:
-        """Wait for a member.
+        """Start to wait.
 
         Args:
-            delay_ms: Its session timeout, or how long a new member may wait.
+            delay_ms: The session timeout, or the join timeout of a new member.
             expire: Removes the member.
         """
         super().__init__(delay_ms, lock=GROUP_LOCK)
         self._expire = expire
 
     def try_complete(self) -> bool:
-        """Only by force."""
+        """Return False: only `force_complete` completes it."""
         return False
 
     def on_complete(self) -> None:
-        """Case A needs nothing more."""
+        """Case A: nothing else to do."""
 
     def on_expire(self) -> None:
         """Case B."""

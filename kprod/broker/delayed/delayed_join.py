@@ -22,12 +22,12 @@ class DelayedJoin(DelayedOperation):
     __slots__ = ("_finish", "_group")
 
     def __init__(self, group: Group, *, delay_ms: int, finish: Callable[[], object]) -> None:
-        """Wait for the members of a group.
+        """Start to wait for the members of a group.
 
         Args:
-            group: In Preparing.
-            delay_ms: Longest wait.
-            finish: Ends the phase.
+            group: A group in state Preparing.
+            delay_ms: Maximum wait.
+            finish: Ends the join phase.
         """
         super().__init__(delay_ms, lock=GROUP_LOCK)
         self._group = group
@@ -38,13 +38,13 @@ class DelayedJoin(DelayedOperation):
         return self._group.has_all_joined and self.force_complete()
 
     def on_complete(self) -> None:
-        """End the phase, unless another operation has taken this one's place."""
+        """End the join phase, unless another operation has replaced this one."""
         if self._group.delayed_join is self:
             self._group.delayed_join = None
             self._finish()
 
     def on_expire(self) -> None:
-        """Case B needs nothing more."""
+        """Case B: nothing else to do."""
 
 
 class InitialDelayedJoin(DelayedJoin):
@@ -53,5 +53,5 @@ class InitialDelayedJoin(DelayedJoin):
     __slots__ = ()
 
     def try_complete(self) -> bool:
-        """Never by its condition."""
+        """Return False: only time completes it."""
         return False

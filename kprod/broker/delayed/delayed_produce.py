@@ -5,7 +5,7 @@ Behaviour, for each partition of the request.
     B. Every in-sync replica has the batch: done; NOT_ENOUGH_REPLICAS_AFTER_APPEND if already fewer
        are in sync than `min.insync.replicas` asks for.
     C. Neither within the request's timeout: REQUEST_TIMED_OUT. The batch stays in the log.
-The response leaves when every partition is settled.
+The response is sent when every partition is settled.
 
 Thread-safety: the broker's thread.
 Source: Kafka DelayedProduce and Partition.checkEnoughReplicasReachOffset.
@@ -23,10 +23,10 @@ class WaitingAppend(NamedTuple):
     """One partition's append.
 
     Attributes:
-        partition: Where.
+        partition: The partition.
         node_id: The broker that appended.
-        required_offset: High watermark to wait for.
-        answer: The partition's part of the response, changed when it fails.
+        required_offset: The high watermark to wait for.
+        answer: The partition's part of the response; updated on failure.
     """
 
     partition: Partition
@@ -43,11 +43,11 @@ class DelayedProduce(DelayedOperation):
     def __init__(
         self, waiting: Sequence[WaitingAppend], *, timeout_ms: int, finish: Callable[[], object]
     ) -> None:
-        """Wait for appends.
+        """Start to wait for replication.
 
         Args:
-            waiting: At least one.
-            timeout_ms: Milliseconds until they fail.
+            waiting: The appends, at least one.
+            timeout_ms: Milliseconds after which they fail.
             finish: Sends the response.
         """
         super().__init__(max(timeout_ms, 0))
@@ -55,12 +55,12 @@ class DelayedProduce(DelayedOperation):
         self._finish = finish
 
     def try_complete(self) -> bool:
-        """Settle what can be settled; complete when nothing is left."""
+        """Settle the appends that are ready; complete when none is left."""
         self._waiting = [it for it in self._waiting if not _settled(it)]
         return not self._waiting and self.force_complete()
 
     def on_complete(self) -> None:
-        """Fail the appends that are still open, case C, and respond."""
+        """Fail the remaining appends, case C, and respond."""
         for append in self._waiting:
             _fail(append, ErrorCode.REQUEST_TIMED_OUT)
         self._finish()

@@ -1,4 +1,4 @@
-"""The wait of a generation for the syncs of its members.
+"""Waits until all members of a generation have synced.
 
 Behaviour.
     A. Every member has synced: nothing is left to do.
@@ -21,12 +21,12 @@ class DelayedSync(DelayedOperation):
     __slots__ = ("_expire", "_group")
 
     def __init__(self, group: Group, *, delay_ms: int, expire: Callable[[], object]) -> None:
-        """Wait for a generation.
+        """Start to wait for a generation's members.
 
         Args:
-            group: In Completing.
-            delay_ms: Longest wait.
-            expire: Carries out case B.
+            group: A group in state Completing.
+            delay_ms: Maximum wait.
+            expire: Implements case B.
         """
         super().__init__(delay_ms, lock=GROUP_LOCK)
         self._group = group
@@ -37,10 +37,10 @@ class DelayedSync(DelayedOperation):
         return not self._group.pending_syncs and self.force_complete()
 
     def on_complete(self) -> None:
-        """Case A needs nothing more."""
+        """Case A: nothing else to do."""
 
     def on_expire(self) -> None:
-        """Case B, unless another generation waits."""
+        """Case B, unless a newer generation waits."""
         if self._group.delayed_sync is self:
             self._group.delayed_sync = None
             self._expire()

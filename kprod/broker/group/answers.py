@@ -1,4 +1,4 @@
-"""The responses of JoinGroup and SyncGroup, and how a parked request gets one.
+"""Builds JoinGroup and SyncGroup responses, and responds to parked requests.
 
 Thread-safety: the broker's thread.
 Source: Kafka JoinGroupResponse and SyncGroupResponse (clients 4.3.1).
@@ -16,7 +16,7 @@ _FIRST_JOIN_VERSION_WITH_NULL_PROTOCOL = 7
 
 
 def join_rejected(request: Request, code: int, member_id: str) -> Body:
-    """A JoinGroup answer with an error."""
+    """Build a JoinGroup response with an error."""
     has_null = request.api_version >= _FIRST_JOIN_VERSION_WITH_NULL_PROTOCOL
     return {
         "error_code": int(code),
@@ -32,13 +32,13 @@ def join_rejected(request: Request, code: int, member_id: str) -> Body:
 def joined(
     group: Group, member: Member, *, with_members: bool, skip_assignment: bool = False
 ) -> dict[str, Any]:
-    """A JoinGroup answer with the present generation.
+    """Build a JoinGroup response with the current generation.
 
     Args:
         group: The group.
-        member: The member that gets it.
-        with_members: Whether it is told the members, as the leader is.
-        skip_assignment: Whether the leader is not to assign.
+        member: The member that gets the response.
+        with_members: Whether to include the members, as for the leader.
+        skip_assignment: Whether the leader must not assign.
 
     Returns:
         The response's fields.
@@ -56,7 +56,7 @@ def joined(
 
 
 def sync_rejected(code: int) -> Body:
-    """A SyncGroup answer with an error."""
+    """Build a SyncGroup response with an error."""
     return {
         "error_code": int(code),
         "protocol_type": None,
@@ -66,7 +66,7 @@ def sync_rejected(code: int) -> Body:
 
 
 def synced(group: Group, member: Member) -> Body:
-    """A SyncGroup answer with a member's assignment."""
+    """Build a SyncGroup response with a member's assignment."""
     return {
         "error_code": int(ErrorCode.NONE),
         "protocol_type": group.protocol_type,
@@ -76,15 +76,15 @@ def synced(group: Group, member: Member) -> Body:
 
 
 def answer_join(group: Group, member: Member, body: Body) -> bool:
-    """Answer a member's parked join.
+    """Respond to a member's parked join.
 
     Args:
-        group: Of the member.
-        member: With a parked join or without.
+        group: The member's group.
+        member: The member; its join need not be parked.
         body: The response.
 
     Returns:
-        Whether one was parked.
+        True if a join was parked.
     """
     request = member.parked_join
     if request is None:
@@ -95,20 +95,20 @@ def answer_join(group: Group, member: Member, body: Body) -> bool:
 
 
 def reject_join(group: Group, member: Member, code: int) -> None:
-    """Answer a member's parked join with an error."""
+    """Respond to a member's parked join with an error."""
     if member.parked_join is not None:
         answer_join(group, member, join_rejected(member.parked_join, code, member.member_id))
 
 
 def answer_sync(member: Member, body: Body) -> bool:
-    """Answer a member's parked sync.
+    """Respond to a member's parked sync.
 
     Args:
-        member: With a parked sync or without.
+        member: The member; its sync need not be parked.
         body: The response.
 
     Returns:
-        Whether one was parked.
+        True if a join was parked.
     """
     request, member.parked_sync = member.parked_sync, None
     if request is None:
@@ -118,7 +118,7 @@ def answer_sync(member: Member, body: Body) -> bool:
 
 
 def _described(group: Group) -> list[dict[str, Any]]:
-    """The members as the leader is told them."""
+    """Describe the members for the leader."""
     return [
         {
             "member_id": it.member_id,

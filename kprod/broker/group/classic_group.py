@@ -1,7 +1,7 @@
-"""One group: its members, its generation, and what they agreed on.
+"""A classic consumer group: its members, its generation, and its protocol.
 
-Here is what a group is, and how its parts change together. When it changes is decided by the
-modules named after events.
+This class changes the parts of a group together. The modules named after events decide when to
+change it.
 
 Invariants.
     `state` changes only along `MOVES`.
@@ -28,33 +28,33 @@ from kprod.protocol.error_table import ErrorCode
 if TYPE_CHECKING:
     from kprod.timer.purgatory import DelayedOperation
 
-# One thread has all groups, so their delayed operations need no lock that locks.
+# All groups belong to one thread, so their delayed operations need no lock.
 GROUP_LOCK: AbstractContextManager[object] = nullcontext()
 
 
 class IllegalMove(RuntimeError):
-    """The coordinator moved a group where its state does not lead: a mistake of kprod's own."""
+    """A forbidden transition of a group's state: a bug in the coordinator."""
 
 
 class Group:
     """A group.
 
     Attributes:
-        group_id: Its name.
-        state: Its state.
-        previous_state: The state before.
-        state_since_ms: Wall clock of the last change; −1 if the log does not say.
-        protocol_type: Of its members; None for a group that only has offsets.
-        protocol: Chosen for this generation.
-        generation: 0 before the first.
-        leader_id: The member that assigns.
-        members: By id, in order of joining.
+        group_id: The group's id.
+        state: The current state.
+        previous_state: The previous state.
+        state_since_ms: Wall clock time of the last change; −1 if the log does not have it.
+        protocol_type: The members' protocol type; None for a group that only has offsets.
+        protocol: The protocol chosen for this generation.
+        generation: Number of the generation; 0 before the first.
+        leader_id: Id of the member that computes the assignment.
+        members: Members by id, in order of joining.
         static_members: Member id by instance id.
-        pending_joins: Session timers of ids that were given out and are not used yet.
+        pending_joins: Session timers of member ids that were assigned and not used yet.
         pending_syncs: Members of this generation that have not synced yet.
-        awaiting_join_count: Members whose join is parked.
-        new_member_added: Whether somebody came since the initial delay began.
-        subscribed_topics: Of all members together; None if it cannot be known.
+        awaiting_join_count: Number of members with a parked join.
+        new_member_added: Whether a member has joined since the initial delay began.
+        subscribed_topics: Topics of all members; None if they cannot be parsed.
         delayed_join: The end of the join phase.
         delayed_sync: The end of the wait for syncs.
     """
@@ -81,10 +81,10 @@ class Group:
     )
 
     def __init__(self, group_id: str, timestamp_ms: int) -> None:
-        """Make an empty group.
+        """Create an empty group.
 
         Args:
-            group_id: Its name.
+            group_id: The group's id.
             timestamp_ms: Wall clock time.
         """
         self.group_id: str = group_id
@@ -108,28 +108,28 @@ class Group:
 
     @property
     def is_consumers(self) -> bool:
-        """Whether its members are consumers, so that their metadata can be read."""
+        """Whether the members are consumers, so that their metadata can be parsed."""
         return self.protocol_type == CONSUMER_TYPE
 
     @property
     def has_all_joined(self) -> bool:
-        """Whether every member's join is parked and no id is out; a count, no search."""
+        """Whether every member's join is parked and no assigned id is unused; O(1)."""
         return self.awaiting_join_count == len(self.members) and not self.pending_joins
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest of its members'; 0 without members."""
+        """The longest rebalance timeout of the members; 0 without members."""
         return max((it.rebalance_timeout_ms for it in self.members.values()), default=0)
 
     def move(self, state: GroupState, timestamp_ms: int) -> None:
         """Change the state.
 
         Args:
-            state: The next one.
+            state: The next state.
             timestamp_ms: Wall clock time.
 
         Raises:
-            IllegalMove: The present state does not lead there.
+            IllegalMove: The current state does not allow this transition.
         """
         if state not in MOVES[self.state]:
             raise IllegalMove(
@@ -139,7 +139,7 @@ class Group:
         self.state_since_ms = timestamp_ms
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols could be in the group."""
+        """Whether a member with these protocols could join."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
         if protocol_type != self.protocol_type:
@@ -147,17 +147,17 @@ class Group:
         return any(self._supported[name] == len(self.members) for name, _ in protocols)
 
     def check_member(self, member_id: str, instance_id: str | None) -> Member:
-        """Find a member that names itself.
+        """Return a member by its ids.
 
         Args:
-            member_id: What the coordinator called it.
-            instance_id: Of a static member; None does not ask for it.
+            member_id: Id that the coordinator assigned.
+            instance_id: Instance id of a static member; None skips the check.
 
         Returns:
             The member.
 
         Raises:
-            Refused: With UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
+            Refused: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
         """
         if instance_id is not None:
             known = self.static_members.get(instance_id)
@@ -174,18 +174,18 @@ class Group:
         """Check that a request is of this generation.
 
         Raises:
-            Refused: With ILLEGAL_GENERATION.
+            Refused: ILLEGAL_GENERATION.
         """
         if generation != self.generation:
             raise Refused(ErrorCode.ILLEGAL_GENERATION)
 
     def add(self, member: Member, protocol_type: str, join: Request | None = None) -> None:
-        """Take a member in; the first one leads and says what type the group is of.
+        """Add a member; the first member becomes the leader and sets the group's protocol type.
 
         Args:
-            member: With an id that no member has, and protocols that the group supports.
-            protocol_type: The group's, if there are members.
-            join: Its request, to be parked.
+            member: A member with a new id and protocols that the group supports.
+            protocol_type: The group's protocol type, if it has members.
+            join: The member's request, to be parked.
         """
         if not self.members:
             self.protocol_type = protocol_type
@@ -198,13 +198,13 @@ class Group:
         self.park_join(member, join)
 
     def update(self, member: Member, protocols: Protocols) -> None:
-        """Give a member other protocols."""
+        """Change a member's protocols."""
         self._supported.subtract(name for name, _ in member.protocols)
         member.protocols = protocols
         self._supported.update(name for name, _ in protocols)
 
     def remove(self, member_id: str) -> None:
-        """Take a member out; the oldest of the others leads in its place."""
+        """Remove a member; if it was the leader, the oldest other member becomes leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._supported.subtract(name for name, _ in member.protocols)
@@ -217,7 +217,7 @@ class Group:
         self.pending_syncs.discard(member_id)
 
     def replace(self, old: Member, new: Member) -> None:
-        """Put a static member in the place of the one that had its instance id before."""
+        """Replace the static member that had an instance id by a new one."""
         self.park_join(old, None)
         self.members = {
             (new.member_id if key == old.member_id else key): (new if it is old else it)
@@ -232,16 +232,16 @@ class Group:
             self.pending_syncs.add(new.member_id)
 
     def park_join(self, member: Member, join: Request | None) -> None:
-        """Let a member wait for the join phase's end, or no longer."""
+        """Park a member's join, or remove its parked join."""
         self.awaiting_join_count += (join is not None) - (member.parked_join is not None)
         member.parked_join = join
 
     def select_protocol(self) -> str | None:
-        """Vote: among the protocols that all members have, each votes for its first.
+        """Choose a protocol: each member votes for its first among those that all members support.
 
         Returns:
-            The one with most votes; of two with as many the one that the leader likes better. None
-            if there are no members.
+            The protocol with most votes; at a tie the one that the leader prefers. None without
+            members.
         """
         if not self.members:
             return None
@@ -258,10 +258,10 @@ class Group:
         )
 
     def elect_joined_leader(self) -> bool:
-        """See that the leader is one that has joined.
+        """Make sure that the leader has joined, by electing another member if necessary.
 
         Returns:
-            False if none of the members has.
+            False if no member has joined.
         """
         leader = self.members.get(self.leader_id or "")
         if leader is not None and leader.parked_join is not None:
@@ -273,7 +273,7 @@ class Group:
         return True
 
     def begin_generation(self, timestamp_ms: int) -> None:
-        """End the join phase with the members that are here: Completing, or Empty without any."""
+        """End the join phase; the next state is Completing, or Empty if no member has joined."""
         self.generation += 1
         self.protocol = self.select_protocol()
         self.learn_subscriptions()
@@ -283,7 +283,7 @@ class Group:
         self.pending_syncs = set(self.members)
 
     def learn_subscriptions(self) -> None:
-        """Read which topics the members want."""
+        """Parse the topics that the members subscribe to."""
         if not self.is_consumers:
             self.subscribed_topics = None
         else:
@@ -291,16 +291,16 @@ class Group:
             self.subscribed_topics = subscribed_topics(metadata)
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member may want a topic; so it is taken for consumers that cannot be read."""
+        """Whether a member may subscribe to a topic; True if a subscription cannot be parsed."""
         if self.subscribed_topics is None:
             return self.is_consumers
         return topic in self.subscribed_topics
 
     def assignments(self) -> dict[str, bytes]:
-        """What each member has."""
+        """The assignment of each member."""
         return {it.member_id: it.assignment for it in self.members.values()}
 
     def assign(self, assignments: Mapping[str, bytes]) -> None:
-        """Give each member what it is to have; nothing for one that is not named."""
+        """Set the members' assignments; members that are not named get none."""
         for member in self.members.values():
             member.assignment = assignments.get(member.member_id, NO_ASSIGNMENT)

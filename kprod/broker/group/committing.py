@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetDelete and DeleteGroups: what changes the table of offsets on demand.
+"""OffsetCommit, OffsetDelete and DeleteGroups: change committed offsets on request.
 
 Thread-safety: the broker's thread.
 Source: Kafka OffsetMetadataManager: commitOffset, deleteOffsets; ClassicGroup.validateOffsetCommit
@@ -32,17 +32,17 @@ _FIRST_VERSION_WITH_GROUP_NOT_FOUND = 9
 
 
 def check_commit(shard: CoordinatorShard, request: Request) -> Group:
-    """Check who commits, make a simple group if there is none, and renew the member's session.
+    """Check the member, create a simple group if there is none, and renew the member's session.
 
     Args:
         shard: The shard that holds the group.
-        request: OffsetCommit.
+        request: The OffsetCommit request.
 
     Returns:
         The group.
 
     Raises:
-        Refused: The commit is refused as a whole.
+        Refused: The whole commit is rejected.
     """
     body = request.body
     generation: int = body["generation_id_or_member_epoch"]
@@ -72,12 +72,12 @@ def check_commit(shard: CoordinatorShard, request: Request) -> Group:
 def commit(
     shard: CoordinatorShard, commits: Sequence[Commit], done: Callable[[int], object]
 ) -> None:
-    """Write offsets; they are seen when they are replicated.
+    """Write offsets; they become visible when they are replicated.
 
     Args:
         shard: The shard that holds the group.
-        commits: At least one.
-        done: Gets the error code.
+        commits: The commits, at least one.
+        done: Called with the error code.
     """
 
     def written(code: int, base_offset: int) -> None:
@@ -96,7 +96,7 @@ def check_offset_delete(shard: CoordinatorShard, group_id: str) -> Group:
         The group.
 
     Raises:
-        Refused: It is unknown, or its members are no consumers.
+        Refused: The group is unknown, or its members are not consumers.
     """
     group = shard.groups.get(group_id)
     if group is None:
@@ -109,12 +109,12 @@ def check_offset_delete(shard: CoordinatorShard, group_id: str) -> Group:
 def delete_offsets(
     shard: CoordinatorShard, keys: Sequence[OffsetKey], done: Callable[[int], object]
 ) -> None:
-    """Write tombstones of offsets, and forget them when they are replicated.
+    """Write tombstones for offsets, and remove the offsets when those are replicated.
 
     Args:
         shard: The shard that holds the groups.
-        keys: Those without an offset are passed over.
-        done: Gets the error code.
+        keys: The offsets to delete; keys without an offset are ignored.
+        done: Called with the error code.
     """
     known = [key for key in keys if _has(shard.offsets, key)]
     if not known:
@@ -131,15 +131,15 @@ def delete_offsets(
 
 
 def delete_group(shard: CoordinatorShard, group_id: str, done: Callable[[int], object]) -> None:
-    """Write the tombstones of an empty group and of its offsets.
+    """Write tombstones for an empty group and its offsets.
 
-    The group ends as soon as they are in the log, before they are replicated: a replay would end it
-    whatever comes of that.
+    The group ends when the tombstones are in the log, before they are replicated: a replay would
+    end it in any case.
 
     Args:
         shard: The shard that holds the group.
-        group_id: Which.
-        done: Gets the error code.
+        group_id: Id of the group.
+        done: Called with the error code.
     """
     group = shard.groups.get(group_id)
     code = ErrorCode.GROUP_ID_NOT_FOUND

@@ -1,4 +1,4 @@
-"""What the group coordinator needs of its cluster; `ClusterState` has it.
+"""The parts of the cluster that the group coordinator uses; implemented by `ClusterState`.
 
 Thread-safety: the broker's thread.
 """
@@ -16,12 +16,12 @@ from kprod.timer.timer import Timer
 
 
 class CoordinatorContext(Scheduler, Protocol):
-    """Topics, time and waiting appends.
+    """Topics, time and waiting appends, as the coordinator uses them.
 
     Attributes:
         config: The cluster's settings.
         clock: The wall clock.
-        timer: Drives every delay.
+        timer: Timer for all delays.
         topics: All topics.
         waiting_produces: Appends that wait for followers.
         log_bytes: Total size of all logs.
@@ -36,7 +36,7 @@ class CoordinatorContext(Scheduler, Protocol):
 
     @property
     def log_bytes_max(self) -> int:
-        """Size of all logs past which nothing is appended."""
+        """Size limit of all logs."""
 
     def create_topic(
         self,
@@ -46,4 +46,4 @@ class CoordinatorContext(Scheduler, Protocol):
         replication_factor: int = -1,
         overrides: dict[str, str | None] | None = None,
     ) -> Topic:
-        """Make a topic."""
+        """Create a topic."""

@@ -1,4 +1,4 @@
-"""A group as its record in `__consumer_offsets` has it, both ways.
+"""Converts a group to its record in `__consumer_offsets` and back.
 
 Thread-safety: pure functions.
 Source: Kafka GroupCoordinatorRecordHelpers.newGroupMetadataRecord and
@@ -16,11 +16,11 @@ _NO_TIMEOUT = -1
 
 
 def group_fields(group: Group, assignments: Mapping[str, bytes]) -> dict[str, Any]:
-    """The fields of a group's record.
+    """Build the fields of a group's record.
 
     Args:
-        group: As it is now.
-        assignments: By member id; the members' own are not looked at.
+        group: The group.
+        assignments: Assignments by member id; those stored in the members are ignored.
 
     Returns:
         Fields of `GroupMetadataValue`.
@@ -48,11 +48,11 @@ def group_fields(group: Group, assignments: Mapping[str, bytes]) -> dict[str, An
 
 
 def group_of(group_id: str, fields: Mapping[str, Any], timestamp_ms: int) -> Group:
-    """Make a group from its record: Stable if it has members, else Empty.
+    """Restore a group from its record; its state is Stable with members, else Empty.
 
     Args:
         group_id: Id of the group.
-        fields: Of `GroupMetadataValue`.
+        fields: Fields of `GroupMetadataValue`.
         timestamp_ms: Wall clock time.
 
     Returns:

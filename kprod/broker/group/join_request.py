@@ -1,4 +1,4 @@
-"""What a JoinGroup request says about its member, in every version.
+"""Reads the member's data from a JoinGroup request of any version.
 
 Thread-safety: the broker's thread.
 Source: Kafka JoinGroupRequest (clients 4.3.1).
@@ -12,25 +12,25 @@ from kprod.protocol.error_table import ErrorCode
 
 
 def protocols_of(request: Request) -> Protocols:
-    """The protocols that it supports, the preferred one first."""
+    """Return the member's protocols, the preferred one first."""
     return tuple((it["name"], bytes(it["metadata"])) for it in request.body["protocols"])
 
 
 def rebalance_timeout_of(request: Request) -> int:
-    """Its rebalance timeout in ms; version 0 has the session timeout for it."""
+    """Return the rebalance timeout in milliseconds; in version 0 it is the session timeout."""
     name = "rebalance_timeout_ms" if request.api_version > 0 else "session_timeout_ms"
     return max(int(request.body[name]), 0)
 
 
 def new_member(request: Request, member_id: str) -> Member:
-    """Make the member that it describes.
+    """Create the member that a request describes.
 
     Args:
-        request: Its first join.
-        member_id: The coordinator's name for it.
+        request: The member's first join.
+        member_id: Id that the coordinator assigned.
 
     Returns:
-        A member whose first join is not answered.
+        A member whose first join has no response yet.
     """
     member = Member(
         member_id,
@@ -46,12 +46,12 @@ def new_member(request: Request, member_id: str) -> Member:
 
 
 def update_member(group: Group, member: Member, request: Request) -> None:
-    """Give a member what its new join says, and park the join.
+    """Update a member from its new join, and park the join.
 
     Args:
-        group: Of the member.
-        member: The member that joins again.
-        request: Its join.
+        group: The member's group.
+        member: The member.
+        request: Its new join.
     """
     group.update(member, protocols_of(request))
     member.session_timeout_ms = request.body["session_timeout_ms"]
@@ -59,6 +59,6 @@ def update_member(group: Group, member: Member, request: Request) -> None:
     displaced = member.parked_join
     group.park_join(member, request)
     if displaced is not None:
-        # Kafka forgets it; here every request is answered once.
+        # Kafka never responds to the earlier join; here every request gets a response.
         code = ErrorCode.REBALANCE_IN_PROGRESS
         displaced.answer(join_rejected(displaced, code, member.member_id))

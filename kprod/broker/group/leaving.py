@@ -1,4 +1,4 @@
-"""Members that leave, members whose session is over, and groups that end.
+"""Handles members that leave, expired sessions, and groups that end.
 
 Thread-safety: the broker's thread.
 Source: Kafka GroupMetadataManager: classicGroupLeave, removeMemberAndUpdateClassicGroup,
@@ -25,18 +25,18 @@ from kprod.protocol.error_table import ErrorCode
 
 
 def leave(shard: CoordinatorShard, group_id: str, identities: list[Mapping[str, Any]]) -> list[int]:
-    """Take members out, all of them before the others are told.
+    """Remove members, all of them before the remaining ones are notified.
 
     Args:
         shard: The shard that holds the group.
-        group_id: The group.
-        identities: `member_id` and `group_instance_id` of each.
+        group_id: Id of the group.
+        identities: `member_id` and `group_instance_id` of each member.
 
     Returns:
-        An error code for each.
+        An error code for each member.
 
     Raises:
-        Refused: The state takes nobody out.
+        Refused: The group's state allows no removal.
     """
     group = shard.groups.get(group_id)
     if group is None:
@@ -51,12 +51,12 @@ def leave(shard: CoordinatorShard, group_id: str, identities: list[Mapping[str, 
 
 
 def expire(shard: CoordinatorShard, group: Group, member_id: str) -> None:
-    """A session is over.
+    """Handle an expired session.
 
     Args:
         shard: The shard that holds the group.
-        group: Of the member.
-        member_id: A member, or an id that was given out and never used.
+        group: The member's group.
+        member_id: A member's id, or an assigned id that was never used.
     """
     if group.state is GroupState.DEAD:
         return
@@ -70,7 +70,7 @@ def expire(shard: CoordinatorShard, group: Group, member_id: str) -> None:
 
 
 def remove(shard: CoordinatorShard, group: Group, member: Member) -> None:
-    """Take out a member that gave no sign of life, and let the others rebalance."""
+    """Remove an expired member and rebalance the others."""
     _take_out(group, member)
     if group.state is GroupState.PREPARING:
         complete_early(shard, group)
@@ -79,7 +79,7 @@ def remove(shard: CoordinatorShard, group: Group, member: Member) -> None:
 
 
 def drop(group: Group, member_id: str) -> None:
-    """Take out a member, or an id that was given out, for which there is no room."""
+    """Remove a member, or an assigned id, for which the log has no space."""
     pending = group.pending_joins.pop(member_id, None)
     if pending is not None:
         pending.force_complete()
@@ -88,11 +88,11 @@ def drop(group: Group, member_id: str) -> None:
 
 
 def stop(group: Group, code: int) -> None:
-    """Answer everything that waits in a group, and stop its timers.
+    """Respond to all parked requests of a group with an error, and stop its timers.
 
     Args:
-        group: It is about to end.
-        code: What the waiting requests are told.
+        group: A group that is about to end.
+        code: Error code of the responses.
     """
     end_join_wait(group)
     end_sync_wait(group)
@@ -106,12 +106,12 @@ def stop(group: Group, code: int) -> None:
 
 
 def forget_group(shard: CoordinatorShard, group: Group, code: int) -> None:
-    """End a group: the log says that it is gone, or never heard of it.
+    """Remove a group that the log no longer has, or never had.
 
     Args:
         shard: The shard that holds the group.
-        group: Not Dead.
-        code: What its waiting requests are told.
+        group: A group that is not Dead.
+        code: Error code for its parked requests.
     """
     stop(group, code)
     shard.move(group, GroupState.DEAD)
@@ -121,7 +121,7 @@ def forget_group(shard: CoordinatorShard, group: Group, code: int) -> None:
 
 def _left(group: Group, member_id: str, instance_id: str | None) -> int:
     if member_id == NO_MEMBER_ID:
-        # An administrator names static members by their instance alone.
+        # An administrator names a static member by its instance id alone.
         known = group.static_members.get(instance_id or "") if instance_id is not None else None
         if known is None:
             return ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,4 +1,4 @@
-"""Offsets that nobody wants any more, and groups that have nothing left.
+"""Expires unused offsets, and removes groups that have neither members nor offsets.
 
 Thread-safety: the broker's thread.
 Source: Kafka OffsetMetadataManager.cleanupExpiredOffsets, ClassicGroup.offsetExpirationCondition
@@ -34,7 +34,7 @@ def expire_offsets(shard: CoordinatorShard) -> None:
 
 
 def expired_keys(shard: CoordinatorShard, group: Group) -> list[OffsetKey]:
-    """The offsets of a group that have expired.
+    """Return the expired offsets of a group.
 
     Args:
         shard: The shard that holds the group.
@@ -58,7 +58,7 @@ def expired_keys(shard: CoordinatorShard, group: Group) -> list[OffsetKey]:
 
 
 def _since(group: Group) -> Callable[[Offset], int] | None:
-    """From when a group's offsets are counted; None if they do not expire now."""
+    """Return the start of a group's offset retention; None if its offsets do not expire now."""
     if group.protocol_type is None:
         return _commit_time
     if group.state is GroupState.EMPTY:

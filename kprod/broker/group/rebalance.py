@@ -1,4 +1,4 @@
-"""The way from one generation to the next: preparing, the join phase, its end.
+"""Moves a group from one generation to the next: prepare, join phase, completion.
 
 Thread-safety: the broker's thread.
 Source: Kafka GroupMetadataManager: prepareRebalance, maybeCompleteJoinElseSchedule,
@@ -20,11 +20,11 @@ _CAN_REBALANCE = (GroupState.EMPTY, GroupState.COMPLETING, GroupState.STABLE)
 
 
 def prepare_or_complete(shard: CoordinatorShard, group: Group) -> None:
-    """Start a rebalance, or see whether the present one has all members now.
+    """Start a rebalance, or complete the current one if all members have joined.
 
     Args:
         shard: The shard that holds the group.
-        group: Its members have changed.
+        group: A group whose members have changed.
     """
     if group.state in _CAN_REBALANCE:
         prepare(shard, group)
@@ -37,7 +37,7 @@ def prepare(shard: CoordinatorShard, group: Group) -> None:
 
     Args:
         shard: The shard that holds the group.
-        group: In a state that a rebalance may begin in.
+        group: A group in a state that allows a rebalance.
     """
     if group.state is GroupState.COMPLETING:
         group.assign({})
@@ -56,25 +56,25 @@ def prepare(shard: CoordinatorShard, group: Group) -> None:
 
 
 def complete_if_all_joined(shard: CoordinatorShard, group: Group) -> None:
-    """End the join phase if nobody is missing; the initial one lasts until its delay is over."""
+    """End the join phase if all members have joined; an initial one lasts until its delay ends."""
     shard.waiting.joins.check_and_complete(("join", group.group_id))
 
 
 def complete_early(shard: CoordinatorShard, group: Group) -> None:
-    """End the join phase if nobody is missing, the initial one too."""
+    """End the join phase if all members have joined, even an initial one."""
     if group.state is GroupState.PREPARING and group.has_all_joined:
         complete_join_phase(shard, group)
 
 
 def complete_join_phase(shard: CoordinatorShard, group: Group) -> None:
-    """End the join phase with the members that have joined.
+    """End the join phase with the joined members.
 
-    Dynamic members that have not are removed. If none of the rest has, they are static members that
-    are away, and the phase continues.
+    Dynamic members that have not joined are removed. If no remaining member has joined, all are
+    absent static members, and the phase continues.
 
     Args:
         shard: The shard that holds the group.
-        group: In Preparing.
+        group: A group in state Preparing.
     """
     end_join_wait(group)
     for member in list(group.members.values()):
@@ -127,7 +127,7 @@ def end_sync_wait(group: Group) -> None:
 
 
 def note_sync(shard: CoordinatorShard, group: Group, member_id: str) -> None:
-    """Take note that a member has synced."""
+    """Record that a member has synced."""
     group.pending_syncs.discard(member_id)
     if not group.pending_syncs:
         shard.waiting.syncs.check_and_complete(("sync", group.group_id))
@@ -162,7 +162,7 @@ def _watch(shard: CoordinatorShard, group: Group, operation: DelayedJoin) -> Non
 def _end_initial_delay(
     shard: CoordinatorShard, group: Group, delay_ms: int, remaining_ms: int
 ) -> None:
-    """Continue if a member came meanwhile and the rebalance timeout is not used up."""
+    """Extend the initial delay if a member has joined and the rebalance timeout is not used up."""
     if group.new_member_added and remaining_ms > 0:
         group.new_member_added = False
         next_ms = min(shard.config.group_initial_rebalance_delay_ms, remaining_ms)

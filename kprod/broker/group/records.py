@@ -28,7 +28,7 @@ LogRecord = tuple[bytes, bytes | None]
 
 
 class OffsetKey(NamedTuple):
-    """What a committed offset belongs to."""
+    """A committed offset's group, topic and partition."""
 
     group_id: str
     topic: str
@@ -39,13 +39,14 @@ class Offset(NamedTuple):
     """A committed offset.
 
     Attributes:
-        offset: The next record that the group wants.
-        leader_epoch: Of the last record that it has read; −1 if unknown.
-        metadata: The client's own text.
-        commit_timestamp_ms: Wall clock.
-        expire_timestamp_ms: Wall clock; −1 unless the client asked for a retention time.
-        topic_id: Of the topic; zero if unknown.
-        log_offset: Of its record in `__consumer_offsets`; −1 before it is there.
+        offset: Offset of the next record to read.
+        leader_epoch: Leader epoch of the last record read; −1 if unknown.
+        metadata: The client's text.
+        commit_timestamp_ms: Wall clock time of the commit.
+        expire_timestamp_ms: Wall clock time of expiry; −1 unless the client requested a retention
+            time.
+        topic_id: The topic's id; zero if unknown.
+        log_offset: Offset of its record in `__consumer_offsets`; −1 before it is written.
     """
 
     offset: int
@@ -123,15 +124,15 @@ def offset_record(key: OffsetKey, offset: Offset) -> LogRecord:
 
 
 def decoded(key: bytes, value: bytes | None, log_offset: int) -> GroupValue | OffsetValue | None:
-    """Read a record.
+    """Parse a record.
 
     Args:
         key: Its key.
         value: Its value; None for a tombstone.
-        log_offset: Where it is.
+        log_offset: The record's offset.
 
     Returns:
-        What it says; None for a type that this coordinator does not have.
+        The decoded record; None for an unknown type.
 
     Raises:
         RemoteProtocolError: The bytes are not a record of their type and version.

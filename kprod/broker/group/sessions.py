@@ -1,4 +1,4 @@
-"""Sessions of members: heartbeats, and the end of members without one.
+"""The sessions of group members: heartbeats and expiry.
 
 Thread-safety: the broker's thread.
 Source: Kafka GroupMetadataManager: classicGroupHeartbeat, rescheduleClassicGroupMemberHeartbeat,
@@ -17,17 +17,17 @@ from kprod.protocol.error_table import ErrorCode
 
 
 def heartbeat(shard: CoordinatorShard, body: dict[str, Any]) -> int:
-    """Take a heartbeat.
+    """Process a heartbeat.
 
     Args:
         shard: The shard that holds the group.
-        body: Of the request.
+        body: The body of the request.
 
     Returns:
         The error code.
 
     Raises:
-        Refused: Group, member or generation are wrong.
+        Refused: Group, member or generation are invalid.
     """
     group = shard.groups.get(body["group_id"])
     if group is None:
@@ -46,13 +46,13 @@ def renew(
     *,
     timeout_ms: int | None = None,
 ) -> None:
-    """Start a member's session again.
+    """Restart a member's session.
 
     Args:
         shard: The shard that holds the group.
-        group: Of the member.
-        member: It gave a sign of life, or is waited for from now on.
-        timeout_ms: How long; None for its session timeout.
+        group: The member's group.
+        member: A member that sent a request, or that is waited for from now on.
+        timeout_ms: Duration; None for the session timeout.
     """
     end(member)
     delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
@@ -62,7 +62,7 @@ def renew(
 def watched(
     shard: CoordinatorShard, group: Group, member_id: str, *, delay_ms: int
 ) -> DelayedHeartbeat:
-    """Wait for a member, or for an id that was given out.
+    """Start a timer for a member, or for an assigned id.
 
     Returns:
         The running timer.

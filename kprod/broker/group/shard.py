@@ -1,11 +1,11 @@
 """The groups of one partition of `__consumer_offsets`, while one broker leads it.
 
-A shard is made when a broker becomes leader, from what the log says and nothing else, and ends when
-the leadership does. So whatever is not in the log (ids that were given out, joins that wait) is
-gone when a coordinator moves, and clients begin again.
+A shard is created when a broker becomes leader, from the log alone, and ends with the leadership.
+State that is not in the log (assigned ids, parked joins) is lost when a coordinator moves, and
+clients start again.
 
 Invariants.
-    After `unload` no request waits here, no timer of a group runs, and nothing is written.
+    After `unload` no request is parked, no timer of a group runs, and nothing is written.
 
 Thread-safety: the broker's thread.
 Source: Kafka GroupCoordinatorShard and CoordinatorRuntime (4.3.1).
@@ -53,25 +53,25 @@ class Waiting:
     __slots__ = ("joins", "sessions", "syncs")
 
     def __init__(self, context: CoordinatorContext) -> None:
-        """Make them empty, over the cluster's timer."""
+        """Create empty purgatories on the cluster's timer."""
         self.joins: Purgatory[DelayedJoin] = Purgatory("join", context.timer)
         self.syncs: Purgatory[DelayedSync] = Purgatory("sync", context.timer)
         self.sessions: Purgatory[DelayedHeartbeat] = Purgatory("session", context.timer)
 
 
 class CoordinatorShard:
-    """Groups and offsets of one partition.
+    """The groups and offsets of one partition.
 
     Attributes:
         config: The cluster's settings.
-        leadership: Leader and leader epoch that it is for.
-        groups: By id.
-        offsets: What they have committed.
-        log: Where changes are written.
-        waiting: Delayed operations.
-        is_loaded: Whether the log was replayed; until then requests are told to come again.
-        new_id: Makes member ids.
-        expire_session: Removes a member, or an id that was given out, whose session is over.
+        leadership: The leader and the leader epoch that the shard belongs to.
+        groups: Groups by id.
+        offsets: Their committed offsets.
+        log: The log that changes are written to.
+        waiting: The delayed operations.
+        is_loaded: Whether the log was replayed; until then requests get a retriable error.
+        new_id: Creates member ids.
+        expire_session: Removes a member, or an assigned id, whose session has expired.
     """
 
     __slots__ = (
@@ -97,13 +97,13 @@ class CoordinatorShard:
         new_id: Callable[[str], str],
         expire_session: "ExpireSession",
     ) -> None:
-        """Make a shard that has not read its log yet.
+        """Create a shard that has not read its log yet.
 
         Args:
             context: The cluster.
-            partition: Of `__consumer_offsets`; its present leader coordinates.
-            waiting: The coordinator's.
-            new_id: Makes a member id that begins with a text.
+            partition: A partition of `__consumer_offsets`; its leader is the coordinator.
+            waiting: The coordinator's delayed operations.
+            new_id: Creates a member id with a given prefix.
             expire_session: See the attribute.
         """
         self._context = context
@@ -124,7 +124,7 @@ class CoordinatorShard:
         return self._context.clock.timestamp_ms()
 
     def group_or_new(self, group_id: str) -> Group:
-        """The group of an id, made if there is none."""
+        """Return the group with an id; creates it if necessary."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = Group(group_id, self.timestamp_ms)
@@ -139,20 +139,20 @@ class CoordinatorShard:
         """Write a group's record.
 
         Args:
-            group: As it is now.
-            done: Gets the error code.
-            assignments: By member id; None for what the members have.
+            group: The group.
+            done: Called with the error code.
+            assignments: Assignments by member id; None for the members' own.
         """
         chosen = group.assignments() if assignments is None else assignments
         record = group_record(group.group_id, group_fields(group, chosen))
         self.log.append([record], lambda code, _: done(code))
 
     def move(self, group: Group, state: GroupState) -> None:
-        """Change a group's state, now."""
+        """Change a group's state."""
         group.move(state, self.timestamp_ms)
 
     def load(self) -> None:
-        """Replay the log: what it says is what the shard knows."""
+        """Replay the log."""
         for batch in self.log.batches():
             if batch.is_control:
                 self._replay_marker(batch)
@@ -160,16 +160,16 @@ class CoordinatorShard:
             producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER_ID
             for record in batch:
                 self._replay(record, producer_id)
-        # A group that only has offsets has no record of its own.
+        # A group that only has offsets has no group record.
         for group_id in self.offsets.group_ids():
             self.group_or_new(group_id)
         self.is_loaded = True
 
     def unload(self, answer_parked: Callable[[Group], object]) -> None:
-        """End: answer waiting requests, stop timers, forget.
+        """Unload: respond to parked requests, stop timers, discard the state.
 
         Args:
-            answer_parked: Answers waiting requests of a group, and stops its timers.
+            answer_parked: Responds to a group's parked requests and stops its timers.
         """
         self.log.is_open = False
         self.is_loaded = False

@@ -1,4 +1,4 @@
-"""A static member that comes back: its instance id stays, its member id changes.
+"""Handles a static member that returns: its instance id stays, its member id changes.
 
 Thread-safety: the broker's thread.
 Source: Kafka GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin (4.3.1); KIP-345,
@@ -30,16 +30,16 @@ _FIRST_VERSION_THAT_SKIPS_ASSIGNMENTS = 9
 def replace_static(
     shard: CoordinatorShard, group: Group, request: Request, *, old_id: str, new_id: str
 ) -> None:
-    """Put the member that joins in the place of the one that had its instance id.
+    """Replace the member that had an instance id by the one that joins.
 
-    In Stable nobody else notices, unless the group would choose another protocol now.
+    In Stable the other members are not affected, unless the group would choose another protocol.
 
     Args:
         shard: The shard that holds the group.
-        group: Has the instance id.
-        request: The join, without a member id.
-        old_id: Member id that had the instance id.
-        new_id: Member id that has it from now on.
+        group: The group, which has the instance id.
+        request: The join request, without a member id.
+        old_id: Previous member id of the instance id.
+        new_id: New member id of the instance id.
     """
     old_leader_id = group.leader_id
     old = group.members[old_id]
@@ -54,7 +54,7 @@ def replace_static(
 
     def written(code: int) -> None:
         if group.members.get(new_id) is not new:
-            return  # replaced again, removed, or the coordinator moved: it is answered
+            return  # replaced again, removed, or the coordinator moved; it got its response
         if code == ErrorCode.NONE:
             _answer(group, new, request, old_leader_id)
         else:
@@ -65,7 +65,7 @@ def replace_static(
 
 
 def _fence(group: Group, old: Member) -> None:
-    """Answer the waiting requests of the old id."""
+    """Respond to the parked requests of the old id."""
     reject_join(group, old, ErrorCode.FENCED_INSTANCE_ID)
     answer_sync(old, sync_rejected(ErrorCode.FENCED_INSTANCE_ID))
     sessions.end(old)
@@ -76,13 +76,13 @@ def _answer(group: Group, member: Member, request: Request, old_leader_id: str |
     is_leader = skips and member.member_id == group.leader_id
     body = joined(group, member, with_members=is_leader, skip_assignment=is_leader)
     if not skips:
-        # A leader of these versions would assign again; it is told of the id that it had.
+        # A leader of these versions would assign again; the response names its old id.
         body["leader"] = old_leader_id or ""
     answer_join(group, member, body)
 
 
 def _revert(shard: CoordinatorShard, group: Group, new: Member, old: Member) -> None:
-    """The log does not know the new id, so it is not a member."""
+    """Undo a replacement whose record could not be written."""
     group.park_join(new, None)
     group.update(new, old.protocols)
     sessions.end(new)

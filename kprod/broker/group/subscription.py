@@ -1,4 +1,4 @@
-"""What consumers say to each other inside of a group's messages, as far as the broker reads it.
+"""Parses the consumers' subscriptions and assignments, as far as the broker needs them.
 
 Thread-safety: pure functions.
 Source: Kafka ConsumerProtocol (clients 4.3.1).
@@ -17,18 +17,18 @@ _VERSION = struct.Struct(">h")
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """Read which topics consumers want.
+    """Parse the topics that consumers subscribe to.
 
     Args:
-        subscriptions: One of each member.
+        subscriptions: The subscription of each member.
 
     Returns:
-        All topics; None if one of the subscriptions cannot be read.
+        All topics; None if a subscription cannot be parsed.
     """
     topics: set[str] = set()
     for subscription in subscriptions:
         try:
-            # The first version is the beginning of every later one.
+            # Every later version begins with the first version.
             fields, _ = structure_codec("ConsumerProtocolSubscription", 0).decode_prefix(
                 memoryview(subscription)[_VERSION.size :]
             )
@@ -41,13 +41,13 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
 
 
 def assigned_partitions(assignment: bytes) -> dict[str, list[int]] | None:
-    """Read which partitions a consumer was assigned.
+    """Parse the partitions assigned to a consumer.
 
     Args:
-        assignment: The member's.
+        assignment: The member's assignment.
 
     Returns:
-        Partitions by topic; None if it cannot be read.
+        Partitions by topic; None if it cannot be parsed.
     """
     if not assignment:
         return {}

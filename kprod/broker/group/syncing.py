@@ -1,4 +1,4 @@
-"""SyncGroup: members fetch their assignment, and the leader brings all of them.
+"""SyncGroup: members get their assignment; the leader sends all assignments.
 
 Thread-safety: the broker's thread.
 Source: Kafka GroupMetadataManager.classicGroupSyncToClassicGroup (4.3.1).
@@ -15,14 +15,14 @@ from kprod.protocol.error_table import ErrorCode
 
 
 def sync(shard: CoordinatorShard, request: Request) -> None:
-    """Take a SyncGroup request: answer it, or park it.
+    """Process a SyncGroup request: respond or park it.
 
     Args:
-        shard: The loaded shard that holds the group.
-        request: Of version 0 to 5.
+        shard: The loaded shard that has the group.
+        request: A request of version 0 to 5.
 
     Raises:
-        Refused: Group, member, generation, protocol or state are wrong.
+        Refused: Group, member, generation, protocol or state are invalid.
     """
     body = request.body
     group = shard.groups.get(body["group_id"])
@@ -40,7 +40,7 @@ def sync(shard: CoordinatorShard, request: Request) -> None:
         return
     displaced, member.parked_sync = member.parked_sync, request
     if displaced is not None:
-        # Kafka forgets it; here every request is answered once.
+        # Kafka never responds to the earlier join; here every request gets a response.
         displaced.answer(sync_rejected(ErrorCode.REBALANCE_IN_PROGRESS))
     note_sync(shard, group, member.member_id)
     if member.member_id == group.leader_id:
@@ -62,7 +62,7 @@ def _write_assignments(shard: CoordinatorShard, group: Group, request: Request) 
     generation = group.generation
 
     def written(code: int) -> None:
-        # Somebody may have joined while the record was on its way.
+        # A member may have joined while the record was being replicated.
         if group.state is not GroupState.COMPLETING or group.generation != generation:
             return
         if code == ErrorCode.NONE:

@@ -1,4 +1,4 @@
-"""What a test is shown of a group.
+"""The state of a group, as tests see it.
 
 Thread-safety: immutable.
 """
@@ -13,16 +13,16 @@ from kprod.model import TopicPartition
 
 
 class MemberView(NamedTuple):
-    """A member as it was when it was asked for.
+    """A snapshot of a member.
 
     Attributes:
-        member_id: The coordinator's name for it.
-        instance_id: Of a static member; else None.
-        client_id: As the client calls itself.
-        client_host: Its address behind a slash.
-        assignment: Partitions by topic; None if the bytes are not a consumer's.
-        assignment_bytes: The assignment as the leader brought it.
-        is_joining: Whether its join waits.
+        member_id: Id that the coordinator assigned.
+        instance_id: Instance id of a static member; None for a dynamic one.
+        client_id: The client id.
+        client_host: The client's address with a leading slash.
+        assignment: Partitions by topic; None if the bytes are not a consumer's assignment.
+        assignment_bytes: The assignment as the leader sent it.
+        is_joining: Whether its join is parked.
     """
 
     member_id: str
@@ -44,18 +44,18 @@ class OffsetView(NamedTuple):
 
 
 class GroupView(NamedTuple):
-    """A group as it was when it was asked for.
+    """A snapshot of a group.
 
     Attributes:
-        group_id: Its name.
+        group_id: The group's id.
         state: `Empty`, `PreparingRebalance`, `CompletingRebalance` or `Stable`.
-        generation: 0 before the first.
+        generation: Number of the generation; 0 before the first.
         protocol_type: None for a group that only has offsets.
-        protocol: Chosen for this generation.
-        leader_id: The member that assigns.
-        coordinator: Id of the broker that coordinates it.
-        members: In order of joining.
-        offsets: By topic and partition.
+        protocol: The protocol chosen for this generation.
+        leader_id: Id of the member that computes the assignment.
+        coordinator: Id of the coordinating broker.
+        members: Members in order of joining.
+        offsets: Committed offsets by topic and partition.
     """
 
     group_id: str
@@ -70,7 +70,7 @@ class GroupView(NamedTuple):
 
     @classmethod
     def of(cls, group: Group, offsets: OffsetTable, coordinator: int) -> "GroupView":
-        """What a group looks like now."""
+        """Describe a group."""
         return cls(
             group.group_id,
             group.state.value,

@@ -1,1 +1,1 @@
-"""One file per API, named as the API; each says what it does and what it leaves out."""
+"""One handler for each API, in a file of the same name, with its behaviour and omissions."""

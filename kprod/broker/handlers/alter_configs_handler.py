@@ -32,11 +32,11 @@ class AlterConfigsHandler(Handler):
     advertised = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer at once."""
+        """Respond immediately."""
         dry_run = request.body["validate_only"]
 
         def change(resource: Resource) -> None:
@@ -50,5 +50,5 @@ class AlterConfigsHandler(Handler):
         request.answer(change_each(request.body["resources"], change))
 
     def reject(self, request: Request, code: int) -> Body:
-        """The code for every resource."""
+        """Set the error code for every resource."""
         return {"responses": [answered(it, code, None) for it in request.body["resources"]]}

@@ -32,11 +32,11 @@ class ApiVersionsHandler(Handler):
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:  # noqa: ARG002 - every handler takes it
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._ranges: list[dict[str, int]] = []
 
     def learn(self, handlers: Iterable[Handler]) -> None:
-        """Take note of all handlers there are."""
+        """Register all handlers."""
         self._ranges = [
             {
                 "api_key": int(handler.api_key),
@@ -47,7 +47,7 @@ class ApiVersionsHandler(Handler):
         ]
 
     def handle(self, request: Request) -> None:
-        """Answer at once."""
+        """Respond immediately."""
         if request.api_version >= _FIRST_VERSION_WITH_SOFTWARE and not (
             _SOFTWARE.fullmatch(request.body["client_software_name"])
             and _SOFTWARE.fullmatch(request.body["client_software_version"])
@@ -57,7 +57,7 @@ class ApiVersionsHandler(Handler):
         request.answer({"error_code": ErrorCode.NONE, "api_keys": self._ranges})
 
     def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
-        """A response without ranges."""
+        """Build a response without API versions."""
         return {"error_code": code, "api_keys": []}
 
 

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs have in common: resources, changed one by one.
+"""The common part of AlterConfigs and IncrementalAlterConfigs: resources, changed one by one.
 
 Thread-safety: the broker's thread.
 Source: Kafka ConfigurationControlManager, ConfigAdminManager (4.3).
@@ -21,11 +21,11 @@ _identity = itemgetter("resource_type", "resource_name")
 
 
 def change_each(resources: Sequence[Resource], change: Callable[[Resource], None]) -> Body:
-    """Change the settings of each resource, whatever becomes of the others.
+    """Change the settings of each resource; failures do not affect other resources.
 
     Args:
-        resources: Of the request.
-        change: Changes one topic's, or raises `Refused` or `ConfigError`.
+        resources: The resources of the request.
+        change: Changes one topic's settings; raises `Refused` or `ConfigError`.
 
     Returns:
         The response.
@@ -35,7 +35,7 @@ def change_each(resources: Sequence[Resource], change: Callable[[Resource], None
 
 
 def answered(resource: Resource, code: int, text: str | None) -> dict[str, Any]:
-    """One resource's part of the response."""
+    """Build one resource's part of the response."""
     return {
         "error_code": int(code),
         "error_message": text or None,

@@ -1,4 +1,4 @@
-"""CreatePartitions: let topics grow.
+"""CreatePartitions: adds partitions to topics.
 
 Behaviour.
     A. The new count must be above the present one: INVALID_PARTITIONS.
@@ -36,11 +36,11 @@ class CreatePartitionsHandler(Handler):
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer at once."""
+        """Respond immediately."""
         counts = Counter(entry["name"] for entry in request.body["topics"])
         entries = {entry["name"]: entry for entry in request.body["topics"]}
         try:
@@ -54,7 +54,7 @@ class CreatePartitionsHandler(Handler):
         )
 
     def reject(self, request: Request, code: int) -> Body:
-        """The code for every topic."""
+        """Set the error code for every topic."""
         return {"results": [_answer(entry, code, None) for entry in request.body["topics"]]}
 
     def _additions(self, entry: Mapping[str, Any]) -> int:

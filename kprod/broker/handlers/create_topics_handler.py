@@ -1,4 +1,4 @@
-"""CreateTopics: make topics, each for itself.
+"""CreateTopics: creates topics independently of each other.
 
 Behaviour.
     A. Any broker makes topics; Kafka's controller rule shows nowhere.
@@ -47,7 +47,7 @@ class CreateTopicsHandler(Handler):
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
@@ -68,7 +68,7 @@ class CreateTopicsHandler(Handler):
         )
 
     def reject(self, request: Request, code: int) -> Body:  # a Handler's
-        """The code for every topic."""
+        """Set the error code for every topic."""
         return {"topics": [_rejected(entry, code, None) for entry in request.body["topics"]]}
 
     def _additions(self, entry: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""DeleteRecords: let partitions begin later.
+"""DeleteRecords: raises the start offsets of partitions.
 
 Behaviour.
     A. An unknown partition: UNKNOWN_TOPIC_OR_PARTITION; another broker leads:
@@ -39,11 +39,11 @@ class DeleteRecordsHandler(Handler):
     advertised = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Raise the starts, and answer when every replica has followed."""
+        """Raise the start offsets; respond when every replica has followed."""
         waiting: list[WaitingDelete] = []
         topics = [
             {
@@ -64,7 +64,7 @@ class DeleteRecordsHandler(Handler):
         self._state.waiting_deletes.try_complete_or_watch(operation, keys)
 
     def reject(self, request: Request, code: int) -> Body:
-        """The code for every partition."""
+        """Set the error code for every partition."""
         topics = [
             {
                 "name": topic["name"],

@@ -1,4 +1,4 @@
-"""DeleteTopics: take topics out, by name or, from version 6, by id.
+"""DeleteTopics: deletes topics by name or, from version 6, by id.
 
 Behaviour.
     A. Unknown names: UNKNOWN_TOPIC_OR_PARTITION; unknown ids: UNKNOWN_TOPIC_ID.
@@ -34,7 +34,7 @@ class DeleteTopicsHandler(Handler):
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
@@ -48,7 +48,7 @@ class DeleteTopicsHandler(Handler):
         )
 
     def reject(self, request: Request, code: int) -> Body:
-        """The code for every topic."""
+        """Set the error code for every topic."""
         return {"responses": [_answer(*wanted, code, None) for wanted in _wanted(request)]}
 
     def _each(self, request: Request, answers: list[dict[str, Any]]) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""DescribeCluster: the brokers that run, and which of them is the controller.
+"""DescribeCluster: the running brokers and the controller.
 
 Behaviour.
     A. An endpoint type other than brokers: UNSUPPORTED_ENDPOINT_TYPE.
@@ -24,11 +24,11 @@ class DescribeClusterHandler(Handler):
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer at once."""
+        """Respond immediately."""
         if request.body["endpoint_type"] != _BROKERS:
             request.answer(self.reject(request, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE))  # case A
             return
@@ -45,5 +45,5 @@ class DescribeClusterHandler(Handler):
         )
 
     def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
-        """Nothing but the code."""
+        """Respond with the error code alone."""
         return {"error_code": code, "cluster_id": CLUSTER_ID, "brokers": []}

@@ -1,4 +1,4 @@
-"""DescribeConfigs: the settings of topics and of the broker that is asked.
+"""DescribeConfigs: the settings of topics and of the broker that got the request.
 
 Behaviour.
     A. A topic has all settings of Kafka's; its own are told as such, those of the cluster as the
@@ -35,18 +35,18 @@ _TOPIC, _BROKER = 2, 4
 
 
 class DescribeConfigsHandler(Handler):
-    """Tells settings."""
+    """Describes settings."""
 
     api_key = ApiKey.DESCRIBE_CONFIGS
     versions: tuple[int, int] = (1, 4)
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer at once."""
+        """Respond immediately."""
         different = {
             (entry["resource_type"], entry["resource_name"]): entry
             for entry in request.body["resources"]
@@ -55,7 +55,7 @@ class DescribeConfigsHandler(Handler):
         request.answer({"results": results})
 
     def reject(self, request: Request, code: int) -> Body:
-        """The code for every resource."""
+        """Set the error code for every resource."""
         rejected = Refused(code)
         resources = request.body["resources"]
         return {"results": [_answer(entry, rejected, ()) for entry in resources]}

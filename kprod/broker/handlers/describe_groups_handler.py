@@ -34,15 +34,15 @@ class DescribeGroupsHandler(Handler):
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer at once."""
+        """Respond immediately."""
         request.answer({"groups": [self._one(request, it) for it in request.body["groups"]]})
 
     def reject(self, request: Request, code: int) -> Body:
-        """The code for every group."""
+        """Set the error code for every group."""
         return {"groups": [_rejected(group_id, code) for group_id in request.body["groups"]]}
 
     def _one(self, request: Request, group_id: str) -> dict[str, Any]:

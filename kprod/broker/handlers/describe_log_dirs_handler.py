@@ -1,4 +1,4 @@
-"""DescribeLogDirs: the directories of the broker that is asked, and what each replica takes there.
+"""DescribeLogDirs: the directories of the broker that got the request, with each replica's size.
 
 Behaviour.
     A. Without topics (null): every partition of which the broker has a replica. Else those that
@@ -33,11 +33,11 @@ class DescribeLogDirsHandler(Handler):
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer at once."""
+        """Respond immediately."""
         if not request.access.may("DESCRIBE", "cluster"):
             request.answer(self.reject(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))  # case D
             return
@@ -62,7 +62,7 @@ class DescribeLogDirsHandler(Handler):
         request.answer({"error_code": int(ErrorCode.NONE), "results": list(results.values())})
 
     def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
-        """The code alone."""
+        """Respond with the error code alone."""
         return {"error_code": code, "results": []}
 
     def _memory(self) -> DirectorySpace:

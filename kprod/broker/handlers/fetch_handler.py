@@ -73,7 +73,7 @@ _MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EP
 
 
 class _Wanted(NamedTuple):
-    """One partition of the request: where to read, or why not."""
+    """One partition of the request: the place to read from, or an error."""
 
     entry: Mapping[str, Any]
     partition: Partition | None
@@ -92,12 +92,12 @@ class _Topic(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """What a fetch asks for, with what its session knows.
+    """The partitions of a fetch, and its session.
 
     Attributes:
         topics: All topics to read.
-        session: The one that continues; None for a full fetch.
-        epoch: Of the session; it is another one if the session went on meanwhile.
+        session: The continued session; None for a full fetch.
+        epoch: The session's epoch; differs from the current one if the session continued meanwhile.
     """
 
     topics: list[Mapping[str, Any]]
@@ -113,11 +113,11 @@ class FetchHandler(Handler):
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Read, now or when there is enough."""
+        """Read, immediately or when there are enough bytes."""
         asked = self._asked(request)
         if isinstance(asked, ErrorCode):
             request.answer(_session_error(asked))
@@ -152,7 +152,7 @@ class FetchHandler(Handler):
         self._state.waiting_fetches.try_complete_or_watch(operation, keys)
 
     def reject(self, request: Request, code: int) -> Body:
-        """The code for every partition."""
+        """Set the error code for every partition."""
         asked = self._asked(request)
         if isinstance(asked, ErrorCode):
             return _session_error(asked)
@@ -167,7 +167,7 @@ class FetchHandler(Handler):
         return self._response(request, asked, topics)
 
     def _read_again(self, request: Request, asked: _Asked) -> Body:
-        """Look everything up again: it may have changed since the fetch began to wait."""
+        """Look everything up again, since it may have changed while the fetch waited."""
         topics = [self._looked_up(request, topic) for topic in asked.topics]
         return self._response(request, asked, topics)
 
@@ -175,7 +175,7 @@ class FetchHandler(Handler):
         return self._state.fetch_sessions[request.node_id]
 
     def _asked(self, request: Request) -> _Asked | ErrorCode:
-        """Find out what to read (case I)."""
+        """Determine what to read (case I)."""
         body, sessions = request.body, self._sessions(request)
         if body["session_epoch"] in {INITIAL_EPOCH, FINAL_EPOCH}:
             sessions.end(body["session_id"])
@@ -187,7 +187,7 @@ class FetchHandler(Handler):
         return _Asked(session.topics(), session, session.epoch)
 
     def _response(self, request: Request, asked: _Asked, topics: list[_Topic]) -> Body:
-        """Read, and leave out what the session's reader knows."""
+        """Read, and omit unchanged partitions of the session."""
         session = asked.session
         if session is not None and session.epoch != asked.epoch:
             return _session_error(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
@@ -269,14 +269,14 @@ def _session_error(code: ErrorCode) -> Body:
 
 
 def check_leader_epoch(partition: Partition, epoch: int) -> None:
-    """Compare the epoch that a client knows with the partition's.
+    """Compare the client's leader epoch with the partition's.
 
     Args:
-        partition: What the client asks for.
-        epoch: −1 when the client does not know.
+        partition: The requested partition.
+        epoch: The client's leader epoch; −1 if unknown.
 
     Raises:
-        Refused: One of the two is behind.
+        Refused: The epochs differ.
     """
     if epoch in {_NO_EPOCH, partition.leader_epoch}:
         return
@@ -311,7 +311,7 @@ def _judged(
 
 
 def _diverging(partition: Partition, last_fetched_epoch: int, offset: int) -> EpochEnd | None:
-    """Where a reader's epoch ended, if it has records of that epoch that the log has not."""
+    """Return where the consumer's epoch ended, if it has records of it that the log lacks."""
     if last_fetched_epoch == _NO_EPOCH:
         return None
     end = partition.log.epochs.end_of(last_fetched_epoch, partition.log.log_end_offset)
@@ -336,7 +336,7 @@ def _pieces(request: Request, wanted: _Wanted, left: int, *, is_first: bool) -> 
 def _tell_aborted(
     request: Request, wanted: _Wanted, answer: dict[str, Any], count_bytes: int
 ) -> None:
-    """Case J: which of the records must be passed over."""
+    """Case J: add the aborted transactions whose records must be skipped."""
     level, partition = request.body["isolation_level"], wanted.partition
     if not level or partition is None:
         return
@@ -349,10 +349,10 @@ def _tell_aborted(
 
 
 def _give(request: Request, answer: dict[str, Any], pieces: list[memoryview]) -> None:
-    """Cases G and H: put the batches into the response, in the format that the client knows."""
+    """Cases G and H: add the batches to the response, in the client's format."""
     encoded = b"".join(pieces)
     if request.api_version < _FIRST_VERSION_WITH_ALL_CODECS:
-        batches = read_batches(encoded, check_crc=False)  # without the one that is cut off
+        batches = read_batches(encoded, check_crc=False)  # without the last batch, which is cut off
         readable = [
             it.view
             for it in itertools.takewhile(

@@ -37,16 +37,16 @@ class FindCoordinatorHandler(Handler):
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer at once."""
+        """Respond immediately."""
         kind = request.body["key_type"]
         request.answer(_body(request, [self._one(request, kind, key) for key in _keys(request)]))
 
     def reject(self, request: Request, code: int) -> Body:  # a Handler's
-        """No coordinator for any key."""
+        """Respond without a coordinator for any key."""
         return _body(request, [_nobody(key, code, None) for key in _keys(request)])
 
     def _one(self, request: Request, kind: int, key: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How handlers of groups find the shard that a request is for.
+"""Finds the coordinator shard for a request about a group.
 
 Thread-safety: the broker's thread.
 Source: Kafka GroupCoordinatorService (4.3.1) for the order of the checks.
@@ -12,17 +12,17 @@ from kprod.protocol.error_table import ErrorCode
 
 
 def shard_of(state: ClusterState, request: Request) -> CoordinatorShard:
-    """The shard of the request's group, which must have a name.
+    """Return the shard of the request's group, which must have a name.
 
     Args:
         state: The cluster.
-        request: Has `group_id`.
+        request: A request with `group_id`.
 
     Returns:
         The shard, loaded.
 
     Raises:
-        Refused: With GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, NOT_COORDINATOR or
+        Refused: GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, NOT_COORDINATOR or
             COORDINATOR_LOAD_IN_PROGRESS.
     """
     group_id: str = request.body["group_id"]

@@ -1,4 +1,4 @@
-"""Heartbeat: a member lives, and hears whether the group rebalances.
+"""Heartbeat: renews a member's session; the response says whether the group rebalances.
 
 Behaviour.
     A. A coordinator that is still loading answers NONE, as Kafka's does.
@@ -20,18 +20,18 @@ from kprod.protocol.error_table import ErrorCode
 
 
 class HeartbeatHandler(Handler):
-    """Begins sessions again."""
+    """Renews sessions."""
 
     api_key = ApiKey.HEARTBEAT
     versions: tuple[int, int] = (0, 4)
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer at once."""
+        """Respond immediately."""
         try:
             code = heartbeat(shard_of(self._state, request), request.body)
         except Refused as refused:
@@ -41,5 +41,5 @@ class HeartbeatHandler(Handler):
         request.answer(self.reject(request, code))
 
     def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
-        """The code."""
+        """Respond with the error code."""
         return {"error_code": int(code)}

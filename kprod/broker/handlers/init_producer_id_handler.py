@@ -1,4 +1,4 @@
-"""InitProducerId: a producer id for an idempotent producer.
+"""InitProducerId: assigns a producer id to an idempotent producer.
 
 Behaviour.
     A. Without a transactional id any broker gives a new id with epoch 0, whatever id and epoch
@@ -24,18 +24,18 @@ _NOTHING = -1
 
 
 class InitProducerIdHandler(Handler):
-    """Gives producer ids."""
+    """Assigns producer ids."""
 
     api_key = ApiKey.INIT_PRODUCER_ID
     versions: tuple[int, int] = (0, 5)
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer at once."""
+        """Respond immediately."""
         transactional_id = request.body["transactional_id"]
         had_id = request.body["producer_id"] != _NOTHING
         if had_id != (request.body["producer_epoch"] != _NOTHING):
@@ -56,7 +56,7 @@ class InitProducerIdHandler(Handler):
             request.answer(self.reject(request, code))  # case C
 
     def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
-        """No id."""
+        """Respond without an id."""
         return {"error_code": code, "producer_id": -1, "producer_epoch": -1}
 
 

@@ -1,4 +1,4 @@
-"""JoinGroup: become a member of a group's next generation.
+"""JoinGroup: adds a member to the next generation of a group.
 
 Behaviour.
     A. Session timeout outside of `group_min_session_timeout_ms` and `group_max_session_timeout_ms`:
@@ -31,18 +31,18 @@ from kprod.protocol.error_table import ErrorCode
 
 
 class JoinGroupHandler(Handler):
-    """Takes members in."""
+    """Adds members."""
 
     api_key = ApiKey.JOIN_GROUP
     versions: tuple[int, int] = (0, 9)
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer, now or at the end of the join phase."""
+        """Respond, immediately or at the end of the join phase."""
         try:
             if request.body["group_id"]:
                 self._check_session_timeout(request)
@@ -54,7 +54,7 @@ class JoinGroupHandler(Handler):
         join(shard, request)
 
     def reject(self, request: Request, code: int) -> Body:
-        """No generation."""
+        """Respond without a generation."""
         return join_rejected(request, code, request.body["member_id"])
 
     def _check_session_timeout(self, request: Request) -> None:

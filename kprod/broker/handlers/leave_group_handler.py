@@ -1,4 +1,4 @@
-"""LeaveGroup: members go, one by one or many at once.
+"""LeaveGroup: removes one or more members.
 
 Behaviour.
     A. Versions 0 to 2 name one member, whose error is that of the response; later ones a list with
@@ -27,18 +27,18 @@ _FIRST_VERSION_WITH_MANY_MEMBERS = 3
 
 
 class LeaveGroupHandler(Handler):
-    """Lets members go."""
+    """Removes members."""
 
     api_key = ApiKey.LEAVE_GROUP
     versions: tuple[int, int] = (0, 5)
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer at once."""
+        """Respond immediately."""
         identities = _identities(request)
         try:
             shard = shard_of(self._state, request)
@@ -60,7 +60,7 @@ class LeaveGroupHandler(Handler):
         request.answer({"error_code": int(ErrorCode.NONE), "members": members})
 
     def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
-        """Nobody left."""
+        """Respond that no member left."""
         return {"error_code": int(code), "members": []}
 
 

@@ -1,4 +1,4 @@
-"""ListGroups: the groups that the asked broker coordinates.
+"""ListGroups: the groups that the broker coordinates.
 
 Behaviour.
     A. States and types are compared without case; an unknown one selects nothing.
@@ -25,11 +25,11 @@ class ListGroupsHandler(Handler):
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer at once."""
+        """Respond immediately."""
         shards = list(self._state.groups.shards_of(request.node_id))
         if not all(it.is_loaded for it in shards):
             code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -54,5 +54,5 @@ class ListGroupsHandler(Handler):
         request.answer({"error_code": int(ErrorCode.NONE), "groups": groups})
 
     def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
-        """No groups."""
+        """Respond without groups."""
         return {"error_code": int(code), "groups": []}

@@ -1,4 +1,4 @@
-"""ListOffsets: the first, the last, or the first offset of a time.
+"""ListOffsets: the start, the end, or the first offset at or after a time.
 
 Behaviour.
     A. −2 earliest, −1 latest (the high watermark, or the last stable offset with
@@ -48,7 +48,7 @@ _FIRST_VERSION_WITH = {
 
 
 class _Found(NamedTuple):
-    """An offset, its record's timestamp and the epoch of its leader; −1 where unknown."""
+    """An offset, its record's timestamp and leader epoch; −1 if unknown."""
 
     offset: int = -1
     timestamp_ms: int = -1
@@ -63,11 +63,11 @@ class ListOffsetsHandler(Handler):
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer at once."""
+        """Respond immediately."""
         topics = [
             {"name": topic["name"], "partitions": self._all(request, topic)}
             for topic in request.body["topics"]
@@ -75,7 +75,7 @@ class ListOffsetsHandler(Handler):
         request.answer({"topics": topics})
 
     def reject(self, request: Request, code: int) -> Body:  # a Handler's
-        """The code for every partition."""
+        """Set the error code for every partition."""
         topics = [
             {
                 "name": topic["name"],

@@ -1,4 +1,4 @@
-"""Metadata: the brokers, and the leaders of the topics that are asked for.
+"""Metadata: the brokers, and the leaders of the requested topics.
 
 Behaviour.
     A. No list of topics (version 0: an empty one) asks for all topics. One that is in the list
@@ -48,11 +48,11 @@ class MetadataHandler(Handler):
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer at once."""
+        """Respond immediately."""
         wanted = request.body["topics"]
         if wanted is None or (request.api_version == 0 and not wanted):
             visible = (it for it in self._state.topics if _may_see(request, it.name))
@@ -64,7 +64,7 @@ class MetadataHandler(Handler):
         request.answer(self._answer(topics))
 
     def reject(self, request: Request, code: int) -> Body:
-        """The brokers, and the code for each topic."""
+        """Respond with the brokers, and the error code for each topic."""
         wanted = request.body["topics"]
         if wanted is None:
             wanted = [{"name": topic.name, "topic_id": _ZERO_ID} for topic in self._state.topics]
@@ -157,7 +157,7 @@ def _check_access(request: Request, name: str, *, is_there: bool) -> None:
 
 
 class _Making:
-    """The topics that one request makes; case F."""
+    """Creates the topics of one request; case F."""
 
     __slots__ = ("_addition_count", "_is_allowed", "_state")
 
@@ -180,5 +180,5 @@ class _Making:
 
 
 def _rejected(name: str | None, topic_id: uuid.UUID, code: int) -> dict[str, Any]:
-    # Versions before 12 have no place for a topic without a name.
+    # Versions before 12 cannot represent a topic without a name.
     return {"error_code": code, "name": name, "topic_id": topic_id, "partitions": []}

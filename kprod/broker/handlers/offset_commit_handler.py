@@ -1,4 +1,4 @@
-"""OffsetCommit: store how far a group has read.
+"""OffsetCommit: stores offsets of a group.
 
 Behaviour, for each partition.
     A. Topic or partition unknown: UNKNOWN_TOPIC_OR_PARTITION; from version 10, where topics have
@@ -42,11 +42,11 @@ class OffsetCommitHandler(Handler):
     advertised: tuple[int, int] = (2, 10)
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer now, or when the commit is replicated."""
+        """Respond immediately, or when the commit is replicated."""
         topics: list[_Answer] = []
         wanted: list[tuple[Topic, Mapping[str, Any], _Answer]] = []
         for entry in request.body["topics"]:
@@ -72,7 +72,7 @@ class OffsetCommitHandler(Handler):
             self._commit(request, topics, wanted)
 
     def reject(self, request: Request, code: int) -> Body:
-        """The code for every partition."""
+        """Set the error code for every partition."""
         topics = [
             _topic_answer(
                 entry,

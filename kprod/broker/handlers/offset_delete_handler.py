@@ -1,4 +1,4 @@
-"""OffsetDelete: forget how far a group has read some partitions.
+"""OffsetDelete: deletes offsets of a group.
 
 Behaviour.
     A. Topic or partition unknown: UNKNOWN_TOPIC_OR_PARTITION for it.
@@ -23,18 +23,18 @@ from kprod.protocol.error_table import ErrorCode
 
 
 class OffsetDeleteHandler(Handler):
-    """Forgets offsets."""
+    """Deletes offsets."""
 
     api_key = ApiKey.OFFSET_DELETE
     versions: tuple[int, int] = (0, 0)
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer now, or when the tombstones are replicated."""
+        """Respond immediately, or when the tombstones are replicated."""
         group_id = request.body["group_id"]
         if not request.access.may("DELETE", "group", group_id):
             request.answer(self.reject(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
@@ -65,13 +65,13 @@ class OffsetDeleteHandler(Handler):
         delete_offsets(shard, keys, lambda code: request.run(lambda: finish(code)))
 
     def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
-        """The code, and nothing of partitions."""
+        """Respond with the error code, without partitions."""
         return {"error_code": int(code), "topics": []}
 
     def _topics(
         self, request: Request
     ) -> tuple[list[dict[str, Any]], list[tuple[str, dict[str, Any]]]]:
-        """The response with case A filled in, and the partitions that are there."""
+        """Build the response with case A filled in; returns it and the existing partitions."""
         topics, wanted = [], []
         for entry in request.body["topics"]:
             answers = []

@@ -1,4 +1,4 @@
-"""OffsetFetch: how far groups have read.
+"""OffsetFetch: returns the committed offsets of groups.
 
 Behaviour.
     A. An offset that was never committed is −1 without an error, also of an unknown group; when all
@@ -40,11 +40,11 @@ class OffsetFetchHandler(Handler):
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer at once."""
+        """Respond immediately."""
         if request.api_version >= _FIRST_VERSION_WITH_GROUPS:
             groups = [self._group(request, it) for it in request.body["groups"]]
             request.answer({"groups": groups})
@@ -52,7 +52,7 @@ class OffsetFetchHandler(Handler):
             request.answer(_single(request, self._group(request, request.body)))
 
     def reject(self, request: Request, code: int) -> Body:
-        """The code for every group."""
+        """Set the error code for every group."""
         if request.api_version >= _FIRST_VERSION_WITH_GROUPS:
             return {"groups": [_rejected(it, code) for it in request.body["groups"]]}
         return _single(request, _rejected(request.body, code))
@@ -152,7 +152,7 @@ def _rejected(wanted: Mapping[str, Any], code: int) -> dict[str, Any]:
 
 
 def _single(request: Request, group: dict[str, Any]) -> Body:
-    """The response of the versions that ask for one group."""
+    """Convert to the response of versions with one group."""
     if not group["error_code"]:
         topics = group["topics"]
     elif request.api_version < _FIRST_VERSION_WITH_GROUP_ERROR:

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where a leader's epoch ended, so that a client can find lost records.
+"""OffsetForLeaderEpoch: returns end offsets of leader epochs, so that clients detect lost records.
 
 Behaviour.
     A. The newest epoch ends at the log's end. An older one ends where the next known one begins,
@@ -31,11 +31,11 @@ class OffsetForLeaderEpochHandler(Handler):
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer at once."""
+        """Respond immediately."""
         topics = [
             {
                 "topic": topic["topic"],
@@ -48,7 +48,7 @@ class OffsetForLeaderEpochHandler(Handler):
         request.answer({"topics": topics})
 
     def reject(self, request: Request, code: int) -> Body:
-        """The code for every partition."""
+        """Set the error code for every partition."""
         topics = [
             {
                 "topic": topic["topic"],

@@ -1,4 +1,4 @@
-"""Produce: append one batch to each of some partitions.
+"""Produce: appends one batch to each of some partitions.
 
 Behaviour.
     A. acks other than 0, 1 and −1: INVALID_REQUIRED_ACKS for every partition.
@@ -47,18 +47,18 @@ _ACKS = (-1, 0, 1)
 _FIRST_VERSION_WITH_BATCHES = 3
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _FIRST_VERSION_WITH_LEADERS = 10
-# A batch smaller than this share of its request is copied out, so that the request's other
-# batches are not kept alive by it.
+# A batch smaller than this share of its request is copied, so that it does not keep the whole
+# request's memory alive.
 _ADOPTED_SHARE = 2
-# What a byte of compressed records counts for: more than honest records unpack to, and little
-# enough that a slice holds a few batches of the largest kind.
+# Cost of a byte of compressed records: above the usual compression ratio, and low enough that a
+# slice has a few of the largest batches.
 _UNPACKED_SHARE = 64
-# The low byte of a batch's attributes, where all that is known stands.
+# The low byte of a batch's attributes, which has all known flags.
 _ATTRIBUTES_AT = BatchLayout.ATTRIBUTES_OFFSET + 1
 
 
 class _Part(NamedTuple):
-    """One partition's answer, and the append that it may wait for."""
+    """One partition's part of the response, and the append that it may wait for."""
 
     answer: dict[str, Any]
     waiting: WaitingAppend | None
@@ -72,7 +72,7 @@ class ProduceHandler(Handler):
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
@@ -96,7 +96,7 @@ class ProduceHandler(Handler):
         )
 
     def reject(self, request: Request, code: int) -> Body:
-        """The code for every partition."""
+        """Set the error code for every partition."""
         responses = [
             _topic_response(
                 topic, [_rejected(it["index"], Refused(code)) for it in topic["partition_data"]]
@@ -129,7 +129,7 @@ class ProduceHandler(Handler):
         responses: list[dict[str, Any]],
         waiting: list[WaitingAppend],
     ) -> None:
-        """Answer, or wait for the followers."""
+        """Respond, or wait for the followers."""
         acks = request.body["acks"]
         body = {"responses": responses}
         if acks == 0:
@@ -225,7 +225,7 @@ class ProduceHandler(Handler):
             api_version=max(request.api_version, _FIRST_VERSION_WITH_BATCHES),
             timestamp_ms=timestamp_ms,
         )
-        encoded = encoded[: batch.size_bytes]  # without a cut-off batch behind it
+        encoded = encoded[: batch.size_bytes]  # without the cut-off batch after it
         if state.log_bytes + batch.size_bytes > state.log_bytes_max:
             raise Refused(
                 ErrorCode.KAFKA_STORAGE_ERROR,
@@ -241,7 +241,7 @@ class ProduceHandler(Handler):
         return appended
 
     def _with_leaders(self, request: Request, body: dict[str, Any]) -> Body:
-        """Case C: the present leader of each partition that this broker does not lead."""
+        """Case C: add the current leader of each partition that this broker does not lead."""
         if request.api_version < _FIRST_VERSION_WITH_LEADERS:
             return body
         leaders: set[int] = set()
@@ -254,7 +254,7 @@ class ProduceHandler(Handler):
         for topic, answer in moved:
             partition = self._known(request, topic, answer["index"])
             if partition is None:
-                continue  # deleted since, or there was never one, and the code is a fault's
+                continue  # deleted meanwhile, or nonexistent and the code is an injected fault
             leaders.add(partition.leader_id)
             answer["current_leader"] = {
                 "leader_id": partition.leader_id,
@@ -324,11 +324,11 @@ def _is_transactional(records: memoryview | None) -> bool:
 
 
 def _cost(records: memoryview | None) -> int:
-    """How much of a slice a partition's records take."""
+    """The cost of a partition's records, in units of a slice."""
     if not records or len(records) < BatchLayout.BATCH_OVERHEAD_BYTES:
         return 1
     if records[BatchLayout.MAGIC_OFFSET] != Magic.MAGIC_V2:
-        return SLICE_COST  # read, unpacked, and written again, record by record
+        return SLICE_COST  # read, decompressed, and written again, record by record
     is_compressed = bool(records[_ATTRIBUTES_AT] & BatchAttributes.CODEC_MASK)
     return len(records) * (_UNPACKED_SHARE if is_compressed else 1)
 

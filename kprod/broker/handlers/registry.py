@@ -1,4 +1,4 @@
-"""Every API that the broker serves, in the order of its number."""
+"""The handlers of all served APIs, in the order of API keys."""
 
 from kprod.broker.cluster_state import ClusterState
 from kprod.broker.handlers.alter_configs_handler import AlterConfigsHandler
@@ -66,13 +66,13 @@ HANDLERS: tuple[type[Handler], ...] = (
 
 
 def make_handlers(state: ClusterState) -> dict[int, Handler]:
-    """One handler of each kind by API key; ApiVersions knows them all.
+    """Create one handler for each API; ApiVersions gets all of them.
 
     Args:
-        state: The cluster that they serve.
+        state: The cluster's state.
 
     Returns:
-        All handlers.
+        The handlers by API key.
     """
     handlers = {int(kind.api_key): kind(state) for kind in HANDLERS}
     for handler in handlers.values():

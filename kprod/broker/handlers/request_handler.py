@@ -1,4 +1,4 @@
-"""What a handler of one API is.
+"""The interface of an API handler.
 
 Thread-safety: the broker's thread.
 """
@@ -14,9 +14,9 @@ class Handler(Protocol):
     """Serves one API in a range of versions.
 
     Attributes:
-        api_key: Which API.
+        api_key: The API's key.
         versions: First and last version served.
-        advertised: First and last version that ApiVersions tells.
+        advertised: First and last version in ApiVersions responses.
     """
 
     api_key: ApiKey
@@ -24,10 +24,10 @@ class Handler(Protocol):
     advertised: tuple[int, int]
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
 
     def handle(self, request: Request) -> None:
-        """Answer, now or later."""
+        """Respond, immediately or later."""
 
     def reject(self, request: Request, code: int) -> Body:
-        """The response that has this error code in every place for one."""
+        """Build a response with the error code in every place for one."""

@@ -1,4 +1,4 @@
-"""SaslAuthenticate: one message of a login.
+"""SaslAuthenticate: processes one message of a login.
 
 Behaviour.
     A. A login that fails is answered with its error code and a text that tells neither whether the
@@ -20,18 +20,18 @@ from kprod.protocol.error_table import ErrorCode
 
 
 class SaslAuthenticateHandler(Handler):
-    """Takes a login further."""
+    """Continues a login."""
 
     api_key = ApiKey.SASL_AUTHENTICATE
     versions: tuple[int, int] = (0, 2)
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer at once, or late when the login fails."""
+        """Respond immediately, or after a delay if the login fails."""
         session = request.session
         assert session is not None  # noqa: S101 - the dispatcher gives it
         try:
@@ -57,5 +57,5 @@ class SaslAuthenticateHandler(Handler):
         )
 
     def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
-        """A response without a message."""
+        """Respond without a message."""
         return {"error_code": code, "error_message": None, "auth_bytes": b""}

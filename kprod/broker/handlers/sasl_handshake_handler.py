@@ -1,4 +1,4 @@
-"""SaslHandshake: by which mechanism a client wants to log in.
+"""SaslHandshake: selects the mechanism of a login.
 
 Behaviour.
     A. A mechanism that is not served is answered with UNSUPPORTED_SASL_MECHANISM and those that
@@ -18,18 +18,18 @@ from kprod.protocol.error_table import ErrorCode
 
 
 class SaslHandshakeHandler(Handler):
-    """Begins a login."""
+    """Starts a login."""
 
     api_key = ApiKey.SASL_HANDSHAKE
     versions: tuple[int, int] = (0, 1)
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer at once."""
+        """Respond immediately."""
         assert request.session is not None  # noqa: S101 - the dispatcher gives it
         code = request.session.begin(request.body["mechanism"])
         is_refused = code == ErrorCode.ILLEGAL_SASL_STATE
@@ -41,5 +41,5 @@ class SaslHandshakeHandler(Handler):
             request.answer(body)
 
     def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
-        """A response without mechanisms."""
+        """Respond without mechanisms."""
         return {"error_code": code, "mechanisms": []}

@@ -1,4 +1,4 @@
-"""SyncGroup: fetch a member's assignment; the leader brings all of them.
+"""SyncGroup: returns a member's assignment; the leader sends all assignments.
 
 Behaviour.
     A. Version 5 without protocol type or name: INCONSISTENT_GROUP_PROTOCOL.
@@ -26,18 +26,18 @@ _FIRST_VERSION_WITH_PROTOCOL = 5
 
 
 class SyncGroupHandler(Handler):
-    """Hands assignments out."""
+    """Distributes assignments."""
 
     api_key = ApiKey.SYNC_GROUP
     versions: tuple[int, int] = (0, 5)
     advertised: tuple[int, int] = versions
 
     def __init__(self, state: ClusterState) -> None:
-        """Serve a cluster."""
+        """Create a handler for a cluster."""
         self._state = state
 
     def handle(self, request: Request) -> None:
-        """Answer, now or when the leader has brought the assignments."""
+        """Respond, immediately or when the leader has sent the assignments."""
         try:
             self._check_protocol(request)
             sync(shard_of(self._state, request), request)
@@ -45,7 +45,7 @@ class SyncGroupHandler(Handler):
             request.answer(self.reject(request, refused.code))
 
     def reject(self, request: Request, code: int) -> Body:  # noqa: ARG002 - a Handler's
-        """No assignment."""
+        """Respond without an assignment."""
         return sync_rejected(code)
 
     def _check_protocol(self, request: Request) -> None:

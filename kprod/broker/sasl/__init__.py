@@ -1,1 +1,1 @@
-"""The server's side of SASL mechanisms: bytes in, bytes out, and the user's name."""
+"""The server side of SASL mechanisms."""

@@ -1,6 +1,6 @@
-"""Tokens for OAUTHBEARER: signed with a key of the cluster's own, or with keys that it was given.
+"""Signs and verifies OAUTHBEARER tokens, with the cluster's own key or with given keys.
 
-Thread-safety: any thread may sign; the broker's thread judges.
+Thread-safety: `sign` any thread; `subject` the broker's thread.
 Source: RFC 7519 (JWT), RFC 7517 (JWK); Kafka's BrokerJwtValidator (4.3) and, for tokens without a
 signature, OAuthBearerUnsecuredValidatorCallbackHandler.
 """
@@ -30,11 +30,11 @@ _PARTS = 3
 
 
 class Subject(NamedTuple):
-    """Whom a token is for.
+    """The user that a token is for.
 
     Attributes:
-        name: Its subject.
-        lifetime_ms: How long it is good, at least 1.
+        name: The token's subject.
+        lifetime_ms: Remaining lifetime in milliseconds, at least 1.
     """
 
     name: str
@@ -42,16 +42,16 @@ class Subject(NamedTuple):
 
 
 class BearerTokens:
-    """Signs tokens, and says whose they are."""
+    """Signs and verifies tokens."""
 
     __slots__ = ("_clock", "_key", "_keys", "_security")
 
     def __init__(self, security: BrokerSecurity, clock: Clock) -> None:
-        """Make a key, or read those that were given.
+        """Create a key, or parse the given ones.
 
         Args:
-            security: Keys, audience and issuer that tokens must have.
-            clock: Its wall clock counts.
+            security: The keys, the audience and the issuer that tokens must have.
+            clock: The wall clock.
         """
         self._security = security
         self._clock = clock
@@ -60,12 +60,12 @@ class BearerTokens:
         self._keys = KeySet([self._key]) if given is None else KeySet.import_key_set(dict(given))  # type: ignore[arg-type]
 
     def sign(self, user: str, expires_in_s: float, claims: Mapping[str, object]) -> str:
-        """Make a token with the cluster's own key.
+        """Sign a token with the cluster's own key.
 
         Args:
-            user: Its subject.
-            expires_in_s: How long it is good; negative for one that is over.
-            claims: Over the usual ones; None leaves a claim out.
+            user: The token's subject.
+            expires_in_s: Lifetime in seconds; negative for an expired token.
+            claims: Claims that override the usual ones; None removes one.
 
         Returns:
             The token.
@@ -82,13 +82,13 @@ class BearerTokens:
         return jwt.encode({"alg": "ES256", "kid": _KEY_ID}, wanted, self._key)
 
     def subject(self, token: str) -> Subject | None:
-        """Judge a token.
+        """Verify a token.
 
         Args:
-            token: Of any text.
+            token: Any text.
 
         Returns:
-            Whose it is; None for one that is not accepted.
+            The token's subject; None if the token is not accepted.
         """
         claims = self._signed_claims(token)
         if claims is None and self._security.allow_unsecured_tokens:

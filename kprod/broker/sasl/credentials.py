@@ -1,7 +1,7 @@
-"""The users of an embedded cluster, and what SCRAM keeps of their passwords.
+"""The users of an embedded cluster, with the keys that SCRAM stores instead of passwords.
 
-An unknown user gets a salt and keys as well, made of the name, so that nothing tells it from a
-wrong password.
+An unknown user gets a salt and keys as well, derived from the name, so that a client cannot
+distinguish it from a wrong password.
 
 Thread-safety: the broker's thread.
 Source: RFC 5802 section 3; Kafka's ScramFormatter (4.3) for passwords as they are, without
@@ -14,16 +14,16 @@ import secrets
 from collections.abc import Mapping
 from typing import NamedTuple
 
-SCRAM_ITERATIONS = 4_096  # Kafka's least
+SCRAM_ITERATIONS = 4_096  # Kafka's minimum
 _SALT_BYTES = 16
 
 
 class ScramKeys(NamedTuple):
-    """What a server knows of a password.
+    """The keys that a server stores for a password.
 
     Attributes:
-        salt: The user's.
-        stored_key: The hash of the client's key.
+        salt: The salt.
+        stored_key: The hash of the client key.
         server_key: Signs the server's last message.
     """
 
@@ -38,17 +38,17 @@ class Credentials:
     __slots__ = ("_keys", "_passwords", "_seed")
 
     def __init__(self, users: Mapping[str, str]) -> None:
-        """Take the users.
+        """Set the users.
 
         Args:
-            users: Passwords by name.
+            users: Passwords by user name.
         """
         self._passwords = {name: text.encode() for name, text in users.items()}
         self._keys: dict[tuple[str, str], ScramKeys] = {}
         self._seed = secrets.token_bytes(_SALT_BYTES)
 
     def is_right(self, user: str, password: bytes) -> bool:
-        """Compare a password in constant time; an unknown user has none."""
+        """Compare a password in constant time; False for an unknown user."""
         known = self._passwords.get(user)
         wanted = self._seed if known is None else known
         return hmac.compare_digest(wanted, password) and known is not None
@@ -61,7 +61,7 @@ class Credentials:
             hash_name: `sha256` or `sha512`.
 
         Returns:
-            Keys; of an unknown user, such as no password opens.
+            The keys; those of an unknown user match no password.
         """
         found = self._keys.get((user, hash_name))
         if found is None:
@@ -74,7 +74,7 @@ class Credentials:
 
 
 def scram_keys(password: bytes, salt: bytes, hash_name: str) -> ScramKeys:
-    """Derive what a server keeps of a password."""
+    """Derive the keys of a password."""
     salted = hashlib.pbkdf2_hmac(hash_name, password, salt, SCRAM_ITERATIONS)
     client_key = hmac.digest(salted, b"Client Key", hash_name)
     return ScramKeys(

@@ -1,8 +1,7 @@
-"""Delegation tokens: what a user may give to others instead of a password, for a while.
+"""Delegation tokens: temporary credentials that a user can pass on instead of a password.
 
-A token's id takes the place of the name in SCRAM, and its HMAC, in base64, that of the password.
-No API makes one yet (CreateDelegationToken and the three beside it are not served), so only tests
-of the login do.
+In SCRAM a token's id replaces the user name, and its HMAC, in base64, the password. Only tests
+create tokens, since CreateDelegationToken and the related APIs are not served.
 
 Thread-safety: the broker's thread.
 Source: KIP-48; Kafka's DelegationTokenManager and DelegationTokenControlManager (4.3).
@@ -28,10 +27,10 @@ class DelegationToken:
     """One token.
 
     Attributes:
-        token_id: Names it.
+        token_id: The token's id.
         secret: Its HMAC; never shown.
-        owner: The user that it lets in.
-        expires_ms: When it ends; milliseconds since 1970.
+        owner: The user that it authenticates.
+        expires_ms: Time of expiry, in milliseconds since 1970.
     """
 
     token_id: str
@@ -40,13 +39,13 @@ class DelegationToken:
     expires_ms: int
 
     def scram_keys(self, hash_name: str) -> ScramKeys:
-        """Derive what SCRAM compares with.
+        """Derive the SCRAM keys.
 
         Args:
             hash_name: `sha256` or `sha512`.
 
         Returns:
-            Keys of the token's password.
+            The keys of the token's password.
         """
         password = base64.b64encode(self.secret)
         salt = hashlib.sha256(self.token_id.encode()).digest()[:_SALT_BYTES]
@@ -54,26 +53,26 @@ class DelegationToken:
 
 
 class DelegationTokens:
-    """The tokens of a cluster, at most `TOKENS_MAX`; the oldest go first."""
+    """The tokens of a cluster, at most `TOKENS_MAX`; the oldest are removed first."""
 
     __slots__ = ("_by_id", "_clock", "_key")
 
     def __init__(self, clock: Clock) -> None:
-        """Make it without tokens.
+        """Start with no tokens.
 
         Args:
-            clock: Its wall clock counts.
+            clock: The wall clock.
         """
         self._clock = clock
         self._key = secrets.token_bytes(64)
         self._by_id: dict[str, DelegationToken] = {}
 
     def create(self, owner: str, lifetime_ms: int = EXPIRY_MS) -> DelegationToken:
-        """Make a token.
+        """Create a token.
 
         Args:
-            owner: The user that it lets in.
-            lifetime_ms: How long it is good; at most Kafka's default of a day.
+            owner: The user that it authenticates.
+            lifetime_ms: Lifetime in milliseconds, at most Kafka's default of a day.
 
         Returns:
             The token.
@@ -92,10 +91,10 @@ class DelegationTokens:
         return token
 
     def valid(self, token_id: str) -> DelegationToken | None:
-        """Return a token that is good now, by its id."""
+        """Return a token by its id, unless it has expired."""
         token = self._by_id.get(token_id)
         return token if token is not None and self.lifetime_ms(token) > 0 else None
 
     def lifetime_ms(self, token: DelegationToken) -> int:
-        """Return how long a token is still good; not above 0 when it is over."""
+        """Return a token's remaining lifetime; 0 or negative if it has expired."""
         return token.expires_ms - self._clock.timestamp_ms()

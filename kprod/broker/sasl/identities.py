@@ -1,4 +1,4 @@
-"""Everything that a login may be compared with: users, their passwords, and tokens.
+"""The credentials that logins are checked against: users, passwords, and tokens.
 
 Thread-safety: the broker's thread.
 """
@@ -18,19 +18,19 @@ class Identities:
     """Users and tokens that may log in at a cluster.
 
     Attributes:
-        credentials: Users and passwords.
-        delegation_tokens: What users have made instead of passwords.
-        bearer_tokens: Judges tokens of OAUTHBEARER; None where that is not served.
+        credentials: Users with their passwords.
+        delegation_tokens: Delegation tokens.
+        bearer_tokens: Verifies OAUTHBEARER tokens; None if the mechanism is not served.
     """
 
     __slots__ = ("bearer_tokens", "credentials", "delegation_tokens")
 
     def __init__(self, security: BrokerSecurity, clock: Clock) -> None:
-        """Take the users.
+        """Set the users.
 
         Args:
-            security: Of the cluster.
-            clock: By which tokens end.
+            security: The cluster's security settings.
+            clock: Clock for the expiry of tokens.
         """
         self.credentials: Credentials = Credentials(security.users)
         self.delegation_tokens: DelegationTokens = DelegationTokens(clock)

@@ -1,4 +1,4 @@
-"""From the name of a mechanism to the server's side of it.
+"""Creates the server side of a SASL mechanism by its name.
 
 Thread-safety: pure functions.
 """
@@ -9,14 +9,14 @@ from kprod.broker.sasl.verifiers import PlainVerifier, ScramVerifier
 
 
 def make_verifier(mechanism: str, identities: Identities) -> Verifier:
-    """Make the verifier of one login.
+    """Create the verifier for one login.
 
     Args:
-        mechanism: One of those that `BrokerSecurity` may have.
-        identities: Users and tokens that may log in.
+        mechanism: A mechanism that `BrokerSecurity` allows.
+        identities: The users and tokens that may log in.
 
     Returns:
-        The server's side of it.
+        The verifier.
     """
     if mechanism == "PLAIN":
         return PlainVerifier(identities.credentials)

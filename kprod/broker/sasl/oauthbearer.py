@@ -1,7 +1,7 @@
-"""A login by OAUTHBEARER: one message with a token.
+"""The server side of OAUTHBEARER: one message with a token.
 
-A token that is not accepted is answered without an error code and with a text in JSON; the client
-says that it has read it, and gets the error code then.
+The response to a rejected token has no error code but a JSON text; the client acknowledges it, and
+then gets the error code.
 
 Thread-safety: the broker's thread.
 Source: RFC 7628; Kafka's OAuthBearerSaslServer and OAuthBearerClientInitialResponse (4.3).
@@ -22,17 +22,17 @@ _BEARER = re.compile(r"[Bb]earer +([-A-Za-z0-9._~+/]+=*)")
 
 
 class OauthBearerVerifier:
-    """One token, and perhaps an acknowledged refusal."""
+    """Verifies one token; a rejection must be acknowledged."""
 
     __slots__ = ("_is_refused", "_tokens")
 
     def __init__(self, tokens: BearerTokens) -> None:
-        """Know whose tokens are good."""
+        """Create a verifier."""
         self._tokens = tokens
         self._is_refused = False
 
     def take(self, message: bytes) -> Verdict:
-        """See `Verifier`."""
+        """Implement `Verifier.take`."""
         if self._is_refused:
             if message == _ACKNOWLEDGED:
                 raise Refused(ErrorCode.SASL_AUTHENTICATION_FAILED, _STATUS)

@@ -1,4 +1,4 @@
-"""The server's side of one login, whatever its mechanism.
+"""The server side of a login, independent of the mechanism.
 
 Thread-safety: the broker's thread.
 """
@@ -13,10 +13,10 @@ class Verdict(NamedTuple):
     """Result of a client's message.
 
     Attributes:
-        message: The server's next, maybe empty.
+        message: The server's next message, which may be empty.
         user: The user that has logged in; None while the exchange continues.
-        lifetime_ms: How long what the user has shown is good; None for as long as the connection.
-        by_delegation_token: Whether the user has shown a delegation token.
+        lifetime_ms: Lifetime of the credentials; None for that of the connection.
+        by_delegation_token: Whether the user logged in with a delegation token.
     """
 
     message: bytes
@@ -26,16 +26,16 @@ class Verdict(NamedTuple):
 
 
 class Verifier(Protocol):
-    """The server's side of one exchange."""
+    """The server side of one login."""
 
     def take(self, message: bytes) -> Verdict:
-        """Read a client's message.
+        """Process a client's message.
 
         Args:
-            message: Of any bytes.
+            message: Any bytes.
 
         Returns:
-            What to answer.
+            The server's next message, and the user when the login succeeds.
 
         Raises:
             Refused: The login failed.
@@ -43,10 +43,10 @@ class Verifier(Protocol):
 
 
 def refusal(mechanism: str) -> Refused:
-    """Make the refusal that tells nothing but the mechanism.
+    """Create the error for a failed login, which reveals only the mechanism.
 
     Args:
-        mechanism: Its name.
+        mechanism: Name of the mechanism.
 
     Returns:
         An error to raise.

@@ -1,4 +1,4 @@
-"""One login each: PLAIN, and SCRAM with SHA-256 or SHA-512.
+"""Verifiers for PLAIN, and for SCRAM with SHA-256 or SHA-512.
 
 Thread-safety: the broker's thread.
 Source: RFC 4616; RFC 5802, RFC 7677; Kafka's PlainSaslServer and ScramSaslServer (4.3) for texts.
@@ -27,16 +27,16 @@ _TOKEN_EXTENSION = ",tokenauth=true"  # noqa: S105 - no password
 
 
 class PlainVerifier:
-    """Name and password in one message."""
+    """Verifies name and password in one message."""
 
     __slots__ = ("_credentials",)
 
     def __init__(self, credentials: Credentials) -> None:
-        """Know the users."""
+        """Create a verifier."""
         self._credentials = credentials
 
     def take(self, message: bytes) -> Verdict:
-        """See `Verifier`."""
+        """Implement `Verifier.take`."""
         parts = message.split(b"\0")
         refusal = Refused(
             ErrorCode.SASL_AUTHENTICATION_FAILED,
@@ -51,7 +51,7 @@ class PlainVerifier:
 
 
 class ScramVerifier:
-    """Four messages; the password is in none."""
+    """Verifies by four messages, none of which contains the password."""
 
     __slots__ = (
         "_credentials",
@@ -68,12 +68,12 @@ class ScramVerifier:
     def __init__(
         self, credentials: Credentials, mechanism: str, tokens: DelegationTokens | None = None
     ) -> None:
-        """Know the users and the hash.
+        """Create a verifier.
 
         Args:
             credentials: The users.
             mechanism: A key of `SCRAM_HASHES`.
-            tokens: Accepted in place of a password; None for none.
+            tokens: Delegation tokens accepted instead of a password; None for none.
         """
         self._credentials = credentials
         self._mechanism = mechanism
@@ -86,7 +86,7 @@ class ScramVerifier:
         self._first = ""
 
     def take(self, message: bytes) -> Verdict:
-        """See `Verifier`."""
+        """Implement `Verifier.take`."""
         try:
             text = message.decode()
         except UnicodeDecodeError:
@@ -145,7 +145,7 @@ class ScramVerifier:
             return Verdict(message, user)
         lifetime_ms = self._tokens.lifetime_ms(self._token)
         if lifetime_ms <= 0:
-            raise refusal(self._mechanism)  # it ended in the middle of the login
+            raise refusal(self._mechanism)  # the token expired during the login
         return Verdict(message, user, lifetime_ms, by_delegation_token=True)
 
 
@@ -154,7 +154,7 @@ def _unescaped(name: str) -> str:
 
 
 def _decoded(text: str) -> bytes:
-    """Decode strictly; return nothing for text that is not base64."""
+    """Decode strictly; returns nothing for invalid base64."""
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error:

@@ -1,1 +1,1 @@
-"""Security of the embedded broker: TLS with certificates made when it starts, and logins."""
+"""Security of the embedded broker: TLS with generated certificates, logins, and access control."""

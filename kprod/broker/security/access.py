@@ -1,4 +1,4 @@
-"""What the client behind one request may do.
+"""The rights of the client that sent a request.
 
 Thread-safety: the broker's thread.
 """
@@ -9,46 +9,46 @@ from kprod.broker.security.session import ANONYMOUS
 
 
 class Access:
-    """A user, and the rules of the cluster.
+    """A user, with the cluster's access rules.
 
     Attributes:
-        user: Principal of the client.
+        user: The client's principal.
     """
 
     __slots__ = ("_authorizer", "user")
 
     def __init__(self, authorizer: Authorizer, user: str) -> None:
-        """Speak for a user."""
+        """Create the rights of a user."""
         self._authorizer = authorizer
         self.user: str = user
 
     def may(self, operation: str, resource: str, name: str = CLUSTER_NAME) -> bool:
-        """Whether the user may do something.
+        """Whether an operation is allowed.
 
         Args:
             operation: As `Acl.operation`.
             resource: As `Acl.resource`.
-            name: Of the resource.
+            name: Name of the resource.
 
         Returns:
-            Whether it is allowed.
+            True if it is allowed.
         """
         return self._authorizer.allows(self.user, operation, resource, name)
 
     def may_any(self, operation: str, resource: str) -> bool:
-        """Whether the user may do something to at least one thing of a kind."""
+        """Whether an operation is allowed on at least one resource of a kind."""
         return self._authorizer.allows_any(self.user, operation, resource)
 
     def check(self, operation: str, resource: str, name: str = CLUSTER_NAME) -> None:
-        """Refuse what the user may not do.
+        """Raise if an operation is not allowed.
 
         Args:
             operation: As `Acl.operation`.
             resource: As `Acl.resource`.
-            name: Of the resource.
+            name: Name of the resource.
 
         Raises:
-            Refused: It is not allowed; the code is the resource's.
+            Refused: It is not allowed; the error code is that of the resource kind.
         """
         if not self.may(operation, resource, name):
             raise Refused(DENIALS[resource])

@@ -1,11 +1,9 @@
-"""Access control lists as Kafka's, to test how a client behaves without a right.
+"""Access control lists like Kafka's, for tests of clients with missing rights.
 
-Rules, as of Kafka's StandardAuthorizer.
-    Super users may do everything.
-    A denial that matches wins over whatever is allowed; what nothing allows is denied.
-    A user that may READ, WRITE, DELETE or ALTER something may DESCRIBE it; ALTER_CONFIGS has
-    DESCRIBE_CONFIGS in it. ALL is every operation.
-    A literal name `*` is every name; a user `*` is every user.
+Rules, as in Kafka's StandardAuthorizer. Super users may do everything. A matching deny rule takes
+    precedence; what no rule allows is denied. The right to READ, WRITE, DELETE or ALTER includes
+    DESCRIBE; ALTER_CONFIGS includes DESCRIBE_CONFIGS. ALL is every operation. The literal name `*`
+    means every name, the user `*` every user.
 
 Thread-safety: immutable.
 Source: Kafka's StandardAuthorizerData (4.3), KIP-11, KIP-290.
@@ -41,11 +39,11 @@ class Acl:
     """One rule.
 
     Attributes:
-        user: Whom it is for; `*` for every user.
+        user: The user that the rule applies to; `*` for every user.
         operation: One of `OPERATIONS`.
         resource: `topic`, `group`, `cluster`, `transactional_id` or `user`.
-        name: Of the resource; `*` for every one. Of no meaning for the cluster.
-        pattern: `literal`, or `prefixed` for every name that begins so.
+        name: Name of the resource; `*` for every one. Ignored for the cluster.
+        pattern: `literal`, or `prefixed` for every name with this prefix.
         permission: `allow` or `deny`.
     """
 
@@ -57,10 +55,10 @@ class Acl:
     permission: str = "allow"
 
     def __post_init__(self) -> None:
-        """Check every value.
+        """Check all values.
 
         Raises:
-            ConfigError: One is none of those that there are.
+            ConfigError: A value is not one of the possible ones.
         """
         for name, allowed in (
             ("operation", OPERATIONS),
@@ -74,7 +72,7 @@ class Acl:
                 )
 
     def is_about(self, user: str, resource: str, name: str) -> bool:
-        """Whether it is for a user and a thing."""
+        """Whether the rule applies to a user and a resource."""
         if self.user not in {_ANY, user} or self.resource != resource:
             return False
         if resource == "cluster" or self.name == name:
@@ -84,26 +82,26 @@ class Acl:
         return self.name == _ANY
 
     def allows(self, operation: str) -> bool:
-        """Whether it allows an operation on what it is about."""
+        """Whether the rule allows an operation."""
         if self.permission != "allow":
             return False
         return self.operation in {"ALL", operation} or self.operation in _IMPLIED.get(operation, ())
 
     def denies(self, operation: str) -> bool:
-        """Whether it forbids an operation on what it is about."""
+        """Whether the rule denies an operation."""
         return self.permission == "deny" and self.operation in {"ALL", operation}
 
 
 class Authorizer:
-    """Decides by the rules of one cluster."""
+    """Applies the rules of one cluster."""
 
     __slots__ = ("_acls", "_super_users")
 
     def __init__(self, acls: Sequence[Acl] | None, super_users: Sequence[str] = ()) -> None:
-        """Take the rules.
+        """Set the rules.
 
         Args:
-            acls: The rules; None for a cluster where everything is allowed.
+            acls: The rules; None allows everything.
             super_users: Users that may do everything.
         """
         self._acls = None if acls is None else tuple(acls)
@@ -113,13 +111,13 @@ class Authorizer:
         """Decide.
 
         Args:
-            user: Principal of the client.
+            user: The client's principal.
             operation: One of `OPERATIONS`.
             resource: A key of `DENIALS`.
-            name: Of the resource.
+            name: Name of the resource.
 
         Returns:
-            Whether it is allowed.
+            True if it is allowed.
         """
         if self._acls is None or user in self._super_users:
             return True
@@ -129,15 +127,15 @@ class Authorizer:
         return any(acl.allows(operation) for acl in found)
 
     def allows_any(self, user: str, operation: str, resource: str) -> bool:
-        """Whether a user may do something to at least one thing of a kind.
+        """Whether a user may perform an operation on at least one resource of a kind.
 
         Args:
-            user: Principal of the client.
+            user: The client's principal.
             operation: One of `OPERATIONS`.
             resource: A key of `DENIALS`.
 
         Returns:
-            Whether a rule allows it and no denial of every name or of a shorter beginning forbids.
+            True if a rule allows it and no rule denies every name or a prefix of the allowed one.
         """
         if self._acls is None or user in self._super_users:
             return True

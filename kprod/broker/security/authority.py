@@ -1,7 +1,8 @@
-"""The embedded cluster's own certificate authority, made when it is first needed.
+"""The embedded cluster's certificate authority, created on first use.
 
-One authority serves all clusters of a process, so that clients of one trust the others. Its key
-stays in memory. The keys that it hands out are in PKCS#8, because Java reads no other form of PEM.
+One authority serves all clusters of a process, so that their clients trust each other's
+certificates. Its key stays in memory. Issued keys are in PKCS#8, because Java reads no other form
+of PEM.
 
 Thread-safety: any thread.
 Source: trustme 1.2 for the certificates; RFC 5208 for PKCS#8.
@@ -35,22 +36,22 @@ except ImportError as error:  # pragma: no cover - the tests' environment has bo
     ) from error
 
 _DAY = timedelta(days=1)
-_lock = threading.Lock()  # guards the making of the authority
+_lock = threading.Lock()  # guards the creation of the authority
 
 
 class ClientCertificate(NamedTuple):
-    """What a client shows to a broker.
+    """A client's certificate and private key.
 
     Attributes:
-        certificate_pem: The certificate and its chain.
-        key_pem: Its key, not encrypted, in PKCS#8.
+        certificate_pem: The certificate with its chain.
+        key_pem: The private key, unencrypted, in PKCS#8.
     """
 
     certificate_pem: str
     key_pem: str
 
     def __repr__(self) -> str:
-        """Leave the key out."""
+        """Omit the private key."""
         return "ClientCertificate(certificate_pem=…, key_pem=***)"
 
 
@@ -60,19 +61,19 @@ class Authority:
     __slots__ = ("_ca",)
 
     def __init__(self) -> None:
-        """Make a key and a certificate for it."""
+        """Create a key and its certificate."""
         self._ca = trustme.CA(organization_name="kprod embedded cluster")
 
     @property
     def pem(self) -> str:
-        """The authority's own certificate: what clients trust."""
+        """The authority's certificate, which clients trust."""
         return self._ca.cert_pem.bytes().decode()
 
     def client_certificate(self, user: str) -> ClientCertificate:
         """Issue a certificate for a client.
 
         Args:
-            user: Its common name.
+            user: The certificate's common name.
 
         Returns:
             The certificate and its key.
@@ -82,13 +83,13 @@ class Authority:
         return ClientCertificate(chain.decode(), _pkcs8(issued.private_key_pem.bytes()).decode())
 
     def server_context(self, security: BrokerSecurity) -> ssl.SSLContext:
-        """Make what the brokers of one cluster encrypt with.
+        """Create the TLS context for the brokers of one cluster.
 
         Args:
-            security: Names and validity of the certificate; the demands on clients.
+            security: Names and validity of the certificate, and whether clients need one.
 
         Returns:
-            A context for the server's side.
+            A server-side context.
         """
         now = datetime.fromtimestamp(SystemClock().timestamp_ms() // 1_000, UTC)
         not_before, not_after = {
@@ -130,7 +131,7 @@ def _pkcs8(key_pem: bytes) -> bytes:
 
 @contextlib.contextmanager
 def _key_file(pem: bytes) -> Generator[str]:
-    """Show a key to OpenSSL, which reads files only, without writing it to a disk if possible."""
+    """Provide a key to OpenSSL, which only reads files, without writing it to disk if possible."""
     if not hasattr(os, "memfd_create"):  # pragma: no cover - not on Linux
         with tempfile.NamedTemporaryFile() as file:
             file.write(pem)

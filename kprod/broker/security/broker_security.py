@@ -1,4 +1,4 @@
-"""What an embedded cluster demands of its clients: one frozen value, checked when it is made.
+"""Security settings of an embedded cluster: an immutable value, validated on creation.
 
 Thread-safety: immutable.
 Source: Kafka broker configuration reference (4.3): listener.security.protocol.map, ssl.client.auth.
@@ -21,30 +21,30 @@ _INT32_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSecurity:
-    """How clients connect to an embedded cluster, all brokers alike.
+    """How clients connect to an embedded cluster; the same for all brokers.
 
     Attributes:
-        protocol: `PLAINTEXT`, `SSL` for TLS, `SASL_PLAINTEXT` or `SASL_SSL` for a login.
-        mechanisms: By which a login is possible: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
-        users: Passwords by name; never shown.
-        session_lifetime_ms: How long a login lasts, as of Kafka's connections.max.reauth.ms; 0 for
-            as long as the connection.
-        failure_delay_ms: How long the response to a login that fails is held back; Kafka takes some
-            300 ms.
-        acls: What users may do; None for everything. A client without a login is `ANONYMOUS`, one
+        protocol: `PLAINTEXT`, `SSL` for TLS, `SASL_PLAINTEXT` or `SASL_SSL` for logins without or
+            with TLS.
+        mechanisms: Allowed SASL mechanisms: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
+        users: Passwords by user name; never shown.
+        session_lifetime_ms: Lifetime of a login, like Kafka's connections.max.reauth.ms; 0 for that
+            of the connection.
+        failure_delay_ms: Delay of the response to a failed login; Kafka takes some 300 ms.
+        acls: The access rules; None allows everything. A client without a login is `ANONYMOUS`; one
             with a certificate has its common name.
-        super_users: Users that may do everything, whatever the `acls`.
-        token_keys: A JWKS, for the keys of somebody else's tokens for OAUTHBEARER; None for the
+        super_users: Users that may do everything, regardless of `acls`.
+        token_keys: A JWKS with the keys of an external issuer of OAUTHBEARER tokens; None for the
             cluster's own key, with which `EmbeddedCluster.token` signs.
-        token_audience: The `aud` that a token must have; None for any.
-        token_issuer: The `iss` that a token must have; None for any.
-        allow_unsecured_tokens: Accept tokens without a signature too (`"alg": "none"`), which
-            anybody can make.
-        client_certificates: Whether a client shows a certificate of the cluster's own authority:
-            `none`, `optional` or `required`, as of Kafka's ssl.client.auth.
-        certificate_hosts: The names and addresses in the brokers' certificate; others than the
-            brokers' own, to test a client's check of them.
-        certificate_valid: `now`, or `expired` or `not yet`, to test a client's check of it.
+        token_audience: The required `aud` claim of a token; None for any.
+        token_issuer: The required `iss` claim of a token; None for any.
+        allow_unsecured_tokens: Whether to accept tokens without a signature (`"alg": "none"`),
+            which anybody can create.
+        client_certificates: Whether clients need a certificate of the cluster's authority: `none`,
+            `optional` or `required`, like Kafka's ssl.client.auth.
+        certificate_hosts: Names and addresses in the brokers' certificate; wrong ones test a
+            client's host name check.
+        certificate_valid: `now`, or `expired` or `not yet`, to test a client's validity check.
     """
 
     protocol: str = "PLAINTEXT"
@@ -63,10 +63,10 @@ class BrokerSecurity:
     certificate_valid: str = "now"
 
     def __post_init__(self) -> None:
-        """Check every value.
+        """Check all values.
 
         Raises:
-            ConfigError: One is none of those that there are.
+            ConfigError: A value is not one of the possible ones.
         """
         _check("protocol", self.protocol, BROKER_PROTOCOLS)
         _check("client_certificates", self.client_certificates, CLIENT_CERTIFICATES)
@@ -103,12 +103,12 @@ class BrokerSecurity:
 
     @property
     def uses_tls(self) -> bool:
-        """Whether connections are encrypted."""
+        """Whether connections use TLS."""
         return self.protocol in {"SSL", "SASL_SSL"}
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether clients log in."""
+        """Whether clients must log in."""
         return self.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}
 
 

@@ -1,4 +1,4 @@
-"""The user at the other end of one connection, and the requests that it may send now.
+"""The login state of one connection, and the requests that it allows.
 
     login wanted → handshake done → logged in → handshake done → logged in …
 
@@ -31,18 +31,18 @@ from kprod.broker.security.security_faults import SecurityFaults
 from kprod.protocol.api import ApiKey
 from kprod.protocol.error_table import ErrorCode
 
-ANONYMOUS = "ANONYMOUS"  # Kafka's name of a client that has not said who it is
+ANONYMOUS = "ANONYMOUS"  # Kafka's name for a client without a login
 _BEFORE_LOGIN = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE})
 _LOGIN_AGAIN_MS_MIN = 1_000
 
 
 class LoginHost(Protocol):
-    """What a session needs of the cluster.
+    """The parts of the cluster that a session uses.
 
     Attributes:
-        security: The demands on clients.
+        security: Required TLS, logins and rights.
         identities: Users, passwords and tokens.
-        security_faults: Armed faults of logins.
+        security_faults: The injected faults of logins.
         now_ms: Monotonic milliseconds of the current step.
     """
 
@@ -53,7 +53,7 @@ class LoginHost(Protocol):
 
 
 class Admission(enum.Enum):
-    """What becomes of a request that arrives."""
+    """Whether a request is accepted."""
 
     HANDLED = "it is handled"
     REFUSED = "it is answered with ILLEGAL_SASL_STATE, and the connection closed"
@@ -96,7 +96,7 @@ class Session:
         Args:
             host: The cluster.
             on_login: Called when a client has logged in.
-            certified_name: Tells the common name of the client's certificate, if it has one.
+            certified_name: Returns the common name of the client's certificate, if it has one.
         """
         self._host = host
         self._on_login = on_login
@@ -104,7 +104,7 @@ class Session:
         self._state = _State.LOGIN_WANTED if host.security.uses_sasl else _State.OPEN
         self._verifier: Verifier | None = None
         self._mechanism = ""
-        self._again_ms: int | None = None  # when the last login but the first began
+        self._again_ms: int | None = None  # when the last login after the first began
         self._until_ms: int | None = None
         self._user: str | None = None
         self.by_delegation_token: bool = False
@@ -112,18 +112,18 @@ class Session:
 
     @property
     def principal(self) -> str:
-        """The user that has logged in, or the certificate's name; else `ANONYMOUS`."""
+        """The logged-in user, or the certificate's name; else `ANONYMOUS`."""
         return self._user or self._certified_name() or ANONYMOUS
 
     @property
     def is_closing(self) -> bool:
-        """Whether the login failed, so that the connection is to be closed."""
+        """Whether the login failed, so that the connection must be closed."""
         return self._state is _State.REFUSED
 
     def admit(self, api_key: int) -> Admission:
-        """Judge a request by its API, before it is read."""
+        """Decide by the API key whether to accept a request, before it is decoded."""
         if self._state is _State.REFUSED:
-            return Admission.CLOSED  # sent behind a wrong login
+            return Admission.CLOSED  # sent after a failed login
         if self._state is _State.LOGIN_WANTED and api_key not in _BEFORE_LOGIN:
             return Admission.CLOSED  # case A
         if self._state is _State.HANDSHAKE_DONE:
@@ -135,10 +135,10 @@ class Session:
         return Admission.HANDLED
 
     def begin(self, mechanism: str) -> int:
-        """Take SaslHandshake.
+        """Process SaslHandshake.
 
         Args:
-            mechanism: As the client names it.
+            mechanism: The mechanism that the client names.
 
         Returns:
             An error code.
@@ -159,16 +159,16 @@ class Session:
         return ErrorCode.NONE
 
     def authenticate(self, message: bytes) -> Verdict:
-        """Take SaslAuthenticate.
+        """Process SaslAuthenticate.
 
         Args:
-            message: Of the mechanism.
+            message: The mechanism's message.
 
         Returns:
-            What to answer.
+            The server's next message, and the user when the login succeeds.
 
         Raises:
-            Refused: The login failed, or none is under way.
+            Refused: The login failed, or none is in progress.
         """
         if self._state is not _State.HANDSHAKE_DONE or self._verifier is None:
             raise Refused(
@@ -186,7 +186,7 @@ class Session:
         return verdict
 
     def expire(self) -> None:
-        """Let the session be over now."""
+        """Expire the session now."""
         if self._state is _State.LOGGED_IN:
             self._until_ms = self._host.now_ms
 

@@ -1,15 +1,15 @@
-"""TLS over any stream of the broker: ciphertext below, the client's bytes above.
+"""TLS over any stream of the broker.
 
-OpenSSL works in memory here and the stream below stays what it is, so this runs over a socket and
-over a simulated network alike.
+OpenSSL works on memory buffers here and the stream below does the I/O, so this works over a socket
+and over a simulated network.
 
 Invariants.
-    Bytes count as sent when the last byte of their ciphertext has left.
-    All ciphertext that was received is decrypted before more is read.
+    Bytes count as sent when all of their ciphertext is sent. All received ciphertext is decrypted
+    before more is read.
 
 Thread-safety: the broker's thread.
-Source: CPython's ssl.SSLObject; RFC 8446. The client's transport is written apart from it, so that
-neither hides a mistake of the other.
+Source: CPython's ssl.SSLObject; RFC 8446. The client's TLS transport is a separate implementation,
+    so that neither hides an error of the other.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from kprod.broker.sockets import Stream
 from kprod.guarded_log import guarded_logger
 
 _logger = guarded_logger(__name__)
-_CIPHERTEXT_BYTES_MAX = 64 << 10  # of one read; the buffer has room for a record more
+_CIPHERTEXT_BYTES_MAX = 64 << 10  # of one read; the buffer has space for one more record
 # Kafka's response to bytes that are not TLS
 _INTERNAL_ERROR = bytes.fromhex("15 03 03 00 02 02 50")
 _PLAINTEXT_BYTES_MAX = 256 << 10  # encrypted at a time
@@ -47,12 +47,12 @@ class TlsStream:
     def __init__(
         self, below: Stream, context: ssl.SSLContext, faults: SecurityFaults | None = None
     ) -> None:
-        """Take over an accepted stream.
+        """Start TLS on an accepted stream.
 
         Args:
-            below: Where ciphertext comes from and goes to.
-            context: The server's.
-            faults: Armed faults; None for none.
+            below: The stream that carries the ciphertext.
+            context: The server's TLS context.
+            faults: Injected faults; None for none.
         """
         self._faults = faults or SecurityFaults()
         self._cut_bytes = self._faults.take_cut()
@@ -60,8 +60,8 @@ class TlsStream:
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._ssl = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._ciphertext = memoryview(b"")  # encrypted, and not taken by the stream below yet
-        self._taken_bytes = 0  # of `send`'s pieces: what `_ciphertext` was made of
+        self._ciphertext = memoryview(b"")  # encrypted, and not accepted by the stream below yet
+        self._taken_bytes = 0  # plaintext bytes of `send` that `_ciphertext` contains
         self._is_established = False
         self._is_over = False
 
@@ -85,7 +85,7 @@ class TlsStream:
         return names[0] if names else None
 
     def receive_into(self, buffer: memoryview) -> int | None:
-        """See `Stream`; a client that breaks TLS is one that has ended."""
+        """Implement `Stream.receive_into`; a violation of TLS counts as the stream's end."""
         if self._is_over:
             return 0
         ciphertext = buffer[:_CIPHERTEXT_BYTES_MAX]
@@ -108,7 +108,7 @@ class TlsStream:
         return received_bytes or (0 if self._is_over else None)
 
     def send(self, pieces: Sequence[memoryview]) -> int:
-        """See `Stream`; the same pieces come again until they were taken."""
+        """Implement `Stream.send`; the caller repeats the same pieces until they are accepted."""
         if not self.flush():
             return 0
         if not self._taken_bytes:
@@ -120,13 +120,13 @@ class TlsStream:
         return taken_bytes
 
     def flush(self) -> bool:
-        """Push ciphertext down.
+        """Send waiting ciphertext.
 
         Returns:
-            Whether all of it has left.
+            True if all of it was sent.
 
         Raises:
-            OSError: The connection is gone.
+            OSError: The connection is lost.
         """
         if self._outgoing.pending:
             encrypted = self._outgoing.read()
@@ -152,7 +152,7 @@ class TlsStream:
         return True
 
     def close(self) -> None:
-        """Tell the client that the stream ends here, if it takes that at once; then let go."""
+        """Send the end of the TLS stream, if that is possible without waiting, and close."""
         if self._is_established and not self._is_over and not self._ciphertext:
             with contextlib.suppress(OSError):
                 self._ssl.unwrap()

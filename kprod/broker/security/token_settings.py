@@ -1,6 +1,6 @@
-"""How each kind of client is given tokens for OAUTHBEARER.
+"""The setting by which each kind of client gets OAUTHBEARER tokens.
 
-Thread-safety: functions of their arguments; providers are called in threads of the client's.
+Thread-safety: pure functions; the returned providers are called in the client's threads.
 Source: librdkafka's oauthbearer_token_refresh_cb, kafka-python 3.0's and aiokafka 0.14's
 AbstractTokenProvider.
 """
@@ -12,14 +12,14 @@ from typing import Any
 
 
 def token_settings(names: str, sign: Callable[[], str]) -> dict[str, Any]:
-    """Make a client's setting that gives tokens.
+    """Create the client setting that provides tokens.
 
     Args:
-        names: Of which client, as for `client_settings`.
-        sign: Makes a token.
+        names: The kind of client, as for `client_settings`.
+        sign: Creates a token.
 
     Returns:
-        One setting by its name.
+        One setting, by its name.
     """
     if names == "confluent":
         return {"oauth_cb": lambda _config: _with_end(sign())}
@@ -31,7 +31,7 @@ def token_settings(names: str, sign: Callable[[], str]) -> dict[str, Any]:
 
 
 def _with_end(token: str) -> tuple[str, float]:
-    """Return a token, and when it ends in seconds since the epoch, which librdkafka wants."""
+    """Return a token and its expiry in seconds since the epoch, as librdkafka requires."""
     claims = token.split(".")[1]
     return token, json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"]
 

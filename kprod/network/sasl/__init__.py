@@ -1,1 +1,1 @@
-"""Logging in: the client's side of SASL mechanisms, and the steps that carry their messages."""
+"""The client side of SASL logins: mechanisms, and handshake steps that carry their messages."""

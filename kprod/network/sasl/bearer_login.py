@@ -1,7 +1,7 @@
 """OAUTHBEARER: a bearer token in one message.
 
-A broker that refuses a token answers with success and a text; only when it has got one more byte
-does it say that the login failed. So a login has succeeded when the response is empty.
+A broker that rejects a token responds with success and a JSON text; only after one more byte from
+the client does it report the failed login. So a login has succeeded if the response is empty.
 
 Thread-safety: one thread.
 Source: RFC 7628; Kafka's OAuthBearerSaslClient (clients 4.3.1); KIP-255.
@@ -25,7 +25,7 @@ _REFUSAL_BYTES_MAX = 64 << 10
 
 
 class OAuthBearerLogin(Login):
-    """The client's side of one exchange."""
+    """The client side of one exchange."""
 
     __slots__ = ("_has_asked", "_now_s", "_said", "_store", "_token")
 
@@ -33,14 +33,14 @@ class OAuthBearerLogin(Login):
         """Start an exchange.
 
         Args:
-            store: Has the token, or fetches it.
+            store: Provides the token.
             now_s: Seconds since 1970.
         """
         self._store = store
         self._now_s = now_s
         self._token: Token | None = None
         self._has_asked = False
-        self._said = ""  # by a broker that refuses the token
+        self._said = ""  # the broker's text about a rejected token
 
     def prepare(self, challenge: bytes | None, resume: Callable[[], None]) -> bool:
         """See `Login`."""
@@ -71,7 +71,7 @@ class OAuthBearerLogin(Login):
         )
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """See `Login`; any text is a refusal, which is asked for in full."""
+        """See `Login`; a text is a rejection, whose error is requested by one more message."""
         if not challenge:
             return None
         if self._said:
@@ -80,7 +80,7 @@ class OAuthBearerLogin(Login):
         return _END
 
     def refusal(self, error: AuthenticationFailed) -> ConnectionFailed:
-        """See `Login`; the first refused token is replaced by a fresh one, which is tried."""
+        """See `Login`; after the first rejected token, a fresh one is tried."""
         token = self._token
         status = f"; {self._said}" if self._said else ""
         of_it = "" if token is None else f" ({described(token, self._now_s())})"

@@ -1,9 +1,9 @@
 """GSSAPI: Kerberos, by the system's library and its Python binding (the extra `kprod[gssapi]`).
 
-Tickets come from a keytab, which the library itself reads and renews, or from the ticket cache of
-the environment. No `kinit` is run.
+Tickets come from a keytab, which the library reads and renews, or from the ticket cache of the
+environment. `kinit` is not run.
 
-Thread-safety: the login thread, one call at a time: each may ask the KDC.
+Thread-safety: the login thread, one call at a time, since each may query the KDC.
 Source: RFC 4752; Kafka's SaslClientAuthenticator (clients 4.3.1); python-gssapi 1.12.
 """
 
@@ -23,13 +23,13 @@ _MESSAGE_BYTES_MAX = 64 << 10
 
 
 def load_gssapi() -> "ModuleType":
-    """Import the binding.
+    """Import the Python binding.
 
     Returns:
         The module.
 
     Raises:
-        ConfigError: It, or the system's library, is not installed.
+        ConfigError: The binding or the system's library is not installed.
     """
     try:
         import gssapi  # noqa: PLC0415 - an extra
@@ -43,7 +43,7 @@ def load_gssapi() -> "ModuleType":
 
 
 class GssLogin(Login):
-    """The client's side of one exchange."""
+    """The client side of one exchange."""
 
     __slots__ = ("_config", "_context", "_has_agreed", "_host")
 
@@ -51,8 +51,8 @@ class GssLogin(Login):
         """Start an exchange.
 
         Args:
-            config: With GSSAPI.
-            host: The broker's, as it was given or advertised.
+            config: Settings with GSSAPI.
+            host: The broker's host, as configured or advertised.
         """
         self._config = config
         self._host = config.sasl_kerberos_domain_name or host.removesuffix(".")
@@ -60,7 +60,7 @@ class GssLogin(Login):
         self._has_agreed = False
 
     def first(self) -> bytes:
-        """See `Login`; asks the KDC for tickets."""
+        """See `Login`; queries the KDC for tickets."""
         gssapi = load_gssapi()
         service = f"{self._config.sasl_kerberos_service_name}@{self._host}"
         try:
@@ -75,7 +75,7 @@ class GssLogin(Login):
             raise self._failed(error) from None
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """See `Login`; at the end the broker offers layers, of which none is taken."""
+        """See `Login`; finally the broker offers security layers, of which none is used."""
         if self._has_agreed:
             if challenge:
                 raise AuthenticationFailed("the broker went on after the login by GSSAPI was over")
@@ -107,7 +107,7 @@ class GssLogin(Login):
             name = gssapi.Name(config.sasl_kerberos_principal, gssapi.NameType.kerberos_principal)
         store = None
         if config.sasl_kerberos_keytab is not None:
-            # Tickets are kept in memory, and made again from the keytab in time.
+            # Tickets are kept in memory, and renewed from the keytab in time.
             cache = f"MEMORY:kprod-{config.sasl_kerberos_keytab}-{name}"
             store = {"client_keytab": f"FILE:{config.sasl_kerberos_keytab}", "ccache": cache}
         if name is None and store is None:

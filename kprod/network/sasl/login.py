@@ -1,4 +1,4 @@
-"""One login by one mechanism: bytes in, bytes out. No socket and no clock.
+"""The interface of a SASL mechanism: bytes in, bytes out, without socket and clock.
 
 Thread-safety: one thread.
 """
@@ -10,51 +10,51 @@ from kprod.errors import AuthenticationFailed, ConnectionFailed
 
 
 class Login(Protocol):
-    """The client's side of one exchange."""
+    """The client side of one exchange."""
 
     def prepare(self, challenge: bytes | None, resume: Callable[[], None]) -> bool:
-        """Get ready to make the next message.
+        """Prepare the next message.
 
         Args:
-            challenge: That is answered next; None before the first message.
+            challenge: The broker's message to respond to; None before the first message.
             resume: Called once on the client's thread, later, if this returns False.
 
         Returns:
-            Whether the next message can be made now.
+            True if the next message is available now.
 
         Raises:
-            AuthenticationFailed: There is none.
+            AuthenticationFailed: The message cannot be created.
         """
         del challenge, resume
         return True
 
     def first(self) -> bytes:
-        """Make the first message.
+        """Create the first message.
 
         Raises:
-            AuthenticationFailed: There is none.
+            AuthenticationFailed: The message cannot be created.
         """
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """Read the broker's message.
+        """Process the broker's message.
 
         Args:
-            challenge: Of any bytes.
+            challenge: Any bytes.
 
         Returns:
-            The next message; None when the login is over.
+            The next message; None if the login is over.
 
         Raises:
-            AuthenticationFailed: The broker is not who it should be, or breaks the mechanism.
+            AuthenticationFailed: The broker failed verification or violated the mechanism.
         """
 
     def refusal(self, error: AuthenticationFailed) -> ConnectionFailed:
-        """Hear that the broker refused the login.
+        """Process the broker's rejection of the login.
 
         Args:
-            error: With the broker's text.
+            error: The error with the broker's text.
 
         Returns:
-            It, or another to raise in its place.
+            The error to raise: the same or another.
         """
         return error

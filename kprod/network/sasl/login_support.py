@@ -1,6 +1,6 @@
-"""What logins need of their client.
+"""The parts of a client that its logins use.
 
-Thread-safety: as its members.
+Thread-safety: as each part says.
 """
 
 import random
@@ -14,14 +14,14 @@ from kprod.timer.timer import Timer
 
 
 class LoginSupport(NamedTuple):
-    """Of one client.
+    """The parts of one client that its logins use.
 
     Attributes:
-        jobs: Runs what may block.
-        timer: The client's.
+        jobs: Runs functions that may block.
+        timer: The client's timer.
         clock: Monotonic and wall clock.
         rng: Random numbers for jitter.
-        state_log: Told of tokens.
+        state_log: Logs changes of tokens.
         is_connected: Whether the client has a connection.
     """
 

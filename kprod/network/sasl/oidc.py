@@ -1,12 +1,12 @@
-"""A token by the OIDC client credentials grant: one POST to one URL of the settings.
+"""Fetches tokens by the OIDC client credentials grant: one POST to the configured URL.
 
-The standard library's `http.client` knows no redirects, no proxies of the environment and no URLs
-but its own, as it should be here: the URL in the settings is the only one that is asked,
-over TLS, and its response is bounded in bytes and in time.
+The standard library's `http.client` follows no redirects and uses no proxies of the environment,
+which is required here: only the configured URL is requested, over TLS, and the response is limited
+in size and time.
 
 Thread-safety: the login thread, one call at a time.
 Source: RFC 6749 section 4.4, section 2.3.1 for the encoding of credentials; KIP-768, KIP-1139;
-CVE-2025-27817 for what a URL in a setting can do.
+    CVE-2025-27817 for the risks of a URL in a setting.
 """
 
 import base64
@@ -33,30 +33,31 @@ _HTTPS_PORT = 443
 
 
 class OidcClient:
-    """Asks for tokens."""
+    """Fetches tokens."""
 
     __slots__ = ("_clock", "_config", "_wait_s")
 
     def __init__(self, config: SecurityConfig, clock: Clock, *, wait_s: float = WAIT_S) -> None:
-        """Take the server's URL and the client's secret.
+        """Set the server's URL and the client's credentials.
 
         Args:
-            config: With the URL, the client's id and its secret.
+            config: Settings with the URL, the client id and its secret.
             clock: The wall clock.
-            wait_s: For the whole exchange, in seconds.
+            wait_s: Time limit for the whole exchange, in seconds.
         """
         self._config = config
         self._clock = clock
         self._wait_s = wait_s
 
     def token(self) -> Token:
-        """Ask for a token; blocks for ten seconds at most.
+        """Fetch a token; blocks for ten seconds at most.
 
         Returns:
-            As the server gave it, with the settings' extensions.
+            The server's token, with the configured extensions.
 
         Raises:
-            AuthenticationFailed: There is none; the text names the URL's host, and nothing secret.
+            AuthenticationFailed: There is no token; the text names the URL's host, and nothing
+                secret.
         """
         url = self._config.sasl_oauthbearer_token_endpoint_url or ""
         host = urlsplit(url).hostname or ""
@@ -116,7 +117,7 @@ class OidcClient:
         }
 
     def _read(self, status: int, content: bytes) -> tuple[Token, str | None]:
-        """Read a token, or a fault: what raises an error has no token among its locals."""
+        """Parse the response or return a fault, so that no exception's frame contains a token."""
         nothing = Token("")
         if len(content) > RESPONSE_BYTES_MAX:
             return nothing, f"answered with more than {RESPONSE_BYTES_MAX} bytes"
@@ -135,7 +136,7 @@ class OidcClient:
 
 
 def _basic(config: SecurityConfig) -> str:
-    """Encode the credentials as RFC 6749 asks for: each part as in a form, then both in base64."""
+    """Encode the credentials as RFC 6749 requires: each part form-encoded, then both in base64."""
     secret = config.sasl_oauthbearer_client_secret or Secret("")
     client_id = quote_plus(config.sasl_oauthbearer_client_id or "")
     return base64.b64encode(f"{client_id}:{quote_plus(secret.reveal())}".encode()).decode()
@@ -161,7 +162,7 @@ def _end(expires_in: object, clock: Clock) -> tuple[float | None, str | None]:
 
 
 class _TimedConnection(http.client.HTTPSConnection):
-    """A connection whose response ends by a deadline, however slowly its bytes come."""
+    """A connection whose response must end by a deadline, however slowly its bytes arrive."""
 
     def __init__(
         self, host: str, port: int, *, context: ssl.SSLContext, deadline: Deadline
@@ -176,14 +177,14 @@ class _TimedConnection(http.client.HTTPSConnection):
         self.sock: Any = _TimedSocket(self.sock, self._deadline)
 
     def end(self) -> None:
-        """Close the socket itself."""
+        """Close the socket."""
         self.close()
         if self._below is not None:
             self._below.close()
 
 
 class _TimedSocket:
-    """What `http.client` uses of a socket."""
+    """The part of a socket that `http.client` uses."""
 
     def __init__(self, below: ssl.SSLSocket, deadline: Deadline) -> None:
         self._below = below
@@ -197,7 +198,7 @@ class _TimedSocket:
         return io.BufferedReader(_TimedReader(self._below, self._deadline))
 
     def close(self) -> None:
-        """Leave it open: the response is read after `http.client` has closed its socket."""
+        """Do nothing: the response is read after `http.client` has closed its socket."""
 
 
 class _TimedReader(io.RawIOBase):

@@ -1,6 +1,6 @@
-"""A password that an application gives as a text, or as a function that is asked before each login.
+"""A password, given by the application as text or as a function that is called before each login.
 
-Thread-safety: a function runs on the login thread, one call at a time.
+Thread-safety: the function runs on the login thread, one call at a time.
 """
 
 from collections.abc import Callable
@@ -13,16 +13,16 @@ Password = Secret | Callable[[], object]
 
 
 def present_password(password: Password) -> Secret:
-    """Find out the password of now.
+    """Return the current password.
 
     Args:
-        password: Itself, or a function of the application.
+        password: The password, or a function that returns it.
 
     Returns:
         The password.
 
     Raises:
-        AuthenticationFailed: The function raised, or returned no text.
+        AuthenticationFailed: The function raised, or did not return a string.
     """
     if isinstance(password, Secret):
         return password

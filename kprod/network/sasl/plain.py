@@ -11,16 +11,16 @@ from kprod.network.sasl.passwords import Password, present_password
 
 
 class PlainLogin(Login):
-    """Name and password in one message."""
+    """Verifies name and password in one message."""
 
     __slots__ = ("_password", "_user")
 
     def __init__(self, user: str, password: Password) -> None:
-        """Know who logs in.
+        """Create the login of a user.
 
         Args:
-            user: Without a character NUL.
-            password: As the name, or a function that is asked for it.
+            user: The user name, without NUL characters.
+            password: The password, or a function that returns it.
         """
         self._user = user
         self._password = password
@@ -31,7 +31,7 @@ class PlainLogin(Login):
         return b"\0".join((b"", self._user.encode(), password.reveal().encode()))
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """See `Login`; there is nothing more to say."""
+        """See `Login`; there is no further message."""
         if challenge:
             raise AuthenticationFailed(
                 f"the broker answered the login by PLAIN with {len(challenge)} bytes more"

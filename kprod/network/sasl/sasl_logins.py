@@ -1,6 +1,6 @@
-"""The logins of one client: one mechanism, chosen by the settings, and what its logins share.
+"""Creates the logins of one client, with their shared state.
 
-Thread-safety: one thread, the client's.
+Thread-safety: the client's thread.
 """
 
 import ipaddress
@@ -28,20 +28,20 @@ _IN_THE_CLEAR = {"PLAIN": "the password", "OAUTHBEARER": "the token"}
 
 
 class SaslLogins:
-    """Makes the login of each connection.
+    """Creates the login of each connection.
 
     Attributes:
-        tokens: Of OAUTHBEARER; None for another mechanism.
+        tokens: The OAUTHBEARER token; None for another mechanism.
     """
 
     __slots__ = ("_config", "_gss", "_mechanism", "_passwords", "_support", "tokens")
 
     def __init__(self, config: SecurityConfig, support: LoginSupport) -> None:
-        """Choose the mechanism and what its logins share.
+        """Choose the mechanism and create the state that logins share.
 
         Args:
-            config: With SASL.
-            support: Of the client.
+            config: Settings with SASL.
+            support: Parts of the client.
         """
         assert config.sasl_mechanism is not None  # noqa: S101 - the settings were checked
         self._config = config
@@ -65,18 +65,18 @@ class SaslLogins:
     def steps(
         self, node: Node, address: SocketAddress | None, versions: ApiVersionsStep
     ) -> Sequence[Step]:
-        """Make the steps of one login.
+        """Create the handshake steps of one login.
 
         Args:
-            node: Where to.
-            address: The one that took the connection.
-            versions: The first step of the connection.
+            node: The node to connect to.
+            address: The address that the connection uses.
+            versions: The connection's ApiVersions step.
 
         Returns:
             SaslHandshake and SaslAuthenticate.
 
         Raises:
-            AuthenticationFailed: A password or a token would be sent in the clear.
+            AuthenticationFailed: A password or a token would be sent unencrypted.
         """
         config = self._config
         user = config.sasl_plain_username or config.sasl_kerberos_principal or ""
@@ -95,10 +95,10 @@ class SaslLogins:
         )
 
     def can_log_in_again(self, resume: Callable[[], None]) -> bool:
-        """Whether another login on a connection can begin at once.
+        """Whether another login on a connection can start immediately.
 
         Args:
-            resume: Called later, if this returns False, when it may be worth asking again.
+            resume: Called later, if this returns False, when it may have become possible.
 
         Returns:
             False while a token is being fetched.
@@ -106,7 +106,7 @@ class SaslLogins:
         return self.tokens is None or self.tokens.is_fresh(resume)
 
     def close(self) -> None:
-        """Forget tokens and derived passwords."""
+        """Discard tokens and derived passwords."""
         if self.tokens is not None:
             self.tokens.close()
         if self._passwords is not None:

@@ -1,7 +1,7 @@
-"""The steps of a handshake in which a client logs in: SaslHandshake, then SaslAuthenticate.
+"""The handshake steps of a SASL login: SaslHandshake, then SaslAuthenticate.
 
-The mechanism is the one of the settings. What the broker offers goes into an error's text and
-nowhere else, so that nobody on the way can choose a weaker one.
+Only the configured mechanism is used. The broker's list of mechanisms is only used in error texts,
+so that an attacker cannot select a weaker mechanism.
 
 Thread-safety: one thread.
 Source: Kafka's SaslClientAuthenticator (clients 4.3.1); KIP-43, KIP-152, KIP-255.
@@ -21,19 +21,19 @@ from kprod.protocol.codec import response_codec
 from kprod.protocol.error_table import ErrorCode
 
 LIFETIME_MS_MAX = 365 * 24 * 3_600_000
-ROUNDS_MAX = 10  # a broker that asks for ever must not be answered for ever
+ROUNDS_MAX = 10  # limits the messages of a login that never ends
 _BOUNDS = Bounds(memory_bytes=1 << 20)
-_HANDSHAKE_VERSIONS = (1, 1)  # in version 0 bare tokens follow, as before Kafka 1.0
+_HANDSHAKE_VERSIONS = (1, 1)  # version 0 is followed by raw tokens, as before Kafka 1.0
 _AUTHENTICATE_VERSIONS = (0, 2)
 
 
 class Identity(NamedTuple):
-    """The user and the broker of a login, for texts.
+    """User, broker and mechanism of a login, for texts.
 
     Attributes:
-        address: The broker's, `host:port`.
-        user: The name; empty where the mechanism's own messages say it.
-        mechanism: How.
+        address: The broker's address, `host:port`.
+        user: The user name; empty if it is in the mechanism's own messages.
+        mechanism: The SASL mechanism.
     """
 
     address: str
@@ -41,30 +41,30 @@ class Identity(NamedTuple):
     mechanism: str
 
     def failed(self, why: str) -> AuthenticationFailed:
-        """Make the error of a login.
+        """Create the error of a failed login.
 
         Args:
-            why: The rest of its sentence.
+            why: The reason, as the rest of the sentence.
 
         Returns:
-            To be raised.
+            The error, to be raised.
         """
         return AuthenticationFailed(f"cannot connect to broker {self.address}: {why}")
 
 
 class SaslHandshakeStep(Step):
-    """Says by which mechanism the client logs in."""
+    """Sends the client's SASL mechanism."""
 
     __slots__ = ("_identity", "_versions")
 
     api_key = ApiKey.SASL_HANDSHAKE
 
     def __init__(self, identity: Identity, versions: ApiVersionsStep) -> None:
-        """Make a step that has said nothing yet.
+        """Start before the first message.
 
         Args:
             identity: The user, broker and mechanism.
-            versions: The step before it.
+            versions: The ApiVersions step.
         """
         self._identity = identity
         self._versions = versions
@@ -98,11 +98,10 @@ class SaslHandshakeStep(Step):
 
 
 class SaslAuthenticateStep(Step):
-    """Carries the messages of one login.
+    """Exchanges the messages of one login.
 
     Attributes:
-        lifetime_ms: How long the login lasts, from its last response; 0 for as long as the
-            connection.
+        lifetime_ms: Lifetime of the session, from the last response; 0 for that of the connection.
     """
 
     __slots__ = (
@@ -119,12 +118,12 @@ class SaslAuthenticateStep(Step):
     api_key = ApiKey.SASL_AUTHENTICATE
 
     def __init__(self, identity: Identity, versions: ApiVersionsStep, login: Login) -> None:
-        """Make a step that has said nothing yet.
+        """Start before the first message.
 
         Args:
             identity: The user, broker and mechanism.
-            versions: The first step of the connection.
-            login: Makes and reads messages.
+            versions: The connection's ApiVersions step.
+            login: Creates and processes messages.
         """
         self._identity = identity
         self._versions = versions
@@ -161,12 +160,12 @@ class SaslAuthenticateStep(Step):
             raise AuthenticationFailed(f"the login was not over after {ROUNDS_MAX} messages")
 
     def request_body(self) -> Mapping[str, Any]:
-        """See `Step`; a message is forgotten when it is handed out."""
+        """See `Step`; a message is discarded once it is returned."""
         message, self._message = self._message, None
         return {"auth_bytes": message}
 
     def take(self, body: memoryview) -> bool:
-        """See `Step`; whether the login is over is found when its response is read."""
+        """See `Step`; returns True if the response completes the login."""
         answer = response_codec(self.api_key, self.version).decode(body, _BOUNDS)
         code, identity = answer["error_code"], self._identity
         if code:

@@ -1,9 +1,9 @@
-"""SCRAM with SHA-256 and SHA-512: the password is in no message, and the broker proves it has it.
+"""SCRAM with SHA-256 and SHA-512: no message has the password, and the broker proves it knows it.
 
-The password is used as it is, in UTF-8. RFC 5802 would have it normalised (SASLprep); Kafka does
-not, and a client that does cannot log in with every password.
+The password is used unchanged, in UTF-8. RFC 5802 requires normalization (SASLprep); Kafka does not
+do it, and a client that does cannot log in with every password.
 
-Thread-safety: one thread; `SaltedPasswords` two, the client's and its login thread.
+Thread-safety: one thread; `SaltedPasswords` two, the client's and the login thread.
 Source: RFC 5802, RFC 7677; Kafka's ScramFormatter and ScramSaslClient (clients 4.3.1).
 """
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from kprod.secret import Secret
 
 SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-ITERATIONS_MIN = 4_096  # RFC 7677's
-ITERATIONS_MAX = 1_000_000  # some 0.4 s; a broker must not keep this client busy
-QUICK_ITERATIONS_MAX = 16_384  # some 7 ms; Kafka's own most
+ITERATIONS_MIN = 4_096  # RFC 7677's minimum
+ITERATIONS_MAX = 1_000_000  # some 0.4 s; limits the time a broker can cost this client
+QUICK_ITERATIONS_MAX = 16_384  # some 7 ms; Kafka's maximum
 MESSAGE_BYTES_MAX = 4_096
-_SALTED_MAX = 8  # brokers of one cluster give one user the same salt
+_SALTED_MAX = 8  # the brokers of a cluster use the same salt for a user
 _SERVER_FIRST = re.compile(
     r"r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9+/=]+),i=([1-9][0-9]{0,9})(?:,[a-df-hj-lnopqt-uw-zA-Z]=[^,]*)*"
 )
@@ -35,7 +35,7 @@ _SERVER_FINAL = re.compile(r"v=([A-Za-z0-9+/=]+)(?:,[a-zA-Z]=[^,]*)*")
 
 
 class SaltedPasswords:
-    """The results of a slow function, so that another connection costs nothing."""
+    """A cache of derived keys, so that further connections cost nothing."""
 
     __slots__ = ("_found", "_hash_name", "_of", "_password")
 
@@ -43,38 +43,38 @@ class SaltedPasswords:
         """Start with none.
 
         Args:
-            password: Any, or a function that is asked for it each time.
+            password: The password, or a function that is called each time.
             hash_name: `sha256` or `sha512`.
         """
         self._password = password
-        self._of: Secret | None = None  # the password that `_found` was made of
+        self._of: Secret | None = None  # the password that `_found` was derived from
         self._hash_name = hash_name
         self._found: dict[tuple[bytes, int], bytes] = {}
 
     def has(self, salt: bytes, iterations: int) -> bool:
-        """Whether `salted` would be quick.
+        """Whether `salted` would return quickly.
 
         Args:
-            salt: The broker's.
-            iterations: Of any number.
+            salt: The broker's salt.
+            iterations: Any number.
 
         Returns:
-            True for few iterations, and for keys derived before.
+            True for few iterations, and for cached keys.
         """
         return iterations <= QUICK_ITERATIONS_MAX or (salt, iterations) in self._found
 
     def salted(self, salt: bytes, iterations: int) -> bytes:
-        """Derive a key; slow the first time, 2 ms for each 4,096 iterations.
+        """Derive a key; the first time this takes 2 ms for each 4,096 iterations.
 
         Args:
-            salt: The broker's.
-            iterations: Within the bounds.
+            salt: The broker's salt.
+            iterations: A number within the bounds.
 
         Returns:
             The salted password.
 
         Raises:
-            AuthenticationFailed: The function that gives the password has none.
+            AuthenticationFailed: The password function failed.
         """
         password = present_password(self._password)
         if password != self._of:
@@ -90,16 +90,16 @@ class SaltedPasswords:
         return found
 
     def forget(self) -> None:
-        """Drop the derived keys."""
+        """Discard the cached keys."""
         self._found, self._of = {}, None
 
     def __repr__(self) -> str:
-        """Show nothing of them."""
+        """Omit the keys."""
         return f"<{type(self).__name__}>"
 
 
 class ScramLogin(Login):
-    """The client's side of one exchange."""
+    """The client side of one exchange."""
 
     __slots__ = ("_bare", "_hash_name", "_nonce", "_passwords", "_signature")
 
@@ -112,13 +112,13 @@ class ScramLogin(Login):
         nonce: str,
         is_token: bool = False,
     ) -> None:
-        """Set up an exchange.
+        """Start an exchange.
 
         Args:
             user: The user that logs in.
             mechanism: A key of `SCRAM_HASHES`.
-            passwords: Of that hash.
-            nonce: Printable, without commas; never used before.
+            passwords: Derived keys for the mechanism's hash.
+            nonce: A printable text without commas, never used before.
             is_token: Whether user and password are a delegation token's id and its HMAC (KIP-48).
         """
         name = user.replace("=", "=3D").replace(",", "=2C")
@@ -126,16 +126,16 @@ class ScramLogin(Login):
         self._nonce = nonce
         self._hash_name = SCRAM_HASHES[mechanism]
         self._passwords = passwords
-        self._signature: bytes | None = None  # that the broker must show
+        self._signature: bytes | None = None  # the signature that the broker must send
 
     def may_block(self, challenge: bytes | None) -> bool:
-        """Whether the reply takes long to make.
+        """Whether creating the next message may take long.
 
         Args:
             challenge: The broker's message; None before the first.
 
         Returns:
-            True for many iterations that were not done before.
+            True for many iterations whose key is not cached.
         """
         if challenge is None or self._signature is not None or len(challenge) > MESSAGE_BYTES_MAX:
             return False

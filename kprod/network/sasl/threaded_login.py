@@ -1,6 +1,6 @@
-"""A login whose messages are made on the login thread.
+"""Runs a login's message creation on the login thread.
 
-Thread-safety: one thread, the client's; the login that is wrapped runs on the login thread.
+Thread-safety: the client's thread; the wrapped login runs on the login thread.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from kprod.network.sasl.login_thread import LoginJobs
 
 
 class ThreadedLogin(Login):
-    """A login whose messages are made on the login thread, since that may take long."""
+    """A login whose messages are created on the login thread, since that may take long."""
 
     __slots__ = ("_failure", "_is_said", "_jobs", "_login", "_may_block", "_message")
 
@@ -21,10 +21,10 @@ class ThreadedLogin(Login):
         """Wrap a login.
 
         Args:
-            login: Its methods run on the login thread, one at a time, where they may block.
+            login: The login; methods that may block run on the login thread, one at a time.
             jobs: The login thread.
-            may_block: Says of a challenge, None for the first message, whether the reply to it
-                may take long; if not it is made at once, on the client's thread.
+            may_block: Whether the response to a challenge (None for the first message) may take
+                long; if not, it is created immediately, on the client's thread.
         """
         self._login = login
         self._jobs = jobs

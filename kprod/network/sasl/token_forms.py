@@ -1,7 +1,7 @@
-"""The forms in which an application may give a bearer token, and what a token says of itself.
+"""Converts an application's bearer token, in any accepted form, and parses its claims.
 
-A token is never verified here: that is the broker's task. kprod reads when it ends, and
-for an error's text who it is for.
+Tokens are never verified here: that is the broker's task. kprod only reads the expiry and, for
+error texts, the subject.
 
 Thread-safety: pure functions.
 Source: RFC 6750 section 2.1 for a token's characters, RFC 7519 for claims, RFC 7628 for extensions;
@@ -22,7 +22,7 @@ from kprod.peer_text import peer_text
 from kprod.secret import Secret
 
 TOKEN_LENGTH_MAX = 64 << 10
-_MILLISECONDS_MIN = 1e11  # as seconds that is the year 5138
+_MILLISECONDS_MIN = 1e11  # as seconds, that is the year 5138
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 _EXTENSION_NAME = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE = re.compile(r"[\x21-\x7e \t\r\n]*")
@@ -31,17 +31,18 @@ _FIELDS_MAX = 4
 
 
 def as_token(found: object, now_s: float) -> Token:
-    """Make a token of what a provider returned.
+    """Convert the result of a token provider to a token.
 
     Args:
-        found: A `Token`, a text, or text, seconds, principal and extensions.
+        found: A `Token`, a string, or a tuple of string, seconds, principal and extensions.
         now_s: Seconds since 1970.
 
     Returns:
         Checked.
 
     Raises:
-        AuthenticationFailed: It is something else, malformed or expired; nothing of it is shown.
+        AuthenticationFailed: It has another type, is malformed or has expired; the text shows
+            nothing of it.
     """
     token, fault = _read(found)
     if fault is None and token.expires_at is not None:
@@ -52,7 +53,7 @@ def as_token(found: object, now_s: float) -> Token:
 
 
 def _read(found: object) -> tuple[Token, str | None]:
-    """Read a token, or a fault: what raises an error has no token among its locals."""
+    """Parse the response or return a fault, so that no exception's frame contains a token."""
     nothing = Token(Secret(""))
     if not isinstance(found, Token):
         fields = found if isinstance(found, tuple) else (found,)
@@ -100,13 +101,13 @@ def _extensions_fault(extensions: Mapping[Any, Any]) -> str | None:
 
 
 def claims_of(token: Secret) -> Mapping[str, Any]:
-    """Read what a JWT says, unverified.
+    """Parse the claims of a JWT without verifying it.
 
     Args:
         token: Any token.
 
     Returns:
-        Its claims; none if it is no JWT.
+        The claims; empty if the token is not a JWT.
     """
     parts = token.reveal().split(".")
     if len(parts) != _JWT_PARTS:
@@ -120,14 +121,14 @@ def claims_of(token: Secret) -> Mapping[str, Any]:
 
 
 def described(token: Token, now_s: float) -> str:
-    """Say of a refused token what helps to find out why.
+    """Describe a rejected token, to help find the reason.
 
     Args:
-        token: That was refused.
+        token: The rejected token.
         now_s: Seconds since 1970.
 
     Returns:
-        When it ends, and audience, issuer and subject if it is a JWT; nothing secret.
+        Its expiry, and audience, issuer and subject if it is a JWT; nothing secret.
     """
     told = ["its end is not known"]
     if token.expires_at is not None:

@@ -1,6 +1,6 @@
-"""Where a client's tokens come from, by its settings: a provider, a file, or an OIDC server.
+"""Selects the source of a client's tokens: a provider, a file, or an OIDC server.
 
-Thread-safety: functions of their arguments; what they return is called on the login thread.
+Thread-safety: pure functions; the returned source is called on the login thread.
 """
 
 from kprod.clock import Clock
@@ -10,14 +10,14 @@ from kprod.providers import token_file
 
 
 def token_source(config: SecurityConfig, clock: Clock) -> object:
-    """Choose the source.
+    """Select the source.
 
     Args:
-        config: With OAUTHBEARER, and one source.
-        clock: For the end of tokens that live for a number of seconds.
+        config: Settings with OAUTHBEARER and one source.
+        clock: Clock for tokens with a lifetime in seconds.
 
     Returns:
-        What gives tokens, as an application's provider does.
+        A token provider.
     """
     if config.sasl_oauth_token_provider is not None:
         return config.sasl_oauth_token_provider

@@ -1,15 +1,15 @@
-"""Bearer tokens of one client: fetched off its thread, shared by its connections, renewed in time.
+"""The bearer token of one client: fetched by the login thread, shared, renewed in time.
 
 A token is fetched when the first connection needs it, and again in the background from 80 % of its
-life on while there are connections. A fetch that fails leaves the former token in use to its end,
-and is tried again after 1, 2, 4 … 60 s. One that hangs delays only logins that have no token.
+lifetime on while there are connections. If a fetch fails, the old token remains in use until it
+expires, and the fetch is retried after 1, 2, 4 … 60 s. A fetch that hangs delays only logins
+without a valid token.
 
 Invariants.
-    At most one fetch is under way.
-    An expired token is never sent.
-    After a refusal one fresh token is tried at once; if that is refused too, the login has failed.
+    At most one fetch is in progress. An expired token is never sent. After a rejection, one fresh
+    token is tried immediately; if that is rejected, too, the login has failed.
 
-Thread-safety: one thread, the client's; the provider runs on the login thread.
+Thread-safety: the client's thread; the provider runs on the login thread.
 Source: KIP-255, KIP-768; kafka-python and aiokafka (`token()`), confluent-kafka (`oauth_cb`).
 """
 
@@ -31,7 +31,7 @@ from kprod.timer.timer import TimerTask
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-_REFRESH_SHARE = (0.76, 0.84)  # of a token's life
+_REFRESH_SHARE = (0.76, 0.84)  # of a token's lifetime
 _RETRY_S_MAX = 60
 _LIFE_MS_MAX = 365 * 24 * 3_600_000
 
@@ -39,15 +39,15 @@ Fetch = Callable[[], object]
 
 
 class TokenStore:
-    """Keeps one client's token."""
+    """Holds one client's token."""
 
     def __init__(self, provider: object, argument: str, support: LoginSupport) -> None:
-        """Make it without a token; nothing is fetched yet.
+        """Start without a token; nothing is fetched yet.
 
         Args:
             provider: A function, or an object with a method `token`.
-            argument: For a function that takes one, as librdkafka's `oauth_cb` does.
-            support: Of the client.
+            argument: Argument for a function that takes one, like librdkafka's `oauth_cb`.
+            support: Parts of the client.
         """
         self._provider = provider
         self._argument = argument
@@ -55,36 +55,36 @@ class TokenStore:
         self._token: Token | None = None
         self._expires_ms = NEVER_MS
         self._refresh_ms = NEVER_MS
-        self._is_used = False  # by a login; of an unknown end it is not good for another
+        self._is_used = False  # by a login; a token of unknown expiry is used only once
         self._is_fetching = False
         self._waiting: list[Callable[[], None]] = []
-        self._failures = 0  # in a row
+        self._failures = 0  # consecutive failures
         self._refresh: TimerTask | None = None
         self._has_second_chance = True
         self.failure: AuthenticationFailed | None = None
 
     @property
     def is_fetching(self) -> bool:
-        """Whether the provider is at work."""
+        """Whether a fetch is in progress."""
         return self._is_fetching
 
     def valid_token(self) -> Token | None:
-        """Return the token for a login that is made now, if there is one."""
+        """Return a token that is valid now, if there is one."""
         if self._token is None or self._support.timer.now_ms >= self._expires_ms:
             return None
         self._is_used = True
         if self._support.timer.now_ms >= self._refresh_ms and self._refresh is None:
-            self._fetch()  # nobody did in the background
+            self._fetch()  # no background fetch was due
         return self._token
 
     def is_fresh(self, resume: Callable[[], None]) -> bool:
-        """Whether another login is worth while now.
+        """Whether the token is fresh enough for another login.
 
         Args:
             resume: Called, if this returns False, when a fetch has ended.
 
         Returns:
-            False for a token near its end, or one of unknown end that has been used.
+            False for a token that expires soon, or of unknown expiry that was used.
         """
         now_ms = self._support.timer.now_ms
         is_of_unknown_end = self._expires_ms == NEVER_MS and self._is_used
@@ -94,35 +94,36 @@ class TokenStore:
         return False
 
     def need(self, resume: Callable[[], None]) -> None:
-        """Fetch a token, unless that is being done.
+        """Fetch a token, unless a fetch is in progress.
 
         Args:
-            resume: Called once on the client's thread when the fetch has ended, either way.
+            resume: Called once on the client's thread when the fetch has ended, successfully or
+                not.
         """
         self._waiting.append(resume)
         self._fetch()
 
     def refused(self, token: Token | None) -> bool:
-        """Hear that a broker refused a token.
+        """Record that a broker rejected a token.
 
         Args:
-            token: That was sent.
+            token: The rejected token.
 
         Returns:
-            Whether another is to be tried at once.
+            True if another token is to be tried immediately.
         """
         if token is not self._token:
-            return True  # it was replaced meanwhile
+            return True  # replaced meanwhile
         self._drop()
         is_first, self._has_second_chance = self._has_second_chance, False
         return is_first
 
     def was_let_in(self) -> None:
-        """Hear that a broker accepted the token."""
+        """Record that a broker accepted the token."""
         self._has_second_chance = True
 
     def close(self) -> None:
-        """Forget the token, and fetch no other."""
+        """Discard the token, and fetch no other."""
         self._drop()
         self._waiting.clear()
 
@@ -139,7 +140,7 @@ class TokenStore:
             self._support.jobs.run(self._call_provider, self._take)
 
     def _call_provider(self) -> Token:
-        """Ask the application; on the login thread."""
+        """Call the application's provider, on the login thread."""
         try:
             found = call_provider(self._provider, self._argument)
             return as_token(found, self._support.clock.timestamp_ms() / 1_000)
@@ -180,7 +181,7 @@ class TokenStore:
         pause_s = min(1 << min(self._failures, 6), _RETRY_S_MAX)
         self._failures += 1
         self._support.state_log.note(Event.TOKEN_FAILED, reason=str(failure), again_in_s=pause_s)
-        if self._token is not None:  # without one, the next connection asks
+        if self._token is not None:  # without a token, the next connection fetches one
             self._fetch_later(self._support.timer.now_ms + pause_s * 1_000)
 
     def _fetch_later(self, at_ms: int) -> None:
@@ -196,14 +197,14 @@ class TokenStore:
 
 
 def call_provider(provider: Any, argument: str) -> Any:  # noqa: ANN401 - the application's
-    """Call a token provider; blocks as long as it does.
+    """Call a token provider; blocks until it returns.
 
     Args:
         provider: A function, or an object with a method `token`.
-        argument: For a function that takes one.
+        argument: Argument for a function that takes one.
 
     Returns:
-        Its result; a coroutine runs to its end in an event loop of its own.
+        Its result; a coroutine is run in a new event loop.
     """
     method = getattr(provider, "token", provider)
     found = method(argument) if _takes_one(method) else method()

@@ -57,7 +57,7 @@ def interpreted_modules(names: Iterable[str] = COMPILED_MODULES) -> list[str]:
     """Find modules that are not compiled.
 
     Args:
-        names: Of modules that can be imported.
+        names: Names of importable modules.
 
     Returns:
         The names of those that are no extension modules, in order.

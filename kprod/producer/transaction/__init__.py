@@ -1,1 +1,1 @@
-"""Producer ids, epochs and sequences: what idempotence and transactions need."""
+"""Producer ids, epochs and sequences, for idempotence and transactions."""

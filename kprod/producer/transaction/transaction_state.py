@@ -1,4 +1,4 @@
-"""The states of a transaction manager, and the moves between them.
+"""The states of a transaction manager, and the allowed transitions.
 
 Thread-safety: immutable.
 Source: Kafka TransactionManager.State (clients 4.3.1), the part without transactions.
@@ -10,7 +10,7 @@ from kprod.errors import LocalProtocolError
 
 
 class IdentityState(enum.Enum):
-    """State of the producer id."""
+    """The state of the producer id."""
 
     UNINITIALIZED = "there is none, and none is asked for"
     INITIALIZING = "one is asked for"
@@ -29,10 +29,10 @@ TRANSITIONS: dict[IdentityState, frozenset[IdentityState]] = {
 
 
 def move(present: IdentityState, following: IdentityState) -> IdentityState:
-    """Return `following`, if the table allows the move.
+    """Return the next state, if the transition is allowed.
 
     Raises:
-        LocalProtocolError: It does not.
+        LocalProtocolError: The transition is not allowed.
     """
     if following not in TRANSITIONS[present]:
         raise LocalProtocolError(f"the producer's identity cannot go from {present} to {following}")

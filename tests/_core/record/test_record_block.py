@@ -1,4 +1,4 @@
-"""Blocks of a fetch response: what is taken, what is passed over, and where the position is."""
+"""Blocks of a fetch response: taken records, skipped records, and the position."""
 
 import itertools
 import random
@@ -102,7 +102,7 @@ def test_reading_begins_where_it_was_asked_to(from_offset: int, step: int) -> No
 
 
 def test_take_takes_no_more_than_asked() -> None:
-    """The position is behind what was taken, not behind what was opened."""
+    """The position is after the taken records, not after the opened batch."""
     block = RecordBlock(batch(0, 5, codec=1) + batch(5, 3), STAMP, 0)
     assert block.take(0) == []
     assert [record.offset for record in block.take(2)] == [0, 1]
@@ -148,7 +148,7 @@ def test_control_batches_are_never_shown(read_committed: bool) -> None:
 
 
 def test_aborted_transactions_are_passed_over() -> None:
-    """Only what was aborted is left out: by producer, from its first offset to its marker."""
+    """Only aborted records are skipped: by producer, from its first offset to its marker."""
     data = (
         batch(0, 2, is_transactional=True, producer_id=1)  # aborted
         + batch(2, 2, is_transactional=True, producer_id=2)  # committed
@@ -169,7 +169,7 @@ def test_aborted_transactions_are_passed_over() -> None:
 
 
 def test_a_transaction_that_began_before_the_block() -> None:
-    """The first offset of an aborted transaction may lie before what was fetched."""
+    """The first offset of an aborted transaction may be before the fetched range."""
     data = batch(100, 2, is_transactional=True, producer_id=1) + marker(102, ControlType.ABORT, 1)
     block = RecordBlock(data, STAMP, 100, aborted=[(1, 3)], read_committed=True)
     assert block.take(10) == []
@@ -310,7 +310,7 @@ def test_last_offset_of_all() -> None:
 
 
 def test_overlapping_batches_give_an_offset_once() -> None:
-    """What was taken is not given again, though the broker sends it again."""
+    """Taken records are not returned again, though the broker sends them again."""
     assert offsets(RecordBlock(batch(0, 5) + batch(3, 5), STAMP, 0)) == list(range(8))
 
 
@@ -361,7 +361,7 @@ def test_nothing_is_lost_when_a_call_fails() -> None:
 
 
 def test_bad_arguments() -> None:
-    """What cannot be is refused at the door."""
+    """Impossible arguments are rejected by the constructor."""
     with pytest.raises(ValueError, match="from_offset=-1"):
         RecordBlock(b"", STAMP, -1)
     with pytest.raises(TypeError):

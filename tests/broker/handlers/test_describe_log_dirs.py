@@ -58,7 +58,7 @@ def test_each_directory_has_its_partitions(tmp_path: Path) -> None:
 
 
 def test_a_follower_that_is_out_of_the_in_sync_set_lags() -> None:
-    """By what is replicated and it does not have."""
+    """The lag is the number of replicated bytes that the replica lacks."""
     world = World(topics={"orders": 1})
     world.cluster.set_follower_lag("orders", 0, 1, None)
     assert world.client().produced(batch(3), acks=1)["error_code"] == 0

@@ -287,7 +287,7 @@ def test_full_logs_refuse() -> None:
 
 
 def test_retention_drops_the_oldest() -> None:
-    """The log keeps at least what is asked for, drops whole segments, and says where it begins."""
+    """The log keeps at least `retention.bytes`, drops whole segments, and moves its start."""
     records = encode_batch([(TIMESTAMP_MS, b"k", b"v" * 600_000, ())])
     world = World(config=EmbeddedConfig(retention_bytes=3 * len(records)))
     client = world.client()

@@ -42,7 +42,7 @@ class Producer:
     """An idempotent producer, perhaps with a transaction."""
 
     def __init__(self, producer_id: int, *, is_transactional: bool) -> None:
-        """Begin without records."""
+        """Start without records."""
         self.producer_id = producer_id
         self.is_transactional = is_transactional
         self.next_sequence = 0
@@ -143,12 +143,12 @@ class History:
         return cleanable(self.log, lags, limit_offset=self.stable_offset, now_ms=self.now_ms)
 
     def round(self, buffer_bytes: int = BUFFER_BYTES) -> CleaningRound:
-        """Begin a round."""
+        """Start a round."""
         horizon = Horizon(self.now_ms, RETENTION_MS)
         return CleaningRound(self.log, self.part(), RoundSettings(buffer_bytes, horizon))
 
     def clean(self, buffer_bytes: int = BUFFER_BYTES) -> RoundSummary:
-        """Do a round to its end; check what is left, and what a reader sees between two slices."""
+        """Run a round to its end; check the retained records, and those seen between two slices."""
         before = visible(self.log)
         end = self.log.log_end_offset
         part = self.part()

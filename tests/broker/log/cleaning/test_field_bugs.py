@@ -34,7 +34,7 @@ def made(seed: int = 0) -> History:
 
 
 def pairs(history: History) -> list[tuple[int, bytes | None, bytes | None]]:
-    """What is left."""
+    """Return the retained records."""
     return [(it.offset, it.key, it.value) for it in visible(history.log)]
 
 
@@ -211,7 +211,7 @@ def test_survivors_that_cannot_be_compressed_may_take_more_room(codec: int) -> N
 
 
 def test_a_batch_larger_than_a_slice_is_compacted() -> None:
-    """Whatever `max.message.bytes` is by now (KAFKA-6834)."""
+    """Whatever `max.message.bytes` is at that time (KAFKA-6834)."""
     history = made()
     history.append(None, (b"a", bytes(700_000)), (b"b", bytes(700_000)), (b"a", b"small"))
     history.append(None, (b"b", b"small"))
