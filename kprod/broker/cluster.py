@@ -1,20 +1,20 @@
-"""An embedded Kafka cluster: brokers in this process, over TCP on loopback, in one thread.
+"""Some Kafka brokers in this process, over TCP on loopback, one thread for all of them.
 
-There are two ways to run it. As a context manager (or between `start` and `close`) it runs in its
-own thread, and any thread may call its methods: a call is executed by the broker's thread, and its
-result or exception is passed back. Without a thread, call `open`, then `step(now_ms)` repeatedly;
-tests and simulations do this with their own clock and network.
+Two ways to run it. As a context manager (or between `start` and `close`) a thread of its own runs
+it, and every method may be called from any thread: the call is carried to the broker's thread and
+its result or exception back. Or without a thread: `open`, then `step(now_ms)` as often as wanted;
+that is how tests and the simulation drive it, with a clock and a network of their own.
 
-It validates strictly, so that a faulty client fails here as it would against Kafka. It is not a
-production broker: each partition has one copy, in memory or in `data_dir`, and clients need no
-login unless `security` demands it.
+It is strict, so that a client that is wrong fails here as it would fail against Kafka. It is no
+production broker: there is one copy of each partition, in memory or in `data_dir`, and nobody has
+to log in unless `security` says so.
 
 Invariants.
-    Only the stepping thread accesses the state. `close` ends the thread and releases all sockets,
-    ports and directory locks.
+    All state is touched by the one thread that steps.
+    After `close` no thread, socket, port or lock of a directory is left.
 
-Thread-safety: any thread after `start`; otherwise one thread at a time.
-Source: kprod's own; the idea is that of kfake and librdkafka's mock cluster.
+Thread-safety: any thread after `start`; before it and without a thread, one thread.
+Source: kprod's own; kfake and librdkafka's mock cluster for the idea.
 """
 
 import os
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
-    """A cluster of brokers with topics, and methods to control it.
+    """Brokers, their topics, and the means to misbehave.
 
     Example:
         with EmbeddedCluster(brokers=3, topics={"orders": 6}) as cluster:
@@ -53,12 +53,12 @@ class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
             print(cluster.records("orders"))
 
     Attributes:
-        faults: Injects faults.
+        faults: Arms faults.
     """
 
     __slots__ = ("_kprod", "faults")
 
-    def __init__(  # noqa: PLR0913 - what tests and simulations replace, by keyword
+    def __init__(  # noqa: PLR0913 - what may be put in its place, all by keyword
         self,
         brokers: int | Sequence[int] = 3,
         topics: Mapping[str, int] | None = None,
@@ -72,29 +72,28 @@ class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
         disk: Disk | None = None,
         **settings: "Unpack[EmbeddedSettings]",
     ) -> None:
-        """Create a cluster without binding a port or accessing a directory.
+        """Describe a cluster; nothing is bound yet, and no directory touched.
 
         Args:
-            brokers: Number of brokers, 1 to 100, with ids from 0 on; or their distinct ids, 0 to
+            brokers: How many, 1 to 100, with ids from 0 on; or their ids, different ones from 0 to
                 2³¹−1.
             topics: Number of partitions by topic; created unless a directory has the topics.
-            config: Settings; defaults are Kafka's unless documented otherwise.
-            clock: The clock; the system's by default.
-            network: The network layer; TCP by default.
-            security: Required TLS, logins and rights; none by default.
-            data_dir: Directory for all data; created if it does not exist, except for its parents.
-                Without one, all data is in memory.
-            data_dirs: Several directories instead of one; a new partition goes to the one with the
-                fewest partitions.
-            disk: The disk that has the directories; the operating system's by default.
-            settings: Fields of `EmbeddedConfig`, such as `default_partitions=3`; they override
-                `config`.
+            config: Settings; the defaults are Kafka's where not said otherwise.
+            clock: The system's if not given.
+            network: TCP if not given.
+            security: The demands on clients; none if not given.
+            data_dir: A directory in which everything is kept; made if it does not exist, but not
+                its parent. Without one, all is in memory.
+            data_dirs: Several, instead of one: a new partition goes where the fewest are.
+            disk: Holds the directories; the operating system's by default.
+            settings: Settings by name, such as `default_partitions=3`: those of `EmbeddedConfig`,
+                in the place of what `config` says.
 
         Raises:
-            ConfigError: A setting is unknown or out of bounds; the number of brokers or an id is
-                out of bounds; an id is repeated; there are not enough ports; both `data_dir` and
-                `data_dirs` are given; or a directory is repeated.
-            TypeError: An argument has the wrong type; the text shows the intended call.
+            ConfigError: A setting is unknown or out of bounds, the number of brokers or an id is
+                out of bounds, or an id is there twice, or there are not enough ports, or both
+                `data_dir` and `data_dirs` are given, or a directory twice.
+            TypeError: An argument is of another type; the text has the call that was meant.
         """
         check_types(brokers, topics, config)
         has_own_time = clock is None
@@ -125,52 +124,52 @@ class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
         )
 
     def open(self, on_load: "OnLoad | None" = None) -> None:
-        """Load the directories, bind the ports and create the topics; callable once.
+        """Load the directories, bind every broker's port and make the topics; once.
 
         Args:
-            on_load: Called on this thread after each loaded partition, with the results so far and
-                the number of all partitions.
+            on_load: Is called on this thread after each partition that was loaded, with a summary
+                of those so far and the number of all of them.
 
         Raises:
             ClosedError: The cluster was closed.
-            OSError: A port is not available, or a file cannot be read or written.
-            DirectoryRejected: A directory is in use, or belongs to another cluster.
-            ConfigError: A stored topic has a different number of partitions.
+            OSError: A port cannot be had, or a file cannot be read or written.
+            DirectoryRejected: A directory is in use, or not this cluster's.
+            ConfigError: A topic that is kept has another number of partitions.
         """
         self._kprod.engine.state.logs.on_load = on_load
         self._kprod.open()
 
     def start(self) -> None:
-        """Open the cluster and run it in its own thread."""
+        """Open and run in a thread of its own."""
         self._kprod.open()
         self._kprod.start()
 
     def step(self, now_ms: int) -> int | None:
-        """Process everything that is ready once, without waiting.
+        """Do what there is to do, once, without waiting.
 
         Args:
-            now_ms: Monotonic milliseconds, not below those of the previous step.
+            now_ms: Monotonic milliseconds, not below those of the last step.
 
         Returns:
-            Latest time of the next step; None to wait for network events.
+            When to step again at the latest; None: when something arrives.
         """
         return self._kprod.step(now_ms)
 
     def close(self) -> None:
-        """Stop the thread, close all connections and release the ports; idempotent.
+        """End the thread, close every connection, give up the ports; a second call is nothing.
 
         Raises:
-            Exception: The first failure inside the brokers, if any, which could otherwise be
-                mistaken for a client's.
+            Exception: The first failure inside the brokers, if there was one: it would else be
+                taken for a client's.
         """
         self._kprod.close()
 
     def kill(self) -> None:
-        """Stop as if the process were killed: nothing is synced or written."""
+        """End as if the process were killed: nothing is synced, no file gets its last content."""
         self._kprod.kill()
 
     def __repr__(self) -> str:
-        """Describe the number of brokers and their addresses."""
+        """Say how many brokers there are, and where they listen."""
         name = type(self).__name__
         runner = getattr(self, "_kprod", None)
         if runner is None or not hasattr(self, "faults"):
@@ -198,22 +197,22 @@ class EmbeddedCluster(RecordWaits, GroupControl, BrokerControl, ClientAccess):
 
     @property
     def failures(self) -> Sequence[Exception]:
-        """Failures inside the brokers, at most ten; `close` raises the first."""
+        """What went wrong inside the brokers themselves, at most ten; `close` raises the first."""
         return tuple(self._kprod.engine.failures)
 
     @property
     def loaded(self) -> "LoadSummary | None":
-        """The results of loading the directories; None for a cluster in memory."""
+        """What the directories held when the cluster was opened; None for one in memory."""
         return self._kprod.engine.state.logs.summary
 
     def call(self, function: Callable[[], T]) -> T:
-        """Run a function on the broker's thread and wait for it.
+        """Run a function on the broker's thread.
 
         Args:
-            function: A function without arguments that must not block.
+            function: Takes nothing; must not block.
 
         Returns:
-            Its result; its exceptions are raised here.
+            What it returned; what it raises is raised here.
 
         Raises:
             ClosedError: The cluster is closed.

@@ -1,1 +1,1 @@
-"""Methods of a cluster for tests, by subject: topics, replicas, brokers, groups, clients."""
+"""What a test may do to a cluster, by subject: topics, replicas, brokers, groups, clients."""

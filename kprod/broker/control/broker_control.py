@@ -1,4 +1,4 @@
-"""Controls single brokers: stop, start, disconnect, throttle.
+"""What a test may do with single brokers: stop, start, disconnect, throttle.
 
 Thread-safety: as `EmbeddedCluster`.
 """
@@ -14,7 +14,7 @@ class BrokerControl:
     _kprod: ClusterRunner
 
     def stop_broker(self, broker: int) -> None:
-        """Close a broker's connections and reject new ones; its leaderships move."""
+        """Close a broker's connections and refuse new ones; its leaderships move."""
 
         def stop() -> None:
             self._kprod.engine.brokers[broker].stop()
@@ -23,7 +23,7 @@ class BrokerControl:
         self._kprod.call(stop)
 
     def start_broker(self, broker: int) -> None:
-        """Start a stopped broker again on the same port; its replicas catch up."""
+        """Let a stopped broker run again, on the same port; it catches up and joins."""
 
         def start() -> None:
             self._kprod.engine.brokers[broker].start()
@@ -32,9 +32,9 @@ class BrokerControl:
         self._kprod.call(start)
 
     def disconnect_clients(self, broker: int) -> None:
-        """Close all connections of a broker, which continues to run."""
+        """Close every connection of a broker; it continues running."""
         self._kprod.call(lambda: self._kprod.engine.brokers[broker].disconnect_all("on demand"))
 
     def throttle(self, api: int, throttle_time_ms: int) -> None:
-        """Throttle clients of an API for a time; 0 ends it."""
+        """Tell clients of an API to wait, and take nothing from them meanwhile; 0 ends it."""
         self._kprod.call(lambda: self._kprod.engine.throttles.update({int(api): throttle_time_ms}))

@@ -1,4 +1,4 @@
-"""The access data of a cluster: addresses, client settings, certificates and tokens.
+"""How clients get in: addresses, settings, certificates and tokens for those of a cluster.
 
 Thread-safety: as `EmbeddedCluster`.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ClientAccess:
-    """The methods of `EmbeddedCluster` that help clients connect."""
+    """Methods of an `EmbeddedCluster` for the clients of its user."""
 
     __slots__ = ()
 
@@ -22,12 +22,12 @@ class ClientAccess:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Addresses of all brokers, as `host:port`, separated by commas."""
+        """Addresses of all brokers, host and port of each, with commas between."""
         return ",".join(broker.node.address for broker in self._kprod.engine.brokers.values())
 
     @property
     def ca_pem(self) -> str:
-        """The CA certificate that clients of a cluster with TLS trust, as PEM text."""
+        """The certificate that clients of a cluster with TLS trust, as PEM text."""
         from kprod.broker.security.authority import authority  # noqa: PLC0415 - needs an extra
 
         return authority().pem
@@ -36,28 +36,28 @@ class ClientAccess:
         """Issue a certificate for a client.
 
         Args:
-            user: The certificate's common name.
+            user: Its common name.
 
         Returns:
-            The certificate and its private key, as PEM texts.
+            The certificate and its key, as PEM texts.
         """
         from kprod.broker.security.authority import authority  # noqa: PLC0415 - needs an extra
 
         return authority().client_certificate(user)
 
     def token(self, user: str, *, expires_in_s: float = 3_600, **claims: object) -> str:
-        """Sign a token for a login with OAUTHBEARER.
+        """Sign a token with which a client logs in by OAUTHBEARER.
 
         Args:
-            user: The token's subject.
-            expires_in_s: Lifetime in seconds; negative for an expired token.
-            claims: Claims that override the required ones; None removes one.
+            user: Its subject.
+            expires_in_s: From now on; negative for one that is over.
+            claims: Over those that the cluster wants; None leaves one out.
 
         Returns:
-            The token, as a JWT.
+            The token, a JWT.
 
         Raises:
-            ConfigError: The cluster does not use OAUTHBEARER.
+            ConfigError: The cluster has no OAUTHBEARER.
         """
         tokens = self._kprod.engine.identities.bearer_tokens
         if tokens is None:
@@ -73,17 +73,16 @@ class ClientAccess:
         """Return the settings with which a client connects to this cluster.
 
         Args:
-            user: The user to log in as, if logins are required; None for the first user. With
-                OAUTHBEARER any name is possible.
-            mechanism: The SASL mechanism; None for the first one.
-            names: The client whose setting names to use: `kprod`, `confluent`, `kafka`
-                (kafka-python) or `aiokafka`.
+            user: The user that logs in, where a login is wanted; None for the first one. By
+                OAUTHBEARER any name will do.
+            mechanism: How; None for the first that there is.
+            names: Of which client: `kprod`, `confluent`, `kafka` (kafka-python) or `aiokafka`.
 
         Returns:
-            Settings by name, including the bootstrap servers.
+            Settings by name, bootstrap servers included.
 
         Raises:
-            ConfigError: The client, user or mechanism is unknown.
+            ConfigError: No such client, user or mechanism is known.
         """
         return client_settings(
             self._kprod.engine.security,

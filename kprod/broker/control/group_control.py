@@ -1,4 +1,4 @@
-"""Controls consumer groups: shows them, expires members, moves coordinators.
+"""What a test may do with consumer groups: look at them, expire members, move coordinators.
 
 Thread-safety: as `EmbeddedCluster`.
 """
@@ -20,35 +20,34 @@ class GroupControl(ReplicaControl):
         return self._kprod.call(self._kprod.engine.state.groups.views)
 
     def group(self, group_id: str) -> GroupView:
-        """Return the current state of one group; raises `Refused` if it is unknown."""
+        """One group as it is now; `Refused` is raised if it is unknown."""
         return self._kprod.call(lambda: self._kprod.engine.state.groups.view(group_id))
 
     def expire_member(self, group_id: str, member: str) -> None:
-        """Expire a member's session now; `member` is its id or its instance id.
+        """Let a member's session be over now; `member` is its id or its instance id.
 
         Raises:
-            Refused: The group or the member is unknown.
+            Refused: Group or member is unknown.
         """
         self._kprod.call(lambda: self._kprod.engine.state.groups.expire_member(group_id, member))
 
     def rebalance(self, group_id: str) -> None:
-        """Start a rebalance of a group, as if a member had joined again.
+        """Let a group rebalance now, as if a member had joined again.
 
         Raises:
-            Refused: The group is unknown or has no members.
+            Refused: It is unknown, or has no members.
         """
         self._kprod.call(lambda: self._kprod.engine.state.groups.rebalance(group_id))
 
     def move_coordinator(self, group_id: str, *, to: int) -> None:
-        """Move the coordinator of a group, and of all groups in the same offsets partition.
+        """Let another broker coordinate a group, and all others of its offsets partition.
 
         Args:
-            group_id: Id of the group, which need not exist; `__consumer_offsets` is created if
-                necessary.
-            to: A running broker; see `move_leader`.
+            group_id: Known or not; `__consumer_offsets` is made if it is not there.
+            to: A broker that runs; see `move_leader`.
 
         Raises:
-            Refused: The broker is not running.
+            Refused: The broker does not run.
         """
         groups = self._kprod.engine.state.groups
         self.move_leader(*self._kprod.call(lambda: groups.partition_of(group_id).name), to=to)

@@ -1,7 +1,7 @@
-"""Lets tests wait for records that their code sends later or on other threads.
+"""Waits of a test for records that its own code sends later, or on other threads.
 
-The broker's thread checks the log every few milliseconds and decodes it only when it has grown, so
-a wait costs little.
+The log is looked at every few milliseconds on the broker's thread, and decoded only when it has
+grown: a wait costs next to nothing.
 
 Thread-safety: as `EmbeddedCluster`, which must run in its own thread.
 """
@@ -28,19 +28,18 @@ class RecordWaits(TopicControl):
     def wait_for_records(
         self, topic: str, count: int = 1, *, timeout: float = 10.0
     ) -> dict[int, list[Record]]:
-        """Wait until a topic has a number of records.
+        """Wait until a topic has so many records.
 
         Args:
-            topic: The topic, which need not exist yet.
-            count: Minimum number of records in all partitions together.
+            topic: It may be made meanwhile.
+            count: In all partitions together, at least.
             timeout: Seconds to wait.
 
         Returns:
-            All records of the topic, by partition and in order of offset, as `records` returns
-            them.
+            All records that are there then, in order of offset, by partition, as `records` does.
 
         Raises:
-            KprodTimeout: The topic has fewer records after the timeout; the text says how many.
+            KprodTimeout: There are fewer after the timeout; the text says how many.
         """
         log = _GrowingLog(self, self._kprod, topic, count=count, timeout_s=timeout)
         while (found := log.look()) is None:
@@ -54,18 +53,18 @@ class RecordWaits(TopicControl):
         *,
         timeout: float = 10.0,  # noqa: ASYNC109 - the error says how many records there are
     ) -> dict[int, list[Record]]:
-        """Wait like `wait_for_records`, while the event loop runs other tasks.
+        """Wait as `wait_for_records` does, while the event loop runs other tasks.
 
         Args:
-            topic: The topic, which need not exist yet.
-            count: Minimum number of records in all partitions together.
+            topic: It may be made meanwhile.
+            count: In all partitions together, at least.
             timeout: Seconds to wait.
 
         Returns:
-            All records of the topic, by partition and in order of offset.
+            All records that are there then, in order of offset, by partition.
 
         Raises:
-            KprodTimeout: The topic has fewer records after the timeout; the text says how many.
+            KprodTimeout: There are fewer after the timeout; the text says how many.
         """
         log = _GrowingLog(self, self._kprod, topic, count=count, timeout_s=timeout)
         while (found := log.look()) is None:  # noqa: ASYNC110 - the log is on another thread
@@ -74,7 +73,7 @@ class RecordWaits(TopicControl):
 
 
 class _GrowingLog:
-    """Checks a topic's log until it has enough records."""
+    """A topic's log that is looked at until it has enough records."""
 
     __slots__ = (
         "_clock",
@@ -108,13 +107,13 @@ class _GrowingLog:
         self._found = 0
 
     def look(self) -> dict[int, list[Record]] | None:
-        """Return the records once there are enough.
+        """Return the records if they are enough.
 
         Returns:
-            The records; None while there are too few.
+            None while they are not.
 
         Raises:
-            KprodTimeout: The deadline has passed.
+            KprodTimeout: It is too late.
         """
         ends = self._runner.call(self._end_offsets)
         if ends is not None and ends != self._ends:

@@ -1,4 +1,4 @@
-"""Controls the replicas of partitions: leadership, lag, catching up, loss of records.
+"""What a test may do with the replicas of a partition: lead, lag, catch up, lose records.
 
 Thread-safety: as `EmbeddedCluster`.
 """
@@ -17,22 +17,22 @@ class ReplicaControl:
     _kprod: ClusterRunner
 
     def describe(self, topic: str, partition: int) -> PartitionView:
-        """Return a partition's leader, replicas and offsets."""
+        """A partition's leader, replicas and offsets."""
         return self._kprod.call(
             lambda: PartitionView.of(self._kprod.engine.partition(topic, partition))
         )
 
     def move_leader(self, topic: str, partition: int, *, to: int) -> None:
-        """Make another broker the leader.
+        """Let another broker lead.
 
         Args:
-            topic: Topic of the partition.
+            topic: Of the partition.
             partition: Its index.
-            to: A running broker. If its replica is behind, the rest of the log is lost; if it has
-                no replica, it takes over the old leader's.
+            to: A broker that runs. If its replica is behind, the rest of the log is lost; if it has
+                none, it takes the old leader's.
 
         Raises:
-            Refused: The partition is unknown or the broker is not running.
+            Refused: The partition is unknown or the broker does not run.
         """
 
         def move() -> None:
@@ -44,7 +44,7 @@ class ReplicaControl:
         self._kprod.call(move)
 
     def truncate(self, topic: str, partition: int, to_offset: int) -> None:
-        """Drop every batch that reaches `to_offset`, acknowledged or not, on all replicas."""
+        """Lose every batch that reaches `to_offset`, acknowledged or not, on all replicas."""
 
         def cut() -> None:
             self._kprod.engine.partition(topic, partition).truncate(to_offset)
@@ -53,11 +53,11 @@ class ReplicaControl:
         self._kprod.call(cut)
 
     def set_follower_lag(self, topic: str, partition: int, broker: int, lag_ms: int | None) -> None:
-        """Set the delay with which a follower copies records; 0 for none, None to stop copying."""
+        """Let a follower copy `lag_ms` after each append; 0 at once, None not at all."""
         self._kprod.call(
             lambda: self._kprod.engine.partition(topic, partition).set_lag(broker, lag_ms)
         )
 
     def catch_up(self, topic: str, partition: int, broker: int) -> None:
-        """Let a stopped follower copy everything once."""
+        """Let a held follower copy everything, once."""
         self._kprod.call(lambda: self._kprod.engine.partition(topic, partition).catch_up(broker))

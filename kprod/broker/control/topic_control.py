@@ -1,4 +1,4 @@
-"""Controls topics: create, delete, read, compact.
+"""What a test may do with the topics of a cluster: make, delete and read them.
 
 Thread-safety: as `EmbeddedCluster`.
 """
@@ -29,16 +29,16 @@ class TopicControl:
         replication_factor: int = -1,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """Create a topic.
+        """Make a topic.
 
         Args:
-            name: A valid, unused name.
+            name: Legal and free.
             partitions: −1 takes the cluster's default.
             replication_factor: −1 takes the cluster's default.
             settings: Kafka's dotted names, such as `message.timestamp.type`.
 
         Raises:
-            Refused: The topic cannot be created.
+            Refused: It cannot be made.
         """
         self._kprod.call(
             lambda: self._kprod.engine.state.create_topic(
@@ -50,14 +50,14 @@ class TopicControl:
         )
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic; if it is created again, it gets another id."""
+        """Take a topic out; made again, it has another id."""
         self._kprod.call(lambda: self._kprod.engine.state.delete_topic(name))
 
     def records(self, topic: str) -> dict[int, list[Record]]:
-        """Return all records of a topic by partition, including those not replicated yet.
+        """All records that the log holds, by partition, those not yet replicated too.
 
         Returns:
-            The records in order of offset, by partition.
+            Records in order of offset, by partition.
 
         Raises:
             Refused: The topic is unknown.
@@ -69,7 +69,7 @@ class TopicControl:
         }
 
     def batches(self, topic: str) -> dict[int, list[bytes]]:
-        """Return the stored batches of a topic, by partition."""
+        """The batches of a topic as they are stored, by partition."""
         return self._kprod.call(
             lambda: {
                 partition.name.partition: [bytes(it.view) for it in partition.log.batches()]
@@ -78,14 +78,14 @@ class TopicControl:
         )
 
     def apply_retention(self, topic: str) -> None:
-        """Roll the active segments of a topic and drop all segments that retention allows to drop.
+        """End the active segments of a topic and drop all segments that are due.
 
-        Kafka checks every five minutes only (`log.retention.check.interval.ms`), and segments roll
-        only on appends.
+        Kafka looks every five minutes only (`log.retention.check.interval.ms`), and its segments
+        end only when something is appended.
 
         Raises:
             Refused: The topic is unknown.
-            OSError: A segment cannot be rolled.
+            OSError: A segment cannot be ended.
         """
 
         def apply() -> None:
@@ -98,20 +98,20 @@ class TopicControl:
         self._kprod.call(apply)
 
     def compact(self, topic: str) -> dict[int, "RoundSummary"]:
-        """Roll the active segments of a topic and compact it completely, before returning.
+        """End the active segments of a topic and compact all of it, now.
 
-        Kafka never compacts the active segment and checks for dirty logs every 15 seconds only
-        (`log.cleaner.backoff.ms`). As always, records above the high watermark, of open
-        transactions, and younger than `min.compaction.lag.ms` are not compacted.
+        Kafka never compacts the active segment, and looks for dirty logs every 15 seconds only
+        (`log.cleaner.backoff.ms`). Records above the high watermark, of open transactions, and
+        those younger than `min.compaction.lag.ms` stay as they are, as they always do.
 
         Args:
-            topic: A topic with `compact` in its `cleanup.policy`.
+            topic: With `compact` in its `cleanup.policy`.
 
         Returns:
             A summary for each partition.
 
         Raises:
-            Refused: The topic is unknown, or its policy does not include `compact`.
+            Refused: The topic is unknown, or its policy has no `compact`.
             OSError: A file cannot be read or written.
         """
 
@@ -123,9 +123,9 @@ class TopicControl:
         return self._kprod.call(compact)
 
     def forget_topic(self, topic: str) -> None:
-        """Omit an existing topic from Metadata responses."""
+        """Let Metadata deny a topic that is there."""
         self._kprod.call(lambda: self._kprod.engine.state.forgotten_topics.add(topic))
 
     def remember_topic(self, topic: str) -> None:
-        """Include a topic in Metadata responses again."""
+        """Let Metadata tell of a forgotten topic again."""
         self._kprod.call(lambda: self._kprod.engine.state.forgotten_topics.discard(topic))
