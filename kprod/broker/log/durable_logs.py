@@ -156,7 +156,7 @@ class DurableLogs:
         write_facts(self._disk, self._facts_directory.path, facts)
 
     def deliver_syncs(self) -> None:
-        """Let the logs know what was synced in the background."""
+        """Pass the results of background syncs to the logs."""
         self._syncer.deliver()
 
     def close(self, facts: ClusterFacts) -> None:

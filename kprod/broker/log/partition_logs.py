@@ -121,7 +121,7 @@ class PartitionLogs(Protocol):
         """
 
     def deliver_syncs(self) -> None:
-        """Let the logs know what was synced in the background; in each step."""
+        """Pass the results of background syncs to the logs; called in each step."""
 
     def close(self, facts: ClusterFacts) -> None:
         """Sync everything and mark the directories as cleanly closed; idempotent.

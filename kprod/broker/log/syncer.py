@@ -34,14 +34,14 @@ class Sync(Protocol):
     """One file or directory, held until it is synced."""
 
     def run(self) -> None:
-        """Sync it and let it go; once, on any thread.
+        """Sync it and close its descriptor; called once, on any thread.
 
         Raises:
-            OSError: It cannot be synced; it is let go all the same.
+            OSError: It cannot be synced; its descriptor is closed all the same.
         """
 
     def discard(self) -> None:
-        """Let it go without a sync."""
+        """Close its descriptor without a sync."""
 
 
 Done = Callable[[OSError | None], object]
@@ -49,7 +49,7 @@ Done = Callable[[OSError | None], object]
 
 
 class Syncer(Protocol):
-    """Syncs what it is handed."""
+    """Runs jobs, each a sequence of syncs."""
 
     def start(self, wake: Callable[[], None]) -> None:
         """Say how the broker's thread is made to call `deliver`; before the first job.
@@ -73,7 +73,7 @@ class Syncer(Protocol):
         """Block until all jobs have ended, and call `done` of each."""
 
     def close(self) -> None:
-        """Give up all jobs that wait; `done` of none is called any more."""
+        """Discard all waiting jobs; no `done` is called any more."""
 
 
 class InlineSyncer:
@@ -156,7 +156,7 @@ class ThreadSyncer:
         self.deliver()
 
     def close(self) -> None:
-        """Give up all jobs that wait, and end the thread; may be called again."""
+        """Discard all waiting jobs and end the thread; idempotent."""
         with self._changed:
             self._is_closed = True
             given_up = [sync for job in self._waiting for sync in job.syncs]
