@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 from click.shell_completion import CompletionItem
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from kprod.broker import EmbeddedCluster, EmbeddedConfig
 from kprod.cli.broker_settings import read_settings_of_broker, setting_names
 from kprod.cli.connecting import pairs
+from kprod.cli.progress_bar import ProgressBar
 from kprod.config.address import parse_address
 from kprod.errors import ConfigError
 from kprod.model import PORT_MAX
@@ -178,16 +178,12 @@ def run_broker(
 @contextlib.contextmanager
 def _loading() -> "Generator[OnLoad]":
     """Show a progress bar on standard error while partitions are loaded, if it is a terminal."""
-    console = Console(stderr=True)
-    with Progress(
+    with ProgressBar(
         TextColumn("loading"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("partitions, {task.fields[recovered]} segments checked"),
         TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
     ) as progress:
         task = progress.add_task("", total=None, recovered=0)
 

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Mapping
 from typing import Self
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from kprod.cli.progress_bar import ProgressBar
 from kprod.model import TopicPartition
 
 Positions = Mapping[TopicPartition, int]
@@ -24,18 +24,15 @@ class ConsumeProgress:
     __slots__ = ("_bar", "_starts", "_task", "is_shown")
 
     def __init__(self) -> None:
-        console = Console(stderr=True)
-        self.is_shown: bool = console.is_terminal and not sys.stdout.isatty()
         self._starts: Positions = {}
-        self._bar = Progress(
+        self._bar = ProgressBar(
             TextColumn("read: {task.fields[records]:,}"),
             BarColumn(),
             TaskProgressColumn(),
             TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not self.is_shown,
+            is_wanted=not sys.stdout.isatty(),
         )
+        self.is_shown: bool = not self._bar.disable
         self._task = self._bar.add_task("", total=None, records=0)
 
     def __enter__(self) -> Self:

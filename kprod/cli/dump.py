@@ -11,13 +11,11 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple, TypedDict, Unpack
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
 from kprod.cli.connecting import (
     client_config,
@@ -26,6 +24,7 @@ from kprod.cli.connecting import (
     open_admin,
 )
 from kprod.cli.dump_tables import TABLE_SUFFIXES, partition_files, print_table
+from kprod.cli.progress_bar import ProgressBar
 from kprod.config import ClientConfig
 from kprod.errors import CorruptRecord
 from kprod.network.topic_reader import ReaderOptions, TopicReader
@@ -301,27 +300,16 @@ class LogPrinter:
 def _windows(name: str) -> Iterator[bytes]:
     """Read a file in pieces, with a progress bar if it is long and standard error is a terminal."""
     size_bytes = 0 if name == STANDARD_INPUT else Path(name).stat().st_size
-    is_shown = size_bytes >= PROGRESS_BYTES_MIN and not sys.stdout.isatty()
-    progress = _progress(is_shown=is_shown)
-    # Some versions of rich print an empty line at the end of a hidden bar.
-    showing: AbstractContextManager[object] = nullcontext() if progress.disable else progress
-    with showing, click.open_file(name, "rb") as stream:
+    progress = ProgressBar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        is_wanted=size_bytes >= PROGRESS_BYTES_MIN and not sys.stdout.isatty(),
+    )
+    with progress, click.open_file(name, "rb") as stream:
         # A full path would leave no space for the bar.
         task = progress.add_task(Path(name).name, total=size_bytes)
         while piece := stream.read(WINDOW_BYTES):
             yield piece
             progress.advance(task, len(piece))
-
-
-def _progress(*, is_shown: bool) -> Progress:
-    """Return a progress bar on standard error; hidden unless that is a terminal."""
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not (is_shown and console.is_terminal),
-    )

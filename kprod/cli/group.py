@@ -11,6 +11,7 @@ from types import MappingProxyType
 import click
 
 from kprod.cli.hints import HintingGroup
+from kprod.version import __version__
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
@@ -57,7 +58,7 @@ class LazyGroup(HintingGroup):
     epilog=_COMPLETION,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(package_name="kprod", prog_name="kprod", message="%(prog)s %(version)s")
+@click.version_option(__version__, prog_name="kprod", message="%(prog)s %(version)s")
 @click.pass_context
 def main(context: click.Context) -> None:
     """Produce to Kafka, and read from it."""

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Self
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
 
 from kprod.cli import lines
 from kprod.cli.lines import split_lines
+from kprod.cli.progress_bar import ProgressBar
 from kprod.errors import RecordTooLarge
 
 STANDARD_INPUT = "-"
@@ -79,16 +79,13 @@ class _Progress:
 
     def __init__(self, files: Sequence[str]) -> None:
         is_typed = STANDARD_INPUT in files and sys.stdin.isatty()
-        console = Console(stderr=True)
         self._record_count = 0
-        self._bar = Progress(
+        self._bar = ProgressBar(
             TextColumn("sent: {task.fields[records]:,}"),
             BarColumn(),
             DownloadColumn(),
             TransferSpeedColumn(),
-            console=console,
-            transient=True,
-            disable=is_typed or not console.is_terminal,
+            is_wanted=not is_typed,
         )
         sizes = None if STANDARD_INPUT in files else sum(Path(it).stat().st_size for it in files)
         self._task = self._bar.add_task("", total=sizes, records=0)

@@ -1,6 +1,5 @@
 """The command line: exit codes for scripts, one line for people, completion for shells."""
 
-import importlib.metadata
 import os
 import subprocess
 import sys
@@ -8,6 +7,7 @@ import sys
 import click
 import pytest
 
+import kprod
 from kprod.cli import app as cli
 from kprod.cli import broker
 from kprod.cli.entry import main
@@ -17,7 +17,7 @@ from kprod.errors import ConfigError
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     """`--version` prints name and version."""
     assert cli.run(["--version"]) == 0
-    assert capsys.readouterr().out == f"kprod {importlib.metadata.version('kprod')}\n"
+    assert capsys.readouterr().out == f"kprod {kprod.__version__}\n"
 
 
 @pytest.mark.parametrize(
