@@ -1,11 +1,32 @@
 """What `import kprod` offers: exactly this, and each name documented."""
 
+import ast
 import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import kprod
 from kprod.broker import EmbeddedCluster
+
+ROOT = Path(__file__).parents[1]
+PUBLIC_MODULES = frozenset(
+    """kprod kprod.aio kprod.broker kprod.cli kprod.errors kprod.interfaces kprod.model
+    kprod.metrics.opentelemetry kprod.metrics.prometheus kprod.metrics.trace_context
+    kprod.protocol.error_table kprod.providers kprod.serialization kprod.spark
+    kprod.spark.write_collector""".split()
+)
+COMPONENTS = {"kprod.compression", "kprod.config", "kprod.timer"}
+"""Private, too; `__all__` is what the rest of kprod takes from each."""
+
+OF_DEVELOPERS = {"architecture.md", "developing.md"}
+CHECKED_BY_PRIVATE_MEANS = {
+    "examples/spark_pipeline.py": {  # what feeds and checks the pipeline
+        *("kprod.cli.flights", "kprod.network.topic_admin", "kprod.network.topic_reader"),
+    }
+}
 
 PUBLIC = {
     *("Acks", "AsyncProducer", "Codec", "Interceptor", "KprodError", "OutgoingRecord"),
@@ -42,6 +63,40 @@ def test_every_public_name_is_documented() -> None:
             if not (getattr(member, "__doc__", None) or "").strip()
         ]
     assert undocumented == []
+
+
+def _packages() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted((ROOT / "kprod").rglob("__init__.py")):
+        yield ".".join(path.parent.relative_to(ROOT).parts), ast.parse(path.read_text("utf-8"))
+
+
+@pytest.mark.checkout
+def test_inner_packages_are_private_by_all() -> None:
+    """They promise no name; a public one and a component say which they have."""
+    empty: set[str] = set()
+    named: set[str] = set()
+    for name, module in _packages():
+        (promised,) = (
+            ast.literal_eval(it.value)
+            for it in module.body
+            if isinstance(it, ast.Assign) and ast.unparse(it.targets[0]) == "__all__"
+        )
+        (named if promised else empty).add(name)
+    assert len(empty) > 15
+    assert named == {name for name in PUBLIC_MODULES if name in empty | named} | COMPONENTS
+
+
+@pytest.mark.checkout
+def test_pages_and_examples_import_what_is_public() -> None:
+    """A reader copies these lines."""
+    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/migrating/*.md")]
+    imported = re.compile(r"^ *(?:from|import) (kprod(?:\.\w+)*)", re.MULTILINE)
+    found = {}
+    for path in [*pages, *ROOT.glob("examples/*.py")]:
+        names = set(imported.findall(path.read_text(encoding="utf-8")))
+        if path.name not in OF_DEVELOPERS and names - PUBLIC_MODULES:
+            found[str(path.relative_to(ROOT))] = names - PUBLIC_MODULES
+    assert found == CHECKED_BY_PRIVATE_MEANS
 
 
 PRODUCER = {"client_id", "close", "flush", "health", "metrics", "purge", "send", "send_arrow"}

@@ -137,6 +137,18 @@ def test_the_workflow_pins_and_grants_little() -> None:
     assert "secrets." not in text
 
 
+def test_every_wheel_is_tested_before_any_is_published() -> None:
+    """By the tests of an installed wheel; and the lowest versions by `make lowest`."""
+    text = WORKFLOW.read_text(encoding="utf-8")
+    assert re.findall(r"needs: (\[.+\])", text) == ["[sdist, wheels, lowest]"]
+    assert "run: make lowest\n" in text
+    assert "CIBW_TEST" not in text  # no row leaves its tests out
+    wheels = SETTINGS["tool"]["cibuildwheel"]
+    assert wheels["test-command"] == "python -m tools.test_wheel"
+    assert "test-skip" not in wheels
+    assert set(wheels["test-extras"]) < set(SETTINGS["project"]["optional-dependencies"])
+
+
 def test_the_platforms_are_on_their_page() -> None:
     """Each row of the workflow's matrix, and each Python that wheels are built for."""
     page = (ROOT / "docs" / "platforms.md").read_text(encoding="utf-8")

@@ -24,6 +24,8 @@ from pathlib import Path
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
+from tools.wheel_limits import INSTALLED_BYTES_MAX, ZIPPED_BYTES_MAX
+
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 MIB = 1 << 20
@@ -177,6 +179,16 @@ def check(sources: Path, wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         if not any(name.endswith(suffix) for name in archive.namelist()):
             raise SystemExit(f"{wheel.name} has no extension module for this interpreter")
+        installed = sum(member.file_size for member in archive.infolist())
+    for what, size, limit in (
+        ("zipped", wheel.stat().st_size, ZIPPED_BYTES_MAX),
+        ("installed", installed, INSTALLED_BYTES_MAX),
+    ):
+        if size > limit:
+            raise SystemExit(
+                f"{wheel.name} has {size:,} bytes {what}, at most {limit:,} are allowed"
+                " (tools/wheel_limits.py)"
+            )
 
 
 def bills_of(wheel: Path) -> dict[str, str]:

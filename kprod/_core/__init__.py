@@ -9,3 +9,5 @@ reads and writes descriptors that its callers have opened. Each `.pyx` has a `.p
 contents for other compiled modules, and a `.pyi` for Python. Of the rest of kprod the core imports
 only `kprod.errors`; stubs also name types of `kprod.model`.
 """
+
+__all__ = ()

@@ -2,3 +2,5 @@
 
 No socket and no thread here; `kprod.network` carries requests and responses.
 """
+
+__all__ = ()

@@ -1,1 +1,3 @@
 """The consumer: reads records from assigned partitions or from whole topics."""
+
+__all__ = ()

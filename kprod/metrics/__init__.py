@@ -1,1 +1,3 @@
 """What a producer counts of itself, under the names that Kafka's own producer gives."""
+
+__all__ = ()

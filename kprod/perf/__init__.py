@@ -6,3 +6,5 @@ process. `perf_round` starts as many of them as wanted and puts together what th
 
 Thread-safety: see each module.
 """
+
+__all__ = ()

@@ -1,1 +1,3 @@
 """The producer engine: what happens to a record between `send` and its outcome."""
+
+__all__ = ()

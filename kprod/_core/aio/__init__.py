@@ -2,3 +2,5 @@
 
 It serves `kprod.aio` and imports from the ground floor, `memory`, `outcome` and `send`.
 """
+
+__all__ = ()

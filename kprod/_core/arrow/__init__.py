@@ -3,3 +3,5 @@
 It serves `kprod.producer` and imports from the ground floor, `memory`, `record`, `outcome` and
 `send`.
 """
+
+__all__ = ()

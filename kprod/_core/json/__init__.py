@@ -2,3 +2,5 @@
 
 It serves `kprod.spark` and imports from the ground floor and `arrow`.
 """
+
+__all__ = ()

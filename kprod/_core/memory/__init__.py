@@ -3,3 +3,5 @@
 It serves `kprod.producer` and the rooms that fill and send batches, and imports from the ground
 floor.
 """
+
+__all__ = ()

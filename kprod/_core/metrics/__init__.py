@@ -2,3 +2,5 @@
 
 It serves `kprod.metrics` and imports from the ground floor, `record` and `outcome`.
 """
+
+__all__ = ()

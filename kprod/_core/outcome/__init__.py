@@ -2,3 +2,5 @@
 
 It serves `kprod.producer` and `kprod.aio`, and imports from the ground floor.
 """
+
+__all__ = ()

@@ -3,3 +3,5 @@
 It serves `kprod.record`, `kprod.broker` and `kprod.compression`, and imports from the ground floor
 and `memory`.
 """
+
+__all__ = ()

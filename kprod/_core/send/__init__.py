@@ -2,3 +2,5 @@
 
 It serves `kprod.producer` and imports from the ground floor, `memory`, `record` and `outcome`.
 """
+
+__all__ = ()

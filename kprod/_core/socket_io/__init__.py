@@ -2,3 +2,5 @@
 
 It serves `kprod.network` and imports from `memory`.
 """
+
+__all__ = ()

@@ -2,3 +2,5 @@
 
 It serves `kprod.timer` and imports from no other room.
 """
+
+__all__ = ()

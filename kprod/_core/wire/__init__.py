@@ -2,3 +2,5 @@
 
 It serves `kprod.protocol` and `kprod.network`, and imports from the ground floor and `memory`.
 """
+
+__all__ = ()

@@ -1,1 +1,3 @@
 """The group coordinator: members, rebalances and committed offsets."""
+
+__all__ = ()

@@ -1,1 +1,3 @@
 """The server side of SASL mechanisms."""
+
+__all__ = ()

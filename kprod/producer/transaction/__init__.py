@@ -1,1 +1,3 @@
 """Producer ids, epochs and sequences, for idempotence and transactions."""
+
+__all__ = ()
