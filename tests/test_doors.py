@@ -69,7 +69,7 @@ OWNERS: dict[str, tuple[set[str], str]] = {
         {"datetime", "threading"},
         "one authority per process; OpenSSL compares its certificates with the system's clock",
     ),
-    "kprod/broker/log/cleaning/offset_map.py": ({"secrets"}, "a hash's seed, which no order shows"),
+    "kprod/broker/log/cleaning/empty_map.py": ({"secrets"}, "a hash's key, which no order shows"),
     "kprod/broker/sasl/credentials.py": ({"secrets"}, "salts, which no order depends on"),
     "kprod/broker/sasl/delegation_tokens.py": ({"secrets"}, "ids of tokens, as for the salts"),
     "kprod/broker/sasl/verifiers.py": ({"secrets"}, "the server's nonce, as for the salts"),

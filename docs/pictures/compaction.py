@@ -4,7 +4,7 @@ All three are read from a log in memory that a real round compacts.
 """
 
 from docs.pictures.drawing import FAINT, HAIR, MIST, SKY, Drawing
-from kprod.broker.log.cleaning.offset_map import OffsetMap
+from kprod._core.record.offset_map import OffsetMap
 from kprod.broker.log.cleaning.picker import Lags, cleanable
 from kprod.broker.log.cleaning.round import CleaningRound, RoundSettings
 from kprod.broker.log.cleaning.survivors import Horizon

@@ -5,7 +5,7 @@ The engine has no thread. `EmbeddedCluster` runs it in one, or its user calls `s
 Thread-safety: the stepping thread.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kprod.broker.budget import MemoryBudget
@@ -27,6 +27,7 @@ from kprod.broker.topic import Topic
 from kprod.clock import Clock
 from kprod.errors import ConfigError
 from kprod.guarded_log import guarded_logger
+from kprod.model import TopicPartition
 from kprod.protocol.error_table import ErrorCode
 from kprod.wording import counted
 
@@ -98,7 +99,7 @@ class Engine:
         self.state: ClusterState = ClusterState(config, clock, node_ids)
         self.state.security = self.security
         if storage is not None:
-            self.state.logs = DurableLogs(
+            logs = DurableLogs(
                 storage,
                 cluster_id=CLUSTER_ID,
                 node_id=node_ids[0],
@@ -106,6 +107,8 @@ class Engine:
                 after=self.state.after,
                 high_watermarks=self.state.high_watermarks,
             )
+            logs.on_offline = self._take_offline
+            self.state.logs = logs
             storage.syncer.start(self.wake)
         self.identities: Identities = Identities(self.security, clock)
         self.state.identities = self.identities
@@ -253,11 +256,26 @@ class Engine:
         for broker in self.brokers.values():
             broker.expire_sessions()
 
+    def fail_directory(self, path: str, after_ops: int) -> None:
+        """Let a directory fail after some calls of the operating system."""
+        self.state.logs.fail_directory(path, after_ops)
+
     def report(self, error: Exception) -> None:
         """Record a failure inside a broker."""
         _logger.error("the embedded broker failed", exc_info=error)
         if len(self.failures) < _FAILURES_MAX:
             self.failures.append(error)
+
+    def _take_offline(self, names: Sequence[TopicPartition]) -> None:
+        """Let partitions lose their leaders, in the next step: a call in this one has failed."""
+
+        def take() -> None:
+            for name in names:
+                partition = self.state.topics.partition(*name)
+                if partition is not None:
+                    partition.go_offline()
+
+        self.state.soon(take)
 
     def _close_network(self) -> None:
         for broker in self.brokers.values():

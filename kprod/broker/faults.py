@@ -15,6 +15,7 @@ Source: kprod's own; requests of users of franz-go's kfake and librdkafka's mock
 import dataclasses
 import enum
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol, TypedDict, Unpack
 
 from kprod.broker.security.security_faults import SecurityFaults
@@ -160,8 +161,11 @@ class FaultHost(Protocol):
     def expire_sessions(self) -> None:
         """Expire all sessions."""
 
+    def fail_directory(self, path: str, after_ops: int) -> None:
+        """Let one of the logs' directories fail after some calls of the operating system."""
 
-class FaultControl:
+
+class FaultControl:  # noqa: PLR0904 - one method for each fault
     """The public methods for fault injection: `cluster.faults`.
 
     In every method `api` is the API key, and `times` the number of requests to hit, at least 1.
@@ -313,6 +317,21 @@ class FaultControl:
     def expire_sessions(self) -> None:
         """Expire the sessions of all logged-in clients now."""
         self._call(self._host.expire_sessions)
+
+    def fail_directory(self, path: str | Path, *, after_ops: int = 0) -> None:
+        """Let one of the cluster's directories fail, as a broken disk does.
+
+        Its partitions go offline: they have no leader and answer KAFKA_STORAGE_ERROR until the
+        cluster is started again. Partitions in other directories are served as before.
+
+        Args:
+            path: One of `data_dirs`, or `data_dir`.
+            after_ops: So many calls of the operating system succeed there before, 0 or more.
+
+        Raises:
+            ValueError: It is none of the cluster's directories.
+        """
+        self._call(lambda: self._host.fail_directory(str(Path(path).absolute()), after_ops))
 
     def clear(self) -> None:
         """Remove all faults; a stalled broker stays stalled."""

@@ -49,7 +49,7 @@ def serves_as_follower(state: ClusterState, partition: Partition, node_id: int) 
         node_id: The broker that is asked.
 
     Returns:
-        True if it has a replica, and racks are set.
+        True if it has a replica on a directory that works, and racks are set.
     """
     is_follower = node_id in partition.replicas and node_id != partition.leader_id
-    return is_follower and state.nodes[node_id].rack is not None
+    return is_follower and not partition.is_offline and state.nodes[node_id].rack is not None

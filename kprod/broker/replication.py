@@ -69,7 +69,12 @@ class Appended(NamedTuple):
 
 
 class Partition:
-    """A partition's state as its leader and the controller see it."""
+    """A partition's state as its leader and the controller see it.
+
+    Attributes:
+        is_offline: Whether its directory has failed: nobody leads it until the cluster is started
+            again.
+    """
 
     __slots__ = (
         "_batch_bytes_max",
@@ -77,6 +82,7 @@ class Partition:
         "_lag_checks",
         "config",
         "high_watermark",
+        "is_offline",
         "isr",
         "leader_epoch",
         "leader_id",
@@ -113,6 +119,7 @@ class Partition:
         log.name = name
         self.configure(config)
         self.high_watermark: int = log.log_end_offset
+        self.is_offline: bool = False
         self.producers.transactions.note_high_watermark(self.high_watermark)
         # The first leader after loading a log needs a new epoch (KIP-101).
         self.leader_epoch: int = max(leader_epoch, log.epochs.latest_epoch + 1)
@@ -255,7 +262,11 @@ class Partition:
 
         Args:
             node_id: A running broker. One without a replica takes over the old leader's.
+
+        Raises:
+            Refused: The partition is offline, or has no leader to take over from.
         """
+        self.check_online()
         if node_id not in self.replicas:
             self._hand_over(node_id)
         replica = self.replicas[node_id]
@@ -284,9 +295,30 @@ class Partition:
         self.log.begin_epoch(self.leader_epoch)
         self._context.announce(self.name)
 
+    def go_offline(self) -> None:
+        """Take note that the log's directory has failed, which all replicas share."""
+        self.is_offline = True
+        self.leader_id = NO_LEADER
+        self.leader_epoch += 1  # not written: there is nothing left to write to
+        self._context.announce(self.name)
+
+    def why_not_led_by(self, node_id: int) -> ErrorCode:
+        """Say why a broker does not serve the partition.
+
+        Args:
+            node_id: The broker that was asked.
+
+        Returns:
+            KAFKA_STORAGE_ERROR of a partition that is offline, NOT_LEADER_OR_FOLLOWER where
+            another broker leads, NONE of the leader.
+        """
+        if self.is_offline and node_id in self.replicas:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE if self.leader_id == node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
     def broker_stopped(self, node_id: int) -> None:
         """Handle the stop of a broker: remove it from the in-sync set and move its leadership."""
-        if node_id not in self.replicas:
+        if node_id not in self.replicas or self.is_offline:
             return
         left = [other for other in self.isr if other != node_id]
         # The last in-sync replica stays in the set: only it may become leader without loss.
@@ -305,12 +337,25 @@ class Partition:
 
     def broker_started(self, node_id: int) -> None:
         """Handle the start of a broker: it becomes leader if no other may, else it copies."""
-        if node_id not in self.replicas:
+        if node_id not in self.replicas or self.is_offline:
             return
         if self.leader_id != NO_LEADER:
             self._copy_later(self.replicas[node_id])
         elif node_id in self.isr:
             self.lead(node_id)
+
+    def check_online(self) -> None:
+        """See that the log's directory has not failed.
+
+        Raises:
+            Refused: It has.
+        """
+        if self.is_offline:
+            raise Refused(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"the directory of {self.name} has failed; the partition is offline until the "
+                "cluster is started again",
+            )
 
     def _check_log(self, size_bytes: int) -> None:
         limit_bytes = self._batch_bytes_max

@@ -114,17 +114,16 @@ class TopicRegistry:
             The partition.
 
         Raises:
-            Refused: The partition is unknown, or another broker leads it.
+            Refused: It is unknown, another broker leads it, or its directory has failed.
         """
         partition = self.partition(name, index)
         if partition is None:
             raise Refused(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{index}"
             )
-        if partition.leader_id != node_id:
-            raise Refused(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {node_id} does not lead {partition.name}"
-            )
+        code = partition.why_not_led_by(node_id)
+        if code:
+            raise Refused(code, f"broker {node_id} does not lead {partition.name}")
         return partition
 
     def partitions(self) -> Iterator[Partition]:

@@ -99,6 +99,8 @@ class Upkeep:
 
     def apply_retention(self, partition: Partition) -> None:
         """Drop the segments of a partition that retention allows to drop."""
+        if partition.is_offline:
+            return
         context = self._context
         before_bytes = partition.log.size_bytes
         limits = RetentionLimits.of_topic(partition.config)

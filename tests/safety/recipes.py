@@ -30,8 +30,10 @@ from kprod._core.outcome import batch_result
 from kprod._core.record import batch_builder as batch
 from kprod._core.record import (
     batch_reader,
+    kept_records,
     message_set_builder,
     message_set_reader,
+    offset_map,
     record_iterator,
 )
 from kprod._core.send import bulk_account as account
@@ -242,6 +244,8 @@ _MADE: dict[str, Callable[[], Any]] = {
     "BatchReader": lambda: batch_reader.BatchReader(_batch_bytes()),
     "RecordBatch": _record_batch,
     "RecordIterator": lambda: iter(_record_batch()),
+    "OffsetMap": lambda: offset_map.OffsetMap(1_000, bytes(16)),
+    "KeptRecords": lambda: kept_records.KeptRecords(_record_batch(), None, False),
     "Column": lambda: bulk_columns.Column([b"a", b"b"], "values"),
     "BulkCall": lambda: bulk.BulkCall(_stage().producer._kprod.path, "orders"),
     "Chunk": lambda: chunk.Chunk(64),

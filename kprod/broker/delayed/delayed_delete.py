@@ -1,7 +1,8 @@
 """A DeleteRecords request that waits until every replica has the new start offset.
 
 Behaviour, for each partition of the request.
-    A. This broker leads it no more: NOT_LEADER_OR_FOLLOWER.
+    A. This broker leads it no more: NOT_LEADER_OR_FOLLOWER; its directory has failed:
+       KAFKA_STORAGE_ERROR.
     B. The low watermark has reached the offset: done, with the low watermark.
     C. Neither within the request's timeout: REQUEST_TIMED_OUT. The log begins later all the same.
 The response is sent when every partition is settled.
@@ -67,8 +68,9 @@ class DelayedDelete(DelayedOperation):
 
 
 def _settled(it: WaitingDelete) -> bool:
-    if it.partition.leader_id != it.node_id:
-        it.answer["error_code"] = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # case A
+    code = it.partition.why_not_led_by(it.node_id)
+    if code:
+        it.answer["error_code"] = int(code)  # case A
         return True
     reached = low_watermark(it.partition)
     if reached < it.offset:

@@ -5,7 +5,8 @@ Behaviour.
        answer at once.
     B. Over all partitions the bytes below the high watermark, or below the last stable offset for
        readers of committed records, reach `min_bytes`: answer.
-    C. Neither within `max_wait_ms`: answer with what there is.
+    C. A log cannot be read: respond immediately.
+    D. Neither within `max_wait_ms`: answer with what there is.
 A partition whose offset is in an older segment than the high watermark counts with all bytes that
 the fetch wants of it; Kafka responds to such a fetch immediately.
 
@@ -69,18 +70,25 @@ class DelayedFetch(DelayedOperation):
 
     def try_complete(self) -> bool:
         """Complete in the cases A and B."""
+        try:
+            is_enough = self._is_enough()
+        except OSError:
+            return self.force_complete()  # case C
+        return is_enough and self.force_complete()
+
+    def _is_enough(self) -> bool:
         available = 0
         for read in self._reads:
             partition = read.partition
             moved = (partition.leader_id != read.node_id) != read.is_follower
             if moved or not is_readable(partition, read.offset):
-                return self.force_complete()  # case A
+                return True  # case A
             available += partition.log.bytes_between(
                 read.offset,
                 replica_end(partition, read.node_id, read.isolation_level),
                 enough=read.max_bytes,
             )
-        return available >= self._min_bytes and self.force_complete()  # case B
+        return available >= self._min_bytes  # case B
 
     def on_complete(self) -> None:
         """Answer."""

@@ -1,7 +1,8 @@
 """A produce request with acks=all that waits for its followers.
 
 Behaviour, for each partition of the request.
-    A. This broker leads it no more: NOT_LEADER_OR_FOLLOWER.
+    A. This broker leads it no more: NOT_LEADER_OR_FOLLOWER; its directory has failed:
+       KAFKA_STORAGE_ERROR.
     B. Every in-sync replica has the batch: done; NOT_ENOUGH_REPLICAS_AFTER_APPEND if already fewer
        are in sync than `min.insync.replicas` asks for.
     C. Neither within the request's timeout: REQUEST_TIMED_OUT. The batch stays in the log.
@@ -68,8 +69,9 @@ class DelayedProduce(DelayedOperation):
 
 def _settled(append: WaitingAppend) -> bool:
     partition = append.partition
-    if partition.leader_id != append.node_id:
-        _fail(append, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # case A
+    code = partition.why_not_led_by(append.node_id)
+    if code:
+        _fail(append, code)  # case A
         return True
     if partition.high_watermark < append.required_offset:
         return False

@@ -6,6 +6,7 @@ Behaviour.
     B. In memory there is one directory, named `memory`, as large as `log_bytes_max`.
     C. Replicas are offsets into one log, so each of them has the log's size.
     D. Not allowed: no directories, and from version 3 on CLUSTER_AUTHORIZATION_FAILED.
+    E. A directory that has failed: KAFKA_STORAGE_ERROR, no replicas, and −1 for its bytes.
 Rights: DESCRIBE on the cluster.
 Versions: 1 to 5.
 Left out: future replicas, since partitions do not move between directories.
@@ -44,7 +45,9 @@ class DescribeLogDirsHandler(Handler):
         logs = self._state.logs
         results: dict[str, dict[str, Any]] = {
             space.path: {
-                "error_code": int(ErrorCode.NONE),
+                "error_code": int(
+                    ErrorCode.KAFKA_STORAGE_ERROR if space.is_offline else ErrorCode.NONE
+                ),  # case E
                 "log_dir": space.path,
                 "topics": {},
                 "total_bytes": space.total_bytes,
@@ -52,7 +55,7 @@ class DescribeLogDirsHandler(Handler):
             }
             for space in logs.spaces() or (self._memory(),)
         }
-        for partition in self._wanted(request):
+        for partition in (it for it in self._wanted(request) if not it.is_offline):
             name = partition.name
             topics: dict[str, Any] = results[logs.path_of(name)]["topics"]
             topic = topics.setdefault(name.topic, {"name": name.topic, "partitions": []})

@@ -27,6 +27,7 @@ Behaviour.
        the leader. Followers serve these versions up to the high watermark and to what they have
        copied; behind that OFFSET_NOT_AVAILABLE, as KIP-392 has it (Kafka's followers answer
        OFFSET_OUT_OF_RANGE behind their log's end).
+    L. The log cannot be read, or its directory has failed: KAFKA_STORAGE_ERROR.
 Rights: READ on the topic.
 Versions: 0 to 18; 0 to 3 as Kafka 3.9 served them.
 Left out: followers of other processes, tiered storage.
@@ -235,11 +236,9 @@ class FetchHandler(Handler):
                 elif wanted.preferred is not None:
                     answer["preferred_read_replica"] = wanted.preferred  # case K
                 elif not wanted.code and wanted.partition is not None:
-                    pieces = _pieces(request, wanted, left, is_first=is_first)
-                    _give(request, answer, pieces)
-                    _tell_aborted(request, wanted, answer, sum(map(len, pieces)))
-                    left -= sum(map(len, pieces))
-                    is_first = is_first and not pieces
+                    given = _filled(request, wanted, answer, left, is_first=is_first)
+                    left -= given
+                    is_first = is_first and not given
                 elif wanted.partition is not None and wanted.code in _MOVED:
                     self._tell_leader(request, wanted.partition, answer)
                     leaders.add(wanted.partition.leader_id)
@@ -291,8 +290,9 @@ def _judged(
 ) -> _Wanted:
     knows_racks = request.api_version >= _FIRST_VERSION_WITH_RACKS
     is_follower = knows_racks and serves_as_follower(state, partition, request.node_id)
-    if partition.leader_id != request.node_id and not is_follower:
-        return _Wanted(entry, partition, int(ErrorCode.NOT_LEADER_OR_FOLLOWER))  # case B
+    code = ErrorCode.NONE if is_follower else partition.why_not_led_by(request.node_id)
+    if code:
+        return _Wanted(entry, partition, int(code))  # cases B and L
     try:
         check_leader_epoch(partition, entry["current_leader_epoch"])
         diverging = _diverging(partition, entry["last_fetched_epoch"], entry["fetch_offset"])
@@ -318,6 +318,21 @@ def _diverging(partition: Partition, last_fetched_epoch: int, offset: int) -> Ep
     if end.end_offset < 0 or offset < partition.log.log_start_offset:
         raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
     return end if end.epoch < last_fetched_epoch or end.end_offset < offset else None
+
+
+def _filled(
+    request: Request, wanted: _Wanted, answer: dict[str, Any], left: int, *, is_first: bool
+) -> int:
+    """Put a partition's batches into its response; how many bytes these are."""
+    try:
+        pieces = _pieces(request, wanted, left, is_first=is_first)
+        given = sum(map(len, pieces))
+        _tell_aborted(request, wanted, answer, given)
+    except OSError:
+        answer["error_code"] = int(ErrorCode.KAFKA_STORAGE_ERROR)  # case L
+        return 0
+    _give(request, answer, pieces)
+    return given
 
 
 def _pieces(request: Request, wanted: _Wanted, left: int, *, is_first: bool) -> list[memoryview]:

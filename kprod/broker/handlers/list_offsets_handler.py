@@ -13,6 +13,7 @@ Behaviour.
     G. What −1 gives lies below the offset at which the leader's epoch began, so that it may still
        fall: OFFSET_NOT_AVAILABLE for everything but the earliest, before version 5
        LEADER_NOT_AVAILABLE.
+    H. The log cannot be read, or its directory has failed: KAFKA_STORAGE_ERROR.
 Rights: DESCRIBE on the topic.
 Versions: 0 to 11; 0 as Kafka 3.9 served it.
 Left out: tiered storage.
@@ -104,6 +105,8 @@ class ListOffsetsHandler(Handler):
             found = self._looked_up(request, name, entry)
         except Refused as rejected:
             return {"partition_index": index, "error_code": rejected.code}
+        except OSError:  # case H
+            return {"partition_index": index, "error_code": int(ErrorCode.KAFKA_STORAGE_ERROR)}
         if request.api_version == 0:
             return {"partition_index": index, "old_style_offsets": self._list(name, entry, found)}
         answer = {

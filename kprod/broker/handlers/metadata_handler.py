@@ -141,7 +141,9 @@ class MetadataHandler(Handler):
             "replica_nodes": list(partition.replicas),
             "isr_nodes": partition.isr,
             "offline_replicas": [
-                node_id for node_id in partition.replicas if not self._state.is_alive(node_id)
+                node_id
+                for node_id in partition.replicas
+                if partition.is_offline or not self._state.is_alive(node_id)
             ],
         }
 

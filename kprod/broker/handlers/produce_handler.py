@@ -190,11 +190,11 @@ class ProduceHandler(Handler):
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"{OFFSETS_TOPIC} is written by the group coordinator alone",
             )  # case L
-        if partition.leader_id != request.node_id:
+        code = partition.why_not_led_by(request.node_id)
+        if code:
             raise Refused(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"broker {request.node_id} does not lead {partition.name}",
-            )  # case C
+                code, f"broker {request.node_id} does not lead {partition.name}"
+            )  # cases C and H
         if request.api_version < _FIRST_VERSION_WITH_BATCHES:
             batches = up_convert_batches(
                 records,

@@ -61,7 +61,7 @@ class CheckpointTasks:
         self._after(HIGH_WATERMARKS_INTERVAL_MS, self._watermarks)
 
     def _each(self, write: Callable[[LogDirectory], None]) -> None:
-        for directory in self._directories:
+        for directory in (it for it in self._directories if it.failure is None):
             try:
                 write(directory)
             except OSError as error:

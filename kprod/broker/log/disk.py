@@ -91,5 +91,8 @@ class Disk(Protocol):
             DirectoryRejected: The file is locked already.
         """
 
+    def release(self, path: str) -> None:
+        """Give up the descriptors of a directory's files; nothing is written or synced."""
+
     def close(self) -> None:
         """Close all descriptors; idempotent."""

@@ -4,6 +4,9 @@ Rules.
     A new partition is created in the directory with the fewest partitions, the first one of
     several.
     The cluster's metadata is stored in the directory that has it already, else in the first one.
+    One directory of several that fails is given up (`guarded_disk`): its partitions go offline, no
+    new partition is created there, and it is not marked as cleanly closed. Without the directory
+    that has the cluster's metadata no topic is created, changed or deleted.
     A partition that lies in two directories, or a directory of another cluster, is rejected before
     anything is written.
     A partition whose topic does not exist is renamed and reported, never removed.
@@ -13,7 +16,7 @@ Source: Kafka LogManager (4.3).
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kprod.broker.log.checkpoint_tasks import CheckpointTasks, HighWatermarks
@@ -22,10 +25,16 @@ from kprod.broker.log.file_names import partition_directory_name
 from kprod.broker.log.loading import Loaded
 from kprod.broker.log.log_directory import LogDirectory
 from kprod.broker.log.partition_log import PartitionLog
-from kprod.broker.log.partition_logs import DirectorySpace, LoadSummary, OnLoad, RulesOf
+from kprod.broker.log.partition_logs import (
+    UNKNOWN_BYTES,
+    DirectorySpace,
+    LoadSummary,
+    OnLoad,
+    RulesOf,
+)
 from kprod.broker.log.segment_rules import SegmentRules
 from kprod.broker.log.syncer import InlineSyncer, Syncer
-from kprod.broker.metadata_file import METADATA_FILE, ClusterFacts, read_facts, write_facts
+from kprod.broker.metadata_file import METADATA_FILE, ClusterFacts, read_facts
 from kprod.broker.rejection import DirectoryRejected
 from kprod.broker.scheduler import After
 from kprod.clock import Clock
@@ -33,6 +42,7 @@ from kprod.guarded_log import guarded_logger
 from kprod.model import TopicPartition
 
 _logger = guarded_logger("kprod.broker")
+OnOffline = Callable[[Sequence[TopicPartition]], object]
 _AT_ONCE = InlineSyncer()
 _KAFKAS_RULES = SegmentRules(index_interval_bytes=4_096)
 
@@ -51,12 +61,18 @@ class Storage(NamedTuple):
     syncer: Syncer = _AT_ONCE
 
 
+def _nothing(partitions: Sequence[TopicPartition]) -> None:
+    """Do nothing."""
+
+
 class DurableLogs:
     """The logs of a cluster that stores them on disk.
 
     Attributes:
         is_durable: True.
         on_load: If given, called after each partition that `open` loads.
+        on_offline: Called with the partitions of a directory that has failed, within the call that
+            failed.
     """
 
     __slots__ = (
@@ -74,6 +90,7 @@ class DurableLogs:
         "_syncer",
         "is_durable",
         "on_load",
+        "on_offline",
     )
 
     def __init__(
@@ -104,9 +121,15 @@ class DurableLogs:
         self._cluster_id = cluster_id
         self._node_id = node_id
         self._clock = clock
+        self.on_offline: OnOffline = _nothing
         self._directories = [
-            LogDirectory(storage.disk, path, after, self._syncer) for path in storage.directories
+            LogDirectory(
+                storage.disk, path, after, self._syncer, is_alone=len(storage.directories) == 1
+            )
+            for path in storage.directories
         ]
+        for directory in self._directories:
+            directory.on_failed = self._give_up
         self._checkpoints = CheckpointTasks(after, self._directories, high_watermarks)
         self._facts_directory = self._directories[0]
         self._directory_of: dict[TopicPartition, LogDirectory] = {}
@@ -130,10 +153,17 @@ class DurableLogs:
         return self._summary
 
     def log_of(self, partition: TopicPartition, topic_id: uuid.UUID) -> PartitionLog:
-        """Return a partition's log; a new one is created where the fewest partitions are."""
+        """Return a partition's log; a new one is created where the fewest partitions are.
+
+        Returns:
+            The log.
+
+        Raises:
+            OSError: It cannot be created, or all directories have failed.
+        """
         directory = self._directory_of.get(partition)
         if directory is None:
-            directory = min(self._directories, key=lambda it: len(it.logs))
+            directory = min(self._in_use(), key=lambda it: len(it.logs))
             self._directory_of[partition] = directory
         log = directory.logs.get(partition)
         return directory.create(partition, topic_id) if log is None else log
@@ -144,8 +174,28 @@ class DurableLogs:
 
     def spaces(self) -> Sequence[DirectorySpace]:
         """Return all directories with their volumes' sizes."""
-        paths = [it.path for it in self._directories]
-        return [DirectorySpace(path, *self._disk.space(path)) for path in paths]
+        return [_space(it) for it in self._directories]
+
+    @property
+    def offline_count(self) -> int:
+        """Number of directories that have failed."""
+        return sum(it.failure is not None for it in self._directories)
+
+    def fail_directory(self, path: str, call_count: int) -> None:
+        """Make a directory fail, for a test.
+
+        Args:
+            path: The directory's path.
+            call_count: Number of calls of the operating system that succeed before.
+
+        Raises:
+            ValueError: The cluster has no such directory.
+        """
+        found = next((it for it in self._directories if it.path == path), None)
+        if found is None:
+            paths = ", ".join(it.path for it in self._directories)
+            raise ValueError(f"{path} is none of the cluster's directories: {paths}")
+        found.fail_after(call_count)
 
     def drop(self, partition: TopicPartition) -> None:
         """Rename a deleted partition's directory, to be removed later."""
@@ -153,21 +203,26 @@ class DurableLogs:
 
     def write_down(self, facts: ClusterFacts) -> None:
         """Replace the file with the cluster's metadata."""
-        write_facts(self._disk, self._facts_directory.path, facts)
+        self._facts_directory.write_facts(facts)
 
     def deliver_syncs(self) -> None:
         """Pass the results of background syncs to the logs."""
         self._syncer.deliver()
 
     def close(self, facts: ClusterFacts) -> None:
-        """Sync everything, mark each directory as cleanly closed, and release all locks."""
+        """Sync everything, mark each directory as cleanly closed, and release all locks.
+
+        Raises:
+            OSError: Something cannot be written, or all directories have failed.
+        """
         if not self._is_open:
             return
         self._is_open = False
         try:
             self._syncer.wait()
-            self.write_down(facts)
-            for directory in self._directories:
+            if self._facts_directory.failure is None:
+                self.write_down(facts)
+            for directory in self._in_use():
                 directory.close(self._high_watermarks())
         finally:
             self.abandon()
@@ -179,6 +234,22 @@ class DurableLogs:
         self._disk.close()
         for directory in self._directories:
             directory.unlock()
+
+    def _in_use(self) -> list[LogDirectory]:
+        left = [it for it in self._directories if it.failure is None]
+        if not left:
+            failure = self._directories[0].failure
+            raise OSError(f"all directories have failed, {self._directories[0].path} by: {failure}")
+        return left
+
+    def _give_up(self, directory: LogDirectory, error: OSError) -> None:
+        _logger.error(
+            "%s has failed, and is not used until the next start; partitions offline: %d; by: %s",
+            directory.path,
+            len(directory.logs),
+            error,
+        )
+        self.on_offline(list(directory.logs))
 
     def _open(self, rules_of: RulesOf) -> ClusterFacts | None:
         for directory in self._directories:
@@ -275,3 +346,10 @@ class DurableLogs:
         for partition in owners:
             if partition not in self._directory_of:
                 _logger.warning("partition %s has no directory; it begins empty", partition)
+
+
+def _space(directory: LogDirectory) -> DirectorySpace:
+    try:
+        return DirectorySpace(directory.path, *directory.space())
+    except OSError:
+        return DirectorySpace(directory.path, UNKNOWN_BYTES, UNKNOWN_BYTES, is_offline=True)

@@ -28,6 +28,7 @@ from kprod.broker.log.file_names import (
     partition_of,
     retired_directory_name,
 )
+from kprod.broker.log.guarded_disk import GuardedDisk, GuardedSyncer
 from kprod.broker.log.identity import (
     IDENTITY_FILE,
     LOCK_FILE,
@@ -44,7 +45,7 @@ from kprod.broker.log.loading import Loaded, LoadOptions, load_log
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.log.segment_rules import SegmentRules
 from kprod.broker.log.syncer import Syncer
-from kprod.broker.metadata_file import METADATA_FILE
+from kprod.broker.metadata_file import METADATA_FILE, ClusterFacts, write_facts
 from kprod.broker.rejection import DirectoryRejected
 from kprod.broker.scheduler import After
 from kprod.guarded_log import guarded_logger
@@ -55,10 +56,11 @@ _SPACE = uuid.UUID("6b70726f-6400-4000-8000-726574697265")
 _logger = guarded_logger("kprod.broker")
 
 
-class LogDirectory:
+class LogDirectory:  # noqa: PLR0904 - each checkpoint has its own
     """A data directory with some of the cluster's partitions.
 
     Attributes:
+        on_failed: Called when the directory is given up, within the call that failed.
         path: The directory's absolute path.
         logs: The logs of its partitions, loaded or created.
         was_clean: Whether the last shutdown was clean.
@@ -75,11 +77,14 @@ class LogDirectory:
         "_start_offsets",
         "_syncer",
         "logs",
+        "on_failed",
         "path",
         "was_clean",
     )
 
-    def __init__(self, disk: Disk, path: str, after: After, syncer: Syncer) -> None:
+    def __init__(
+        self, disk: Disk, path: str, after: After, syncer: Syncer, *, is_alone: bool = True
+    ) -> None:
         """Create an object for a directory, without accessing it.
 
         Args:
@@ -87,11 +92,16 @@ class LogDirectory:
             path: The directory's absolute path.
             after: Schedules a call after a delay.
             syncer: Syncs closed segments.
+            is_alone: Whether the cluster has no other directory; one of several is given up when a
+                call of the operating system fails there.
         """
-        self._syncer = syncer
         self._after = after
         self._delete_files = delete_later(after)
-        self._disk = disk
+        self._disk = GuardedDisk(
+            disk, path, gives_up=not is_alone, on_failure=lambda error: self.on_failed(self, error)
+        )
+        self._syncer = GuardedSyncer(syncer, self._disk)
+        self.on_failed: Callable[[LogDirectory, OSError], object] = _nothing
         self._release: Callable[[], None] | None = None
         self._recovery_points: Offsets = {}
         self._start_offsets: Offsets = {}
@@ -100,6 +110,23 @@ class LogDirectory:
         self.path: str = path
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.was_clean: bool = False
+
+    @property
+    def failure(self) -> OSError | None:
+        """What took the directory offline; None while it is in use."""
+        return self._disk.failure
+
+    def fail_after(self, call_count: int) -> None:
+        """Let the directory fail, for a test.
+
+        Args:
+            call_count: So many calls of the operating system succeed before.
+        """
+        self._disk.fail_after(call_count)
+
+    def space(self) -> tuple[int, int]:
+        """Bytes of its volume: all of them, and those that are free."""
+        return self._disk.space(self.path)
 
     def lock(self) -> None:
         """Create the directory if it does not exist, and lock it.
@@ -235,6 +262,14 @@ class LogDirectory:
 
         self._after(delay_ms, remove)
 
+    def write_facts(self, facts: ClusterFacts) -> None:
+        """Replace the file with the cluster's facts.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        write_facts(self._disk, self.path, facts)
+
     def write_recovery_points(self) -> None:
         """Write up to which offset each log is synced, if that has changed."""
         points = {name: log.recovery_point for name, log in self.logs.items()}
@@ -309,3 +344,7 @@ class LogDirectory:
 
     def _path_of(self, partition: TopicPartition) -> str:
         return f"{self.path}/{partition_directory_name(partition)}"
+
+
+def _nothing(directory: LogDirectory, error: OSError) -> None:
+    """Do nothing."""

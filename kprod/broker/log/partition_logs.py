@@ -18,6 +18,9 @@ from kprod.wording import counted
 MEMORY_PATH = "memory"
 """The path that is reported for logs in memory."""
 
+UNKNOWN_BYTES = -1
+"""Stands for a size that cannot be told."""
+
 RulesOf = Callable[[TopicFacts], SegmentRules]
 
 
@@ -28,11 +31,13 @@ class DirectorySpace(NamedTuple):
         path: The directory's path.
         total_bytes: Size of the volume.
         usable_bytes: Free bytes on the volume.
+        is_offline: Whether the directory has failed; both sizes are then `UNKNOWN_BYTES`.
     """
 
     path: str
     total_bytes: int
     usable_bytes: int
+    is_offline: bool = False
 
 
 class LoadSummary(NamedTuple):
@@ -110,6 +115,21 @@ class PartitionLogs(Protocol):
     def spaces(self) -> Sequence[DirectorySpace]:
         """The directories with their volumes' sizes; none for logs in memory."""
 
+    @property
+    def offline_count(self) -> int:
+        """How many directories have failed."""
+
+    def fail_directory(self, path: str, call_count: int) -> None:
+        """Let a directory fail, for a test.
+
+        Args:
+            path: Of the directory.
+            call_count: So many calls of the operating system succeed before.
+
+        Raises:
+            ValueError: There is no such directory.
+        """
+
     def drop(self, partition: TopicPartition) -> None:
         """Delete the log of a deleted partition."""
 
@@ -162,6 +182,15 @@ class MemoryLogs:
     def spaces(self) -> Sequence[DirectorySpace]:
         """Return nothing, since there is no directory."""
         return ()
+
+    @property
+    def offline_count(self) -> int:
+        """None can fail."""
+        return 0
+
+    def fail_directory(self, path: str, call_count: int) -> None:  # noqa: ARG002 - of any
+        """There is none."""
+        raise ValueError(f"{path}: the cluster keeps its logs in memory, in no directory")
 
     def drop(self, partition: TopicPartition) -> None:
         """Do nothing: the log is freed with its partition."""

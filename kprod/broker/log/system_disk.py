@@ -168,6 +168,10 @@ class SystemDisk:
             _locked[name] = os.getpid()
         return _Release(name, descriptor)
 
+    def release(self, path: str) -> None:
+        """Close the descriptors of a directory's files, as they are."""
+        self._pool.forget_under(path)
+
     def close(self) -> None:
         """Close all descriptors; idempotent."""
         self._pool.close()

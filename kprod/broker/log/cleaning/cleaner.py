@@ -191,8 +191,7 @@ class LogCleaner:
             work = self._begin(partition, part)
             self._context.log_bytes -= partition.log.size_bytes
             try:
-                for _ in work.slices:
-                    pass
+                _finish(work)
             finally:
                 self._context.log_bytes += partition.log.size_bytes
             self._end(work)
@@ -202,7 +201,13 @@ class LogCleaner:
         """The partitions that may be compacted, with their dirty parts."""
         partitions = [it for it in self._context.topics.partitions() if _is_compacted(it)]
         known = [it for it in partitions if it.name not in self.uncleanable]
-        return [(it, self._part(it)) for it in known]
+        found: list[tuple[Partition, Cleanable]] = []
+        for partition in known:
+            try:
+                found.append((partition, self._part(partition)))
+            except OSError as error:
+                _logger.warning("%s is not looked at by the cleaner: %s", partition.name, error)
+        return found
 
     def metrics(self) -> dict[str, float]:
         """Values by Kafka's names."""
@@ -267,12 +272,17 @@ class LogCleaner:
 
     def _continue_after(self, work: _Work, cost_bytes: int) -> None:
         self._owed_bytes += cost_bytes
+        go_on = partial(self._go_on, work)
+        syncs = work.cleaning.syncs
+        if syncs.is_pending and not cost_bytes:
+            syncs.on_end = partial(self._context.soon, go_on)
+            return
         pause_ms = self._owed_bytes * _MS_PER_S // self._settings.io_bytes_per_second
         if pause_ms:
             self._owed_bytes = 0
-            self._context.after(pause_ms, partial(self._go_on, work))
+            self._context.after(pause_ms, go_on)
         else:
-            self._context.soon(partial(self._go_on, work))
+            self._context.soon(go_on)
 
     def _end(self, work: _Work) -> None:
         seconds = (self._context.clock.now_ms() - work.started_ms) / _MS_PER_S
@@ -304,4 +314,11 @@ def lags_of(partition: Partition) -> Lags:
 
 
 def _is_compacted(partition: Partition) -> bool:
-    return partition.config.compacts
+    return partition.config.compacts and not partition.is_offline
+
+
+def _finish(work: _Work) -> None:
+    """Do all slices of a round, and wait for its syncs."""
+    for _ in work.slices:
+        if work.cleaning.syncs.is_pending:
+            work.partition.log.store.wait_for_syncs()

@@ -20,18 +20,20 @@ import dataclasses
 from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
+from kprod._core.record.offset_map import OffsetMap
+from kprod.broker.log.cleaning.empty_map import empty_map
 from kprod.broker.log.cleaning.groups import grouped
-from kprod.broker.log.cleaning.offset_map import OffsetMap
 from kprod.broker.log.cleaning.picker import Cleanable
+from kprod.broker.log.cleaning.round_syncs import RoundSyncs
 from kprod.broker.log.cleaning.segment_slices import Slice, slices
 from kprod.broker.log.cleaning.survivors import Horizon, Survivors
-from kprod.broker.log.cleaning.swap import cleaned_names, remove_cleaned, seal, swap
+from kprod.broker.log.cleaning.swap import cleaned_names, remove_cleaned, sealed, swap
 from kprod.broker.log.cleaning.transactions import TransactionFates
 from kprod.broker.log.partition_log import PartitionLog
 from kprod.broker.log.segment import Segment
 
 _SYNC_BYTES = 4 << 20
-"""A new segment is synced after this many bytes, so that no single sync takes long."""
+"""A new segment is synced after this many bytes, so that the last sync does not take long."""
 
 
 class RoundAborted(Exception):
@@ -94,9 +96,10 @@ class CleaningRound:
 
     Attributes:
         summary: The results so far.
+        syncs: The syncs under way; while there is any, a slice does nothing.
     """
 
-    __slots__ = ("_cleanable", "_cuts", "_log", "_map", "_settings", "summary")
+    __slots__ = ("_cleanable", "_cuts", "_log", "_map", "_settings", "summary", "syncs")
 
     def __init__(self, log: PartitionLog, part: Cleanable, settings: RoundSettings) -> None:
         """Prepare a round without reading anything.
@@ -110,8 +113,9 @@ class CleaningRound:
         self._cleanable = part
         self._settings = settings
         self._cuts = log.cut_count
-        self._map = OffsetMap(settings.buffer_bytes)
+        self._map = empty_map(settings.buffer_bytes)
         self.summary: RoundSummary = RoundSummary()
+        self.syncs: RoundSyncs = RoundSyncs()
 
     @property
     def offsets(self) -> OffsetMap:
@@ -179,9 +183,9 @@ class CleaningRound:
         is_swapped = False
         try:
             yield from self._write(group, cleaned, survivors)
-            self._check(group[0])
             cleaned.created_ms = group[-1].created_ms
-            seal(store, cleaned)
+            yield from self._synced(sealed(store, cleaned))
+            self._check(group[0])
             is_swapped = True
             swap(self._log, group, cleaned)
         finally:
@@ -189,6 +193,14 @@ class CleaningRound:
                 remove_cleaned(store, base_offset)
         self.summary.segments_before += len(group)
         self.summary.segments_after += 1
+        yield from self._synced([None])
+
+    def _synced(self, names: Sequence[str | None]) -> Generator[int]:
+        """Wait until files, and all that were handed over before, are synced."""
+        self.syncs.submit(self._log.store, names)
+        while self.syncs.is_pending:
+            yield 0
+        self.syncs.check()
 
     def _write(
         self, group: Sequence[Segment], cleaned: Segment, survivors: Survivors
@@ -203,7 +215,7 @@ class CleaningRound:
                 written_bytes = self._copy(piece, cleaned, survivors, is_last=is_last)
                 unsynced_bytes += written_bytes
                 if unsynced_bytes >= _SYNC_BYTES:
-                    cleaned.sync()
+                    self.syncs.submit(self._log.store, cleaned_names(cleaned.base_offset)[:1])
                     unsynced_bytes = 0
                 yield piece.size_bytes + written_bytes
 

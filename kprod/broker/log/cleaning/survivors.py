@@ -19,27 +19,18 @@ Thread-safety: the broker's thread.
 Source: Kafka Cleaner.cleanInto, shouldRetainRecord and MemoryRecords.filterTo (4.3); KIP-534.
 """
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kprod._core.record.batch_reader import RecordBatch
-from kprod.broker.log.cleaning.offset_map import OffsetMap
-from kprod.broker.log.cleaning.rewriting import (
-    PlainBatch,
-    RecordSpan,
-    plain,
-    record_end,
-    with_horizon,
-    with_records,
-    without_records,
-)
+from kprod._core.record.kept_records import KeptRecords
+from kprod._core.record.offset_map import OffsetMap
+from kprod.broker.log.cleaning.rewriting import with_horizon, with_records, without_records
 from kprod.broker.log.cleaning.transactions import TransactionFates
 from kprod.broker.log.transaction_index import AbortedTransaction
-from kprod.compression import Buffer
-from kprod.model import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kprod.broker.log.producer_state import LastRecord
 
 
@@ -74,20 +65,6 @@ class Kept(NamedTuple):
     record_count: int
     max_timestamp_ms: int
     aborted: AbortedTransaction | None = None
-
-
-class _Judged(NamedTuple):
-    """The retained records of a batch.
-
-    Attributes:
-        plain: The uncompressed batch.
-        spans: The retained records.
-        has_tombstone: Whether one of them is a tombstone.
-    """
-
-    plain: PlainBatch
-    spans: Sequence[RecordSpan]
-    has_tombstone: bool
 
 
 class Survivors:
@@ -144,46 +121,24 @@ class Survivors:
             return None
         if batch.delete_horizon_ms is not None:
             return _unchanged(batch)
-        whole = plain(batch)
-        return self._with_horizon(
-            batch, _Judged(whole, _spans(whole.section, whole.batch), has_tombstone=False)
-        )
+        return self._with_horizon(batch, KeptRecords(batch, None, drops_tombstones=False))
 
     def _of_records(self, batch: RecordBatch) -> Kept | None:
-        judged = self._judged(batch)
-        if not judged.spans:
-            return None
-        if judged.has_tombstone and batch.delete_horizon_ms is None:
-            return self._with_horizon(batch, judged)
-        if len(judged.spans) == batch.record_count:
-            return _unchanged(batch)
-        return _kept(with_records(batch, judged.plain.section, judged.spans), judged.spans)
-
-    def _with_horizon(self, batch: RecordBatch, judged: _Judged) -> Kept:
-        horizon_ms = self._horizon.now_ms + self._horizon.delete_retention_ms
-        encoded = with_horizon(batch, judged.plain.section, judged.spans, horizon_ms)
-        return _kept(encoded, judged.spans)
-
-    def _judged(self, batch: RecordBatch) -> _Judged:
-        whole = plain(batch)
-        records = list(whole.batch)
-        latest_offset = self._map.latest_offset
         drops_tombstones = self._horizon.is_over(batch.delete_horizon_ms)
-        stays: list[bool] = []
-        for record, newest in zip(records, self._map.newest_offsets(records), strict=True):
-            offset, _, key, value, _ = record
-            if offset > latest_offset:
-                stays.append(True)
-            elif key is None:
-                stays.append(False)
-                self.invalid_count += 1
-            else:
-                stays.append(offset >= newest and not (value is None and drops_tombstones))
-        if not any(stays):
-            return _Judged(whole, (), has_tombstone=False)
-        kept = list(itertools.compress(records, stays))
-        spans = list(itertools.compress(_spans(whole.section, records), stays))
-        return _Judged(whole, spans, any(it.value is None for it in kept))
+        kept = KeptRecords(batch, self._map, drops_tombstones)
+        self.invalid_count += kept.invalid_count
+        if not kept.record_count:
+            return None
+        if kept.has_tombstone and batch.delete_horizon_ms is None:
+            return self._with_horizon(batch, kept)
+        if kept.record_count == batch.record_count:
+            return _unchanged(batch)
+        return Kept(with_records(batch, kept), kept.record_count, kept.max_timestamp_ms)
+
+    def _with_horizon(self, batch: RecordBatch, kept: KeptRecords) -> Kept:
+        horizon_ms = self._horizon.now_ms + self._horizon.delete_retention_ms
+        encoded = with_horizon(batch, kept, horizon_ms)
+        return Kept(encoded, kept.record_count, kept.max_timestamp_ms)
 
     def _is_last_of_producer(self, batch: RecordBatch) -> bool:
         last = self.last_records.get(batch.producer_id)
@@ -192,20 +147,6 @@ class Survivors:
         if last.offset >= 0:
             return batch.last_offset == last.offset
         return batch.is_control and batch.producer_epoch == last.producer_epoch
-
-
-def _spans(section: Buffer, records: Iterable[Record]) -> list[RecordSpan]:
-    spans: list[RecordSpan] = []
-    start = 0
-    for record in records:
-        end = record_end(section, start)
-        spans.append(RecordSpan(start, end, record.timestamp_ms))
-        start = end
-    return spans
-
-
-def _kept(encoded: memoryview, spans: Sequence[RecordSpan]) -> Kept:
-    return Kept(encoded, len(spans), max(span.timestamp_ms for span in spans))
 
 
 def _unchanged(batch: RecordBatch) -> Kept:

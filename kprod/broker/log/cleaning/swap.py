@@ -8,9 +8,10 @@ Steps, and what the loader does after a crash in each of them (`log.loading`).
     4. The old segments' files, and the snapshots of removed base offsets, are renamed to
        `.deleted`, the oldest first, and the directory is synced. The loader removes the others.
     5. The `.swap` files get their plain names, and the directory is synced. Nothing is left to do.
+The caller syncs in steps 1 and 5, and may do so in the background.
 Kafka syncs the directory once, after step 5, and relies on the file system's order of renames.
 
-Thread-safety: the broker's thread, in one step, so that nothing is read between two steps.
+Thread-safety: the broker's thread, steps 2 to 5 in one call, so that nothing is read between them.
 Source: Kafka LocalLog.replaceSegments (4.3).
 """
 
@@ -39,28 +40,30 @@ def remove_cleaned(store: Store, base_offset: int) -> None:
         store.remove(name)
 
 
-def seal(store: Store, cleaned: Segment) -> None:
-    """Write the indexes of a new segment and sync all its files.
+def sealed(store: Store, cleaned: Segment) -> list[str]:
+    """Write the indexes of a new segment.
 
     Args:
         store: The store with the segment's files.
         cleaned: The new segment, written as `.cleaned`.
 
+    Returns:
+        Names of all its files, which must be synced before the swap.
+
     Raises:
-        OSError: It cannot be written.
+        OSError: They cannot be written.
     """
     cleaned.save_indexes(store, CLEANED_SUFFIX)
-    cleaned.sync()
-    cleaned.sync_indexes(store, CLEANED_SUFFIX)
+    return [it for it in cleaned_names(cleaned.base_offset) if store.exists(it)]
 
 
 def swap(log: PartitionLog, group: Sequence[Segment], cleaned: Segment) -> None:
-    """Replace some segments by one.
+    """Replace some segments by one; the directory is left to be synced once more.
 
     Args:
         log: The log that has the segments; none of them is active.
         group: The segments, oldest first.
-        cleaned: A sealed segment with the base offset of the first old one.
+        cleaned: A sealed and synced segment with the base offset of the first old one.
 
     Raises:
         OSError: The files are in a state that only the loader can repair; the log must not be read
@@ -77,7 +80,6 @@ def swap(log: PartitionLog, group: Sequence[Segment], cleaned: Segment) -> None:
     store.sync()
     for name in plain_names:
         store.rename(name + SWAP_SUFFIX, name)
-    store.sync()
     cleaned.reopen(store)
 
 
