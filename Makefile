@@ -52,6 +52,7 @@ docs: $(VENV)/.built  ## write the generated pages and build the site in out/sit
 	$(PY) -m tools.generate_metrics
 	$(PY) -m tools.generate_errors
 	$(PY) -m tools.generate_migrating
+	$(PY) -m tests.sim figures
 	$(PY) -m docs.pictures.draw
 	$(PY) -m sphinx -W --keep-going --quiet --builder html docs out/site
 	@echo "out/site/index.html"
@@ -94,7 +95,7 @@ mutants: $(VENV)/.built  ## plant faults and see that the tests find each (MUTAN
 	$(PY) tests/mutants/run.py $(MUTANTS)
 
 sim: $(VENV)/.built  ## simulate 20,000 seeds: client and brokers in virtual time (SEEDS=, BASE=)
-	$(PY) -m tests.sim run --seeds $(SEEDS) --base $(BASE) -j $(WORKERS)
+	$(PY) -m tests.sim run --seeds $(SEEDS) --base $(BASE) -j $(WORKERS) --json out/simulated.json
 SEEDS ?= 20000
 BASE ?= HEAD
 

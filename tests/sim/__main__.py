@@ -8,6 +8,7 @@ finding. `replay` runs one seed or one stored plan, and prints what happened.
 import argparse
 import gc
 import multiprocessing
+import resource
 import subprocess
 import sys
 import time
@@ -18,10 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.sim.coverage import missing
 from tests.sim.faults import FAULTS
 from tests.sim.oracle import Finding
 from tests.sim.plan import Plan, make_plan
+from tests.sim.report import Report, write_page
 from tests.sim.shrink import Shrinker
 from tests.sim.trace import traced
 from tests.sim.world import Verdict, simulate
@@ -29,7 +30,6 @@ from tests.sim.world import Verdict, simulate
 REPORT_S = 5.0
 YOUNG_OBJECTS_MAX = 200_000
 """Before Python looks for cycles: what a run makes, it keeps to its end."""
-COUNTERS_FROM = 20_000  # seeds: fewer need not show every rare state
 
 
 class Failure(NamedTuple):
@@ -90,12 +90,31 @@ def base_of(text: str) -> int:
     """Return the first seed: a number, or one made from a commit's hash."""
     if text.isdigit():
         return int(text)
-    done = subprocess.run(["git", "rev-parse", text], capture_output=True, text=True, check=True)
-    return int(done.stdout[:10], 16)
+    return int(_commit(text)[:10], 16)
 
 
-def run(seeds: int, base: int, processes: int, always: Sequence[str] = ()) -> int:
-    """Simulate many seeds and report; 0 if nothing was found."""
+def _commit(name: str) -> str:
+    done = subprocess.run(["git", "rev-parse", name], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{name} is neither a number nor a commit of this directory")
+    return done.stdout.strip()
+
+
+def run(
+    seeds: int, base: int, processes: int, always: Sequence[str] = (), target: Path | None = None
+) -> int:
+    """Simulate many seeds and report; 0 if nothing was found.
+
+    Args:
+        seeds: How many.
+        base: The first.
+        processes: At work at once.
+        always: Faults that every run has.
+        target: A file for the report, as JSON; None for none.
+
+    Returns:
+        The program's exit code.
+    """
     began = reported = time.monotonic()
     done, events = 0, 0
     counts: Counter[str] = Counter()
@@ -113,19 +132,30 @@ def run(seeds: int, base: int, processes: int, always: Sequence[str] = ()) -> in
                 reported = now
                 rate = done / (now - began)
                 print(f"{done} of {seeds} seeds, {rate:.0f}/s, {len(failures)} failed", flush=True)
-    seconds = time.monotonic() - began
-    print(
-        f"\n{done} seeds from {base} in {seconds:.0f} s ({done / seconds:.0f}/s), {events} events"
+        pool.close()
+        pool.join()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    report = Report(
+        commit=_commit("HEAD")[:8] if target else "",
+        base=base,
+        seeds=done,
+        processes=processes,
+        seconds=time.monotonic() - began,
+        cpu_seconds=used.ru_utime + used.ru_stime,
+        events=events,
+        failed=sorted(failure.seed for failure in failures),
+        counts=dict(counts),  # `asdict` cannot copy a Counter
     )
-    for name, number in sorted(counts.items()):
-        print(f"{number:12,}  {name}")
-    absent = missing(counts) if seeds >= COUNTERS_FROM else []
-    if absent:
-        print(f"never seen: {', '.join(absent)}")
-    print(
-        f"{len(failures)} seeds with findings: {sorted(failure.seed for failure in failures)[:20]}"
-    )
-    return 1 if failures or absent else 0
+    print(f"\n{report.text()}")
+    if target:
+        report.store(target)
+    return 1 if report.failed or report.absent else 0
+
+
+def figures() -> int:
+    """Write the figures of the stored run into the page."""
+    write_page()
+    return 0
 
 
 def _print_failure(failure: Failure) -> None:
@@ -262,6 +292,7 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--seeds", type=int, default=20_000)
     running.add_argument("--base", default="HEAD", help="first seed, or a commit that gives it")
     running.add_argument("-j", "--processes", type=int, default=2)
+    running.add_argument("--json", type=Path, metavar="FILE", help="store what it has shown there")
     running.add_argument(
         "--always", default=[], type=_kinds, help="faults that every run has, between commas"
     )
@@ -281,6 +312,7 @@ def _parser() -> argparse.ArgumentParser:
     every.add_argument("--seeds", type=int, default=300)
     every.add_argument("--base", type=int, default=0, help="first seed")
     every.add_argument("--alone", default="", help="end at the first seed with this one only")
+    commands.add_parser("figures", help="write those of the stored run into the page")
     same = commands.add_parser("digest", help="print one digest of the first seeds")
     same.add_argument("--seeds", type=int, default=200)
     planted = commands.add_parser("mutants", help="plant faults, and see which seed finds each")
@@ -299,7 +331,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
-    "run": lambda given: run(given.seeds, base_of(given.base), given.processes, given.always),
+    "run": lambda given: run(
+        given.seeds, base_of(given.base), given.processes, given.always, given.json
+    ),
+    "figures": lambda _: figures(),
     "replay": lambda given: replay(
         given.plan, trace=given.trace, partition=given.partition, picture=given.picture
     ),
