@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from tests.sim.faults import FAULTS
 from tests.sim.oracle import Finding
 from tests.sim.plan import Plan, make_plan
@@ -28,6 +30,8 @@ from tests.sim.trace import traced
 from tests.sim.world import Verdict, simulate
 
 REPORT_S = 5.0
+CHUNKS = 2
+"""That a process runs; each of its seeds leaves some 3 MiB of cycles."""
 YOUNG_OBJECTS_MAX = 200_000
 """Before Python looks for cycles: what a run makes, it keeps to its end."""
 
@@ -119,7 +123,10 @@ def run(
     done, events = 0, 0
     counts: Counter[str] = Counter()
     failures: list[Failure] = []
-    with multiprocessing.get_context("fork").Pool(processes) as pool:
+    pa.array([b""])  # imports pandas once, and not in each process
+    # No process lives long enough to need a search for cycles.
+    context = multiprocessing.get_context("fork")
+    with context.Pool(processes, initializer=gc.disable, maxtasksperchild=CHUNKS) as pool:
         for chunk in pool.imap_unordered(partial(run_chunk, always=always), _chunks(base, seeds)):
             done += chunk.seeds
             events += chunk.events

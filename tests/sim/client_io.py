@@ -268,9 +268,9 @@ class SimSelector:
 
     def _ready(self) -> list[tuple[Any, int]]:
         ready = [
-            (owner, transport.ready_events & events)
+            (owner, found)
             for transport, (events, owner) in self._watched.items()
-            if transport.ready_events & events
+            if (found := transport.ready_events & events)
         ]
         for last in range(len(ready) - 1, 0, -1):  # epoll promises no order
             other = self._draw.below(last + 1)

@@ -20,15 +20,18 @@ class Draw:
     Args:
         seed: Of the run.
         name: Of the stream.
+
+    Attributes:
+        bits: Draws a number of so many bits.
     """
 
     def __init__(self, seed: int, name: str) -> None:
-        self._bits = random.Random(f"{seed}/{name}").getrandbits
+        self.bits = random.Random(f"{seed}/{name}").getrandbits
 
     def below(self, limit: int) -> int:
         """Draw a number from 0 to `limit` − 1; `limit` is at least 1."""
         bits = limit.bit_length()
-        while (number := self._bits(bits)) >= limit:
+        while (number := self.bits(bits)) >= limit:
             pass
         return number
 
@@ -38,7 +41,7 @@ class Draw:
 
     def chance(self, probability: float) -> bool:
         """Return True with a probability."""
-        return self._bits(_CHANCE_BITS) < probability * (1 << _CHANCE_BITS)
+        return self.bits(_CHANCE_BITS) < probability * (1 << _CHANCE_BITS)
 
     def one_of(self, choices: Sequence[_T]) -> _T:
         """Draw one of several."""

@@ -29,6 +29,7 @@ FATAL = (31, 35, 53, 90)
 """Codes after which a producer cannot continue."""
 AFTER_APPEND = (-1, 6, 7, 20, 46, 56)
 """Codes after which the batch may be in the log; 46 says that it is."""
+TAKEN = 46
 OLD_EPOCH = 47
 METADATA = (3, 5)
 PRODUCER_ID = (7, 14, 15, 16, 51)

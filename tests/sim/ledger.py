@@ -32,6 +32,7 @@ class Ledger:
         self.told: list[Sent] = []
         self._world = world
         self._askers: dict[bytes, Callable[[], Outcome | None]] = {}
+        self._ended: set[bytes] = set()  # only asked whether a name is in it
 
     def accept(self, record: Sent, ask: Callable[[], Outcome | None]) -> None:
         """Note a record that `send` took."""
@@ -81,6 +82,12 @@ class Ledger:
     def ask(self, record: Sent) -> Outcome | None:
         """Return how a record ended; None if it has not."""
         return self._askers[record.name]()
+
+    def is_open(self, record: Sent) -> bool:
+        """Return whether a record has not ended; `finish` asks once more for how it did."""
+        if record.name not in self._ended and self.ask(record) is not None:
+            self._ended.add(record.name)
+        return record.name not in self._ended
 
     def finish(self, client_of: "Callable[[int], Client]") -> None:
         """Ask for every record's outcome, and say when each had to be settled."""

@@ -89,7 +89,8 @@ class Pipe:
     @property
     def room(self) -> int:
         """Bytes that can be written now."""
-        return max(self._conditions.window - self._flying_bytes - len(self.arrived), 0)
+        room = self._conditions.window - self._flying_bytes - len(self.arrived)
+        return max(0, room)
 
     @property
     def flying_bytes(self) -> int:

@@ -232,6 +232,11 @@ def _check_log(
     yield from checks.check_real_time(whole, fates)
 
 
+def names_in(logs: Logs) -> AbstractSet[bytes]:
+    """Return the names of the records in any log."""
+    return {_name_of(stored.value) for log in logs.values() for stored in log}
+
+
 def _places(logs: Logs) -> Places:
     places: dict[bytes, list[tuple[str, int, int, int]]] = defaultdict(list)
     for (topic, partition, generation), log in logs.items():

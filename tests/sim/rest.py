@@ -52,7 +52,7 @@ class Rest:
         late = [
             record.name.decode()
             for record in client.records
-            if record.accepted_ns <= self._began_ns and world.ledger.ask(record) is None
+            if record.accepted_ns <= self._began_ns and world.ledger.is_open(record)
         ]
         if late:
             began_ms = self._began_ns / MS

@@ -15,7 +15,7 @@ from kprod.clock import ManualClock
 from tests.sim.draw import Draw
 
 MS = 1_000_000  # nanoseconds
-_ORDERS = 1 << 30
+_ORDER_BITS = 30
 
 
 class LivelockError(AssertionError):
@@ -50,7 +50,7 @@ class Scheduler:
         self.now_ns = self.clock.now_ns()
         self.event_count = 0
         self.event_limit = 20_000
-        self._draw = Draw(seed, "order")
+        self._draw_bits = Draw(seed, "order").bits
         self._heap: list[tuple[int, int, int, Event]] = []
         self._made = 0
         self._hub = greenlet.getcurrent()
@@ -65,8 +65,8 @@ class Scheduler:
         """Let something happen at an instant, now at the earliest."""
         event = Event(action)
         self._made += 1
-        order = self._draw.below(_ORDERS)
-        heapq.heappush(self._heap, (max(instant_ns, self.now_ns), order, self._made, event))
+        instant_ns = max(instant_ns, self.now_ns)
+        heapq.heappush(self._heap, (instant_ns, self._draw_bits(_ORDER_BITS), self._made, event))
         return event
 
     def after(self, delay_ns: int, action: Callable[[], object]) -> Event:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 FAULTS_MAX = 400
 """Of a plan."""
+PARTITIONS_MAX = 6
+"""Of a topic that grows."""
 _SHORT_OF_MEMORY = {
     "linger_ms": 500,
     "buffer_memory": 32 << 10,
@@ -39,6 +41,22 @@ _HALF = {
 """Settings with which a request that is written late outlives its batches' deadlines."""
 _SLEEP_PACE_MS = 4_000
 _SLEEPERS = 4
+_LEARN_PACE_MS = 2_000
+_LEARN = {
+    "acks": "all",
+    "enable_idempotence": True,
+    "request_timeout_ms": 3_000,
+    "delivery_timeout_ms": 30_000,
+    "max_block_ms": 2_000,
+    "linger_ms": 0,
+    "batch_size": 16_000,
+    "buffer_memory": 32 << 20,
+    "max_in_flight_requests_per_connection": 5,
+    "on_buffer_full": "block",
+}
+"""Settings with which responses may be a second late, and calls wait for them."""
+_LATE_PRODUCE, _LATE_METADATA = 64, 66
+"""Of `late_response`: what is handled at once, and answered late."""
 _RARE_PERCENT = 5
 _RESTS_MAX = 6
 REST_MS = 15_000
@@ -150,6 +168,50 @@ def shape_rarely(plan: "Plan") -> None:
         write_half(plan)
     elif roll < 2 * _RARE_PERCENT:
         sleep_in_a_row(plan)
+    elif roll < 3 * _RARE_PERCENT:
+        learn_late(plan)
+
+
+def learn_late(plan: "Plan") -> None:
+    """Change the cluster while a response from before the change is on its way to the client.
+
+    Either a topic grows behind a Metadata response, and a record goes to the new partition; or a
+    leader moves behind a Produce response, and another record goes to its partition.
+    """
+    draw = Draw(plan.seed, "learners")
+    plan.producers = plan.producers[:1]
+    set_all(plan, **_LEARN)
+    plan.brokers = max(plan.brokers, 2)
+    if plan.mode == "engine":  # where no call waits for a response
+        plan.mode = "threads"
+    plan.load_ms = max(plan.load_ms, 3 * _LEARN_PACE_MS)
+    plan.operations, plan.faults = [], []
+    topic = draw.one_of(sorted(plan.topics))
+    count = plan.topics[topic] = min(plan.topics[topic], 3)  # so that it can grow
+    for at_ms in range(_LEARN_PACE_MS // 2, plan.load_ms, _LEARN_PACE_MS):
+        choice = draw.below(1 << 16)
+        sends: list[tuple[int, int]]  # when, and to which partition
+        faults: list[tuple[int, str, int]]
+        if count < PARTITIONS_MAX and draw.chance(0.5):
+            sends = [(2, count), (60, count)]
+            faults = [(0, "late_response", _LATE_METADATA), (50, "grow_topic", 0)]
+            count += 1
+        else:
+            place = choice % count
+            sends = [(0, place), (102, place), (130, count), (200, place)]
+            faults = [(100, "late_response", _LATE_PRODUCE), (120, "move_leader", choice)]
+        for caller, (offset_ms, partition) in enumerate(sends):
+            plan.operations.append(
+                {"at_ms": at_ms + offset_ms, "kind": "send", "producer": 0, "caller": caller}
+                | {"topic": topic, "partition": partition, "key": -1, "habit": ""}
+                | {"count": 1, "size": draw.between(8, 200), "observers": draw.between(0, 3)}
+                | {"wait_ms": 500}
+            )
+        plan.faults += [
+            {"at_ms": at_ms + offset_ms, "kind": kind, "choice": choice}
+            | {"broker": 0, "topic": topic, "for_ms": 1_000}
+            for offset_ms, kind, choice in faults
+        ]
 
 
 def sleep_in_a_row(plan: "Plan") -> None:

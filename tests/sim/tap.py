@@ -11,7 +11,9 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from kprod.producer.transaction.sequences import SEQUENCE_COUNT
 from kprod.protocol.api import ApiKey
@@ -62,6 +64,7 @@ class Attempt:
         code: Of the response; None before it, or without it.
         batch: Its bytes, while it is not known to be delivered.
         is_alone: No other batch of its partition was in flight beside it.
+        ended_ns: When the response, or the end of the connection, was there.
     """
 
     partition: tuple[str, int]
@@ -74,6 +77,7 @@ class Attempt:
     code: int | None = None
     batch: bytes = b""
     is_alone: bool = True
+    ended_ns: int = 0
 
     @property
     def leaves_open(self) -> bool:
@@ -321,6 +325,7 @@ class ClientTap:
 
     def _end(self, attempt: Attempt, code: int | None) -> None:
         attempt.code = code
+        attempt.ended_ns = self._now_ns()
         self._responses += 1
         others = self._in_flight[attempt.partition]
         if attempt in others:
@@ -357,4 +362,9 @@ def attempts_in(body: Mapping[str, Any], link: Link) -> Iterator[Attempt]:
 
 
 def _topic_of(topic: Mapping[str, Any]) -> str:
-    return str(topic.get("name") or topic["topic_id"])
+    return topic.get("name") or _text_of(topic["topic_id"].int)
+
+
+@lru_cache(1_024)
+def _text_of(topic_id: int) -> str:
+    return str(UUID(int=topic_id))

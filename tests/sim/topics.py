@@ -9,8 +9,8 @@ from kprod.protocol.codec import response_codec
 from kprod.protocol.headers import decode_response_header
 from tests.sim.oracle import Logs, read_logs
 from tests.sim.plan import Plan
+from tests.sim.shapes import PARTITIONS_MAX
 
-PARTITIONS_MAX = 6
 REMAKES_MAX = 4
 _KEPT_FRAMES = 20
 

@@ -9,6 +9,7 @@ code leaves open; KIP-126 for batches that are too large.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from crc32c import crc32c
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     from tests.sim.tap import Attempt, ClientTap
 
 _EVERY_CODE = [code for code in range(-1, 120) if code]
+_TAKEN = type(error_for(faults.TAKEN)).__name__
 _TOO_LARGE = type(error_for(faults.TOO_LARGE)).__name__
 _OF_ANOTHER = frozenset({*faults.FATAL, *faults.SEQUENCE, faults.OLD_EPOCH})
 """Codes that end batches beside the one that they were said of."""
 
+_FATAL = frozenset(type(error_for(code)).__name__ for code in faults.FATAL)
 _NAMES_RECORDS = frozenset({32, 87})
 _INVALID = 87
 """What the sound records of a batch end with whose broker names others, with another code."""
@@ -38,13 +41,18 @@ CODES: Mapping[str, frozenset[int]] = {
 
 
 def check_truth(
-    records: Iterable[Sent], tap: "ClientTap", *, is_undisturbed: bool
+    records: Iterable[Sent],
+    tap: "ClientTap",
+    logged: AbstractSet[bytes],
+    *,
+    is_undisturbed: bool,
 ) -> Iterable[Finding]:
     """I13: compare each error with what the wire shows.
 
     Args:
         records: Of one producer.
         tap: On its wire.
+        logged: Names of the records in any log. One that ends while it is in flight may be taken.
         is_undisturbed: No connection was given up: else a request may have left without a trace.
 
     Yields:
@@ -62,11 +70,15 @@ def check_truth(
         seen = f"it went through {[attempt.code for attempt in went_through]}"
         may_be = CODES.get(record.final.error)
         is_open = any(attempt.leaves_open for attempt in went_through)
-        if record.final.persistence == NOT_PERSISTED:
-            if is_open:
-                yield Finding("I13", f"{text}, NOT_PERSISTED; {seen}")
-        elif may_be is not None and is_undisturbed and not is_open:
+        # A record may end while it is in flight, and whatever comes back is of no matter.
+        may_be_open = record.name in logged or _may_have_been_in_flight(record, went_through)
+        if record.final.persistence == NOT_PERSISTED and is_open:
+            yield Finding("I13", f"{text}, NOT_PERSISTED; {seen}")
+        is_known = may_be is not None and is_undisturbed and not is_open and not may_be_open
+        if record.final.persistence != NOT_PERSISTED and is_known:
             yield Finding("I13", f"{text}, POSSIBLY_PERSISTED; {seen}")
+        if record.final.error == _TAKEN:
+            yield Finding("I13", f"{text}, which says that it is in the log")
         own = {attempt.code for attempt in went_through}
         if own & _NAMES_RECORDS:
             own.add(_INVALID)
@@ -77,6 +89,14 @@ def check_truth(
             for attempt in went_through
         ):
             yield Finding("I13", f"{text}, and was never rejected alone")
+
+
+def _may_have_been_in_flight(record: Sent, attempts: "Iterable[Attempt]") -> bool:
+    """Return whether a record may have ended before its response, as with a fatal error."""
+    assert record.final is not None
+    return record.final.error in _FATAL and any(
+        attempt.ended_ns >= record.settled_ns for attempt in attempts
+    )
 
 
 def _attempts_by_record(failed: "Sequence[Attempt]") -> Mapping[bytes, "Sequence[Attempt]"]:

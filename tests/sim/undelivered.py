@@ -42,7 +42,7 @@ class Covered:
         self._alone: list[Sent] = [
             record
             for record in client.records
-            if record.is_alone and (record.final or world.ledger.ask(record)) is None
+            if record.is_alone and record.final is None and world.ledger.is_open(record)
         ]
         self._receipts = [(receipt, receipt.failed_count) for receipt in client.receipts]
 
