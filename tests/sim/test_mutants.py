@@ -47,7 +47,9 @@ def test_each_invariant_of_the_page_is_accounted_for() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["I2", "I8", "W1", "W6"])
+@pytest.mark.parametrize(
+    "name", ["W1", *(pytest.param(other, marks=pytest.mark.long) for other in ("I2", "I8", "W6"))]
+)
 def test_an_invariant_finds_its_fault_alone(name: str) -> None:
     """So without it the fault would live at that seed; the command tries the others as well."""
     (needed,) = [each for each in needed_invariants() if each.name == name]
