@@ -15,8 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 TESTS = ("_core", "compression", "record", "protocol", "timer", "cluster", "config", "network",
-         "producer", "aio", "broker", "metrics", "serialization", "cli")  # fmt: skip
-"""Folders of `tests` that need an installed kprod and no checkout."""
+         "producer", "consumer", "aio", "broker", "metrics", "serialization", "cli", "perf",
+         "safety/test_refusals.py", "test_errors.py", "test_help.py", "test_imports.py",
+         "test_interfaces.py", "test_public_names.py", "test_reprs.py",
+         "test_subclasses.py")  # fmt: skip
+"""What of `tests` needs an installed kprod and no checkout."""
 
 OPTIONAL = ("confluent_kafka.schema_registry", "duckdb", "polars")
 """Modules that are not built for every platform, or need much; their tests need not run there."""
