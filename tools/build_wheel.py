@@ -204,12 +204,12 @@ def contents(wheel: Path) -> Iterator[str]:
     """Tell the name and the size of a wheel, and how many files of each kind it holds."""
     yield f"{wheel.name}: {wheel.stat().st_size / MIB:.2f} MiB"
     with zipfile.ZipFile(wheel) as archive:
-        members = archive.infolist()
+        members = [it for it in archive.infolist() if not it.is_dir()]
     yield f"installed: {sum(it.file_size for it in members) / MIB:.2f} MiB in {len(members)} files"
     kinds: dict[str, list[int]] = {}
     for member in members:
         is_own = ".dist-info/" in member.filename
-        kind = "metadata" if is_own else Path(member.filename).suffix or member.filename
+        kind = "metadata" if is_own else Path(member.filename).suffix
         kinds.setdefault(kind, []).append(member.file_size)
     for kind, sizes in sorted(kinds.items()):
         yield f"  {kind:10} {len(sizes):4} files {sum(sizes) / MIB:6.2f} MiB"
