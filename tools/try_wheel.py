@@ -138,7 +138,7 @@ def costs(newcomer: Newcomer) -> str | None:
     """Tell time and memory of each import beside confluent-kafka's, in turn.
 
     Returns:
-        What is more than it may be; None if nothing is.
+        The excess in words; None if there is none.
     """
     newcomer.run("pip", "install", "--only-binary", ":all:", "confluent-kafka")
     taken: dict[str, list[list[float]]] = {line: [] for line in (PEER, *IMPORTS)}
