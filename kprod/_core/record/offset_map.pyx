@@ -130,7 +130,7 @@ cdef class OffsetMap:
             self.latest_offset = hashed[index].above - 1
         return True
 
-    def get(self, key):
+    def get(self, bytes key not None):
         """Look a key up.
 
         Args:
@@ -139,10 +139,9 @@ cdef class OffsetMap:
         Returns:
             Its newest offset; -1 of a key that is not in the map.
         """
-        cdef const uint8_t[::1] view = key
         cdef Slot hashed
         self._allocate()
-        self._hash(&view[0] if view.shape[0] else NULL, view.shape[0], &hashed)
+        self._hash(<const uint8_t*>key, len(key), &hashed)
         return self._place(&hashed).above - 1
 
     def pass_over(self, int64_t last_offset):
