@@ -45,6 +45,7 @@ def test_a_report_and_its_page_give_the_same_bars(tmp_path: Path) -> None:
     assert [bar.rate for bar in found] == pytest.approx([bar.rate for bar in bars], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_picture_is_drawn_from_the_page(tmp_path: Path) -> None:
     """By a program of its own, since matplotlib keeps the fonts' files open."""
     path, root = tmp_path / "race.png", Path(__file__).parents[2]

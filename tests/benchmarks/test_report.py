@@ -74,6 +74,7 @@ def test_own_samples_are_compared_with_a_series_added_before() -> None:
     assert row.ratio == pytest.approx(0.5)
 
 
+@pytest.mark.slow
 def test_rate_and_cost_time_the_work_alone() -> None:
     """Each is a positive figure of the units that the work counted."""
     assert rate(lambda: lambda: 1000)() > 0

@@ -52,6 +52,7 @@ def test_any_bytes_are_survived(frame: bytes) -> None:
     assert not world.cluster.failures
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     api=st.sampled_from([ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.CREATE_TOPICS]),

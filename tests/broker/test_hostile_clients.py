@@ -46,6 +46,7 @@ ALLOWED_BYTES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", hostile.CLIENTS)
 def test_memory_is_bounded_and_others_are_served(name: str) -> None:
     """At most twice the bytes received, and the settings' limits."""
@@ -122,6 +123,7 @@ def questions() -> tuple[World, Client, bytes]:
     return world, world.client(), 1_000 * frame
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make", [deletion, creation, unpacking, unpacking_old_formats], ids=lambda it: it.__name__
 )

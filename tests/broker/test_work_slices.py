@@ -24,6 +24,7 @@ def saved_garbage() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("saved_garbage")
 def test_a_request_is_freed_when_it_is_done() -> None:
     """A cycle would keep its frame in memory until the next collection."""

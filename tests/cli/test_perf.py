@@ -85,6 +85,7 @@ def test_batches_are_counted_as_the_broker_has_them(cluster: EmbeddedCluster) ->
     assert f"{5_000} measured (every record)" in done.stdout
 
 
+@pytest.mark.slow
 def test_producers_share_the_load(cluster: EmbeddedCluster) -> None:
     """Each in a process of its own: together as many records, and each one's latency."""
     options = ("--num-records", "3001", "--payload-monotonic", "--producers", "3")
@@ -117,6 +118,7 @@ def test_a_file_is_replayed(cluster: EmbeddedCluster, tmp_path: Path) -> None:
     assert (len(values), b"".join(values)) == (7, b"abcabca")
 
 
+@pytest.mark.slow
 def test_clients_take_turns(cluster: EmbeddedCluster) -> None:
     """Round by round, then side by side."""
     done = running.run(
@@ -151,6 +153,7 @@ def test_the_topic_is_made_and_settings_come_from_a_file(
     assert re.search(r"producer-metrics:record-send-total +: 30\.000", done.stdout)
 
 
+@pytest.mark.slow
 def test_the_report_is_one_file(cluster: EmbeddedCluster, tmp_path: Path) -> None:
     """Three plots inside, nothing fetched, no setting shown: one may be a password."""
     page = tmp_path / "report.html"
@@ -174,6 +177,7 @@ def test_the_report_is_one_file(cluster: EmbeddedCluster, tmp_path: Path) -> Non
     assert "<dt>client</dt><dd>kprod, confluent-kafka</dd>" in text
 
 
+@pytest.mark.slow
 def test_a_stalled_broker_shows_in_every_record_that_was_due(
     cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
@@ -251,6 +255,7 @@ def _children_of(pid: int) -> list[int]:
     return [int(child) for child in listed.read_text("ascii").split()]
 
 
+@pytest.mark.slow
 def test_a_terminal_has_a_live_line(cluster: EmbeddedCluster) -> None:
     """On standard error, drawn over again and again; a pipe has none."""
     master, slave = os.openpty()

@@ -196,6 +196,7 @@ def test_an_old_answer_is_dropped_after_a_seek() -> None:
             assert scripted_poll(consumer, 1)[0].offset == offset
 
 
+@pytest.mark.slow
 def test_answers_for_others_change_nothing() -> None:
     """Topics and partitions that nobody asked for, and the same one twice."""
     cluster = LogCluster(log_of([b"a"]))

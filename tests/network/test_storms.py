@@ -103,6 +103,7 @@ def test_hundreds_of_brokers_at_one_address_are_tried_as_one(hangs_up: bool) -> 
     assert 5 <= storm.attempts <= 2 * SECONDS + 10
 
 
+@pytest.mark.slow
 def test_repeated_attempts_are_twenty_a_second_for_the_whole_client() -> None:
     """200 brokers at addresses of their own: each is tried at once, and then they take turns."""
     storm = Storm({number: ("127.0.0.1", 9_100 + number) for number in range(1, 201)})

@@ -309,6 +309,7 @@ def test_a_topic_that_is_not_there(cluster: EmbeddedCluster) -> None:
         write(options, pa.record_batch({"value": [b"x"]}))
 
 
+@pytest.mark.slow
 def test_many_batches_arrive_in_order(cluster: EmbeddedCluster) -> None:
     """Also when they are more than one gathering."""
     batches = [

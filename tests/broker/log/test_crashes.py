@@ -22,7 +22,8 @@ PARTITION = TopicPartition("orders", 0)
 OTHER = TopicPartition("clicks", 0)
 IDS = {"orders": uuid.UUID(int=1), "clicks": uuid.UUID(int=2)}
 RULES = SegmentRules(segment_bytes=3_000, index_interval_bytes=4_096)
-SEEDS = (0, 1, 2)
+# One in each run, the others in `make long`.
+SEEDS = (0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2)))
 SAMPLE_STEP = 17
 
 
@@ -216,6 +217,7 @@ def crash_at(stop_at: int, seed: int) -> None:
     machine.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_stop_loses_nothing_that_was_flushed(seed: int) -> None:
     """Each write, sync, rename, creation and removal."""

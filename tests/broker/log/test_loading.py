@@ -92,6 +92,7 @@ def test_a_log_is_the_same_after_a_restart(place: Place) -> None:
     assert loaded.log.log_end_offset == 2 * BATCHES + 2
 
 
+@pytest.mark.slow
 def test_the_last_segment_is_cut_at_every_byte(place: Place) -> None:
     """All whole batches below the cut are there, bit for bit; appends continue behind them."""
     before = place.contents()

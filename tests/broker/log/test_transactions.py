@@ -231,6 +231,7 @@ HISTORIES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(history=HISTORIES, offset=st.integers(0, 25), max_bytes=st.integers(1, 600))
 def test_a_reader_passes_over_exactly_the_aborted_records(

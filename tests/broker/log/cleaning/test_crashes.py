@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 RULES = SegmentRules(index_interval_bytes=300)
-SEEDS = (0, 1, 2)
+# One in each run, the others in `make long`.
+SEEDS = (0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2)))
 FIRST_SEED = 7
 
 
@@ -107,6 +108,7 @@ def assert_nothing_lost(history: History, records: list[Record]) -> None:
         assert not older, f"{older[0].offset} is back, and its tombstone is gone"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_stop_of_every_swap_loses_nothing(seed: int) -> None:
     """Each creation, write, sync, rename and removal of some rounds."""

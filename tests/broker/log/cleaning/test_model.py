@@ -60,6 +60,7 @@ def check_seeds(part: int) -> None:
     assert sum(it > 10 for it in gone) > SEEDS_IN_ONE // 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(SAMPLE))
 def test_survivors_are_those_of_the_oracle(part: int) -> None:
     """A hundred histories."""
