@@ -18,12 +18,12 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Mapping
-from itertools import islice
+from functools import partial
+from itertools import islice, repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kprod.errors import KprodError
-from kprod.model import RecordMetadata
 from kprod.perf.perf_run import Block, Outstanding, PerfRun
 from kprod.producer.future import RecordFuture, failures_of
 from kprod.producer.producer import Producer
@@ -96,29 +96,22 @@ def drive_kprod(run: PerfRun, target: Target) -> None:
 
 def _send_kprod(producer: Producer, topic: str, block: Block, run: PerfRun) -> list[RecordFuture]:
     futures: list[RecordFuture] = []
-    send, keep, values, at = producer.send, futures.append, iter(block.values), 0
+    send, values, topics = producer.send, iter(block.values), repeat(topic)
     try:
         for place in block.timed:
-            for value in islice(values, place - at):  # a slice would copy the list
-                keep(send(topic, value))
-            timed = _told_by_kprod(run.timed(block.first + place))
-            keep(send(topic, next(values), on_delivery=timed))
-            at = place + 1
-        for value in values:
-            keep(send(topic, value))
-    except KprodError as error:
+            # No step of Python between two records; and a slice would copy the list.
+            futures.extend(map(send, topics, islice(values, place - len(futures))))
+            on_delivery = partial(_told_by_kprod, run.timed(block.first + place))
+            futures.append(send(topic, next(values), on_delivery=on_delivery))
+        futures.extend(map(send, topics, values))
+    except KprodError as error:  # `futures` has those up to it
         run.refuse(error, block, len(futures))
     return futures
 
 
-def _told_by_kprod(
-    timed: Callable[[], None],
-) -> Callable[[RecordMetadata | None, KprodError | None], None]:
-    def on_delivery(_: RecordMetadata | None, error: KprodError | None) -> None:
-        if error is None:
-            timed()
-
-    return on_delivery
+def _told_by_kprod(timed: Callable[[], None], _: object, error: KprodError | None) -> None:
+    if error is None:
+        timed()
 
 
 def _check_kprod(run: PerfRun) -> Callable[[list[RecordFuture]], None]:
@@ -157,8 +150,8 @@ def _produce_block(producer: Any, topic: str, block: Block, run: PerfRun) -> Non
     for timed_count, place in enumerate(block.timed):
         for value in islice(values, place - at):
             produce_waiting(producer, topic, value)
-        timed = _told_by_confluent(run.timed(block.first + place), run)
-        produce_waiting(producer, topic, next(values), on_delivery=timed)
+        on_delivery = partial(_told_by_confluent, run.timed(block.first + place), run)
+        produce_waiting(producer, topic, next(values), on_delivery=on_delivery)
         if not timed_count % POLL_EVERY:
             producer.poll(0)
         at = place + 1
@@ -184,14 +177,11 @@ def produce_waiting(producer: Any, topic: str, value: bytes, **more: object) -> 
             return
 
 
-def _told_by_confluent(timed: Callable[[], None], run: PerfRun) -> Callable[[object, object], None]:
-    def on_delivery(error: object, _: object) -> None:
-        if error is None:
-            timed()
-        else:
-            run.fail(error)
-
-    return on_delivery
+def _told_by_confluent(timed: Callable[[], None], run: PerfRun, error: object, _: object) -> None:
+    if error is None:
+        timed()
+    else:
+        run.fail(error)
 
 
 def _flush_confluent(producer: Any, run: PerfRun) -> None:  # noqa: ANN401 - confluent-kafka's
@@ -254,17 +244,14 @@ async def _send_aiokafka(
             run.refuse(error, block, place)
             break
         if timed is not None:
-            future.add_done_callback(_told_by_future(timed))
+            future.add_done_callback(partial(_told_by_future, timed))
         futures.append(future)
     return futures
 
 
-def _told_by_future(timed: Callable[[], None]) -> Callable[["asyncio.Future[object]"], None]:
-    def on_done(future: "asyncio.Future[object]") -> None:
-        if not future.cancelled() and future.exception() is None:
-            timed()
-
-    return on_done
+def _told_by_future(timed: Callable[[], None], future: "asyncio.Future[object]") -> None:
+    if not future.cancelled() and future.exception() is None:
+        timed()
 
 
 async def _settle_aiokafka(future: "asyncio.Future[object]", run: PerfRun) -> None:

@@ -9,10 +9,13 @@ Source: Kafka ProducerPerformance (tools 4.3.1) for random capitals and the thre
 """
 
 import random
+from array import array
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 
 from kprod.errors import ConfigError
+from kprod.perf.pace import BLOCK_COUNT
 from kprod.perf.workload import PayloadPlan
 
 POOL_COUNT = 10_000
@@ -30,20 +33,20 @@ class Payloads:
             value the record's number.
     """
 
-    __slots__ = ("_pool", "_size_bytes")
+    __slots__ = ("_ends", "_pool")
 
     def __init__(self, pool: Sequence[bytes] | None) -> None:
-        self._pool = None if pool is None else list(pool)
-        sizes = {len(value) for value in self._pool or ()}
-        # Of every value, where all are alike.
-        self._size_bytes = len(self._pool[0]) if self._pool and len(sizes) == 1 else None
+        # As long as a block, which then has two pieces at most.
+        self._pool = None if pool is None else list(pool) * -(-BLOCK_COUNT // len(pool))
+        # At index n, the bytes of the pool's first n values.
+        self._ends = array("q", accumulate(map(len, self._pool or ()), initial=0))
 
     def block(self, first: int, count: int) -> Sequence[bytes]:
         """Return the values of records in a row.
 
         Args:
             first: Number of the first record, from 0.
-            count: Number of values, at least 1.
+            count: Number of values, 1 to `BLOCK_COUNT`.
 
         Returns:
             As many values; not to be changed.
@@ -55,15 +58,25 @@ class Payloads:
         if start == 0 and count == len(pool):
             return pool
         values = pool[start : start + count]
-        while len(values) < count:
-            values += pool[: count - len(values)]
-        return values
+        return values + pool[: count - len(values)]
 
-    def size_bytes(self, values: Sequence[bytes]) -> int:
-        """Count the bytes of values that `block` returned."""
-        if self._size_bytes is not None:
-            return self._size_bytes * len(values)
-        return sum(map(len, values))
+    def size_bytes(self, first: int, count: int) -> int:
+        """Count the bytes of the values that `block` returns.
+
+        Args:
+            first: As there.
+            count: As there.
+
+        Returns:
+            The sum of their lengths.
+        """
+        if self._pool is None:
+            return sum(map(len, self.block(first, count)))
+        return self._bytes_before(first + count) - self._bytes_before(first)
+
+    def _bytes_before(self, number: int) -> int:
+        rounds, place = divmod(number, len(self._ends) - 1)
+        return rounds * self._ends[-1] + self._ends[place]
 
 
 def payloads_of(plan: PayloadPlan) -> Payloads:

@@ -18,7 +18,6 @@ from typing import IO, Any
 
 from kprod.clock import SystemClock
 from kprod.perf.client_loops import LOOPS, Target
-from kprod.perf.latency_tally import LatencyTally
 from kprod.perf.pace import FullSpeed, OpenLoop, Pace
 from kprod.perf.payloads import payloads_of
 from kprod.perf.perf_run import Goal, PerfRun
@@ -91,15 +90,12 @@ class Reporter:
         warm, steady, taken = self._run.take()
         if self._latencies_file is not None:
             self._latencies_file.writelines(f"{latency_ns}\n" for latency_ns in taken)
-        whole = LatencyTally()
-        whole.add(warm)
-        whole.add(steady)
         self._say(
             {
                 "kind": "interval",
                 "sent": self._run.figures.sent_count,
                 "sent_bytes": self._run.figures.sent_bytes,
-                "latencies": whole.to_wire(),
+                "warmup_latencies": warm.to_wire(),
                 "steady_latencies": steady.to_wire(),
             }
         )

@@ -236,10 +236,11 @@ class PerfRound:
 
     def _taken(self, report: Mapping[str, Any]) -> LatencyTally:
         """Count an interval's latencies; returns them."""
-        tally = LatencyTally.from_wire(report["latencies"])
-        self._result.whole.latencies.add(tally)
         steady = LatencyTally.from_wire(report["steady_latencies"])
         self._result.steady.latencies.add(steady)
+        tally = LatencyTally.from_wire(report["warmup_latencies"])
+        tally.add(steady)
+        self._result.whole.latencies.add(tally)
         return tally
 
     def _add(self, report: Mapping[str, Any]) -> None:

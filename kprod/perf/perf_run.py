@@ -5,7 +5,8 @@ A client's loop asks `blocks` for the records that are due, sends them, and tell
 `fail` take failures. One thread, the reporter, takes the measured latencies by `take`.
 
 Latencies are put into a queue as they come and counted by the reporter, a thousand at a time:
-neither a callback nor the sending thread waits for a histogram.
+neither a callback nor the sending thread waits for a tally. What `timed` makes is few objects:
+Python's collector comes after so many, and looks at every future that is kept.
 
 Invariants.
     A record that fails is counted once, and has no latency.
@@ -20,6 +21,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from kprod.clock import Clock
@@ -112,6 +114,8 @@ class PerfRun:
         "_clock",
         "_goal",
         "_lock",
+        "_note_steady",
+        "_note_warm",
         "_pace",
         "_payloads",
         "_steady_began_ns",
@@ -130,6 +134,8 @@ class PerfRun:
         self._began_ns = self._steady_began_ns = 0
         self._warm_ns: deque[int] = deque()
         self._steady_ns: deque[int] = deque()
+        self._note_warm = partial(_note, clock.now_ns, self._warm_ns)
+        self._note_steady = partial(_note, clock.now_ns, self._steady_ns)
         self._stopped = threading.Event()
         self._lock = threading.Lock()  # of the errors
         self.figures: Figures = Figures()
@@ -191,7 +197,7 @@ class PerfRun:
                 self._steady_began_ns = self._clock.now_ns()
             values = self._payloads.block(sent, due)
             figures.sent_count = sent + due
-            figures.sent_bytes += self._payloads.size_bytes(values)
+            figures.sent_bytes += self._payloads.size_bytes(sent, due)
             yield Block(sent, values, self._timed_places(sent, due), 0.0)
 
     def timed(self, number: int) -> Callable[[], None]:
@@ -203,10 +209,8 @@ class PerfRun:
         Returns:
             Measures the latency; any thread may call it.
         """
-        due_ns, now_ns = self._pace.due_ns(number), self._clock.now_ns
-        is_warmup = number < self._goal.warmup_count
-        append = (self._warm_ns if is_warmup else self._steady_ns).append
-        return lambda: append(now_ns() - due_ns)
+        note = self._note_warm if number < self._goal.warmup_count else self._note_steady
+        return partial(note, self._pace.due_ns(number))
 
     def refuse(self, error: object, block: Block, sent_count: int) -> None:
         """Take in that a client took no more of a block, and end the run.
@@ -279,6 +283,10 @@ class PerfRun:
     def _timed_places(self, first: int, block_count: int) -> range:
         every = self._goal.sample_every
         return range(0) if every is None else range(-first % every, block_count, every)
+
+
+def _note(now_ns: Callable[[], int], waiting: deque[int], due_ns: int) -> None:
+    waiting.append(now_ns() - due_ns)
 
 
 class Outstanding(Generic[Future]):

@@ -7,7 +7,7 @@ Thread-safety: `Producer` may be used by any number of threads.
 Source: Kafka KafkaProducer (clients 4.3.1).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
@@ -32,6 +32,15 @@ __all__ = ["Producer", "engine_of"]
 _logger = guarded_logger(__name__)
 _OWN_NAME = "_kprod"  # the only private attribute of the class
 del _future
+
+
+if TYPE_CHECKING:
+
+    class _CallSend:
+        """`produce` is confluent-kafka's name: call `send`, which returns a future."""
+
+    class _NothingToPoll:
+        """`poll` is confluent-kafka's: kprod's own thread calls `on_delivery`; leave it out."""
 
 
 class _ClientId:
@@ -67,6 +76,12 @@ class Producer(SendMethod):
     """
 
     _kprod: ProducerEngine  # None until `__init__` has run
+
+    if TYPE_CHECKING:
+        # For callers of confluent-kafka's names, who read the type's name in the checker's error.
+        # The union lets a subclass have methods of these names, as it may.
+        produce: "_CallSend | Callable[..., Any]"
+        poll: "_NothingToPoll | Callable[..., Any]"
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from tests.docs.examples import ROOT, pages, read
 
 PAGES = {str(path.relative_to(ROOT)): read(path.read_text(encoding="utf-8")) for path in pages()}
 PROGRAMS = [name for name, page in PAGES.items() if page.program]
-TEST_FILES = [(name, test) for name, page in PAGES.items() for test in page.tests]
+WITH_TESTS = [name for name, page in PAGES.items() if page.tests]
 COMMANDS = [(name, words) for name, page in PAGES.items() for words in page.commands]
 
 ADDRESS = "localhost:9092"
@@ -45,7 +45,7 @@ def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def test_there_are_examples() -> None:
     """A reader that finds nothing would pass everything below."""
     assert len(PROGRAMS) > 5
-    assert TEST_FILES
+    assert WITH_TESTS
     assert COMMANDS
 
 
@@ -67,16 +67,17 @@ def test_a_page_runs(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "test"), TEST_FILES)
-def test_a_test_of_a_page_passes(name: str, test: object, tmp_path: Path) -> None:
-    """Written to a file of its own, with the plugin that an installed kprod brings."""
-    assert isinstance(test, tuple)
-    line, text = test
-    file = tmp_path / f"test_{Path(name).stem}_{line}.py"
-    file.write_text(text, encoding="utf-8")
-    options = ["-p", "no:kprod", "-p", "pytest_kprod", "-p", "no:randomly", "-q"]
-    result = run("-m", "pytest", *options, file.name, cwd=tmp_path)
+@pytest.mark.parametrize("name", WITH_TESTS)
+def test_the_tests_of_a_page_pass(name: str, tmp_path: Path) -> None:
+    """Each in a file of its own, with the plugin that an installed kprod brings."""
+    for line, text in PAGES[name].tests:
+        file = tmp_path / f"test_{Path(name).stem}_{line}.py"
+        file.write_text(text, encoding="utf-8")
+    options = ["-p", "no:kprod", "-p", "pytest_kprod", "-p", "no:randomly", "-q", "-rp"]
+    result = run("-m", "pytest", *options, str(tmp_path), cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
+    passed = set(re.findall(r"^PASSED (\S+\.py)::", result.stdout, re.MULTILINE))
+    assert passed == {file.name for file in tmp_path.glob("test_*.py")}
 
 
 @pytest.mark.parametrize(("name", "words"), COMMANDS)

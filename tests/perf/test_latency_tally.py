@@ -3,8 +3,9 @@
 import random
 
 import pytest
+from hdrh.histogram import HdrHistogram
 
-from kprod.perf.latency_tally import LatencyTally
+from kprod.perf.latency_tally import DIGITS, HIGHEST_US, LatencyTally
 from tests.perf.exact import exact_percentile
 
 MS = 1_000_000
@@ -22,6 +23,17 @@ def test_percentiles_are_those_of_the_samples(seed: int) -> None:
         assert tally.percentile_ms(percent) == pytest.approx(exact_ms, rel=0.002)
     assert tally.max_ms == max(samples) / MS
     assert tally.average_ms == pytest.approx(sum(samples) / len(samples) / MS)
+
+
+@pytest.mark.parametrize("latency_us", [1, 2_047, 2_048, 2_049, 4_095, 4_097, 123_457, 3 * 10**9])
+def test_counts_are_in_the_buckets_of_the_histogram(latency_us: int) -> None:
+    """What is rounded here is in HdrHistogram's bucket of the latency itself."""
+    tally = LatencyTally()
+    tally.record([latency_us * 1_000, 3_600_000_000_000])
+    histogram = HdrHistogram(1, HIGHEST_US, DIGITS)
+    histogram.record_value(latency_us)
+    highest_us = histogram.get_value_at_percentile(50)
+    assert tally.percentile_ms(50) == highest_us / 1_000
 
 
 def test_tallies_of_processes_add_up() -> None:

@@ -58,11 +58,12 @@ def sends(producer: Producer) -> None:
     producer.send("orders", b"value", headers=[("trace", 1)])  # wrong
     producer.send("orders", b"value", partition="3")  # wrong
     producer.send("orders", b"value", on_delivery=one_argument)  # wrong
-    producer.send("orders", b"value").get(timeout=10)  # wrong
+    producer.send("orders", b"value").get(timeout=10)  # wrong: _CallResult
+    producer.send("orders", b"value").add_callback(print)  # wrong: _CallAddDoneCallback
     producer.send("orders", b"value").result(timeout="10")  # wrong
     producer.send("orders", b"value").result().offsets  # wrong
-    producer.poll(0)  # wrong
-    producer.produce("orders", b"value")  # wrong
+    producer.poll(0)  # wrong: _NothingToPoll
+    producer.produce("orders", b"value")  # wrong: _CallSend
     kprod.failures_of(producer.send("orders", b"value"))  # wrong
     try:
         producer.flush()
