@@ -101,7 +101,7 @@ def _send_kprod(producer: Producer, topic: str, block: Block, run: PerfRun) -> l
         for place in block.timed:
             # No step of Python between two records; and a slice would copy the list.
             futures.extend(map(send, topics, islice(values, place - len(futures))))
-            on_delivery = partial(_told_by_kprod, run.timed(block.first + place))
+            on_delivery = partial(_told_by_kprod, *run.timed(block.first + place))
             futures.append(send(topic, next(values), on_delivery=on_delivery))
         futures.extend(map(send, topics, values))
     except KprodError as error:  # `futures` has those up to it
@@ -109,9 +109,11 @@ def _send_kprod(producer: Producer, topic: str, block: Block, run: PerfRun) -> l
     return futures
 
 
-def _told_by_kprod(timed: Callable[[], None], _: object, error: KprodError | None) -> None:
+def _told_by_kprod(
+    note: Callable[[int], None], due_ns: int, _: object, error: KprodError | None
+) -> None:
     if error is None:
-        timed()
+        note(due_ns)
 
 
 def _check_kprod(run: PerfRun) -> Callable[[list[RecordFuture]], None]:
@@ -150,7 +152,7 @@ def _produce_block(producer: Any, topic: str, block: Block, run: PerfRun) -> Non
     for timed_count, place in enumerate(block.timed):
         for value in islice(values, place - at):
             produce_waiting(producer, topic, value)
-        on_delivery = partial(_told_by_confluent, run.timed(block.first + place), run)
+        on_delivery = partial(_told_by_confluent, run, *run.timed(block.first + place))
         produce_waiting(producer, topic, next(values), on_delivery=on_delivery)
         if not timed_count % POLL_EVERY:
             producer.poll(0)
@@ -177,9 +179,11 @@ def produce_waiting(producer: Any, topic: str, value: bytes, **more: object) -> 
             return
 
 
-def _told_by_confluent(timed: Callable[[], None], run: PerfRun, error: object, _: object) -> None:
+def _told_by_confluent(
+    run: PerfRun, note: Callable[[int], None], due_ns: int, error: object, _: object
+) -> None:
     if error is None:
-        timed()
+        note(due_ns)
     else:
         run.fail(error)
 
@@ -244,14 +248,16 @@ async def _send_aiokafka(
             run.refuse(error, block, place)
             break
         if timed is not None:
-            future.add_done_callback(partial(_told_by_future, timed))
+            future.add_done_callback(partial(_told_by_future, *timed))
         futures.append(future)
     return futures
 
 
-def _told_by_future(timed: Callable[[], None], future: "asyncio.Future[object]") -> None:
+def _told_by_future(
+    note: Callable[[int], None], due_ns: int, future: "asyncio.Future[object]"
+) -> None:
     if not future.cancelled() and future.exception() is None:
-        timed()
+        note(due_ns)
 
 
 async def _settle_aiokafka(future: "asyncio.Future[object]", run: PerfRun) -> None:
@@ -303,13 +309,13 @@ def _send_kafka_python(
             run.refuse(error, block, place)
             break
         if timed is not None:
-            future.add_callback(_without_arguments(timed))
+            future.add_callback(partial(_told_by_kafka_python, *timed))
         futures.append(future)
     return futures
 
 
-def _without_arguments(timed: Callable[[], None]) -> Callable[[object], None]:
-    return lambda _: timed()
+def _told_by_kafka_python(note: Callable[[int], None], due_ns: int, _: object) -> None:
+    note(due_ns)
 
 
 def _outcome_of(future: Any) -> object | None:  # noqa: ANN401 - kafka-python's

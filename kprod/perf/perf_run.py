@@ -1,12 +1,12 @@
 """One run of one client in one process: which records to send now, and their outcomes.
 
 A client's loop asks `blocks` for the records that are due, sends them, and tells the outcomes:
-`timed` gives a function to call at the delivery of a record whose latency is measured, `check` and
+`timed` says what to call at the delivery of a record whose latency is measured, `check` and
 `fail` take failures. One thread, the reporter, takes the measured latencies by `take`.
 
 Latencies are put into a queue as they come and counted by the reporter, a thousand at a time:
-neither a callback nor the sending thread waits for a tally. What `timed` makes is few objects:
-Python's collector comes after so many, and looks at every future that is kept.
+neither a callback nor the sending thread waits for a tally. A timed record is few objects, since
+Python's collector comes after so many, and then looks at every future that is kept.
 
 Invariants.
     A record that fails is counted once, and has no latency.
@@ -34,6 +34,7 @@ ERRORS_KEPT_MAX = 20
 
 OTHER_ERRORS = "other errors"
 Future = TypeVar("Future")
+Timed = tuple[Callable[[int], None], int]
 _PIECE = 1_000
 NS_PER_S = 1_000_000_000
 
@@ -200,17 +201,17 @@ class PerfRun:
             figures.sent_bytes += self._payloads.size_bytes(sent, due)
             yield Block(sent, values, self._timed_places(sent, due), 0.0)
 
-    def timed(self, number: int) -> Callable[[], None]:
-        """Make a function to call when a record has been delivered.
+    def timed(self, number: int) -> Timed:
+        """Say how to note the delivery of a record.
 
         Args:
             number: The record's, as it is about to be sent.
 
         Returns:
-            Measures the latency; any thread may call it.
+            A function, which any thread may call, and its argument.
         """
         note = self._note_warm if number < self._goal.warmup_count else self._note_steady
-        return partial(note, self._pace.due_ns(number))
+        return note, self._pace.due_ns(number)
 
     def refuse(self, error: object, block: Block, sent_count: int) -> None:
         """Take in that a client took no more of a block, and end the run.

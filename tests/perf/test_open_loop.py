@@ -50,11 +50,11 @@ def _latencies_ms(clock: ManualClock, pace: Pace) -> list[float]:
     for block in run.blocks():
         clock.advance_ns(int(block.wait_s * 1e9))
         for place in range(len(block.values)):
-            timed = run.timed(block.first + place)
+            note, due_ns = run.timed(block.first + place)
             at_ms = clock.now_ms() - began_ms
             if STALL_FROM_MS <= at_ms < STALL_FROM_MS + STALL_MS:
                 clock.advance(STALL_FROM_MS + STALL_MS - at_ms)
-            timed()
+            note(due_ns)
     run.end()
     return [latency_ns / NS_PER_MS for latency_ns in run.take()[2]]
 

@@ -55,8 +55,8 @@ def test_a_warm_up_has_blocks_and_latencies_of_its_own() -> None:
         sizes.append(len(block.values))
         told = [run.timed(block.first + place) for place in block.timed]
         clock.advance(5)
-        for timed in told:
-            timed()
+        for note, due_ns in told:
+            note(due_ns)
     run.end()
     warm, steady, every = run.take()
     assert sizes == [10, 20]
