@@ -78,7 +78,7 @@ class Producer(SendMethod):
     _kprod: ProducerEngine  # None until `__init__` has run
 
     if TYPE_CHECKING:
-        # For callers of confluent-kafka's names, who read the type's name in the checker's error.
+        # A caller of confluent-kafka's names reads the type's name in the checker's error.
         # The union lets a subclass have methods of these names, as it may.
         produce: "_CallSend | Callable[..., Any]"
         poll: "_NothingToPoll | Callable[..., Any]"
