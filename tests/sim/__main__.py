@@ -7,6 +7,7 @@ finding. `replay` runs one seed or one stored plan, and prints what happened.
 
 import argparse
 import gc
+import math
 import multiprocessing
 import resource
 import subprocess
@@ -105,7 +106,12 @@ def _commit(name: str) -> str:
 
 
 def run(
-    seeds: int, base: int, processes: int, always: Sequence[str] = (), target: Path | None = None
+    seeds: int,
+    base: int,
+    processes: int,
+    always: Sequence[str] = (),
+    target: Path | None = None,
+    seconds: float = math.inf,
 ) -> int:
     """Simulate many seeds and report; 0 if nothing was found.
 
@@ -115,6 +121,7 @@ def run(
         processes: At work at once.
         always: Faults that every run has.
         target: A file for the report, as JSON; None for none.
+        seconds: It ends after these, with the seeds that were simulated by then.
 
     Returns:
         The program's exit code.
@@ -139,6 +146,9 @@ def run(
                 reported = now
                 rate = done / (now - began)
                 print(f"{done} of {seeds} seeds, {rate:.0f}/s, {len(failures)} failed", flush=True)
+            if now - began > seconds:
+                pool.terminate()
+                break
         pool.close()
         pool.join()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -299,6 +309,7 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--seeds", type=int, default=20_000)
     running.add_argument("--base", default="HEAD", help="first seed, or a commit that gives it")
     running.add_argument("-j", "--processes", type=int, default=2)
+    running.add_argument("--seconds", type=float, default=math.inf, help="it ends after these")
     running.add_argument("--json", type=Path, metavar="FILE", help="store what it has shown there")
     running.add_argument(
         "--always", default=[], type=_kinds, help="faults that every run has, between commas"
@@ -339,7 +350,12 @@ def _parser() -> argparse.ArgumentParser:
 
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "run": lambda given: run(
-        given.seeds, base_of(given.base), given.processes, given.always, given.json
+        given.seeds,
+        base_of(given.base),
+        given.processes,
+        given.always,
+        given.json,
+        given.seconds,
     ),
     "figures": lambda _: figures(),
     "replay": lambda given: replay(
