@@ -1,8 +1,9 @@
 """Plant faults in copies of the tree, and see which seed finds each.
 
-A fault is planted if its row in `tests/mutants/mutants.toml` says `sim = true`. A patch of Python
-modules is planted in a copy where every `.py` runs as it is; a patch of compiled code in a copy of
-the built tree, where what it makes out of date is built.
+A fault is planted if its row in `tests/mutants/mutants.toml` says `sim = true`; `unseen` says why a
+fault of a departure's is not. A patch of Python modules is planted in a copy where every `.py` runs
+as it is; a patch of compiled code in a copy of the built tree, where what it makes out of date is
+built.
 """
 
 import re
@@ -34,6 +35,12 @@ def simulated_mutants() -> list[str]:
     """Return the names of the planted faults that the simulation must find."""
     rows = tomllib.loads((PATCHES / "mutants.toml").read_text("utf-8"))["mutant"]
     return [row["name"] for row in rows if row.get("sim")]
+
+
+def unseen_mutants() -> dict[str, str]:
+    """Return why the simulation does not find other faults of the producer's, by name."""
+    rows = tomllib.loads((PATCHES / "mutants.toml").read_text("utf-8"))["mutant"]
+    return {row["name"]: row["unseen"] for row in rows if "unseen" in row}
 
 
 def needs_compiler(patch: Path) -> bool:

@@ -9,9 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.sim.invariants import alone_at, implied_invariants, needed_invariants
-from tests.sim.mutants import PATCHES, PlantingError, first_kill, plant, simulated_mutants
+from tests.sim.mutants import (
+    PATCHES,
+    PlantingError,
+    first_kill,
+    plant,
+    simulated_mutants,
+    unseen_mutants,
+)
 
-FEWEST = 38
+FEWEST = 40
 SEEDS = 40
 
 
@@ -20,6 +27,13 @@ def test_the_simulation_is_asked_for_enough_faults() -> None:
     names = simulated_mutants()
     assert len(names) >= FEWEST
     assert [name for name in names if not (PATCHES / f"{name}.patch").exists()] == []
+
+
+def test_each_fault_of_a_departure_is_found_or_says_why_not() -> None:
+    """A new one is tried in the simulation before it is called unseen."""
+    departures = {path.stem for path in PATCHES.glob("departure_*.patch")}
+    assert departures <= {*simulated_mutants(), *unseen_mutants()}
+    assert not {*simulated_mutants()} & {*unseen_mutants()}
 
 
 @pytest.mark.slow
