@@ -15,6 +15,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from kprod.version import __version__
+from tools import test_wheel
 from tools.bill_of_materials import bill_of_materials
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -147,6 +148,15 @@ def test_every_wheel_is_tested_before_any_is_published() -> None:
     assert wheels["test-command"] == "python -m tools.test_wheel"
     assert "test-skip" not in wheels
     assert set(wheels["test-extras"]) < set(SETTINGS["project"]["optional-dependencies"])
+
+
+def test_the_tests_of_a_wheel_are_found(capfd: pytest.CaptureFixture[str]) -> None:
+    """They are run by a release alone, and modules are renamed between two releases."""
+    subprocess.run([sys.executable, "-c", test_wheel.LOCATE], check=True, timeout=60)
+    package, compiled = capfd.readouterr().out.split()
+    assert Path(package).parent in Path(compiled).parents
+    assert compiled.endswith(EXTENSION)
+    assert [name for name in test_wheel.TESTS if not (ROOT / "tests" / name).exists()] == []
 
 
 def test_the_platforms_are_on_their_page() -> None:

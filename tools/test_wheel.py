@@ -24,14 +24,15 @@ TESTS = ("_core", "compression", "record", "protocol", "timer", "cluster", "conf
 OPTIONAL = ("confluent_kafka.schema_registry", "duckdb", "polars")
 """Modules that are not built for every platform, or need much; their tests need not run there."""
 
-_LOCATE = "import kprod, kprod._core.record.batch as core; print(kprod.__file__, core.__file__)"
+LOCATE = "import kprod, kprod._core.clock as core; print(kprod.__file__, core.__file__)"
+"""A program that tells where the package and one of its compiled modules are."""
 
 
 def main() -> int:
     """Run the tests; return pytest's exit code."""
     here = Path.cwd()
     found = subprocess.run(
-        [sys.executable, "-c", _LOCATE], check=True, capture_output=True, text=True
+        [sys.executable, "-c", LOCATE], check=True, capture_output=True, text=True
     ).stdout.split()
     print("testing", *found, flush=True)
     if any(Path(path).is_relative_to(here) for path in found):

@@ -84,6 +84,17 @@ def test_a_session_in_a_stale_tree_does_not_begin(
     stale.stderr.fnmatch_lines(["*run make setup*", "*kprod.cow was built before kprod/cow.py*"])
 
 
+def test_a_copy_beside_an_installed_wheel_is_not_looked_at(
+    pytester: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no build."""
+    (tmp_path / "pyproject.toml").touch()
+    monkeypatch.setattr(fresh_build, "ROOT", tmp_path)
+    pytester.makepyfile("def test_passes(): pass")
+    ended = pytester.runpytest_inprocess("-p", "tests.plugins.fresh_build", "-p", "no:randomly")
+    ended.assert_outcomes(passed=1)
+
+
 def test_an_extension_without_a_source_is_refused(
     pytester: pytest.Pytester, farm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
