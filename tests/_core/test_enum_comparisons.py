@@ -20,6 +20,7 @@ def _members(source: str) -> set[str]:
 MEMBERS = set().union(*(_members(path.read_text(encoding="utf-8")) for path in SOURCES))
 
 
+@pytest.mark.checkout
 def test_members_are_found() -> None:
     """The search below knows the wire numbers."""
     assert {"BATCH_OVERHEAD_BYTES", "LOG_OVERHEAD_BYTES", "CODEC_MASK", "FAULT_NONE"} <= MEMBERS

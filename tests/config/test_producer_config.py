@@ -272,6 +272,7 @@ def test_every_setting_but_callables_is_in_a_slice() -> None:
     assert every - taken == {"interceptors", "key_serializer", "value_serializer"}
 
 
+@pytest.mark.checkout
 def test_types_of_settings_are_fresh() -> None:
     """The typed dictionary is what the table gives; `make docs` writes it."""
     module = Path(generate_settings.MODULE).read_text(encoding="utf-8")
@@ -284,6 +285,7 @@ def test_configuration_page_is_fresh() -> None:
     assert page == generate_configuration.page()
 
 
+@pytest.mark.checkout
 def test_the_consumer_s_pages_are_generated_too() -> None:
     """As the producer's."""
     page = Path(generate_configuration.CONSUMER_PAGE).read_text(encoding="utf-8")
